@@ -1,0 +1,84 @@
+extension ChildMap: Sequence {
+    /// Walks the children in key order, from the first or from a key on.
+    public struct Iterator: IteratorProtocol {
+        private var stack: [(slab: Inner, next: Int)] = []
+        private var entries: ContiguousArray<Entry> = []
+        private var index = 0
+
+        init(_ slab: Slab) { descend(slab) }
+
+        /// Starts at the first key that is not before `key`.
+        init(_ slab: Slab, from key: Key) {
+            var slab = slab
+            while case .inner(let inner) = slab {
+                let slot = inner.slot(of: key)
+                stack.append((inner, slot + 1))
+                slab = inner.slabs[slot]
+            }
+            if case .entries(let found) = slab {
+                entries = found
+                index = found.place(of: key).index
+            }
+        }
+
+        private mutating func descend(_ slab: Slab) {
+            var slab = slab
+            while case .inner(let inner) = slab {
+                stack.append((inner, 1))
+                slab = inner.slabs[0]
+            }
+            if case .entries(let found) = slab {
+                entries = found
+                index = 0
+            }
+        }
+
+        public mutating func next() -> Entry? {
+            while index >= entries.count {
+                guard let (inner, next) = stack.popLast() else { return nil }
+                if next < inner.slabs.count {
+                    stack.append((inner, next + 1))
+                    descend(inner.slabs[next])
+                }
+            }
+            defer { index += 1 }
+            return entries[index]
+        }
+    }
+
+    public func makeIterator() -> Iterator { Iterator(root) }
+
+    public var underestimatedCount: Int { count }
+
+    /// The children whose keys are not before `key`, in order. O(log n) to start.
+    public func entries(from key: Key) -> IteratorSequence<Iterator> {
+        IteratorSequence(Iterator(root, from: key))
+    }
+
+    /// The last children in descending key order, until `body` returns false.
+    public func forEachReversed(_ body: (Entry) -> Bool) {
+        _ = Self.walkReversed(root, body)
+    }
+
+    private static func walkReversed(_ slab: Slab, _ body: (Entry) -> Bool) -> Bool {
+        switch slab {
+        case .entries(let entries):
+            for entry in entries.reversed() where !body(entry) { return false }
+        case .inner(let inner):
+            for slab in inner.slabs.reversed() where !walkReversed(slab, body) { return false }
+        }
+        return true
+    }
+}
+
+extension ChildMap: Equatable {
+    public static func == (left: ChildMap, right: ChildMap) -> Bool {
+        guard left.count == right.count else { return false }
+        var first = left.makeIterator()
+        var second = right.makeIterator()
+        while let one = first.next(), let other = second.next() {
+            guard one.key == other.key, one.node == other.node else { return false }
+        }
+        return true
+    }
+}

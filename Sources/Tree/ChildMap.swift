@@ -1,0 +1,265 @@
+/// The children of a branch: a persistent B+tree in key order.
+///
+/// Reading one child and changing one child cost O(log n); a change copies one slab of at most `width` entries and the
+/// inner slabs above it, so that a node with 100,000 children is never copied whole. A small node is one flat slab.
+public struct ChildMap: Sendable {
+    public struct Entry: Sendable {
+        public let key: Key
+        public let node: Node
+
+        public init(key: Key, node: Node) {
+            self.key = key
+            self.node = node
+        }
+    }
+
+    /// The most entries or slabs in one slab.
+    static let width = 32
+
+    enum Slab: Sendable {
+        case entries(ContiguousArray<Entry>)
+        case inner(Inner)
+    }
+
+    /// A level of the B+tree above the entries.
+    final class Inner: Sendable {
+        let slabs: ContiguousArray<Slab>
+        /// The lowest key of each slab.
+        let lowKeys: ContiguousArray<Key>
+        let count: Int
+        let rowCount: Int
+
+        init(_ slabs: ContiguousArray<Slab>) {
+            self.slabs = slabs
+            lowKeys = ContiguousArray(slabs.map(\.lowKey))
+            count = slabs.reduce(0) { $0 + $1.count }
+            rowCount = slabs.reduce(0) { $0 + $1.rowCount }
+        }
+
+        /// The slab in which the key is or would be.
+        func slot(of key: Key) -> Int {
+            var low = 0
+            var high = lowKeys.count
+            while low < high {
+                let middle = (low + high) / 2
+                if lowKeys[middle].order(against: key) <= 0 { low = middle + 1 } else { high = middle }
+            }
+            return low == 0 ? 0 : low - 1
+        }
+    }
+
+    let root: Slab
+
+    init(root: Slab) { self.root = root }
+
+    /// Entries that are sorted, unique and not null.
+    init(sorted entries: ContiguousArray<Entry>) {
+        root = Slab.build(entries)
+    }
+
+    public var count: Int { root.count }
+
+    /// Rows of storage of all children together.
+    var rowCount: Int { root.rowCount }
+
+    public subscript(key: Key) -> Node? {
+        var slab = root
+        while true {
+            switch slab {
+            case .inner(let inner): slab = inner.slabs[inner.slot(of: key)]
+            case .entries(let entries):
+                let (index, isFound) = entries.place(of: key)
+                return isFound ? entries[index].node : nil
+            }
+        }
+    }
+
+    /// The map with one child replaced, added, or (null) taken out.
+    func replacing(_ key: Key, with node: Node) -> ChildMap {
+        if node.isNull {
+            guard let slab = root.removing(key) else { return ChildMap(root: .entries([])) }
+            return ChildMap(root: slab.collapsed)
+        }
+        let (slab, split) = root.setting(Entry(key: key, node: node))
+        guard let split else { return ChildMap(root: slab) }
+        return ChildMap(root: .inner(Inner([slab, split])))
+    }
+
+    /// The first entry in key order.
+    public var first: Entry? { root.count == 0 ? nil : root.edge(last: false) }
+    /// The last entry in key order.
+    public var last: Entry? { root.count == 0 ? nil : root.edge(last: true) }
+
+    /// Sorts by key, keeps the last of equal keys, drops nulls.
+    static func normalize(_ entries: inout ContiguousArray<Entry>) {
+        var isSorted = true
+        var hasNull = false
+        for index in entries.indices {
+            if entries[index].node.isNull { hasNull = true }
+            if index > 0, isSorted, entries[index - 1].key.order(against: entries[index].key) >= 0 { isSorted = false }
+        }
+        if !isSorted {
+            // The sort is stable, so that the last of equal keys stays last.
+            entries.sort { $0.key.order(against: $1.key) < 0 }
+            var kept = ContiguousArray<Entry>()
+            kept.reserveCapacity(entries.count)
+            for entry in entries {
+                if let last = kept.last, last.key == entry.key { kept.removeLast() }
+                kept.append(entry)
+            }
+            entries = kept
+        }
+        if hasNull { entries.removeAll { $0.node.isNull } }
+    }
+}
+
+extension ContiguousArray<ChildMap.Entry> {
+    /// Where the key is, or where it would go.
+    @inline(__always)
+    func place(of key: Key) -> (index: Int, isFound: Bool) {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            let order = self[middle].key.order(against: key)
+            if order == 0 { return (middle, true) }
+            if order < 0 { low = middle + 1 } else { high = middle }
+        }
+        return (low, false)
+    }
+}
+
+extension ChildMap.Slab {
+    var count: Int {
+        switch self {
+        case .entries(let entries): entries.count
+        case .inner(let inner): inner.count
+        }
+    }
+
+    var rowCount: Int {
+        switch self {
+        case .entries(let entries): entries.reduce(0) { $0 + $1.node.rowCount }
+        case .inner(let inner): inner.rowCount
+        }
+    }
+
+    /// The lowest key; a slab inside the tree is never empty.
+    var lowKey: Key {
+        switch self {
+        case .entries(let entries): entries.first?.key ?? Key("")
+        case .inner(let inner): inner.lowKeys[0]
+        }
+    }
+
+    /// Entries or slabs directly in this slab.
+    private var fill: Int {
+        switch self {
+        case .entries(let entries): entries.count
+        case .inner(let inner): inner.slabs.count
+        }
+    }
+
+    func edge(last: Bool) -> ChildMap.Entry {
+        switch self {
+        case .entries(let entries): entries[last ? entries.count - 1 : 0]
+        case .inner(let inner): inner.slabs[last ? inner.slabs.count - 1 : 0].edge(last: last)
+        }
+    }
+
+    /// A root with one slab is that slab.
+    var collapsed: ChildMap.Slab {
+        if case .inner(let inner) = self, inner.slabs.count == 1 { return inner.slabs[0].collapsed }
+        return self
+    }
+
+    static func build(_ entries: ContiguousArray<ChildMap.Entry>) -> ChildMap.Slab {
+        if entries.count <= ChildMap.width {
+            // A copy of exactly the size needed: a grown array holds spare capacity for good.
+            return .entries(ContiguousArray(unsafeUninitializedCapacity: entries.count) { buffer, count in
+                count = buffer.initialize(fromContentsOf: entries)
+            })
+        }
+        var level = ContiguousArray<ChildMap.Slab>()
+        for part in parts(entries.count) { level.append(.entries(ContiguousArray(entries[part]))) }
+        while level.count > ChildMap.width {
+            var above = ContiguousArray<ChildMap.Slab>()
+            for part in parts(level.count) { above.append(.inner(.init(ContiguousArray(level[part])))) }
+            level = above
+        }
+        return .inner(.init(level))
+    }
+
+    /// Cuts a count into even parts of at most three quarters of the width, which leaves room to grow.
+    private static func parts(_ count: Int) -> [Range<Int>] {
+        let number = (count + ChildMap.width * 3 / 4 - 1) / (ChildMap.width * 3 / 4)
+        return (0..<number).map { count * $0 / number..<count * ($0 + 1) / number }
+    }
+
+    func setting(_ entry: ChildMap.Entry) -> (ChildMap.Slab, split: ChildMap.Slab?) {
+        switch self {
+        case .entries(var entries):
+            let (index, isFound) = entries.place(of: entry.key)
+            if isFound {
+                entries[index] = entry
+                return (.entries(entries), nil)
+            }
+            // Ascending keys (push ids) fill slabs whole instead of leaving halves behind.
+            if entries.count == ChildMap.width, index == entries.count { return (self, .entries([entry])) }
+            var grown = ContiguousArray<ChildMap.Entry>()
+            grown.reserveCapacity(entries.count + 1)
+            grown.append(contentsOf: entries[..<index])
+            grown.append(entry)
+            grown.append(contentsOf: entries[index...])
+            guard grown.count > ChildMap.width else { return (.entries(grown), nil) }
+            let half = grown.count / 2
+            return (.entries(ContiguousArray(grown[..<half])), .entries(ContiguousArray(grown[half...])))
+        case .inner(let inner):
+            let slot = inner.slot(of: entry.key)
+            let (slab, split) = inner.slabs[slot].setting(entry)
+            var slabs = inner.slabs
+            slabs[slot] = slab
+            guard let split else { return (.inner(.init(slabs)), nil) }
+            slabs.insert(split, at: slot + 1)
+            guard slabs.count > ChildMap.width else { return (.inner(.init(slabs)), nil) }
+            let half = slot + 1 == inner.slabs.count ? slabs.count - 1 : slabs.count / 2
+            return (.inner(.init(ContiguousArray(slabs[..<half]))), .inner(.init(ContiguousArray(slabs[half...]))))
+        }
+    }
+
+    /// The slab without the key; nil when nothing is left.
+    func removing(_ key: Key) -> ChildMap.Slab? {
+        switch self {
+        case .entries(var entries):
+            let (index, isFound) = entries.place(of: key)
+            guard isFound else { return self }
+            if entries.count == 1 { return nil }
+            entries.remove(at: index)
+            return .entries(entries)
+        case .inner(let inner):
+            let slot = inner.slot(of: key)
+            var slabs = inner.slabs
+            guard let slab = inner.slabs[slot].removing(key) else {
+                if slabs.count == 1 { return nil }
+                slabs.remove(at: slot)
+                return .inner(.init(slabs))
+            }
+            slabs[slot] = slab
+            if slab.fill < ChildMap.width / 4 { Self.mergeNeighbour(of: slot, in: &slabs) }
+            return .inner(.init(slabs))
+        }
+    }
+
+    /// Joins a thin slab with a neighbour where both fit in one.
+    private static func mergeNeighbour(of slot: Int, in slabs: inout ContiguousArray<ChildMap.Slab>) {
+        let left = slot > 0 ? slot - 1 : slot
+        guard left + 1 < slabs.count else { return }
+        switch (slabs[left], slabs[left + 1]) {
+        case (.entries(let first), .entries(let second)) where first.count + second.count <= ChildMap.width * 3 / 4:
+            slabs.replaceSubrange(left...left + 1, with: CollectionOfOne(.entries(first + second)))
+        case (.inner(let first), .inner(let second)) where first.slabs.count + second.slabs.count <= ChildMap.width * 3 / 4:
+            slabs.replaceSubrange(left...left + 1, with: CollectionOfOne(.inner(.init(first.slabs + second.slabs))))
+        default: break
+        }
+    }
+}

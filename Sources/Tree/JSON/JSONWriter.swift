@@ -1,0 +1,212 @@
+/// How a value is written out (reference: rtdb-protocol 6.4).
+public enum JSONForm: Sendable, Hashable {
+    /// Priorities dropped, arrays where the keys look like one.
+    case plain
+    /// Priorities as `.value` and `.priority`; never arrays. What sockets, exports and the log carry.
+    case export
+}
+
+/// Writes values as JSON text into one growing buffer.
+public struct JSONWriter {
+    public private(set) var bytes: [UInt8]
+    private let form: JSONForm
+    private let isPretty: Bool
+    private var indentation = 0
+
+    public init(form: JSONForm, pretty: Bool = false, reserving capacity: Int = 0) {
+        self.form = form
+        isPretty = pretty
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    public static func encode(_ node: Node, form: JSONForm, pretty: Bool = false) -> [UInt8] {
+        var writer = JSONWriter(form: form, pretty: pretty, reserving: min(64 + node.rowCount * 24, 1 << 20))
+        writer.write(node)
+        return writer.bytes
+    }
+
+    public mutating func write(_ node: Node) {
+        switch node {
+        case .null: raw("null")
+        case .bool(let value): raw(value ? "true" : "false")
+        case .int(let value): writeInteger(value)
+        case .double(let value): writeDouble(value)
+        case .string(let text): writeString(text)
+        case .prioritized(let leaf):
+            guard form == .export else { return write(leaf.value) }
+            open(UInt8(ascii: "{"))
+            writeKey(".value", isFirst: true)
+            write(leaf.value)
+            writeKey(".priority", isFirst: false)
+            write(leaf.priority)
+            close(UInt8(ascii: "}"))
+        case .branch(let branch): write(branch)
+        case .serverValue(let value): write(value)
+        }
+    }
+
+    private mutating func write(_ branch: Branch) {
+        if form == .plain, let length = Self.arrayLength(branch.children) {
+            open(UInt8(ascii: "["))
+            var position = 0
+            for entry in branch.children {
+                let index = Int(entry.key.integerValue ?? 0)
+                while position < index {
+                    separate(isFirst: position == 0)
+                    raw("null")
+                    position += 1
+                }
+                separate(isFirst: position == 0)
+                write(entry.node)
+                position += 1
+            }
+            assert(position == length)
+            close(UInt8(ascii: "]"))
+            return
+        }
+        open(UInt8(ascii: "{"))
+        var isFirst = true
+        for entry in branch.children {
+            writeKey(entry.key.text, isFirst: isFirst)
+            write(entry.node)
+            isFirst = false
+        }
+        if form == .export, !branch.priority.isNull {
+            writeKey(".priority", isFirst: isFirst)
+            write(branch.priority)
+        }
+        close(UInt8(ascii: "}"))
+    }
+
+    private mutating func write(_ value: ServerValue) {
+        switch value.kind {
+        case .timestamp: raw("{\".sv\":\"timestamp\"}")
+        case .increment(let delta):
+            raw("{\".sv\":{\"increment\":")
+            write(delta)
+            raw("}}")
+        }
+    }
+
+    /// `{"a":true,…}` for a branch, the bare leaf otherwise: what `shallow=true` answers.
+    public mutating func writeShallow(_ node: Node) {
+        guard case .branch(let branch) = node else { return write(node.withoutPriority) }
+        open(UInt8(ascii: "{"))
+        var isFirst = true
+        for entry in branch.children {
+            writeKey(entry.key.text, isFirst: isFirst)
+            raw("true")
+            isFirst = false
+        }
+        close(UInt8(ascii: "}"))
+    }
+
+    // MARK: Pieces, for callers that build an object of their own
+
+    public mutating func beginObject() { open(UInt8(ascii: "{")) }
+    public mutating func endObject() { close(UInt8(ascii: "}")) }
+
+    public mutating func writeKey(_ key: String, isFirst: Bool) {
+        separate(isFirst: isFirst)
+        writeString(key)
+        raw(isPretty ? " : " : ":")
+    }
+
+    public mutating func raw(_ text: StaticString) {
+        bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        bytes.append(bracket)
+        indentation += 1
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        indentation -= 1
+        if isPretty { newLine() }
+        bytes.append(bracket)
+    }
+
+    private mutating func separate(isFirst: Bool) {
+        if !isFirst { bytes.append(UInt8(ascii: ",")) }
+        if isPretty { newLine() }
+    }
+
+    private mutating func newLine() {
+        bytes.append(0x0A)
+        for _ in 0..<indentation * 2 { bytes.append(0x20) }
+    }
+
+    // MARK: Scalars
+
+    public mutating func writeInteger(_ value: Int64) {
+        if value >= 0, value < 10 {
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value))
+            return
+        }
+        if value < 0 { bytes.append(UInt8(ascii: "-")) }
+        var rest = value.magnitude
+        let start = bytes.count
+        while rest > 0 {
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+            rest /= 10
+        }
+        bytes[start...].reverse()
+    }
+
+    /// The shortest text that reads back as the same double; beyond 64-bit integers always with an exponent or a
+    /// fraction, as the Java SDK takes any digit string for a long (reference: rtdb-protocol 6.5).
+    private mutating func writeDouble(_ value: Double) {
+        bytes.append(contentsOf: value.description.utf8)
+    }
+
+    public mutating func writeString(_ text: String) {
+        bytes.append(UInt8(ascii: "\""))
+        var text = text
+        text.withUTF8 { buffer in
+            var start = 0
+            for index in 0..<buffer.count {
+                let byte = buffer[index]
+                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == 0x7F else { continue }
+                bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start..<index]))
+                escape(byte)
+                start = index + 1
+            }
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start...]))
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""): raw("\\\"")
+        case UInt8(ascii: "\\"): raw("\\\\")
+        case 0x0A: raw("\\n")
+        case 0x0D: raw("\\r")
+        case 0x09: raw("\\t")
+        default:
+            raw("\\u00")
+            let digits: StaticString = "0123456789abcdef"
+            bytes.append(digits.utf8Start[Int(byte >> 4)])
+            bytes.append(digits.utf8Start[Int(byte & 15)])
+        }
+    }
+
+    /// The length of the array that the children read as, or nil: all keys canonical indices, and more than half of the
+    /// places taken (reference: rtdb-protocol 6.4).
+    static func arrayLength(_ children: ChildMap) -> Int? {
+        guard let first = children.first, isIndex(first.key), let last = children.last, isIndex(last.key),
+            let highest = last.key.integerValue, Int(highest) < 2 * children.count
+        else { return nil }
+        for entry in children where !isIndex(entry.key) { return nil }
+        return Int(highest) + 1
+    }
+
+    /// `0|[1-9][0-9]*`
+    private static func isIndex(_ key: Key) -> Bool {
+        let text = key.text.utf8
+        guard let first = text.first, first &- 0x30 <= 9, first != 0x30 || text.count == 1 else { return false }
+        return text.allSatisfy { $0 &- 0x30 <= 9 }
+    }
+}

@@ -1,0 +1,66 @@
+/// One place that a write changed, and what is there now. Server values are resolved; null means removed.
+public struct Change: Sendable, Equatable {
+    public let path: Path
+    public let value: Node
+
+    public init(path: Path, value: Node) {
+        self.path = path
+        self.value = value
+    }
+}
+
+/// What a client asked for.
+public enum Operation: String, Sendable, CaseIterable {
+    case set
+    case update
+    case remove
+    case push
+    /// A set that named the value it replaces.
+    case transaction
+    /// A bulk load; its values are in the entry's parts.
+    case load = "import"
+}
+
+/// One committed write, at its place in the log.
+public struct Entry: Sendable, Equatable {
+    /// Gapless from 1 in each namespace, in commit order.
+    public let seq: Int64
+    /// Milliseconds since 1970.
+    public let committedAt: Int64
+    public let operation: Operation
+    /// The place that the request named; changes are at or below it.
+    public let path: Path
+    public let changes: [Change]
+    /// True for a load, whose values below `path` are not among `changes`.
+    public let isBulk: Bool
+
+    public init(
+        seq: Int64, committedAt: Int64, operation: Operation, path: Path, changes: [Change], isBulk: Bool = false
+    ) {
+        self.seq = seq
+        self.committedAt = committedAt
+        self.operation = operation
+        self.path = path
+        self.changes = changes
+        self.isBulk = isBulk
+    }
+}
+
+/// The log's text form of changes: one JSON object, absolute path → value in export form, in order.
+public enum ChangeCodec {
+    public static func encode(_ changes: [Change]) -> [UInt8] {
+        let rows = changes.reduce(0) { $0 + $1.value.rowCount }
+        var writer = JSONWriter(form: .export, reserving: min(64 + rows * 24, 1 << 20))
+        writer.beginObject()
+        for (index, change) in changes.enumerated() {
+            writer.writeKey(change.path.description, isFirst: index == 0)
+            writer.write(change.value)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    public static func decode(_ bytes: [UInt8]) throws(JSONError) -> [Change] {
+        try JSONParser.parseChanges(bytes).map { Change(path: $0.path, value: $0.node) }
+    }
+}

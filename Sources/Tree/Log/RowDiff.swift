@@ -1,0 +1,96 @@
+/// Receives the rows of storage that a change adds, rewrites and takes away. A row is one leaf, or one priority at
+/// `…/.priority`.
+public protocol RowSink {
+    /// `path`: the row's path text. Null `old`: the row is new; null `new`: it goes. Never both, never equal.
+    mutating func row(_ path: [UInt8], old: Node, new: Node)
+}
+
+/// Finds the rows in which two versions of a tree differ.
+public struct RowDiff<Sink: RowSink> {
+    public var sink: Sink
+    private var path: [UInt8] = []
+
+    public init(_ sink: Sink) { self.sink = sink }
+
+    /// The rows between two trees of which the second came from the first by one replacement at `changed`. Costs the
+    /// depth of the path plus the size of what was there and is there now; siblings are not looked at.
+    public mutating func compare(_ old: Node, _ new: Node, changedAt changed: Path) {
+        var keys = changed.keys[...]
+        if changed.namesPriority { keys = keys.dropLast() }
+        path.removeAll(keepingCapacity: true)
+        along(keys, old, new, isTarget: changed.namesPriority ? false : keys.isEmpty)
+    }
+
+    private mutating func along(_ keys: ArraySlice<Key>, _ old: Node, _ new: Node, isTarget: Bool) {
+        if isTarget { return whole(old, new) }
+        if old.isIdentical(to: new) { return }
+        own(old, new)
+        guard let key = keys.first else { return }
+        let length = path.count
+        append(key)
+        let rest = keys.dropFirst()
+        along(rest, old.child(key), new.child(key), isTarget: rest.isEmpty)
+        path.removeSubrange(length...)
+    }
+
+    /// Every row at and below here.
+    private mutating func whole(_ old: Node, _ new: Node) {
+        if old.isIdentical(to: new) { return }
+        own(old, new)
+        switch (old, new) {
+        case (.branch(let first), .branch(let second)): children(first.children, second.children)
+        case (.branch(let first), _):
+            for entry in first.children { descend(entry.key, entry.node, .null) }
+        case (_, .branch(let second)):
+            for entry in second.children { descend(entry.key, .null, entry.node) }
+        default: break
+        }
+    }
+
+    private mutating func children(_ old: ChildMap, _ new: ChildMap) {
+        var first = old.makeIterator()
+        var second = new.makeIterator()
+        var one = first.next()
+        var other = second.next()
+        while one != nil || other != nil {
+            let order =
+                if let one, let other { one.key.order(against: other.key) } else { one == nil ? 1 : -1 }
+            if order < 0, let entry = one {
+                descend(entry.key, entry.node, .null)
+                one = first.next()
+            } else if order > 0, let entry = other {
+                descend(entry.key, .null, entry.node)
+                other = second.next()
+            } else if let entry = one, let newer = other {
+                descend(entry.key, entry.node, newer.node)
+                one = first.next()
+                other = second.next()
+            }
+        }
+    }
+
+    private mutating func descend(_ key: Key, _ old: Node, _ new: Node) {
+        if old.isIdentical(to: new) { return }
+        let length = path.count
+        append(key)
+        whole(old, new)
+        path.removeSubrange(length...)
+    }
+
+    private mutating func append(_ key: Key) {
+        path.append(UInt8(ascii: "/"))
+        path.append(contentsOf: key.text.utf8)
+    }
+
+    /// The rows of this very place: its leaf and its priority.
+    private mutating func own(_ old: Node, _ new: Node) {
+        let oldLeaf = old.isLeaf ? old.withoutPriority : .null
+        let newLeaf = new.isLeaf ? new.withoutPriority : .null
+        if oldLeaf != newLeaf { sink.row(path.isEmpty ? [UInt8(ascii: "/")] : path, old: oldLeaf, new: newLeaf) }
+        let oldPriority = old.priority
+        let newPriority = new.priority
+        if oldPriority != newPriority {
+            sink.row(path + Array("/.priority".utf8), old: oldPriority, new: newPriority)
+        }
+    }
+}

@@ -1,0 +1,152 @@
+extension Query {
+    /// The part of `node` that the query selects: its matching children, without the node's own priority. A leaf has no
+    /// children, so nothing of it is selected.
+    ///
+    /// By key: O(log n + matches). Other orders: one pass over the children, and a heap of at most `limit` of them.
+    public func select(from node: Node) -> Node {
+        guard case .branch(let branch) = node else { return .null }
+        if selectsAll { return node.withoutPriority }
+        var selected = index == .key ? selectByKey(branch.children) : selectByValue(branch.children)
+        guard !selected.isEmpty else { return .null }
+        ChildMap.normalize(&selected)
+        return .branch(Branch(priority: .null, children: ChildMap(sorted: selected)))
+    }
+
+    /// True when the child would be selected if there were no limit.
+    public func admits(_ key: Key, _ child: Node) -> Bool {
+        let value = indexValue(of: child)
+        return isAfterStart(value, key) && isBeforeEnd(value, key)
+    }
+
+    // MARK: By key
+
+    private func selectByKey(_ children: ChildMap) -> ContiguousArray<ChildMap.Entry> {
+        var selected = ContiguousArray<ChildMap.Entry>()
+        if case .last(let count) = limit {
+            children.forEachReversed { entry in
+                guard isAfterStart(.null, entry.key) else { return false }
+                if isBeforeEnd(.null, entry.key) { selected.append(entry) }
+                return selected.count < count
+            }
+            return selected
+        }
+        let most = if case .first(let count) = limit { count } else { Int.max }
+        let from = start?.keyText.map(Key.init) ?? children.first?.key ?? Key("")
+        for entry in children.entries(from: isSentinel(from) ? (children.first?.key ?? from) : from) {
+            guard isBeforeEnd(.null, entry.key), selected.count < most else { break }
+            if isAfterStart(.null, entry.key) { selected.append(entry) }
+        }
+        return selected
+    }
+
+    private func isSentinel(_ key: Key) -> Bool { key.sentinelOrder != 0 }
+
+    // MARK: By value
+
+    private struct Ranked {
+        let value: Node
+        let entry: ChildMap.Entry
+
+        func order(against other: Ranked) -> Int {
+            let order = ValueOrder.compare(value, other.value)
+            return order == 0 ? entry.key.order(against: other.entry.key) : order
+        }
+    }
+
+    private func selectByValue(_ children: ChildMap) -> ContiguousArray<ChildMap.Entry> {
+        guard let limit else {
+            return ContiguousArray(children.lazy.filter { admits($0.key, $0.node) })
+        }
+        let count: Int
+        // The heap's top is the entry that the next better one pushes out.
+        let direction: Int
+        switch limit {
+        case .first(let first): (count, direction) = (first, 1)
+        case .last(let last): (count, direction) = (last, -1)
+        }
+        var heap: [Ranked] = []
+        for entry in children {
+            let ranked = Ranked(value: indexValue(of: entry.node), entry: entry)
+            guard isAfterStart(ranked.value, entry.key), isBeforeEnd(ranked.value, entry.key) else { continue }
+            if heap.count < count {
+                heap.append(ranked)
+                Self.siftUp(&heap, direction)
+            } else if let top = heap.first, ranked.order(against: top) * direction < 0 {
+                heap[0] = ranked
+                Self.siftDown(&heap, direction)
+            }
+        }
+        return ContiguousArray(heap.map(\.entry))
+    }
+
+    private static func siftUp(_ heap: inout [Ranked], _ direction: Int) {
+        var index = heap.count - 1
+        while index > 0 {
+            let parent = (index - 1) / 2
+            guard heap[index].order(against: heap[parent]) * direction > 0 else { return }
+            heap.swapAt(index, parent)
+            index = parent
+        }
+    }
+
+    private static func siftDown(_ heap: inout [Ranked], _ direction: Int) {
+        var index = 0
+        while true {
+            var largest = index
+            for child in [index * 2 + 1, index * 2 + 2] where child < heap.count {
+                if heap[child].order(against: heap[largest]) * direction > 0 { largest = child }
+            }
+            guard largest != index else { return }
+            heap.swapAt(index, largest)
+            index = largest
+        }
+    }
+
+    // MARK: Bounds
+
+    private func isAfterStart(_ value: Node, _ key: Key) -> Bool {
+        guard let start else { return true }
+        let order = order(value, key, against: start, withoutKey: start.isInclusive ? 1 : -1)
+        return order > 0 || (order == 0 && start.isInclusive)
+    }
+
+    private func isBeforeEnd(_ value: Node, _ key: Key) -> Bool {
+        guard let end else { return true }
+        let order = order(value, key, against: end, withoutKey: end.isInclusive ? -1 : 1)
+        return order < 0 || (order == 0 && end.isInclusive)
+    }
+
+    /// Where (value, key) stands to the bound; `withoutKey` decides ties of the value when the bound names no key.
+    private func order(_ value: Node, _ key: Key, against bound: Bound, withoutKey: Int) -> Int {
+        if index == .key {
+            guard let text = bound.keyText else { return withoutKey }
+            return key.order(againstBound: Key(text))
+        }
+        let order = ValueOrder.compare(value, bound.value.node)
+        if order != 0 { return order }
+        guard let boundKey = bound.key else { return withoutKey }
+        return key.order(againstBound: boundKey)
+    }
+}
+
+extension Query.Bound {
+    /// A key bound's text.
+    var keyText: String? {
+        if case .string(let text) = value.node { text } else { nil }
+    }
+}
+
+extension Key {
+    /// −1 for `[MIN_NAME]` and `[MIN_KEY]`, which sort below every key, 1 for `[MAX_NAME]` and `[MAX_KEY]`, above; else 0.
+    var sentinelOrder: Int {
+        switch text {
+        case "[MIN_NAME]", "[MIN_KEY]": -1
+        case "[MAX_NAME]", "[MAX_KEY]": 1
+        default: 0
+        }
+    }
+
+    func order(againstBound bound: Key) -> Int {
+        bound.sentinelOrder == 0 ? order(against: bound) : -bound.sentinelOrder
+    }
+}

@@ -1,0 +1,52 @@
+extension Node {
+    /// This value with its server values filled in (reference: rtdb-protocol 5).
+    ///
+    /// - Parameters:
+    ///   - existing: what is stored now at the place that the value goes to; increments count from it.
+    ///   - timestamp: the one instant of the whole operation, in milliseconds since 1970.
+    public func resolved(existing: Node, timestamp: Int64) -> Node {
+        switch self {
+        case .serverValue(let value): return value.resolve(existing: existing.withoutPriority, timestamp: timestamp)
+        case .prioritized(let leaf):
+            return leaf.value.resolved(existing: existing, timestamp: timestamp)
+                .withPriority(leaf.priority.resolved(existing: existing.priority, timestamp: timestamp))
+        case .branch(let branch):
+            var entries = ContiguousArray<ChildMap.Entry>()
+            entries.reserveCapacity(branch.children.count)
+            for entry in branch.children {
+                let node = entry.node.resolved(existing: existing.child(entry.key), timestamp: timestamp)
+                entries.append(.init(key: entry.key, node: node))
+            }
+            let priority = branch.priority.resolved(existing: existing.priority, timestamp: timestamp)
+            return .branch(Branch(priority: priority, children: ChildMap(sorted: entries)))
+        default: return self
+        }
+    }
+}
+
+extension ServerValue {
+    func resolve(existing: Node, timestamp: Int64) -> Node {
+        switch kind {
+        case .timestamp: .int(timestamp)
+        case .increment(let delta): Self.sum(existing, delta)
+        }
+    }
+
+    /// Integers add as 64-bit integers and become a double on overflow; anything that is no number counts as absent.
+    private static func sum(_ base: Node, _ delta: Node) -> Node {
+        switch (base, delta) {
+        case (.int(let first), .int(let second)):
+            let (sum, overflow) = first.addingReportingOverflow(second)
+            return overflow ? .double(Double(first) + Double(second)) : .int(sum)
+        case (.int(let first), .double(let second)): return finite(Double(first) + second)
+        case (.double(let first), .int(let second)): return finite(first + Double(second))
+        case (.double(let first), .double(let second)): return finite(first + second)
+        default: return delta
+        }
+    }
+
+    /// Beyond the range of doubles the sum stays at its edge: infinity is no JSON number.
+    private static func finite(_ value: Double) -> Node {
+        Node(number: value.isFinite ? value : (value < 0 ? -.greatestFiniteMagnitude : .greatestFiniteMagnitude))
+    }
+}
