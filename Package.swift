@@ -26,10 +26,24 @@ let package = Package(
     targets: [
         // C libraries: module maps and shims only.
         .systemLibrary(name: "CCrypto"),
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // Pure rooms: no I/O.
         target("Crypto", ["CCrypto"]),
         target("Tree", ["Crypto"]),
+
+        // One wrapper per C library that does I/O, over Runtime.
+        target("Runtime"),
+        target("Postgres", ["CPostgres"]),
+        target("PostgresCluster", ["Postgres"]),
+
+        // All SQL of schema pathmirror.
+        .target(
+            name: "LogStore", dependencies: ["Postgres", "Tree", "Crypto", "Runtime"],
+            resources: [.embedInCode("Migrations/001_log_and_tree.sql")], swiftSettings: settings),
+
+        // Committer, snapshots, listener index.
+        target("Engine", ["LogStore", "Postgres", "Tree", "Runtime"]),
     ],
     swiftLanguageModes: [.v6]
 )

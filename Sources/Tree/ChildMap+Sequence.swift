@@ -55,17 +55,27 @@ extension ChildMap: Sequence {
         IteratorSequence(Iterator(root, from: key))
     }
 
-    /// The last children in descending key order, until `body` returns false.
-    public func forEachReversed(_ body: (Entry) -> Bool) {
-        _ = Self.walkReversed(root, body)
+    /// The children in descending key order, from the last or from the last whose key is not after `key`, until `body`
+    /// returns false. O(log n) to start.
+    public func forEachReversed(from key: Key? = nil, _ body: (Entry) -> Bool) {
+        _ = Self.walkReversed(root, key, body)
     }
 
-    private static func walkReversed(_ slab: Slab, _ body: (Entry) -> Bool) -> Bool {
+    private static func walkReversed(_ slab: Slab, _ key: Key?, _ body: (Entry) -> Bool) -> Bool {
         switch slab {
         case .entries(let entries):
-            for entry in entries.reversed() where !body(entry) { return false }
+            var end = entries.count
+            if let key {
+                let (index, isFound) = entries.place(of: key)
+                end = isFound ? index + 1 : index
+            }
+            for entry in entries[..<end].reversed() where !body(entry) { return false }
         case .inner(let inner):
-            for slab in inner.slabs.reversed() where !walkReversed(slab, body) { return false }
+            let last = key.map(inner.slot) ?? inner.slabs.count - 1
+            for slot in (0...last).reversed() {
+                // Only the slab in which the key would be has to look for it.
+                guard walkReversed(inner.slabs[slot], slot == last ? key : nil, body) else { return false }
+            }
         }
         return true
     }

@@ -36,6 +36,16 @@ public struct ChildMap: Sendable {
             rowCount = slabs.reduce(0) { $0 + $1.rowCount }
         }
 
+        /// A changed copy. The sums come from the change itself, as adding them up anew would read every grandchild.
+        init(
+            _ slabs: ContiguousArray<Slab>, _ lowKeys: ContiguousArray<Key>, from old: Inner, count: Int, rowCount: Int
+        ) {
+            self.slabs = slabs
+            self.lowKeys = lowKeys
+            self.count = old.count + count
+            self.rowCount = old.rowCount + rowCount
+        }
+
         /// The slab in which the key is or would be.
         func slot(of key: Key) -> Int {
             var low = 0
@@ -77,12 +87,12 @@ public struct ChildMap: Sendable {
     /// The map with one child replaced, added, or (null) taken out.
     func replacing(_ key: Key, with node: Node) -> ChildMap {
         if node.isNull {
-            guard let slab = root.removing(key) else { return ChildMap(root: .entries([])) }
-            return ChildMap(root: slab.collapsed)
+            guard let removal = root.removing(key) else { return self }
+            return ChildMap(root: removal.slab?.collapsed ?? .entries([]))
         }
-        let (slab, split) = root.setting(Entry(key: key, node: node))
-        guard let split else { return ChildMap(root: slab) }
-        return ChildMap(root: .inner(Inner([slab, split])))
+        let changed = root.setting(Entry(key: key, node: node), isRightEdge: true)
+        guard let split = changed.split else { return ChildMap(root: changed.slab) }
+        return ChildMap(root: .inner(Inner([changed.slab, split])))
     }
 
     /// The first entry in key order.
@@ -127,6 +137,15 @@ extension ContiguousArray<ChildMap.Entry> {
         }
         return (low, false)
     }
+
+    /// A copy of exactly the size needed with one more entry.
+    func inserting(_ entry: ChildMap.Entry, at index: Int) -> Self {
+        ContiguousArray(unsafeUninitializedCapacity: count + 1) { buffer, filled in
+            let next = buffer[..<index].initialize(fromContentsOf: self[..<index])
+            buffer.initializeElement(at: next, to: entry)
+            filled = buffer[(next + 1)...].initialize(fromContentsOf: self[index...])
+        }
+    }
 }
 
 extension ChildMap.Slab {
@@ -153,7 +172,7 @@ extension ChildMap.Slab {
     }
 
     /// Entries or slabs directly in this slab.
-    private var fill: Int {
+    var fill: Int {
         switch self {
         case .entries(let entries): entries.count
         case .inner(let inner): inner.slabs.count
@@ -194,72 +213,5 @@ extension ChildMap.Slab {
     private static func parts(_ count: Int) -> [Range<Int>] {
         let number = (count + ChildMap.width * 3 / 4 - 1) / (ChildMap.width * 3 / 4)
         return (0..<number).map { count * $0 / number..<count * ($0 + 1) / number }
-    }
-
-    func setting(_ entry: ChildMap.Entry) -> (ChildMap.Slab, split: ChildMap.Slab?) {
-        switch self {
-        case .entries(var entries):
-            let (index, isFound) = entries.place(of: entry.key)
-            if isFound {
-                entries[index] = entry
-                return (.entries(entries), nil)
-            }
-            // Ascending keys (push ids) fill slabs whole instead of leaving halves behind.
-            if entries.count == ChildMap.width, index == entries.count { return (self, .entries([entry])) }
-            var grown = ContiguousArray<ChildMap.Entry>()
-            grown.reserveCapacity(entries.count + 1)
-            grown.append(contentsOf: entries[..<index])
-            grown.append(entry)
-            grown.append(contentsOf: entries[index...])
-            guard grown.count > ChildMap.width else { return (.entries(grown), nil) }
-            let half = grown.count / 2
-            return (.entries(ContiguousArray(grown[..<half])), .entries(ContiguousArray(grown[half...])))
-        case .inner(let inner):
-            let slot = inner.slot(of: entry.key)
-            let (slab, split) = inner.slabs[slot].setting(entry)
-            var slabs = inner.slabs
-            slabs[slot] = slab
-            guard let split else { return (.inner(.init(slabs)), nil) }
-            slabs.insert(split, at: slot + 1)
-            guard slabs.count > ChildMap.width else { return (.inner(.init(slabs)), nil) }
-            let half = slot + 1 == inner.slabs.count ? slabs.count - 1 : slabs.count / 2
-            return (.inner(.init(ContiguousArray(slabs[..<half]))), .inner(.init(ContiguousArray(slabs[half...]))))
-        }
-    }
-
-    /// The slab without the key; nil when nothing is left.
-    func removing(_ key: Key) -> ChildMap.Slab? {
-        switch self {
-        case .entries(var entries):
-            let (index, isFound) = entries.place(of: key)
-            guard isFound else { return self }
-            if entries.count == 1 { return nil }
-            entries.remove(at: index)
-            return .entries(entries)
-        case .inner(let inner):
-            let slot = inner.slot(of: key)
-            var slabs = inner.slabs
-            guard let slab = inner.slabs[slot].removing(key) else {
-                if slabs.count == 1 { return nil }
-                slabs.remove(at: slot)
-                return .inner(.init(slabs))
-            }
-            slabs[slot] = slab
-            if slab.fill < ChildMap.width / 4 { Self.mergeNeighbour(of: slot, in: &slabs) }
-            return .inner(.init(slabs))
-        }
-    }
-
-    /// Joins a thin slab with a neighbour where both fit in one.
-    private static func mergeNeighbour(of slot: Int, in slabs: inout ContiguousArray<ChildMap.Slab>) {
-        let left = slot > 0 ? slot - 1 : slot
-        guard left + 1 < slabs.count else { return }
-        switch (slabs[left], slabs[left + 1]) {
-        case (.entries(let first), .entries(let second)) where first.count + second.count <= ChildMap.width * 3 / 4:
-            slabs.replaceSubrange(left...left + 1, with: CollectionOfOne(.entries(first + second)))
-        case (.inner(let first), .inner(let second)) where first.slabs.count + second.slabs.count <= ChildMap.width * 3 / 4:
-            slabs.replaceSubrange(left...left + 1, with: CollectionOfOne(.inner(.init(first.slabs + second.slabs))))
-        default: break
-        }
     }
 }

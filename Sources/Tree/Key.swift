@@ -51,7 +51,9 @@ public struct Key: Sendable, Hashable, Comparable, CustomStringConvertible {
         switch (integer(left), integer(right)) {
         case (let first?, let second?):
             if first != second { return first < second ? -1 : 1 }
-            return left.count - right.count
+            if left.count != right.count { return left.count - right.count }
+            // `-0` and `00` tie by the protocol's rules, yet they are two keys.
+            return codeUnitOrder(left, right)
         case (.some, nil): return -1
         case (nil, .some): return 1
         case (nil, nil): return codeUnitOrder(left, right)

@@ -84,10 +84,10 @@ public enum Node: Sendable {
     /// The node at a path below this one; `.priority` as last key gives the priority.
     public subscript(path: Path) -> Node {
         var node = self
-        for key in path.keys {
+        for (index, key) in path.keys.enumerated() {
             if case .branch(let branch) = node, let child = branch.children[key] {
                 node = child
-            } else if key == .priority {
+            } else if index == path.depth - 1, key == .priority {
                 return node.priority
             } else {
                 return .null
@@ -99,7 +99,7 @@ public enum Node: Sendable {
     /// An inner node of these children, in any order, later ones winning; null if none of them is anything.
     public init(children: some Sequence<(Key, Node)>, priority: Node = .null) {
         var entries = ContiguousArray<ChildMap.Entry>()
-        for (key, node) in children where !node.isNull { entries.append(.init(key: key, node: node)) }
+        for (key, node) in children { entries.append(.init(key: key, node: node)) }
         self = Node(sorting: &entries, priority: priority)
     }
 
@@ -137,7 +137,7 @@ public final class Branch: Sendable {
 
 /// A value that is known only when the write is applied (reference: rtdb-protocol 5).
 public final class ServerValue: Sendable {
-    public enum Kind: Sendable {
+    public enum Kind: Sendable, Equatable {
         case timestamp
         /// By an integer or a double.
         case increment(Node)
@@ -159,6 +159,7 @@ extension Node: Equatable {
         case (.string(let first), .string(let second)): return first.hasSameBytes(as: second)
         case (.prioritized(let first), .prioritized(let second)):
             return first === second || (first.value == second.value && first.priority == second.priority)
+        case (.serverValue(let first), .serverValue(let second)): return first.kind == second.kind
         case (.branch(let first), .branch(let second)):
             if first === second { return true }
             guard first.rowCount == second.rowCount, first.priority == second.priority else { return false }

@@ -38,6 +38,16 @@ public struct JSONParser {
         }
     }
 
+    /// Parses text that somebody else owns, such as a field of a database row.
+    public static func parse(
+        _ buffer: UnsafeRawBufferPointer, maxDepth: Int = KeyRules.maxDepth
+    ) throws(JSONError) -> Node {
+        var parser = JSONParser(buffer.assumingMemoryBound(to: UInt8.self), maxDepth: maxDepth)
+        let node = try parser.value(level: 0)
+        try parser.end()
+        return node
+    }
+
     public static func parse(_ text: String, maxDepth: Int = KeyRules.maxDepth) throws(JSONError) -> Node {
         try parse(Array(text.utf8), maxDepth: maxDepth).node
     }
@@ -53,7 +63,7 @@ public struct JSONParser {
                 try parser.end()
                 return nil
             }
-            let changes = try parser.updateObject()
+            let changes = try parser.updateObject(mayNameRoot: false)
             try parser.end()
             return (changes, parser.hasServerValue)
         }
@@ -63,7 +73,7 @@ public struct JSONParser {
     public static func parseChanges(_ bytes: [UInt8]) throws(JSONError) -> [ParsedChange] {
         try withParser(bytes, KeyRules.maxDepth) { (parser) throws(JSONError) in
             parser.skipSpace()
-            let changes = try parser.updateObject()
+            let changes = try parser.updateObject(mayNameRoot: true)
             try parser.end()
             return changes
         }
@@ -121,6 +131,7 @@ public struct JSONParser {
         }
         var position = 0
         while true {
+            skipSpace()
             let start = index
             let element = try value(level: level + 1)
             if !element.isNull {
@@ -199,9 +210,15 @@ public struct JSONParser {
             default: throw error(.value, "a priority must be a number or a string", at: start)
             }
         case ".value":
-            let node = try value(level: level + 1)
-            guard !node.isBranch else { throw error(.value, "a .value must be a string, number or boolean", at: start) }
-            special.value = node.withoutPriority
+            skipSpace()
+            let isObject = peek == UInt8(ascii: "{")
+            let node = try value(level: level + 1).withoutPriority
+            let isServerValue = if case .serverValue = node { true } else { false }
+            guard !node.isBranch, !isObject || isServerValue || node.isNull else {
+                throw error(.value, "a .value must be a string, number or boolean", at: start)
+            }
+            // Null is no value, as to the SDKs: the object is then what its other keys say.
+            special.value = node.isNull ? nil : node
         case ".sv":
             hasServerValue = true
             special.serverValue = try serverValue(at: start)
@@ -215,10 +232,10 @@ public struct JSONParser {
             throw error(.value, "an object with .value or .sv can't have children too", at: start)
         }
         if let serverValue = special.serverValue {
-            guard special.value == nil, special.priority.isNull else {
-                throw error(.value, "an object with .sv can't have other keys", at: start)
+            guard special.value == nil else {
+                throw error(.value, "an object can't have both .sv and .value", at: start)
             }
-            return .serverValue(serverValue)
+            return Node.serverValue(serverValue).withPriority(special.priority)
         }
         return (special.value ?? .null).withPriority(special.priority)
     }
@@ -251,7 +268,7 @@ public struct JSONParser {
         return ServerValue(.increment(delta))
     }
 
-    private mutating func updateObject() throws(JSONError) -> [ParsedChange] {
+    private mutating func updateObject(mayNameRoot: Bool) throws(JSONError) -> [ParsedChange] {
         guard peek == UInt8(ascii: "{") else { throw syntax("expected an object") }
         index += 1
         skipSpace()
@@ -264,6 +281,7 @@ public struct JSONParser {
             skipSpace()
             let start = index
             let path = Path(splitting: try keyString())
+            if path.isRoot, !mayNameRoot { throw error(.key, "the key \(KeyRules.Violation.empty.reason)", at: start) }
             try check(path, at: start)
             let allowed = min(maxDepth, KeyRules.maxDepth) - path.depth
             let node = try value(level: maxDepth - allowed)
@@ -506,7 +524,8 @@ public struct JSONParser {
 extension Node {
     /// A number as the tree holds it: an integral double within ±2^53 is the integer (but −0 stays a double).
     public init(number value: Double) {
-        if value.magnitude <= 9_007_199_254_740_992, value == value.rounded(.towardZero), !(value == 0 && value.sign == .minus) {
+        // The conversion truncates; comparing back asks for no rounding from the C library, which would have to be linked.
+        if value.magnitude <= 9_007_199_254_740_992, Double(Int64(value)).bitPattern == value.bitPattern {
             self = .int(Int64(value))
         } else {
             self = .double(value)

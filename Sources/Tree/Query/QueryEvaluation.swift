@@ -23,7 +23,9 @@ extension Query {
     private func selectByKey(_ children: ChildMap) -> ContiguousArray<ChildMap.Entry> {
         var selected = ContiguousArray<ChildMap.Entry>()
         if case .last(let count) = limit {
-            children.forEachReversed { entry in
+            // A bound below all keys admits none, and no key is a place to start from then.
+            guard count > 0, end?.keyText.map({ Key($0).sentinelOrder }) != -1 else { return [] }
+            children.forEachReversed(from: Self.place(of: end)) { entry in
                 guard isAfterStart(.null, entry.key) else { return false }
                 if isBeforeEnd(.null, entry.key) { selected.append(entry) }
                 return selected.count < count
@@ -31,15 +33,20 @@ extension Query {
             return selected
         }
         let most = if case .first(let count) = limit { count } else { Int.max }
-        let from = start?.keyText.map(Key.init) ?? children.first?.key ?? Key("")
-        for entry in children.entries(from: isSentinel(from) ? (children.first?.key ?? from) : from) {
+        if let start, start.keyText.map({ Key($0).sentinelOrder }) == 1 { return [] }
+        guard let from = Self.place(of: start) ?? children.first?.key else { return [] }
+        for entry in children.entries(from: from) {
             guard isBeforeEnd(.null, entry.key), selected.count < most else { break }
             if isAfterStart(.null, entry.key) { selected.append(entry) }
         }
         return selected
     }
 
-    private func isSentinel(_ key: Key) -> Bool { key.sentinelOrder != 0 }
+    /// The key that a bound names, unless it is one of the sentinels, which have no place among the keys.
+    private static func place(of bound: Bound?) -> Key? {
+        guard let key = bound?.keyText.map(Key.init), key.sentinelOrder == 0 else { return nil }
+        return key
+    }
 
     // MARK: By value
 
@@ -139,11 +146,10 @@ extension Query.Bound {
 extension Key {
     /// −1 for `[MIN_NAME]` and `[MIN_KEY]`, which sort below every key, 1 for `[MAX_NAME]` and `[MAX_KEY]`, above; else 0.
     var sentinelOrder: Int {
-        switch text {
-        case "[MIN_NAME]", "[MIN_KEY]": -1
-        case "[MAX_NAME]", "[MAX_KEY]": 1
-        default: 0
-        }
+        // Bytes, as string equality takes a Kelvin sign for a K.
+        guard text.utf8.first == UInt8(ascii: "[") else { return 0 }
+        if text.hasSameBytes(as: "[MIN_NAME]") || text.hasSameBytes(as: "[MIN_KEY]") { return -1 }
+        return text.hasSameBytes(as: "[MAX_NAME]") || text.hasSameBytes(as: "[MAX_KEY]") ? 1 : 0
     }
 
     func order(againstBound bound: Key) -> Int {

@@ -30,8 +30,10 @@ public enum ValueOrder {
     private static func compare(_ integer: Int64, _ double: Double) -> Int {
         if double >= 9_223_372_036_854_775_808 { return -1 }
         if double < -9_223_372_036_854_775_808 { return 1 }
-        let whole = Int64(double.rounded(.down))
+        // Truncated, and without the C library's rounding, which would have to be linked for it.
+        let whole = Int64(double)
         if integer != whole { return integer < whole ? -1 : 1 }
-        return double > double.rounded(.down) ? -1 : 0
+        let rest = double - Double(whole)
+        return rest > 0 ? -1 : (rest < 0 ? 1 : 0)
     }
 }

@@ -1,0 +1,306 @@
+import LogStore
+import Runtime
+import Tree
+
+/// One committer: a thread with a connection that takes namespaces with work, one at a time.
+///
+/// The way of a batch: evaluate against the snapshot, send, publish, answer. When the head had moved: read what others
+/// wrote, evaluate again, send again; after that, and while others keep writing here, take the head's lock first. When
+/// the connection was lost meanwhile: find out by the batch's id what became of it before anybody is answered.
+final class Committer {
+    private let core: EngineCore
+    private let index: Int
+    private var session: LogSession?
+
+    init(_ core: EngineCore, index: Int) {
+        self.core = core
+        self.index = index
+    }
+
+    func run() {
+        while true {
+            switch core.takeJob() {
+            case .work(let namespace):
+                work(namespace)
+                if namespace.finishedTask() { core.add(.work(namespace)) }
+            case .load(let name): load(name)
+            case .stop:
+                session?.close()
+                return
+            }
+        }
+    }
+
+    // MARK: Connection
+
+    private func connected() throws(LogStoreError) -> LogSession {
+        if let session, session.isOpen { return session }
+        session = nil
+        let new = try core.connect("committer \(index)")
+        core.databaseAnswered()
+        session = new
+        return new
+    }
+
+    private func lost(_ error: LogStoreError) {
+        session?.close()
+        session = nil
+        core.databaseFailed(error)
+    }
+
+    private static func engineError(_ error: LogStoreError) -> EngineError {
+        switch error {
+        case .corrupt(let what): .corrupt(what)
+        case .unknownNamespace(let name): .unknownNamespace(name)
+        default: .unavailable("\(error)")
+        }
+    }
+
+    // MARK: Loading
+
+    private func load(_ name: String) {
+        let result: Result<LiveNamespace, EngineError>
+        do throws(LogStoreError) {
+            let session = try connected()
+            if let record = try session.namespace(named: name, creating: core.settings.createsNamespaces) {
+                let start = Clock.monotonicMilliseconds
+                let (head, root) = try session.loadTree(record.id)
+                core.logger.info(
+                    "namespace loaded",
+                    [
+                        ("namespace", name), ("head", "\(head)"), ("rows", "\(root.rowCount)"),
+                        ("milliseconds", "\(Clock.monotonicMilliseconds - start)"),
+                    ])
+                let core = core
+                result = .success(
+                    LiveNamespace(record, Snapshot(seq: head, root: root), core.settings) { core.add(.work($0)) })
+            } else {
+                result = .failure(.unknownNamespace(name))
+            }
+        } catch {
+            if error.isConnectionLost { lost(error) }
+            result = .failure(Self.engineError(error))
+        }
+        core.namespaces.loaded(name, result)
+        // What was committed while the tree was being read has been announced to nobody.
+        if case .success(let namespace) = result { namespace.schedule() }
+    }
+
+    // MARK: Work
+
+    private func work(_ namespace: LiveNamespace) {
+        let task = namespace.takeTask()
+        guard core.health.isUp || session != nil else {
+            fail(task.batch, in: namespace, .unavailable(core.health.reason))
+            return
+        }
+        do throws(LogStoreError) {
+            if task.remoteHead > namespace.snapshot.seq || (task.hasWaiters && task.batch.isEmpty) {
+                _ = try follow(namespace, try connected())
+            }
+        } catch {
+            if error.isConnectionLost { lost(error) }
+            core.logger.error("the log can't be read", [("namespace", namespace.name), ("error", "\(error)")])
+            fail(task.batch, in: namespace, Self.engineError(error))
+            return
+        }
+        if !task.batch.isEmpty { commit(task.batch, in: namespace, isContended: task.isContended) }
+    }
+
+    /// A batch that was sent and whose answer was lost.
+    private struct Lost {
+        let batch: Batch
+        let evaluation: Evaluation
+    }
+
+    private func commit(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool) {
+        var attempt = 0
+        var lostBatch: Lost?
+        while true {
+            do throws(LogStoreError) {
+                let session = try connected()
+                if let lost = lostBatch {
+                    if try session.findBatch(lost.batch) {
+                        finish(waiting, lost.evaluation, in: namespace)
+                        return
+                    }
+                    // The lost session may yet come to it: what is followed next is searched for it, too.
+                    if try follow(namespace, session).contains(where: { $0 == lost.batch.id }) {
+                        complete(waiting, lost.evaluation.outcomes)
+                        return
+                    }
+                }
+                let isLocked = isContended || attempt >= 2
+                if isLocked {
+                    guard try lockHead(namespace, session) else {
+                        attempt += 1
+                        continue
+                    }
+                }
+                let snapshot = namespace.snapshot
+                var evaluation = Evaluation(snapshot, timestamp: Clock.unixMilliseconds)
+                for item in waiting { evaluation.apply(item.write) }
+                guard !evaluation.records.isEmpty else {
+                    if isLocked { session.unlockHead() }
+                    complete(waiting, evaluation.outcomes)
+                    return
+                }
+                let batch = Batch(
+                    namespace: namespace.id, expectedHead: snapshot.seq, id: Batch.makeID(),
+                    records: evaluation.records, rows: evaluation.rows.sink)
+                let start = Clock.monotonicNanoseconds
+                do throws(LogStoreError) {
+                    switch try session.commit(batch, isLocked: isLocked) {
+                    case .committed:
+                        core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
+                        namespace.noteContention(false)
+                        finish(waiting, evaluation, in: namespace)
+                        return
+                    case .headMoved:
+                        core.metrics.conflicts.add()
+                        namespace.noteContention(true)
+                        let ids = try follow(namespace, session)
+                        if let lost = lostBatch, ids.contains(where: { $0 == lost.batch.id }) {
+                            complete(waiting, lost.evaluation.outcomes)
+                            return
+                        }
+                        attempt += 1
+                        core.metrics.retries.add()
+                    }
+                } catch {
+                    if error.isConnectionLost {
+                        core.metrics.unknownCommits.add()
+                        lostBatch = Lost(batch: batch, evaluation: evaluation)
+                    }
+                    throw error
+                }
+            } catch {
+                guard error.isConnectionLost else {
+                    core.logger.error("commit failed", [("namespace", namespace.name), ("error", "\(error)")])
+                    fail(waiting, in: namespace, Self.engineError(error))
+                    return
+                }
+                lost(error)
+                let deadline = waiting.first?.deadline ?? 0
+                // Only a batch that may have been written is worth waiting for.
+                guard lostBatch != nil, Clock.monotonicMilliseconds < deadline, !core.stopsNow else {
+                    fail(waiting, in: namespace, lostBatch == nil ? .unavailable("\(error)") : .outcomeUnknown)
+                    return
+                }
+                core.pause(milliseconds: 20 + Int64.random(in: 0...80))
+                attempt += 1
+            }
+        }
+    }
+
+    /// Takes the head's lock and brings the snapshot up to it. False when that must be tried again.
+    private func lockHead(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> Bool {
+        let known = namespace.snapshot.seq
+        let head = try session.lockHead(namespace.id, expectedHead: known)
+        guard head != known else { return true }
+        // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
+        let entries = try session.read(namespace.id, after: known)
+        guard entries.first?.entry.seq == known + 1, !entries.contains(where: \.entry.isBulk) else {
+            session.unlockHead()
+            _ = try follow(namespace, session)
+            return false
+        }
+        apply(entries.map(\.entry), to: namespace)
+        guard namespace.snapshot.seq == head else {
+            session.unlockHead()
+            return false
+        }
+        return true
+    }
+
+    // MARK: Following the log
+
+    /// Reads and applies what is in the log after the snapshot. Returns the batches that it came from.
+    private func follow(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> [[UInt8]] {
+        var batches: [[UInt8]] = []
+        while true {
+            let known = namespace.snapshot.seq
+            let logged = try session.read(namespace.id, after: known)
+            guard let first = logged.first else { return batches }
+            batches.append(contentsOf: logged.map(\.batchID))
+            guard first.entry.seq == known + 1 else {
+                // The entries between are pruned: only the tree itself can tell.
+                let (head, root) = try session.loadTree(namespace.id)
+                namespace.reset(to: Snapshot(seq: head, root: root))
+                continue
+            }
+            var entries: [Entry] = []
+            for item in logged {
+                guard item.entry.isBulk else {
+                    entries.append(item.entry)
+                    continue
+                }
+                apply(entries, to: namespace)
+                entries.removeAll()
+                try applyBulk(item.entry, to: namespace, session)
+            }
+            apply(entries, to: namespace)
+            core.metrics.followedEntries.add(logged.count)
+        }
+    }
+
+    private func apply(_ entries: [Entry], to namespace: LiveNamespace) {
+        guard let last = entries.last else { return }
+        var root = namespace.snapshot.root
+        var steps: [Step] = []
+        steps.reserveCapacity(entries.count)
+        for entry in entries {
+            let before = root
+            for change in entry.changes { root = root.replacing(change.path, with: change.value) }
+            steps.append(Step(entry: entry, before: before, after: root))
+        }
+        namespace.publish(steps, Snapshot(seq: last.seq, root: root))
+    }
+
+    /// An import: its parts one by one; listeners see one change, at the import's path.
+    private func applyBulk(
+        _ entry: Entry, to namespace: LiveNamespace, _ session: LogSession
+    ) throws(LogStoreError) {
+        let before = namespace.snapshot.root
+        var root = before
+        for change in entry.changes { root = root.replacing(change.path, with: change.value) }
+        try session.forEachPart(namespace.id, of: entry.seq) { (changes) throws(LogStoreError) in
+            for change in changes { root = root.replacing(change.path, with: change.value) }
+        }
+        let whole = Entry(
+            seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
+            changes: [Change(path: entry.path, value: root[entry.path])], isBulk: true)
+        namespace.publish(
+            [Step(entry: whole, before: before, after: root)], Snapshot(seq: entry.seq, root: root))
+    }
+
+    // MARK: Answering
+
+    private func finish(_ waiting: [WriteQueue.Waiting], _ evaluation: Evaluation, in namespace: LiveNamespace) {
+        core.metrics.batches.add()
+        core.metrics.batchSize.observe(Double(evaluation.records.count))
+        core.metrics.writes.add(evaluation.records.count)
+        // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
+        namespace.publish(evaluation.steps, Snapshot(seq: evaluation.head, root: evaluation.root))
+        complete(waiting, evaluation.outcomes)
+    }
+
+    private func fail(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, _ error: EngineError) {
+        core.metrics.failedWrites.add(waiting.count)
+        complete(waiting, Array(repeating: .failed(error), count: waiting.count))
+    }
+
+    private func complete(_ waiting: [WriteQueue.Waiting], _ outcomes: [WriteOutcome]) {
+        // One call a sink, in the order of the writes.
+        var bySink: [ObjectIdentifier: (sink: any WriteSink, outcomes: [(token: UInt64, outcome: WriteOutcome)])] = [:]
+        for (item, outcome) in zip(waiting, outcomes) {
+            switch outcome {
+            case .preconditionFailed: core.metrics.failedPreconditions.add()
+            case .denied: core.metrics.deniedWrites.add()
+            default: break
+            }
+            bySink[ObjectIdentifier(item.sink), default: (item.sink, [])].outcomes.append((item.token, outcome))
+        }
+        for (sink, outcomes) in bySink.values { sink.complete(outcomes) }
+    }
+}

@@ -1,0 +1,87 @@
+import LogStore
+import Tree
+
+/// Applies queued writes to a tree, one after another, and gathers what a batch needs. Pure.
+///
+/// A write that fails its precondition or is denied fails alone: those after it see the tree as if it had not been.
+struct Evaluation {
+    private(set) var root: Node
+    private(set) var head: Int64
+    private(set) var records: [Batch.Record] = []
+    private(set) var rows = RowDiff(RowChanges())
+    private(set) var steps: [Step] = []
+    private(set) var outcomes: [WriteOutcome] = []
+
+    private let timestamp: Int64
+
+    init(_ snapshot: Snapshot, timestamp: Int64) {
+        root = snapshot.root
+        head = snapshot.seq
+        self.timestamp = timestamp
+    }
+
+    mutating func apply(_ write: Write) {
+        if let expected = write.expectedHash {
+            let current = root[write.path]
+            guard current.hash == expected else {
+                outcomes.append(.preconditionFailed(seq: head, current: current))
+                return
+            }
+        }
+        var changes: [Change]
+        switch write.action {
+        case .set(let path, let node): changes = [Change(path: path, value: node)]
+        case .update(_, let several): changes = several
+        }
+        if write.hasServerValue {
+            changes = changes.map { change in
+                Change(path: change.path, value: change.value.resolved(existing: root[change.path], timestamp: timestamp))
+            }
+        }
+        if let problem = priorityProblem(changes) {
+            outcomes.append(.refused(problem))
+            return
+        }
+        let before = root
+        var after = root
+        for change in changes { after = after.replacing(change.path, with: change.value) }
+        if let denial = write.guarding?.denial(of: changes, before: before, after: after, timestamp: timestamp) {
+            outcomes.append(.denied(denial))
+            return
+        }
+        commit(write, changes, before: before, after: after)
+    }
+
+    /// A priority can't be given to what isn't there (reference: rtdb-protocol 4.4).
+    private func priorityProblem(_ changes: [Change]) -> String? {
+        for change in changes where change.path.namesPriority && !change.value.isNull {
+            guard let parent = change.path.parent, root[parent].isNull else { continue }
+            let isMade = changes.contains { $0.path.contains(parent) && !$0.path.namesPriority && !$0.value.isNull }
+            if !isMade { return "There is nothing at \(parent) that could have a priority." }
+        }
+        return nil
+    }
+
+    private mutating func commit(_ write: Write, _ changes: [Change], before: Node, after: Node) {
+        // An update of nothing is no write.
+        guard !changes.isEmpty else {
+            outcomes.append(.committed(seq: head, changes: []))
+            return
+        }
+        head += 1
+        rows.sink.seq = head
+        var current = before
+        for change in changes {
+            let next = changes.count == 1 ? after : current.replacing(change.path, with: change.value)
+            rows.compare(current, next, changedAt: change.path)
+            current = next
+        }
+        root = after
+        records.append(
+            Batch.Record(operation: write.operation, path: write.path, changes: ChangeCodec.encode(changes)))
+        let entry = Entry(
+            seq: head, committedAt: timestamp, operation: write.operation, path: write.path, changes: changes)
+        steps.append(Step(entry: entry, before: before, after: after))
+        outcomes.append(.committed(seq: head, changes: changes))
+    }
+}

@@ -1,0 +1,64 @@
+public import Tree
+
+/// A write as a client asked for it: its values may still hold server values.
+public struct Write: Sendable {
+    public enum Action: Sendable {
+        /// Replaces what is at the path (null: removes it). The path may end in `.priority`.
+        case set(Path, Node)
+        /// Replaces several places below the base, all or none.
+        case update(base: Path, [Change])
+    }
+
+    public let action: Action
+    /// The hash that the value at the path must have (`""` for nothing), or nil.
+    public let expectedHash: String?
+    public let operation: Tree.Operation
+    /// Whether anything in it is a server value.
+    public let hasServerValue: Bool
+    /// About the size of its values; for the bounds on batches and queues.
+    public let byteCount: Int
+    public let guarding: (any WriteGuard)?
+
+    public init(
+        _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
+        byteCount: Int, guarding: (any WriteGuard)? = nil
+    ) {
+        self.action = action
+        self.operation = operation
+        self.expectedHash = expectedHash
+        self.hasServerValue = hasServerValue
+        self.byteCount = byteCount
+        self.guarding = guarding
+    }
+
+    /// The place that the request named.
+    public var path: Path {
+        switch action {
+        case .set(let path, _): path
+        case .update(let base, _): base
+        }
+    }
+}
+
+/// Decides whether a write may be made, against the very state that it is applied to. Called on committer threads.
+public protocol WriteGuard: Sendable {
+    /// Nil to allow, or why not.
+    func denial(of changes: [Change], before: Node, after: Node, timestamp: Int64) -> String?
+}
+
+/// What became of a write.
+public enum WriteOutcome: Sendable {
+    /// Durable in the log at `seq`; the changes have their server values filled in.
+    case committed(seq: Int64, changes: [Change])
+    /// The value at the path is not the one that the write named. `current`: what it is.
+    case preconditionFailed(seq: Int64, current: Node)
+    case denied(String)
+    /// It can't be applied to what is there.
+    case refused(String)
+    case failed(EngineError)
+}
+
+/// Receives outcomes, in the order in which the writes were made. Called on committer threads; must return soon.
+public protocol WriteSink: AnyObject, Sendable {
+    func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)])
+}

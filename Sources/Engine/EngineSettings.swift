@@ -1,0 +1,21 @@
+/// How the engine works; every field has its default.
+public struct EngineSettings: Sendable {
+    /// Threads that commit, each with a connection. Namespaces commit side by side, the batches of one after another.
+    public var committers = 2
+    /// The most writes in one SQL transaction.
+    public var maxBatchWrites = 1_000
+    /// About how many bytes of values one SQL transaction takes before it is closed; a larger write goes alone.
+    public var maxBatchBytes = 8 << 20
+    /// The most writes of a namespace that may wait to be committed; more are refused.
+    public var maxWaitingWrites = 50_000
+    /// The most bytes of values in waiting writes of a namespace; more are refused.
+    public var maxWaitingBytes = 512 << 20
+    /// How long a write may wait for a lost database before it fails.
+    public var commitDeadlineMilliseconds: Int64 = 10_000
+    /// How often the heads are looked at although nothing was announced.
+    public var pollMilliseconds = 1_000
+    /// Whether a namespace that is asked for is made when it doesn't exist.
+    public var createsNamespaces = false
+
+    public init() {}
+}

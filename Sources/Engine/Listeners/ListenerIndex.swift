@@ -1,0 +1,75 @@
+import Tree
+
+/// Hears of every change at, above or below its path. One object serves all connections that look at the same path,
+/// query and form.
+public protocol ChangeListener: AnyObject, Sendable {
+    /// Steps that touch the listener's path, in order, each once. Called on committer threads, never on two at a time for
+    /// one namespace; must return soon.
+    func changed(_ steps: [Step])
+    /// The steps between what was last told and `snapshot` are not known: begin again from it.
+    func reset(to snapshot: Snapshot)
+}
+
+/// Finds the listeners that a change touches: a tree of paths with the listeners at each. A value; its owner locks.
+struct ListenerIndex {
+    private final class Place {
+        var children: [Key: Place] = [:]
+        var listeners: [ObjectIdentifier: any ChangeListener] = [:]
+        var isEmpty: Bool { children.isEmpty && listeners.isEmpty }
+    }
+
+    private let root = Place()
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    mutating func add(_ listener: any ChangeListener, at path: Path) {
+        var place = root
+        for key in path.keys {
+            if let next = place.children[key] {
+                place = next
+            } else {
+                let next = Place()
+                place.children[key] = next
+                place = next
+            }
+        }
+        if place.listeners.updateValue(listener, forKey: ObjectIdentifier(listener)) == nil { count += 1 }
+    }
+
+    mutating func remove(_ listener: any ChangeListener, at path: Path) {
+        var places = [root]
+        for key in path.keys {
+            guard let next = places[places.count - 1].children[key] else { return }
+            places.append(next)
+        }
+        if places[places.count - 1].listeners.removeValue(forKey: ObjectIdentifier(listener)) != nil { count -= 1 }
+        for index in stride(from: places.count - 1, to: 0, by: -1) where places[index].isEmpty {
+            places[index - 1].children[path[index - 1]] = nil
+        }
+    }
+
+    /// The listeners that a replacement at `path` touches: at the path, above it, and below it. For a priority, those at
+    /// its node and above.
+    func forEachTouched(by path: Path, _ body: (any ChangeListener) -> Void) {
+        var place = root
+        let keys = path.namesPriority ? path.keys.dropLast() : path.keys[...]
+        for key in keys {
+            for listener in place.listeners.values { body(listener) }
+            guard let next = place.children[key] else { return }
+            place = next
+        }
+        if path.namesPriority {
+            for listener in place.listeners.values { body(listener) }
+        } else {
+            Self.forEach(in: place, body)
+        }
+    }
+
+    func forEach(_ body: (any ChangeListener) -> Void) { Self.forEach(in: root, body) }
+
+    private static func forEach(in place: Place, _ body: (any ChangeListener) -> Void) {
+        for listener in place.listeners.values { body(listener) }
+        for child in place.children.values { forEach(in: child, body) }
+    }
+}

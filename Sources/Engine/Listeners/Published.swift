@@ -1,0 +1,66 @@
+import Synchronization
+import Tree
+
+/// The newest snapshot of a namespace and who listens to it, changed together: a listener that is added sees a snapshot
+/// and then every later step, none twice.
+final class Published: Sendable {
+    // The index's places are classes; they are only reached through this lock.
+    private struct State: ~Copyable {
+        var snapshot: Snapshot
+        var index = ListenerIndex()
+    }
+    private let state: Mutex<State>
+
+    init(_ snapshot: Snapshot) { state = Mutex(State(snapshot: snapshot)) }
+
+    var snapshot: Snapshot { state.withLock { $0.snapshot } }
+    var listenerCount: Int { state.withLock { $0.index.count } }
+
+    /// Adds a listener; it hears of the steps after the snapshot that is returned.
+    func subscribe(_ listener: any ChangeListener, at path: Path) -> Snapshot {
+        state.withLock { state in
+            state.index.add(listener, at: path)
+            return state.snapshot
+        }
+    }
+
+    func unsubscribe(_ listener: any ChangeListener, at path: Path) {
+        state.withLock { $0.index.remove(listener, at: path) }
+    }
+
+    /// Publishes the state after `steps` and tells the listeners that they touch.
+    func publish(_ steps: [Step], _ snapshot: Snapshot) {
+        struct Told: Sendable {
+            let listener: any ChangeListener
+            var steps: [Int]
+        }
+        let told = state.withLock { state -> [ObjectIdentifier: Told] in
+            state.snapshot = snapshot
+            var told: [ObjectIdentifier: Told] = [:]
+            guard !state.index.isEmpty else { return told }
+            for (position, step) in steps.enumerated() {
+                for change in step.entry.changes {
+                    state.index.forEachTouched(by: change.path) { listener in
+                        let id = ObjectIdentifier(listener)
+                        if told[id]?.steps.last == position { return }
+                        told[id, default: Told(listener: listener, steps: [])].steps.append(position)
+                    }
+                }
+            }
+            return told
+        }
+        // Outside the lock: encoding an event takes its time, and readers must not wait for it.
+        for one in told.values { one.listener.changed(one.steps.map { steps[$0] }) }
+    }
+
+    /// Publishes a state whose way here is not known.
+    func reset(to snapshot: Snapshot) {
+        let listeners = state.withLock { state -> [any ChangeListener] in
+            state.snapshot = snapshot
+            var all: [any ChangeListener] = []
+            state.index.forEach { all.append($0) }
+            return all
+        }
+        for listener in listeners { listener.reset(to: snapshot) }
+    }
+}

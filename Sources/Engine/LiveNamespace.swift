@@ -1,0 +1,178 @@
+import LogStore
+import Runtime
+import Synchronization
+public import Tree
+
+/// A namespace that is in use: its newest tree, its waiting writes, its listeners. Any thread may use it.
+public final class LiveNamespace: Sendable {
+    public let id: Int64
+    public let name: String
+
+    let published: Published
+    private let scheduling: Mutex<Scheduling>
+    private let settings: EngineSettings
+    private let handOver: @Sendable (LiveNamespace) -> Void
+
+    /// What waits for the committers. At most one of them works on a namespace at a time, so that everything that only the
+    /// working committer touches needs no lock.
+    struct Scheduling: ~Copyable {
+        var queue = WriteQueue()
+        /// The highest head that was heard of.
+        var remoteHead: Int64
+        var isScheduled = false
+        var refusal: EngineError?
+        var waiters: [SeqWaiter] = []
+        /// Set while other gateways commit here too: batches then take the head's lock first.
+        var contention = 0
+    }
+
+    struct SeqWaiter: Sendable {
+        let seq: Int64
+        let body: @Sendable () -> Void
+    }
+
+    init(
+        _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings,
+        schedule: @escaping @Sendable (LiveNamespace) -> Void
+    ) {
+        id = record.id
+        name = record.name
+        published = Published(snapshot)
+        scheduling = Mutex(Scheduling(remoteHead: snapshot.seq))
+        self.settings = settings
+        self.handOver = schedule
+    }
+
+    /// The newest state that this gateway has.
+    public var snapshot: Snapshot { published.snapshot }
+    public var listenerCount: Int { published.listenerCount }
+    public var waitingWrites: Int { scheduling.withLock { $0.queue.count } }
+    /// Entries that are in the log and not yet here.
+    public var lag: Int64 {
+        let head = scheduling.withLock { $0.remoteHead }
+        return max(0, head - snapshot.seq)
+    }
+
+    // MARK: Listening
+
+    /// Adds a listener at a path. It is told of every step after the snapshot returned, in order, and of none before.
+    public func subscribe(_ listener: any ChangeListener, at path: Path) -> Snapshot {
+        published.subscribe(listener, at: path)
+    }
+
+    public func unsubscribe(_ listener: any ChangeListener, at path: Path) {
+        published.unsubscribe(listener, at: path)
+    }
+
+    /// Calls `body` once this gateway has applied `seq`; at once when it has. On any thread.
+    public func whenApplied(_ seq: Int64, _ body: @escaping @Sendable () -> Void) {
+        let isWaiting = scheduling.withLock { state -> Bool in
+            guard published.snapshot.seq < seq else { return false }
+            state.waiters.append(SeqWaiter(seq: seq, body: body))
+            return true
+        }
+        if isWaiting { schedule() } else { body() }
+    }
+
+    // MARK: Writing
+
+    /// Queues a write. The outcome comes to the sink, with the token, from another thread.
+    public func submit(_ write: Write, to sink: any WriteSink, token: UInt64) {
+        let item = WriteQueue.Waiting(
+            write: write, sink: sink, token: token,
+            deadline: Clock.monotonicMilliseconds + settings.commitDeadlineMilliseconds)
+        let refusal = scheduling.withLock { state -> EngineError? in
+            if let refusal = state.refusal { return refusal }
+            return state.queue.append(item, settings) ? nil : .overloaded
+        }
+        if let refusal {
+            sink.complete([(token, .failed(refusal))])
+        } else {
+            schedule()
+        }
+    }
+
+    /// From now on refuses new writes with this error; nil accepts them again.
+    func refuseWrites(_ error: EngineError?) { scheduling.withLock { $0.refusal = error } }
+
+    // MARK: For the committers
+
+    /// Hands the namespace to the committers unless they have it already.
+    func schedule() {
+        let isNew = scheduling.withLock { state -> Bool in
+            defer { state.isScheduled = true }
+            return !state.isScheduled
+        }
+        if isNew { handOver(self) }
+    }
+
+    /// Notes that the log reaches to `seq`, as somebody said.
+    func headSeen(_ seq: Int64) {
+        let isNews = scheduling.withLock { state -> Bool in
+            state.remoteHead = max(state.remoteHead, seq)
+            return state.remoteHead > published.snapshot.seq && !state.isScheduled
+        }
+        if isNews { schedule() }
+    }
+
+    /// What the working committer has to do.
+    struct Task: Sendable {
+        let remoteHead: Int64
+        let batch: [WriteQueue.Waiting]
+        let isContended: Bool
+        let hasWaiters: Bool
+    }
+
+    func takeTask() -> Task {
+        scheduling.withLock { state in
+            Task(
+                remoteHead: state.remoteHead, batch: state.queue.takeBatch(settings), isContended: state.contention > 0,
+                hasWaiters: !state.waiters.isEmpty)
+        }
+    }
+
+    /// True when nothing waits and no committer works here.
+    var isIdle: Bool { scheduling.withLock { $0.queue.isEmpty && !$0.isScheduled } }
+
+    func takeAllWaiting() -> [WriteQueue.Waiting] { scheduling.withLock { $0.queue.takeAll() } }
+
+    /// The working committer is done for now. True when there is more to do, and it still is the working one.
+    func finishedTask() -> Bool {
+        scheduling.withLock { state in
+            let hasMore = !state.queue.isEmpty || state.remoteHead > published.snapshot.seq
+            state.isScheduled = hasMore
+            return hasMore
+        }
+    }
+
+    func noteContention(_ isContended: Bool) {
+        scheduling.withLock { state in
+            state.contention = isContended ? 64 : max(0, state.contention - 1)
+        }
+    }
+
+    /// Publishes what a batch or the log brought, and wakes who waited for it.
+    func publish(_ steps: [Step], _ snapshot: Snapshot) {
+        published.publish(steps, snapshot)
+        wakeWaiters(snapshot.seq)
+    }
+
+    func reset(to snapshot: Snapshot) {
+        published.reset(to: snapshot)
+        wakeWaiters(snapshot.seq)
+    }
+
+    private func wakeWaiters(_ seq: Int64) {
+        let ready = scheduling.withLock { state -> [SeqWaiter] in
+            state.remoteHead = max(state.remoteHead, seq)
+            guard !state.waiters.isEmpty else { return [] }
+            let ready = state.waiters.filter { $0.seq <= seq }
+            if !ready.isEmpty { state.waiters.removeAll { $0.seq <= seq } }
+            return ready
+        }
+        for waiter in ready { waiter.body() }
+    }
+
+    /// Forgets waiters that nobody can serve any more.
+    func dropWaiters() { scheduling.withLock { $0.waiters.removeAll() } }
+}

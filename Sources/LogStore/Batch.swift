@@ -1,0 +1,43 @@
+public import Tree
+
+/// The writes that go into one SQL transaction.
+public struct Batch: Sendable {
+    /// One write's row of the log.
+    public struct Record: Sendable {
+        public let operation: Tree.Operation
+        public let path: Path
+        /// `ChangeCodec`'s text.
+        public let changes: [UInt8]
+
+        public init(operation: Tree.Operation, path: Path, changes: [UInt8]) {
+            self.operation = operation
+            self.path = path
+            self.changes = changes
+        }
+    }
+
+    public let namespace: Int64
+    /// The head that the writes were evaluated at.
+    public let expectedHead: Int64
+    /// 16 bytes, different for every batch that was ever made.
+    public let id: [UInt8]
+    public let records: [Record]
+    public let rows: RowChanges
+
+    public init(namespace: Int64, expectedHead: Int64, id: [UInt8], records: [Record], rows: RowChanges) {
+        self.namespace = namespace
+        self.expectedHead = expectedHead
+        self.id = id
+        self.records = records
+        self.rows = rows
+    }
+
+    /// A new id: random bytes.
+    public static func makeID() -> [UInt8] {
+        var generator = SystemRandomNumberGenerator()
+        return withUnsafeBytes(of: (generator.next() as UInt64, generator.next() as UInt64)) { Array($0) }
+    }
+
+    /// The head after this batch.
+    public var newHead: Int64 { expectedHead + Int64(records.count) }
+}

@@ -1,0 +1,37 @@
+public import Postgres
+
+extension LogSession {
+    /// From now on `waitForCommits` hears of commits.
+    public func listen() throws(LogStoreError) {
+        try translated { () throws(PostgresError) in try connection.executeScript("listen pathmirror") }
+    }
+
+    /// Waits for announcements of commits, for so long or until woken. Returns namespace ids and heads.
+    public func waitForCommits(
+        milliseconds: Int, wake: WakeHandle?
+    ) throws(LogStoreError) -> [(namespace: Int64, head: Int64)] {
+        let notifications = try translated { () throws(PostgresError) in
+            try connection.waitForNotifications(timeoutMs: milliseconds, wake: wake)
+        }
+        return notifications.compactMap { notification in
+            let parts = notification.payload.split(separator: " ")
+            guard notification.channel == Self.channel, parts.count == 2, let id = Int64(parts[0]),
+                let head = Int64(parts[1])
+            else { return nil }
+            return (id, head)
+        }
+    }
+
+    /// The heads of these namespaces.
+    public func heads(_ namespaces: [Int64]) throws(LogStoreError) -> [(namespace: Int64, head: Int64)] {
+        var ids = PostgresArray(of: .int8)
+        for id in namespaces { ids.appendInt8(id) }
+        return try translated { () throws(PostgresError) in
+            let rows = try connection.execute(
+                "select id, head from pathmirror.namespace where id = any($1)", [.array(ids)])
+            var heads: [(namespace: Int64, head: Int64)] = []
+            for row in 0..<rows.rowCount { heads.append((try rows.int64(row, 0), try rows.int64(row, 1))) }
+            return heads
+        }
+    }
+}

@@ -1,0 +1,82 @@
+public import Postgres
+
+/// A namespace as the database knows it.
+public struct NamespaceRecord: Sendable, Equatable {
+    public let id: Int64
+    public let name: String
+    public let head: Int64
+    /// The oldest seq still in the log; `head + 1` when the log is empty.
+    public let retainedFrom: Int64
+}
+
+/// All SQL of schema `pathmirror`, over one connection. Belongs to one thread, which it blocks.
+public final class LogSession {
+    public struct Settings: Sendable {
+        public var connection = ConnectionSettings()
+        /// Entries in one partition of the log.
+        public var entriesPerPartition: Int64 = 1_000_000
+        /// Batches that change more rows than this go in by COPY.
+        public var copyThreshold = 2_000
+
+        public init() {}
+    }
+
+    /// The channel on which commits are announced: `<namespace id> <head>`.
+    public static let channel = "pathmirror"
+
+    public let connection: PostgresConnection
+    let settings: Settings
+    /// Up to which seq each namespace's log has partitions, as far as this session knows.
+    var partitionedTo: [Int64: Int64] = [:]
+
+    /// Connects. Does not look at the schema: see `Migrations`.
+    public init(_ url: PostgresURL, settings: Settings = Settings()) throws(LogStoreError) {
+        self.settings = settings
+        connection = try translated { () throws(PostgresError) in
+            try PostgresConnection(url, settings: settings.connection)
+        }
+    }
+
+    /// False once the connection is lost or closed.
+    public var isOpen: Bool { connection.isOpen }
+
+    public func close() { connection.close() }
+
+    // MARK: Namespaces
+
+    /// The namespace of that name; made if it isn't there and `creating` says so.
+    public func namespace(named name: String, creating: Bool = false) throws(LogStoreError) -> NamespaceRecord? {
+        if let record = try namespaces(where: "name = $1", [.text(name)]).first { return record }
+        guard creating else { return nil }
+        try translated { () throws(PostgresError) in
+            _ = try connection.execute(
+                "insert into pathmirror.namespace (name) values ($1) on conflict (name) do nothing", [.text(name)])
+        }
+        return try namespaces(where: "name = $1", [.text(name)]).first
+    }
+
+    public func namespace(id: Int64) throws(LogStoreError) -> NamespaceRecord? {
+        try namespaces(where: "id = $1", [.int8(id)]).first
+    }
+
+    public func allNamespaces() throws(LogStoreError) -> [NamespaceRecord] {
+        try namespaces(where: "true order by id", [])
+    }
+
+    private func namespaces(
+        where condition: String, _ parameters: PostgresParameters
+    ) throws(LogStoreError) -> [NamespaceRecord] {
+        try translated { () throws(PostgresError) in
+            let rows = try connection.execute(
+                "select id, name, head, retained_from from pathmirror.namespace where \(condition)", parameters)
+            var records: [NamespaceRecord] = []
+            for row in 0..<rows.rowCount {
+                records.append(
+                    NamespaceRecord(
+                        id: try rows.int64(row, 0), name: try rows.string(row, 1), head: try rows.int64(row, 2),
+                        retainedFrom: try rows.int64(row, 3)))
+            }
+            return records
+        }
+    }
+}

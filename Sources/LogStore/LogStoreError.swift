@@ -1,0 +1,67 @@
+public import Postgres
+
+/// What can go wrong between a gateway and its log.
+public enum LogStoreError: Error, Sendable, CustomStringConvertible {
+    /// PostgreSQL refused, or was lost.
+    case database(PostgresError)
+    /// The database has no Pathmirror schema, or an older one.
+    case schemaMissing(found: Int, needed: Int)
+    /// The database was migrated by a newer Pathmirror.
+    case schemaTooNew(found: Int, known: Int)
+    /// A migration that was applied is not the one that this program knows.
+    case migrationChanged(version: Int)
+    case unknownNamespace(String)
+    /// Something in the database that this program would never have written.
+    case corrupt(String)
+
+    /// An error of any of the ways into the database, in the log's terms.
+    init(_ error: any Error) {
+        switch error {
+        case let error as LogStoreError: self = error
+        case let error as PostgresError: self = .database(error)
+        default: self = .corrupt("\(error)")
+        }
+    }
+
+    public var description: String {
+        switch self {
+        case .database(let error): "\(error)"
+        case .schemaMissing(let found, let needed):
+            "The database's schema is at version \(found), this program needs \(needed): run 'pathmirror migrate up'."
+        case .schemaTooNew(let found, let known):
+            "The database's schema is at version \(found), this program knows up to \(known): use a newer pathmirror."
+        case .migrationChanged(let version):
+            "Migration \(version) was applied with another text than this program's: the database was not made by this pathmirror."
+        case .unknownNamespace(let name): "There is no namespace \"\(name)\"."
+        case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."
+        }
+    }
+
+    /// True when the connection is gone: what was under way may or may not have happened.
+    public var isConnectionLost: Bool {
+        switch self {
+        case .database(let error): error.isConnectionLost || error.kind == .connect || error.isServerGoingAway
+        default: false
+        }
+    }
+}
+
+extension PostgresError {
+    /// The server is shutting down, starting up, or ended this session.
+    var isServerGoingAway: Bool {
+        guard let state = sqlState else { return false }
+        return state.hasPrefix("57P") || state.hasPrefix("08")
+    }
+
+    /// The connection can't be used any more.
+    public var endsConnection: Bool { isConnectionLost || kind == .connect || isServerGoingAway }
+}
+
+/// Runs a piece of work on the database and says its errors in the log's terms.
+func translated<Result>(_ body: () throws(PostgresError) -> Result) throws(LogStoreError) -> Result {
+    do {
+        return try body()
+    } catch {
+        throw .database(error)
+    }
+}

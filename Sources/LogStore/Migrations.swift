@@ -1,0 +1,119 @@
+import Crypto
+public import Postgres
+
+/// The schema's history: SQL files of `migrations/`, carried inside the program, applied in order, each in a transaction
+/// of its own and recorded with a checksum.
+public enum Migrations {
+    public struct Migration: Sendable {
+        public let version: Int
+        public let name: String
+        let sql: [UInt8]
+
+        var checksum: String { Hex.encode(Digest.sha256(sql)) }
+    }
+
+    public static var all: [Migration] {
+        [Migration(version: 1, name: "001_log_and_tree", sql: PackageResources._01_log_and_tree_sql)]
+    }
+
+    /// The version that this program works with.
+    public static var newest: Int { all.last?.version ?? 0 }
+
+    public struct Status: Sendable {
+        public let version: Int
+        public let name: String
+        /// Seconds since 1970, or nil when it is still to be applied.
+        public let appliedAt: Int64?
+    }
+
+    /// Which of this program's migrations the database has.
+    public static func status(_ connection: PostgresConnection) throws(LogStoreError) -> [Status] {
+        let applied = try applied(connection)
+        return all.map { migration in
+            Status(version: migration.version, name: migration.name, appliedAt: applied[migration.version]?.at)
+        }
+    }
+
+    /// Applies what is missing and returns what was applied. Gateways that start at once do it one after another, so that
+    /// each migration runs once.
+    public static func up(_ connection: PostgresConnection) throws(LogStoreError) -> [Migration] {
+        try translated { () throws(PostgresError) in
+            // Under a lock, as creating a schema that exists by then is an error all the same.
+            try connection.executeScript(
+                """
+                begin;
+                select pg_advisory_xact_lock(\(lock));
+                create schema if not exists pathmirror;
+                create table if not exists pathmirror.migration (
+                    version integer primary key,
+                    name text not null,
+                    checksum text not null,
+                    applied_at timestamptz not null default now()
+                );
+                commit;
+                """)
+        }
+        var done: [Migration] = []
+        for migration in all where try apply(migration, connection) { done.append(migration) }
+        try check(connection)
+        return done
+    }
+
+    /// Throws unless the database is exactly at this program's version.
+    public static func check(_ connection: PostgresConnection) throws(LogStoreError) {
+        let applied = try applied(connection)
+        let found = applied.keys.max() ?? 0
+        if found > newest { throw .schemaTooNew(found: found, known: newest) }
+        if found < newest { throw .schemaMissing(found: found, needed: newest) }
+        for migration in all where applied[migration.version]?.checksum != migration.checksum {
+            throw .migrationChanged(version: migration.version)
+        }
+    }
+
+    /// "pathmirr" as a number: the lock that migrating gateways take.
+    private static let lock: Int64 = 0x7061_7468_6D69_7272
+
+    private static func apply(_ migration: Migration, _ connection: PostgresConnection) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try connection.executeScript("begin; select pg_advisory_xact_lock(\(lock))")
+        }
+        do throws(LogStoreError) {
+            let applied = try applied(connection)
+            if let found = applied.keys.max(), found > newest { throw .schemaTooNew(found: found, known: newest) }
+            if let record = applied[migration.version] {
+                guard record.checksum == migration.checksum else {
+                    throw .migrationChanged(version: migration.version)
+                }
+                try? connection.executeScript("rollback")
+                return false
+            }
+            try translated { () throws(PostgresError) in
+                try connection.executeScript(String(decoding: migration.sql, as: UTF8.self))
+                _ = try connection.execute(
+                    "insert into pathmirror.migration (version, name, checksum) values ($1, $2, $3)",
+                    [.int4(Int32(migration.version)), .text(migration.name), .text(migration.checksum)])
+                try connection.executeScript("commit")
+            }
+            return true
+        } catch {
+            try? connection.executeScript("rollback")
+            throw error
+        }
+    }
+
+    private static func applied(
+        _ connection: PostgresConnection
+    ) throws(LogStoreError) -> [Int: (checksum: String, at: Int64)] {
+        try translated { () throws(PostgresError) in
+            let exists = try connection.execute("select to_regclass('pathmirror.migration') is not null")
+            guard try exists.bool(0, 0) else { return [:] }
+            let rows = try connection.execute(
+                "select version, checksum, extract(epoch from applied_at)::bigint from pathmirror.migration")
+            var found: [Int: (checksum: String, at: Int64)] = [:]
+            for row in 0..<rows.rowCount {
+                found[Int(try rows.int32(row, 0))] = (try rows.string(row, 1), try rows.int64(row, 2))
+            }
+            return found
+        }
+    }
+}

@@ -1,0 +1,31 @@
+public import Tree
+
+/// The rows of the tree that a batch writes and removes: at most one change a row, whatever the batch's writes did to it
+/// in between.
+public struct RowChanges: RowSink, Sendable {
+    struct Row: Sendable {
+        /// Whether the row existed before the batch.
+        let existed: Bool
+        var value: Node
+        var version: Int64
+    }
+    private(set) var rows: [[UInt8]: Row] = [:]
+    /// The seq of the write whose rows come next.
+    public var seq: Int64 = 0
+
+    public init() {}
+
+    public var count: Int { rows.count }
+    public var isEmpty: Bool { rows.isEmpty }
+
+    public mutating func row(_ path: [UInt8], old: Node, new: Node) {
+        Self.merge(into: &rows[path], old: old, new: new, seq: seq)
+    }
+
+    private static func merge(into row: inout Row?, old: Node, new: Node, seq: Int64) {
+        let existed = row?.existed ?? !old.isNull
+        row = new.isNull && !existed ? nil : Row(existed: existed, value: new, version: seq)
+    }
+
+    public mutating func removeAll() { rows.removeAll(keepingCapacity: true) }
+}

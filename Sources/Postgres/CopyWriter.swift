@@ -1,0 +1,243 @@
+import CPostgres
+import Glibc
+
+/// Writes rows into a COPY … FROM STDIN, in the format that the statement names: binary (`WITH (FORMAT binary)`) or text.
+///
+/// One row: `beginRow()`, one append a column, `endRow()`. Or hand over bytes that are already in the format with
+/// ``appendRaw(_:)``. Rows gather in one buffer, which goes to the server whenever it is full; so memory is bounded, and
+/// the server's refusal of an early row may show at a much later one, or when the COPY ends.
+public struct CopyWriter: ~Copyable {
+    /// Whether the statement asked for the binary format. Values are then taken as exactly the type appended, without
+    /// conversion: appending an int8 to an int4 column fails.
+    public let isBinary: Bool
+    /// The columns of the COPY.
+    public let columnCount: Int
+    /// Rows ended so far, raw bytes not counted.
+    public private(set) var rowCount = 0
+
+    private let link: Link
+    private let timeoutMs: Int
+    private var buffer: [UInt8] = []
+    private var columnsInRow = 0
+    private static let flushBytes = 256 * 1024
+
+    init(_ link: Link, isBinary: Bool, columnCount: Int, timeoutMs: Int) {
+        self.link = link
+        self.isBinary = isBinary
+        self.columnCount = columnCount
+        self.timeoutMs = timeoutMs
+        buffer.reserveCapacity(Self.flushBytes + 16 * 1024)
+        if isBinary {
+            buffer.append(contentsOf: copySignature)
+            buffer.appendBigEndian(UInt64(0))
+        }
+    }
+
+    public mutating func beginRow() {
+        columnsInRow = 0
+        if isBinary {
+            buffer.appendBigEndian(Int16(clamping: columnCount))
+        }
+    }
+
+    /// - Throws: `invalidParameter` if the row has too many or too few values; what `appendRaw` throws.
+    public mutating func endRow() throws(PostgresError) {
+        guard columnsInRow == columnCount else {
+            throw PostgresError(
+                .invalidParameter, "row \(rowCount + 1) has \(columnsInRow) values for \(columnCount) columns")
+        }
+        if !isBinary {
+            buffer.append(UInt8(ascii: "\n"))
+        }
+        rowCount += 1
+        if buffer.count >= Self.flushBytes {
+            try flush()
+        }
+    }
+
+    public mutating func appendNull() {
+        column()
+        if isBinary {
+            buffer.appendBigEndian(Int32(-1))
+        } else {
+            buffer.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "N")])
+        }
+    }
+
+    public mutating func appendBool(_ value: Bool) {
+        if isBinary {
+            begin(1)
+            buffer.append(value ? 1 : 0)
+        } else {
+            column()
+            buffer.append(value ? UInt8(ascii: "t") : UInt8(ascii: "f"))
+        }
+    }
+
+    public mutating func appendInt4(_ value: Int32) {
+        if isBinary {
+            begin(4)
+            buffer.appendBigEndian(value)
+        } else {
+            appendDecimal(Int64(value))
+        }
+    }
+
+    public mutating func appendInt8(_ value: Int64) {
+        if isBinary {
+            begin(8)
+            buffer.appendBigEndian(value)
+        } else {
+            appendDecimal(value)
+        }
+    }
+
+    public mutating func appendFloat8(_ value: Double) {
+        if isBinary {
+            begin(8)
+            buffer.appendBigEndian(value.bitPattern)
+        } else {
+            column()
+            // Swift's shortest round-trip form; PostgreSQL reads "inf" and "nan" too.
+            buffer.append(contentsOf: value.description.utf8)
+        }
+    }
+
+    /// - Throws: `invalidParameter` for U+0000, which PostgreSQL text cannot store.
+    public mutating func appendText(_ value: String) throws(PostgresError) {
+        try appendText([UInt8](value.utf8))
+    }
+
+    public mutating func appendText(_ utf8: [UInt8]) throws(PostgresError) {
+        // A closure given to `withUnsafeBytes` cannot both mutate self and throw a typed error.
+        guard !utf8.withUnsafeBytes({ $0.containsNUL }) else { throw holdsNUL() }
+        utf8.withUnsafeBytes { appendChecked($0) }
+    }
+
+    public mutating func appendText(_ utf8: UnsafeRawBufferPointer) throws(PostgresError) {
+        guard !utf8.containsNUL else { throw holdsNUL() }
+        appendChecked(utf8)
+    }
+
+    public mutating func appendBytea(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { appendBytea($0) }
+    }
+
+    public mutating func appendBytea(_ bytes: UnsafeRawBufferPointer) {
+        if isBinary {
+            begin(bytes.count)
+            buffer.append(contentsOf: bytes)
+            return
+        }
+        column()
+        // The backslash of \x is escaped for COPY.
+        buffer.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "\\"), UInt8(ascii: "x")])
+        for byte in bytes {
+            buffer.append(hexDigit(byte >> 4))
+            buffer.append(hexDigit(byte & 15))
+        }
+    }
+
+    /// JSON text for a jsonb column.
+    public mutating func appendJSONB(_ utf8: [UInt8]) throws(PostgresError) {
+        guard isBinary else { return try appendText(utf8) }
+        begin(utf8.count + 1)
+        buffer.append(jsonbVersion)
+        buffer.append(contentsOf: utf8)
+    }
+
+    /// Microseconds since 1970-01-01 UTC, for a timestamptz column. Binary format only.
+    public mutating func appendTimestamp(unixMicroseconds: Int64) throws(PostgresError) {
+        guard isBinary else {
+            throw PostgresError(.protocol, "timestamps need COPY … WITH (FORMAT binary)")
+        }
+        begin(8)
+        buffer.appendBigEndian(unixMicroseconds &- postgresEpochUnixMicroseconds)
+    }
+
+    /// Whole rows that are in the COPY's format already. For binary that is rows without header and trailer.
+    ///
+    /// - Throws: The server's error for an earlier row, or one that has closed the connection.
+    public mutating func appendRaw(_ bytes: UnsafeRawBufferPointer) throws(PostgresError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let piece = rest.prefix(max(Self.flushBytes - buffer.count, 1))
+            buffer.append(contentsOf: piece)
+            rest = rest.dropFirst(piece.count)
+            if buffer.count >= Self.flushBytes {
+                try flush()
+            }
+        }
+    }
+
+    private mutating func appendDecimal(_ value: Int64) {
+        column()
+        buffer.append(contentsOf: value.description.utf8)
+    }
+
+    private mutating func appendChecked(_ utf8: UnsafeRawBufferPointer) {
+        if isBinary {
+            begin(utf8.count)
+            buffer.append(contentsOf: utf8)
+            return
+        }
+        column()
+        for byte in utf8 {
+            switch byte {
+            case UInt8(ascii: "\\"): buffer.append(contentsOf: [byte, byte])
+            case UInt8(ascii: "\n"): buffer.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "n")])
+            case UInt8(ascii: "\r"): buffer.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "r")])
+            case UInt8(ascii: "\t"): buffer.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "t")])
+            default: buffer.append(byte)
+            }
+        }
+    }
+
+    private func holdsNUL() -> PostgresError {
+        PostgresError(
+            .invalidParameter,
+            "column \(columnsInRow + 1) of row \(rowCount + 1) holds U+0000, which PostgreSQL text cannot store")
+    }
+
+    private mutating func begin(_ length: Int) {
+        columnsInRow += 1
+        buffer.appendBigEndian(Int32(clamping: length))
+    }
+
+    private mutating func column() {
+        if !isBinary && columnsInRow > 0 {
+            buffer.append(UInt8(ascii: "\t"))
+        }
+        columnsInRow += 1
+    }
+
+    /// Sends the rest, with the binary format's trailer.
+    mutating func finish() throws(PostgresError) {
+        if isBinary {
+            buffer.appendBigEndian(Int16(-1))
+        }
+        try flush()
+    }
+
+    private mutating func flush() throws(PostgresError) {
+        guard !buffer.isEmpty else { return }
+        defer { buffer.removeAll(keepingCapacity: true) }
+        let sent = buffer.withUnsafeBytes {
+            PQputCopyData(link.connection, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(clamping: $0.count))
+        }
+        // -1: the server has ended the COPY with an error, or the connection is lost; 0: out of memory.
+        // `copyIn` finds out which when it reads the result.
+        guard sent == 1 else { throw CopyWriter.stopped }
+        try link.flush(until: Deadline(afterMs: timeoutMs))
+    }
+
+    /// Thrown where the server has stopped the COPY; `copyIn` replaces it by the server's reason.
+    static let stopped = PostgresError(.protocol, "the server stopped the COPY")
+}
+
+/// What binary COPY data begins with; eight bytes of flags and extension length follow.
+let copySignature: [UInt8] = [0x50, 0x47, 0x43, 0x4F, 0x50, 0x59, 0x0A, 0xFF, 0x0D, 0x0A, 0x00]
+
+private func hexDigit(_ nibble: UInt8) -> UInt8 {
+    nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") + nibble - 10
+}

@@ -1,0 +1,39 @@
+import Glibc
+
+/// A moment on the monotonic clock by which a wait must have ended.
+struct Deadline {
+    private let nanoseconds: UInt64
+
+    /// A wait without end.
+    static let never = Deadline(nanoseconds: .max)
+
+    private init(nanoseconds: UInt64) {
+        self.nanoseconds = nanoseconds
+    }
+
+    /// `milliseconds` from now; zero or less means never.
+    init(afterMs milliseconds: Int) {
+        nanoseconds = milliseconds <= 0 ? .max : Self.now() &+ UInt64(milliseconds) &* 1_000_000
+    }
+
+    /// The moment that leaves `share` equal parts of the time until this one: the end of the first part.
+    func firstPart(of share: Int) -> Deadline {
+        guard nanoseconds != .max, share > 1 else { return self }
+        let now = Self.now()
+        return nanoseconds <= now ? self : Deadline(nanoseconds: now + (nanoseconds - now) / UInt64(share))
+    }
+
+    /// The timeout argument for poll(2): rounded up, so that a wait never ends early; -1 for never.
+    var pollTimeout: Int32 {
+        guard nanoseconds != .max else { return -1 }
+        let now = Self.now()
+        guard nanoseconds > now else { return 0 }
+        return Int32(min((nanoseconds - now + 999_999) / 1_000_000, UInt64(Int32.max)))
+    }
+
+    private static func now() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+}

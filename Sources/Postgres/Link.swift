@@ -1,0 +1,151 @@
+import CPostgres
+import Glibc
+import Synchronization
+
+/// Owns a `PGconn` and does its I/O: never blocking in libpq, always in poll(2) and under a deadline.
+///
+/// Every failure here is final: it closes the connection, because half a conversation is of no use to anybody.
+final class Link {
+    private(set) var connection: OpaquePointer
+    /// False once closed; `connection` is then dangling and nothing may use it.
+    private(set) var isOpen = true
+    private let interrupt: Interrupt
+    // Freed after `connection`, whose notice receiver points to it.
+    private let notices: NoticeCounter
+
+    /// Takes ownership of a connection that libpq is opening.
+    init(_ connection: OpaquePointer, interrupt: Interrupt) {
+        self.connection = connection
+        self.interrupt = interrupt
+        notices = NoticeCounter()
+        PQsetNoticeReceiver(connection, countNotice, Unmanaged.passUnretained(notices).toOpaque())
+    }
+
+    deinit {
+        close()
+    }
+
+    func close() {
+        guard isOpen else { return }
+        isOpen = false
+        PQfinish(connection)
+    }
+
+    var noticeCount: Int { notices.count }
+
+    var isLost: Bool { !isOpen || PQstatus(connection) == CONNECTION_BAD }
+
+    /// libpq's last message, its first line.
+    var message: String {
+        PostgresError.firstLine(PQerrorMessage(connection).map { String(cString: $0) })
+    }
+
+    /// Closes and returns the error to throw.
+    func failure(_ kind: PostgresError.Kind, _ message: String, statement: String? = nil) -> PostgresError {
+        close()
+        return PostgresError(kind, message, statement: statement)
+    }
+
+    /// Waits until the socket is ready for one of `events`, and returns those it is ready for.
+    /// `wake` ends the wait as well; the answer is then empty, as it is after the deadline if `isSoft`.
+    func wait(
+        _ events: Int32, until deadline: Deadline, wake: WakeHandle? = nil, isSoft: Bool = false
+    ) throws(PostgresError) -> Int32 {
+        let socket = PQsocket(connection)
+        guard isOpen, socket >= 0 else {
+            throw failure(.connectionLost, "the connection is closed")
+        }
+        return try withUnsafeTemporaryAllocation(of: pollfd.self, capacity: 3) {
+            (descriptors) throws(PostgresError) -> Int32 in
+            descriptors.initialize(repeating: pollfd(fd: -1, events: Int16(POLLIN), revents: 0))
+            descriptors[0] = pollfd(fd: socket, events: Int16(events), revents: 0)
+            descriptors[1].fd = interrupt.wake.descriptor
+            descriptors[2].fd = wake?.descriptor ?? -1
+            while true {
+                let ready = poll(descriptors.baseAddress, 3, deadline.pollTimeout)
+                if ready < 0 && errno == EINTR {
+                    continue
+                }
+                if ready < 0 {
+                    throw failure(.connectionLost, "poll failed: \(systemErrorText(errno))")
+                }
+                if descriptors[1].revents != 0 || interrupt.isSet {
+                    throw failure(.cancelled, "the call was abandoned; the connection is closed")
+                }
+                if ready == 0 {
+                    if isSoft {
+                        return 0
+                    }
+                    throw failure(.timeout, "PostgreSQL did not answer in time; the connection is closed")
+                }
+                if descriptors[2].revents != 0 {
+                    wake?.drain()
+                }
+                return Int32(descriptors[0].revents)
+            }
+        }
+    }
+
+    /// Sends what libpq has buffered, reading whatever arrives meanwhile: a server that cannot send its answers stops
+    /// reading, and two that only write would wait for each other forever.
+    func flush(until deadline: Deadline) throws(PostgresError) {
+        while isOpen {
+            let pending = PQflush(connection)
+            if pending == 0 {
+                return
+            }
+            // A failed send may have an explanation from the server waiting to be read: leave it to `nextResult`.
+            if pending < 0 {
+                return
+            }
+            let ready = try wait(POLLIN | POLLOUT, until: deadline)
+            if ready & (POLLIN | POLLHUP | POLLERR) != 0 && PQconsumeInput(connection) == 0 {
+                return
+            }
+        }
+    }
+
+    /// The next result, or nil at the end of a statement's results. The caller owns it.
+    func nextResult(until deadline: Deadline) throws(PostgresError) -> OpaquePointer? {
+        guard isOpen else { throw failure(.connectionLost, "the connection is closed") }
+        while PQisBusy(connection) == 1 {
+            let pending = PQflush(connection)
+            let events = pending == 1 ? POLLIN | POLLOUT : POLLIN
+            let ready = try wait(events, until: deadline)
+            // On failure PQgetResult returns at once, with the error as a result.
+            if ready & ~POLLOUT != 0 && PQconsumeInput(connection) == 0 {
+                break
+            }
+        }
+        return PQgetResult(connection)
+    }
+}
+
+/// Lets another thread end the owner's waits.
+final class Interrupt: Sendable {
+    let wake: WakeHandle
+    private let flag = Atomic(false)
+
+    init() throws(PostgresError) {
+        wake = try WakeHandle()
+    }
+
+    /// Stays set: an abandoned connection cannot be used again. The flag is for waits that come later.
+    var isSet: Bool { flag.load(ordering: .acquiring) }
+
+    func set() {
+        flag.store(true, ordering: .releasing)
+        wake.wake()
+    }
+}
+
+/// Counts the server's notices; without a receiver libpq would print them to standard error.
+private final class NoticeCounter {
+    var count = 0
+}
+
+/// Called by libpq on the connection's own thread, from within calls that this file makes.
+private func countNotice(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
+    guard let context else { return }
+    Unmanaged<NoticeCounter>.fromOpaque(context).takeUnretainedValue().count += 1
+}

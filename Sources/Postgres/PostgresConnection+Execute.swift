@@ -1,0 +1,176 @@
+import CPostgres
+
+extension PostgresConnection {
+    /// Runs one statement with binary parameters and a binary result.
+    ///
+    /// - Throws: `server`, `invalidParameter`, or an error that has closed the connection.
+    @discardableResult
+    public func execute(
+        _ sql: String, _ parameters: PostgresParameters = []
+    ) throws(PostgresError) -> PostgresResult {
+        let label = statementLabel(sql)
+        try check(sql, label)
+        try parameters.check(label)
+        let deadline = try begin(label)
+        defer { end() }
+        let sent = sendQuery(sql, parameters)
+        return try singleResult(sent, sql: sql, label, deadline)
+    }
+
+    /// Runs several statements, separated by semicolons, without parameters and results: migrations. Without BEGIN and
+    /// COMMIT in it, the script is one transaction.
+    public func executeScript(_ sql: String) throws(PostgresError) {
+        let label = statementLabel(sql)
+        try check(sql, label)
+        let deadline = try begin(label)
+        defer { end() }
+        let sent = PQsendQuery(link.connection, sql)
+        _ = try collect(sent, label, deadline)
+    }
+
+    /// Prepares a statement now. Not needed before ``executePrepared(_:_:)``, which does it at the first use.
+    public func prepare(_ statement: PostgresStatement) throws(PostgresError) {
+        try check(statement.sql, statement.name)
+        let deadline = try begin(statement.name)
+        defer { end() }
+        _ = try serverName(statement, deadline)
+    }
+
+    /// Runs a prepared statement; prepares it first if this connection has not yet.
+    @discardableResult
+    public func executePrepared(
+        _ statement: PostgresStatement, _ parameters: PostgresParameters = []
+    ) throws(PostgresError) -> PostgresResult {
+        try statement.check(parameters)
+        let deadline = try begin(statement.name)
+        defer { end() }
+        let name = try serverName(statement, deadline)
+        let sent = sendPrepared(name, parameters)
+        do throws(PostgresError) {
+            return try singleResult(sent, sql: statement.sql, statement.name, deadline)
+        } catch {
+            forgetIfStale(statement.name, error)
+            throw error
+        }
+    }
+
+    func sendQuery(_ sql: String, _ parameters: PostgresParameters) -> Int32 {
+        parameters.withLibpqArrays {
+            PQsendQueryParams(link.connection, sql, $0.count, $0.types, $0.values, $0.lengths, $0.formats, 1)
+        }
+    }
+
+    func sendPrepared(_ name: String, _ parameters: PostgresParameters) -> Int32 {
+        parameters.withLibpqArrays {
+            PQsendQueryPrepared(link.connection, name, $0.count, $0.values, $0.lengths, $0.formats, 1)
+        }
+    }
+
+    func sendPrepare(_ name: String, _ statement: PostgresStatement) -> Int32 {
+        let types = statement.types.map(\.oid)
+        return PQsendPrepare(link.connection, name, statement.sql, Int32(types.count), types)
+    }
+
+    /// A C string ends at U+0000: the rest of the statement would be lost silently.
+    func check(_ sql: String, _ label: String) throws(PostgresError) {
+        if sql.utf8.contains(0) {
+            throw PostgresError(.invalidParameter, "the SQL text holds U+0000", statement: label)
+        }
+    }
+
+    /// The name that the server knows the statement by, if it is prepared on this connection.
+    func preparedName(_ statement: PostgresStatement) throws(PostgresError) -> String? {
+        guard let known = prepared[statement.name] else { return nil }
+        guard known.sql == statement.sql else {
+            throw PostgresError(
+                .protocol, "two prepared statements with different SQL have the same name", statement: statement.name)
+        }
+        return known.serverName
+    }
+
+    /// A server-side name that was never used on this connection.
+    func newServerName(_ statement: PostgresStatement) -> String {
+        preparedGeneration += 1
+        return "\(statement.name)#\(preparedGeneration)"
+    }
+
+    /// A statement that the server dropped (DISCARD ALL) or cannot run any more (its result type changed by a
+    /// migration) is prepared again, under a new name, at its next use.
+    func forgetIfStale(_ name: String, _ error: PostgresError) {
+        if error.isRetriable && error.sqlState != "40001" && error.sqlState != "40P01" {
+            prepared[name] = nil
+        }
+    }
+
+    private func serverName(_ statement: PostgresStatement, _ deadline: Deadline) throws(PostgresError) -> String {
+        if let name = try preparedName(statement) {
+            return name
+        }
+        try check(statement.sql, statement.name)
+        let name = newServerName(statement)
+        _ = try collect(sendPrepare(name, statement), statement.name, deadline)
+        prepared[statement.name] = (statement.sql, name)
+        return name
+    }
+
+    private func singleResult(
+        _ sent: Int32, sql: String, _ label: String, _ deadline: Deadline
+    ) throws(PostgresError) -> PostgresResult {
+        guard let result = try collect(sent, label, deadline) else {
+            throw link.failure(.protocol, "the statement had no result", statement: label)
+        }
+        try checkCommitted(result, sql, label)
+        return result
+    }
+
+    /// Reads to the end of a call's results and returns the last one, or throws the first error.
+    func collect(_ sent: Int32, _ label: String, _ deadline: Deadline) throws(PostgresError) -> PostgresResult? {
+        do throws(PostgresError) {
+            try requireSent(sent)
+            try link.flush(until: deadline)
+            var last: PostgresResult?
+            var failure: PostgresError?
+            while let result = try link.nextResult(until: deadline) {
+                switch PQresultStatus(result) {
+                case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY, PGRES_SINGLE_TUPLE:
+                    last = PostgresResult(result)
+                case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH:
+                    PQclear(result)
+                    throw link.failure(.protocol, "COPY must go through copyIn or copyOut; the connection is closed")
+                default:
+                    let error = PostgresError.from(result: result, isConnectionLost: link.isLost, statement: label)
+                    PQclear(result)
+                    // What comes last tells most about a lost connection, what comes first about anything else.
+                    failure = error.isConnectionLost ? error : failure ?? error
+                }
+            }
+            if let failure { throw failure }
+            return last
+        } catch {
+            throw labelled(error, label)
+        }
+    }
+
+    /// libpq refuses to send only when the connection is gone or out of memory; either way it cannot go on.
+    func requireSent(_ sent: Int32) throws(PostgresError) {
+        guard sent == 0 else { return }
+        throw link.failure(.connectionLost, link.message)
+    }
+
+    func labelled(_ error: PostgresError, _ label: String) -> PostgresError {
+        var error = error
+        error.statement = error.statement ?? label
+        return error
+    }
+
+    /// COMMIT of a failed transaction "succeeds" with the tag ROLLBACK; nobody may take that for a commit.
+    func checkCommitted(_ result: PostgresResult, _ sql: String, _ label: String) throws(PostgresError) {
+        guard result.isRollback else { return }
+        let verb = sql.drop(while: \.isWhitespace).prefix(6).uppercased()
+        if verb == "COMMIT" || verb.hasPrefix("END") {
+            throw PostgresError(
+                .server(sqlState: "25P02"), "the transaction had failed and was rolled back instead of committed",
+                statement: label)
+        }
+    }
+}

@@ -1,0 +1,56 @@
+import CPostgres
+import Glibc
+
+/// What a NOTIFY brought to a connection that LISTENs.
+public struct PostgresNotification: Sendable, Equatable {
+    public let channel: String
+    public let payload: String
+    /// The backend that sent it; one's own notifications come back too.
+    public let senderPID: Int32
+
+    public init(channel: String, payload: String, senderPID: Int32) {
+        self.channel = channel
+        self.payload = payload
+        self.senderPID = senderPID
+    }
+}
+
+extension PostgresConnection {
+    /// Waits until a notification has come, `timeoutMs` have passed (0 waits forever), or `wake` was called; returns what has come,
+    /// possibly nothing. Notifications that came during other calls are returned at once.
+    ///
+    /// - Throws: `connectionLost` or `cancelled`; the connection is then closed.
+    public func waitForNotifications(
+        timeoutMs: Int, wake: WakeHandle? = nil
+    ) throws(PostgresError) -> [PostgresNotification] {
+        _ = try begin("LISTEN")
+        defer { end() }
+        let deadline = Deadline(afterMs: timeoutMs)
+        var found = takeNotifications()
+        while found.isEmpty {
+            let ready = try link.wait(POLLIN, until: deadline, wake: wake, isSoft: true)
+            guard ready != 0 else { break }
+            let isAlive = PQconsumeInput(link.connection) == 1
+            found = takeNotifications()
+            if !isAlive {
+                // What came before the end is still to be had; the next call reports the loss.
+                guard found.isEmpty else { break }
+                throw link.failure(.connectionLost, link.message, statement: "LISTEN")
+            }
+        }
+        return found
+    }
+
+    private func takeNotifications() -> [PostgresNotification] {
+        var found: [PostgresNotification] = []
+        while let notification = PQnotifies(link.connection) {
+            found.append(
+                PostgresNotification(
+                    channel: String(cString: notification.pointee.relname),
+                    payload: String(cString: notification.pointee.extra),
+                    senderPID: notification.pointee.be_pid))
+            PQfreemem(notification)
+        }
+        return found
+    }
+}

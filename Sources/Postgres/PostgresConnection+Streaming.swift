@@ -1,0 +1,154 @@
+import CPostgres
+import Glibc
+
+extension PostgresConnection {
+    /// Calls `row` for each row of a statement as it arrives: memory stays bounded, whatever the number of rows.
+    ///
+    /// An error thrown by `row` cancels the statement and is thrown on. The deadline is for each wait, not for the whole.
+    /// Where a column's bytes are all that is wanted, ``copyOutRows(_:_:)`` is several times faster.
+    public func forEachRow(
+        _ sql: String, _ parameters: PostgresParameters = [], _ row: (borrowing PostgresRow) throws -> Void
+    ) throws {
+        let label = statementLabel(sql)
+        try check(sql, label)
+        try parameters.check(label)
+        let deadline = try begin(label)
+        defer { end() }
+        do throws(PostgresError) {
+            try requireSent(sendQuery(sql, parameters))
+            guard PQsetSingleRowMode(link.connection) == 1 else { throw link.failure(.protocol, link.message) }
+            try link.flush(until: deadline)
+        } catch {
+            throw labelled(error, label)
+        }
+        while let result = try nextStreamed(label) {
+            guard PQresultStatus(result) == PGRES_SINGLE_TUPLE else {
+                try finishStreaming(result, label)
+                continue
+            }
+            do {
+                try row(PostgresRow(PostgresResult(result)))
+            } catch {
+                try giveUp(label)
+                throw error
+            }
+        }
+    }
+
+    /// Runs a `COPY … TO STDOUT` and calls `row` with each piece of data as it arrives, valid during the call. PostgreSQL
+    /// sends one row a piece; in binary format the header comes with the first one, and a trailer alone at the end.
+    ///
+    /// An error thrown by `row` cancels the COPY and is thrown on. The deadline is for each wait, not for the whole.
+    public func copyOut(_ sql: String, _ row: (UnsafeRawBufferPointer) throws -> Void) throws {
+        let label = statementLabel(sql)
+        try check(sql, label)
+        let deadline = try begin(label)
+        defer { end() }
+        try startCopyOut(sql, label, deadline)
+        while let piece = try nextPiece(label) {
+            defer { PQfreemem(piece.baseAddress) }
+            do {
+                try row(UnsafeRawBufferPointer(piece))
+            } catch {
+                try giveUp(label)
+                throw error
+            }
+        }
+        _ = try collect(1, label, Deadline(afterMs: statementTimeoutMs))
+    }
+
+    /// Runs a `COPY … TO STDOUT WITH (FORMAT binary)` and calls `row` with each row decoded in place: the fastest way to
+    /// read many rows.
+    public func copyOutRows(_ sql: String, _ row: (borrowing BinaryCopyRow) throws -> Void) throws {
+        var decoder = BinaryCopyDecoder()
+        try copyOut(sql) { piece in
+            if try decoder.decode(piece) {
+                try row(BinaryCopyRow(piece, decoder.fields))
+            }
+        }
+    }
+
+    private func startCopyOut(_ sql: String, _ label: String, _ deadline: Deadline) throws(PostgresError) {
+        do throws(PostgresError) {
+            guard let result = try startCopy(sql, label, deadline, PGRES_COPY_OUT) else {
+                throw PostgresError(.protocol, "not a COPY … TO STDOUT")
+            }
+            PQclear(result)
+        } catch {
+            throw labelled(error, label)
+        }
+    }
+
+    private func nextPiece(_ label: String) throws(PostgresError) -> UnsafeMutableRawBufferPointer? {
+        while true {
+            var buffer: UnsafeMutablePointer<CChar>?
+            let count = PQgetCopyData(link.connection, &buffer, 1)
+            if count > 0 {
+                return UnsafeMutableRawBufferPointer(start: buffer, count: Int(count))
+            }
+            guard count == 0 else { return nil }
+            do throws(PostgresError) {
+                _ = try link.wait(POLLIN, until: Deadline(afterMs: statementTimeoutMs))
+            } catch {
+                throw labelled(error, label)
+            }
+            if PQconsumeInput(link.connection) == 0 {
+                throw link.failure(.connectionLost, link.message, statement: label)
+            }
+        }
+    }
+
+    private func nextStreamed(_ label: String) throws(PostgresError) -> OpaquePointer? {
+        do throws(PostgresError) {
+            return try link.nextResult(until: Deadline(afterMs: statementTimeoutMs))
+        } catch {
+            throw labelled(error, label)
+        }
+    }
+
+    /// Takes the result that ends a stream: the empty one after the last row, or an error.
+    private func finishStreaming(_ result: OpaquePointer, _ label: String) throws(PostgresError) {
+        defer { PQclear(result) }
+        switch PQresultStatus(result) {
+        case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
+            return
+        case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH:
+            throw link.failure(.protocol, "COPY must go through copyIn or copyOut; the connection is closed")
+        default:
+            let error = PostgresError.from(result: result, isConnectionLost: link.isLost, statement: label)
+            if !error.isConnectionLost {
+                _ = try collect(1, label, Deadline(afterMs: statementTimeoutMs))
+            }
+            throw error
+        }
+    }
+
+    /// Cancels the running statement and reads away what it had already sent. The connection is usable afterwards;
+    /// if that cannot be had, it is closed and the reason thrown.
+    private func giveUp(_ label: String) throws(PostgresError) {
+        cancelHandle.cancelStatement()
+        while try nextPieceOrEnd(label) {}
+        do throws(PostgresError) {
+            _ = try drain(Deadline(afterMs: statementTimeoutMs))
+        } catch {
+            throw labelled(error, label)
+        }
+    }
+
+    private func nextPieceOrEnd(_ label: String) throws(PostgresError) -> Bool {
+        guard PQtransactionStatus(link.connection) == PQTRANS_ACTIVE, let piece = try nextPiece(label) else {
+            return false
+        }
+        PQfreemem(piece.baseAddress)
+        return true
+    }
+
+    private func drain(_ deadline: Deadline) throws(PostgresError) {
+        while let result = try link.nextResult(until: deadline) {
+            PQclear(result)
+        }
+        if link.isLost {
+            throw link.failure(.connectionLost, link.message)
+        }
+    }
+}

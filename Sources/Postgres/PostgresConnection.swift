@@ -1,0 +1,95 @@
+import CPostgres
+
+/// A connection to PostgreSQL that blocks its thread.
+///
+/// Give it a thread of its own: every call waits in poll(2), so none belongs on the Swift cooperative pool. Not
+/// Sendable; only ``cancelHandle`` may go to other threads. One call at a time: calling from inside a `body` that
+/// this class calls throws `protocol`.
+///
+/// An error whose ``PostgresError/isConnectionLost`` is true has closed the connection; later calls throw
+/// `connectionLost`. After any other error the connection is usable, in the transaction state that PostgreSQL gives it.
+public final class PostgresConnection {
+    let link: Link
+    private let interrupt: Interrupt
+    /// How long a call may take; see ``ConnectionSettings/statementTimeoutMs``. May be changed between calls.
+    public var statementTimeoutMs: Int
+    /// Prepared here: the statement's name, its SQL, and the name that the server knows it by.
+    var prepared: [String: (sql: String, serverName: String)] = [:]
+    /// Makes server-side names unique when a statement must be prepared again.
+    var preparedGeneration = 0
+    private var isBusy = false
+
+    /// Stops this connection's work from other threads.
+    public let cancelHandle: PostgresCancelHandle
+    /// The process id of the server's backend, as `pg_stat_activity` shows it.
+    public let backendPID: Int32
+    /// 150018 for PostgreSQL 15.18.
+    public let serverVersion: Int
+
+    /// Connects and logs in.
+    ///
+    /// - Throws: `connect`, or what the session settings' statement throws.
+    public init(_ url: PostgresURL, settings: ConnectionSettings = ConnectionSettings()) throws(PostgresError) {
+        interrupt = try Interrupt()
+        link = try Link.open(url, settings, interrupt)
+        cancelHandle = PostgresCancelHandle(PQgetCancel(link.connection), interrupt)
+        backendPID = PQbackendPID(link.connection)
+        serverVersion = Int(PQserverVersion(link.connection))
+        statementTimeoutMs = settings.connectTimeoutMs
+        try apply(settings.sessionSettings)
+        statementTimeoutMs = settings.statementTimeoutMs
+    }
+
+    /// False once closed or lost.
+    public var isOpen: Bool { !link.isLost }
+
+    /// Whether a transaction is open, failed ones included.
+    public var isInTransaction: Bool {
+        guard link.isOpen else { return false }
+        let status = PQtransactionStatus(link.connection)
+        return status == PQTRANS_INTRANS || status == PQTRANS_INERROR
+    }
+
+    /// How many notices the server has sent. They are dropped.
+    public var noticeCount: Int { link.noticeCount }
+
+    /// Says goodbye and closes the socket. May be called twice.
+    public func close() {
+        link.close()
+    }
+
+    private func apply(_ settings: [String: String]) throws(PostgresError) {
+        guard !settings.isEmpty else { return }
+        var parameters = PostgresParameters()
+        var calls: [String] = []
+        for (name, value) in settings.sorted(by: { $0.key < $1.key }) {
+            parameters.appendText(name)
+            parameters.appendText(value)
+            calls.append("set_config($\(parameters.count - 1), $\(parameters.count), false)")
+        }
+        try execute("SELECT " + calls.joined(separator: ", "), parameters)
+    }
+
+    /// Starts a call: refuses a closed or busy connection, and returns the call's deadline.
+    func begin(_ statement: String) throws(PostgresError) -> Deadline {
+        guard !isBusy else {
+            throw PostgresError(
+                .protocol, "the connection is busy: a call inside another call's body", statement: statement)
+        }
+        guard link.isOpen, !link.isLost, !interrupt.isSet else {
+            link.close()
+            throw PostgresError(
+                .connectionLost, "the connection was closed or lost before; nothing was sent", statement: statement)
+        }
+        isBusy = true
+        return Deadline(afterMs: statementTimeoutMs)
+    }
+
+    /// Ends a call that `begin` started.
+    func end() {
+        isBusy = false
+        if link.isOpen && link.isLost {
+            link.close()
+        }
+    }
+}

@@ -1,0 +1,103 @@
+/// Everything that can go wrong between this process and PostgreSQL.
+///
+/// No text of this type holds a password or a parameter's value: where PostgreSQL itself quotes data (data exceptions,
+/// constraint violations), the quoting part is dropped and only names of tables and constraints stay.
+public struct PostgresError: Error, Sendable, Equatable {
+    public enum Kind: Sendable, Hashable {
+        /// No connection could be made: wrong address, refused, bad password, unknown database, server starting up.
+        case connect
+        /// The server refused a statement; the connection is usable. The five-character SQLSTATE says why.
+        case server(sqlState: String)
+        /// The connection broke, or was already closed. What had been sent may or may not have been done.
+        case connectionLost
+        /// A deadline passed. The connection has been closed; what had been sent may or may not have been done.
+        case timeout
+        /// ``PostgresCancelHandle/abandon()`` was called. The connection has been closed, as for `timeout`.
+        case cancelled
+        /// A connection string that cannot be used. Nothing was sent.
+        case invalidURL
+        /// A parameter that PostgreSQL cannot hold, such as text with U+0000. Nothing was sent.
+        case invalidParameter
+        /// A value of a result is NULL or has another type than the caller asked for.
+        case decoding
+        /// A call that makes no sense here, or an answer that breaks the protocol.
+        case `protocol`
+    }
+
+    public var kind: Kind
+    /// One sentence without data values.
+    public var message: String
+    /// The server's DETAIL, left out where it would quote data.
+    public var detail: String?
+    /// The server's HINT, or what to do.
+    public var hint: String?
+    /// Which statement: a prepared statement's name, or the beginning of the SQL up to the first literal.
+    public var statement: String?
+    /// The failing step of a pipeline, counted from 0.
+    public var step: Int?
+    /// The SQLSTATE that came with the error, whatever its kind: a lost connection may have one too (57P01).
+    public var sqlState: String?
+    /// The violated constraint, if the server named one.
+    public var constraint: String?
+    /// The table, if the server named one.
+    public var table: String?
+
+    init(_ kind: Kind, _ message: String, hint: String? = nil, statement: String? = nil) {
+        self.kind = kind
+        self.message = message
+        self.hint = hint
+        self.statement = statement
+        if case .server(let state) = kind {
+            sqlState = state
+        }
+    }
+
+    /// The connection is of no further use, and the outcome of a COMMIT under way is unknown:
+    /// look it up before you answer anybody. True for lost connections, deadlines and abandoned calls.
+    public var isConnectionLost: Bool {
+        switch kind {
+        case .connectionLost, .timeout, .cancelled: true
+        case .connect, .server, .invalidURL, .invalidParameter, .decoding, .protocol: false
+        }
+    }
+
+    /// The transaction rolled back for a reason that may be gone at the next try: serialization failure, deadlock,
+    /// or a prepared statement that the server had to drop (it is prepared again by itself).
+    public var isRetriable: Bool {
+        guard case .server(let state) = kind else { return false }
+        switch state {
+        case "40001", "40P01", "26000": return true
+        case "0A000": return message == Self.changedPlanMessage
+        default: return false
+        }
+    }
+
+    /// The server stopped the statement on request (a cancel) or by its own `statement_timeout`. The connection is usable.
+    public var isStatementCancelled: Bool {
+        kind == .server(sqlState: "57014")
+    }
+
+    static let changedPlanMessage = "cached plan must not change result type"
+}
+
+extension PostgresError: CustomStringConvertible {
+    public var description: String {
+        var text = message
+        if let sqlState {
+            text += " [SQLSTATE \(sqlState)]"
+        }
+        if let statement {
+            text += " in «\(statement)»"
+        }
+        if let step {
+            text += " (step \(step) of the pipeline)"
+        }
+        if let detail {
+            text += "; \(detail)"
+        }
+        if let hint {
+            text += "; \(hint)"
+        }
+        return text
+    }
+}

@@ -1,0 +1,159 @@
+/// The parameters of one statement, `$1` first, in PostgreSQL's binary format and in one buffer.
+///
+/// Cheap to build and to reuse (`removeAll()` keeps the storage). What PostgreSQL cannot hold is remembered here and
+/// thrown as `invalidParameter` by the call that uses the parameters, before anything is sent.
+/// Never printed: descriptions hold the number of parameters only.
+public struct PostgresParameters: Sendable {
+    struct Slot {
+        var type: PostgresType
+        var offset: Int
+        /// Bytes, or -1 for NULL.
+        var length: Int
+    }
+
+    private(set) var bytes: [UInt8] = []
+    private(set) var slots: [Slot] = []
+    /// Why the parameters cannot be sent.
+    private(set) var problem: String?
+
+    public init() {}
+
+    /// The number of parameters.
+    public var count: Int { slots.count }
+
+    /// Empties the list and keeps its storage.
+    public mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: true)
+        slots.removeAll(keepingCapacity: true)
+        problem = nil
+    }
+
+    /// Makes room for `bytes` bytes of values.
+    public mutating func reserveCapacity(bytes count: Int) {
+        bytes.reserveCapacity(count)
+    }
+
+    public mutating func appendNull(_ type: PostgresType) {
+        slots.append(Slot(type: type, offset: 0, length: -1))
+    }
+
+    public mutating func appendBool(_ value: Bool) {
+        append(.bool) { $0.append(value ? 1 : 0) }
+    }
+
+    public mutating func appendInt4(_ value: Int32) {
+        append(.int4) { $0.appendBigEndian(value) }
+    }
+
+    public mutating func appendInt8(_ value: Int64) {
+        append(.int8) { $0.appendBigEndian(value) }
+    }
+
+    public mutating func appendFloat8(_ value: Double) {
+        append(.float8) { $0.appendBigEndian(value.bitPattern) }
+    }
+
+    /// Microseconds since 1970-01-01 UTC, without leap seconds.
+    public mutating func appendTimestamp(unixMicroseconds: Int64) {
+        append(.timestamptz) { $0.appendBigEndian(unixMicroseconds &- postgresEpochUnixMicroseconds) }
+    }
+
+    public mutating func appendText(_ value: String) {
+        var value = value
+        value.withUTF8 { appendText(UnsafeRawBufferPointer($0)) }
+    }
+
+    public mutating func appendText(_ utf8: [UInt8]) {
+        utf8.withUnsafeBytes { appendText($0) }
+    }
+
+    public mutating func appendText(_ utf8: UnsafeRawBufferPointer) {
+        checkText(utf8)
+        append(.text) { $0.append(contentsOf: utf8) }
+    }
+
+    public mutating func appendBytea(_ value: [UInt8]) {
+        value.withUnsafeBytes { appendBytea($0) }
+    }
+
+    public mutating func appendBytea(_ value: UnsafeRawBufferPointer) {
+        append(.bytea) { $0.append(contentsOf: value) }
+    }
+
+    /// A UUID's 16 bytes, most significant first.
+    public mutating func appendUUID(_ value: [UInt8]) {
+        if value.count != 16 {
+            note("parameter $\(count + 1) is not a UUID: it has \(value.count) bytes, not 16")
+        }
+        append(.uuid) { $0.append(contentsOf: value) }
+    }
+
+    /// JSON text for a `json` column, which keeps it byte for byte.
+    public mutating func appendJSON(_ utf8: [UInt8]) {
+        utf8.withUnsafeBytes { checkText($0) }
+        append(.json) { $0.append(contentsOf: utf8) }
+    }
+
+    /// JSON text for a `jsonb` column, which stores the value and not the text.
+    public mutating func appendJSONB(_ utf8: [UInt8]) {
+        utf8.withUnsafeBytes { checkText($0) }
+        append(.jsonb) {
+            $0.append(jsonbVersion)
+            $0.append(contentsOf: utf8)
+        }
+    }
+
+    public mutating func append(_ array: PostgresArray) {
+        if let index = array.indexOfTextWithNUL {
+            note("element \(index + 1) of parameter $\(count + 1) holds U+0000, which PostgreSQL text cannot store")
+        }
+        append(array.elementType.arrayType ?? .textArray) { array.encode(into: &$0) }
+    }
+
+    public mutating func append(_ value: PostgresValue) {
+        switch value {
+        case .null(let type): appendNull(type)
+        case .bool(let value): appendBool(value)
+        case .int4(let value): appendInt4(value)
+        case .int8(let value): appendInt8(value)
+        case .float8(let value): appendFloat8(value)
+        case .text(let value): appendText(value)
+        case .textBytes(let value): appendText(value)
+        case .bytea(let value): appendBytea(value)
+        case .uuid(let value): appendUUID(value)
+        case .json(let value): appendJSON(value)
+        case .jsonb(let value): appendJSONB(value)
+        case .array(let value): append(value)
+        }
+    }
+
+    private mutating func append(_ type: PostgresType, _ encode: (inout [UInt8]) -> Void) {
+        let offset = bytes.count
+        encode(&bytes)
+        slots.append(Slot(type: type, offset: offset, length: bytes.count - offset))
+    }
+
+    private mutating func checkText(_ utf8: UnsafeRawBufferPointer) {
+        if utf8.containsNUL {
+            note("parameter $\(count + 1) holds U+0000, which PostgreSQL text cannot store")
+        }
+    }
+
+    private mutating func note(_ text: String) {
+        problem = problem ?? text
+    }
+}
+
+extension PostgresParameters: ExpressibleByArrayLiteral {
+    public init(arrayLiteral elements: PostgresValue...) {
+        for element in elements {
+            append(element)
+        }
+    }
+}
+
+extension PostgresParameters: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    public var description: String { "\(count) parameters" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

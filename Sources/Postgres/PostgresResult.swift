@@ -1,0 +1,122 @@
+import CPostgres
+import Glibc
+
+/// The rows of one statement, or its command tag. Values arrive in binary form and are read in place.
+///
+/// Rows and columns count from 0. A NULL, a type that doesn't fit or an index out of range throws `decoding`.
+// @unchecked Sendable is safe: a PGresult is immutable once complete (libpq documents that it may be shared among
+// threads), this object is its only owner, and it is freed when the last reference goes.
+public final class PostgresResult: @unchecked Sendable {
+    let pointer: OpaquePointer
+
+    /// The number of rows.
+    public let rowCount: Int
+    /// The number of columns.
+    public let columnCount: Int
+
+    /// Takes ownership of `pointer`.
+    init(_ pointer: OpaquePointer) {
+        self.pointer = pointer
+        rowCount = Int(PQntuples(pointer))
+        columnCount = Int(PQnfields(pointer))
+    }
+
+    deinit {
+        PQclear(pointer)
+    }
+
+    /// The rows that an INSERT, UPDATE, DELETE, SELECT or COPY touched; 0 for other statements.
+    public var affectedRows: Int {
+        PQcmdTuples(pointer).flatMap { Int(String(cString: $0)) } ?? 0
+    }
+
+    /// What the server says it did, such as `INSERT 0 5`. COMMIT of a failed transaction says `ROLLBACK`.
+    public var commandTag: String {
+        PQcmdStatus(pointer).map { String(cString: $0) } ?? ""
+    }
+
+    /// The name of a column, or nil if there is none at this index.
+    public func columnName(_ column: Int) -> String? {
+        PQfname(pointer, Int32(clamping: column)).map { String(cString: $0) }
+    }
+
+    /// The type of a column.
+    public func columnType(_ column: Int) -> PostgresType {
+        PostgresType(oid: PQftype(pointer, Int32(clamping: column)))
+    }
+
+    /// Whether the value is NULL. True for an index out of range.
+    public func isNull(_ row: Int, _ column: Int) -> Bool {
+        guard has(row, column) else { return true }
+        return PQgetisnull(pointer, Int32(row), Int32(column)) == 1
+    }
+
+    /// An int2, int4 or int8.
+    public func int64(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
+        try field(row, column).int64()
+    }
+
+    public func int32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32 {
+        try field(row, column).int32()
+    }
+
+    public func bool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
+        try field(row, column).bool()
+    }
+
+    /// A float8, float4 or integer.
+    public func double(_ row: Int, _ column: Int) throws(PostgresError) -> Double {
+        try field(row, column).double()
+    }
+
+    /// A timestamptz, in microseconds since 1970-01-01 UTC.
+    public func unixMicroseconds(_ row: Int, _ column: Int) throws(PostgresError) -> Int64 {
+        try field(row, column).unixMicroseconds()
+    }
+
+    /// A value whose binary form is its text: text, varchar, name, json, jsonb, enums. Cast others with `::text`.
+    public func string(_ row: Int, _ column: Int) throws(PostgresError) -> String {
+        try field(row, column).string()
+    }
+
+    /// The value's bytes as they came; for jsonb its text.
+    public func bytes(_ row: Int, _ column: Int) throws(PostgresError) -> [UInt8] {
+        [UInt8](try field(row, column).payload)
+    }
+
+    /// Calls `body` with the value's bytes in place, valid during the call; returns nil for NULL.
+    public func withBytes<Success, Failure: Error>(
+        _ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Success
+    ) throws(Failure) -> Success? {
+        guard !isNull(row, column) else { return nil }
+        return try body(unchecked(row, column).payload)
+    }
+
+    private func has(_ row: Int, _ column: Int) -> Bool {
+        row >= 0 && row < rowCount && column >= 0 && column < columnCount
+    }
+
+    func field(_ row: Int, _ column: Int) throws(PostgresError) -> Field {
+        guard has(row, column) else {
+            throw PostgresError(
+                .decoding, "no row \(row), column \(column) in a result of \(rowCount) rows and \(columnCount) columns")
+        }
+        guard PQgetisnull(pointer, Int32(row), Int32(column)) == 0 else {
+            throw PostgresError(.decoding, "NULL in column \(columnName(column) ?? "\(column)") of row \(row)")
+        }
+        return unchecked(row, column)
+    }
+
+    private func unchecked(_ row: Int, _ column: Int) -> Field {
+        let start = PQgetvalue(pointer, Int32(row), Int32(column))
+        let count = Int(PQgetlength(pointer, Int32(row), Int32(column)))
+        return Field(bytes: UnsafeRawBufferPointer(start: start, count: count), type: columnType(column))
+    }
+}
+
+extension PostgresResult {
+    /// Whether the command tag is ROLLBACK, without making a String of it.
+    var isRollback: Bool {
+        PQcmdStatus(pointer).map { strcmp($0, "ROLLBACK") == 0 } ?? false
+    }
+}

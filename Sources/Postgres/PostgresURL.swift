@@ -1,0 +1,125 @@
+import CPostgres
+
+/// Where a PostgreSQL is and how to log in: a URI (`postgresql://user:password@host:port/db?sslmode=require`) or a
+/// conninfo string (`host=/run/pg user=me dbname=db`), checked by libpq's own parser.
+///
+/// Holds a secret: its descriptions show user, host, port and database, never a password. What is left out comes from
+/// libpq's environment variables (`PGHOST`, `PGPASSFILE`, …) and defaults when a connection is made.
+public struct PostgresURL: Sendable, Equatable {
+    /// Keywords and values as libpq names them; empty values left out.
+    private(set) var options: [String: String]
+
+    /// - Throws: `invalidURL`. The message never repeats the text, as it may hold a password.
+    public init(_ text: String) throws(PostgresError) {
+        guard !text.utf8.contains(0) else {
+            throw PostgresError(.invalidURL, "the connection string holds U+0000")
+        }
+        var message: UnsafeMutablePointer<CChar>?
+        guard let parsed = PQconninfoParse(text, &message) else {
+            PQfreemem(message)
+            throw PostgresError(
+                .invalidURL, "the connection string is neither a PostgreSQL URI nor a conninfo string", hint: Self.hint)
+        }
+        defer { PQconninfoFree(parsed) }
+        options = [:]
+        var option = parsed
+        while let keyword = option.pointee.keyword {
+            if let value = option.pointee.val, value[0] != 0 {
+                options[String(cString: keyword)] = String(cString: value)
+            }
+            option += 1
+        }
+        try check(text)
+    }
+
+    /// A server on this machine, reached through the Unix socket in `socketDirectory`.
+    public init(socketDirectory: String, port: Int = 5432, user: String, database: String) {
+        options = ["host": socketDirectory, "port": "\(port)", "user": user, "dbname": database]
+    }
+
+    /// The database's name, if given.
+    public var databaseName: String? { options["dbname"] }
+
+    /// The same server and login, but another database.
+    public func withDatabase(_ name: String) -> PostgresURL {
+        with("dbname", name)
+    }
+
+    /// The same, showing as `name` in `pg_stat_activity`.
+    public func withApplicationName(_ name: String) -> PostgresURL {
+        with("application_name", name)
+    }
+
+    private func with(_ keyword: String, _ value: String) -> PostgresURL {
+        var copy = self
+        copy.options[keyword] = value
+        return copy
+    }
+
+    private static let hint =
+        "percent-encode characters such as @ : / ? # and % in the user name and the password of a URI"
+
+    /// Catches what libpq takes for another part, so that no piece of a password ends up in a message about a host.
+    private func check(_ text: String) throws(PostgresError) {
+        let isURI = text.hasPrefix("postgresql://") || text.hasPrefix("postgres://")
+        let authority = text.split(separator: "?", maxSplits: 1).first ?? ""
+        if options["host"]?.contains("@") == true || isURI && options["user"] == nil && authority.contains("@") {
+            throw PostgresError(.invalidURL, "the connection string has an @ in the wrong place", hint: Self.hint)
+        }
+        let ports = options["port"]?.split(separator: ",") ?? []
+        guard ports.allSatisfy({ UInt16($0).map { $0 > 0 } ?? false }) else {
+            throw PostgresError(.invalidURL, "the connection string's port is not a number from 1 to 65535", hint: Self.hint)
+        }
+    }
+}
+
+extension PostgresURL {
+    /// One server to try, and which part of the remaining time it may take.
+    struct Attempt {
+        var options: [String: String]
+        var attemptsLeft: Int
+    }
+
+    /// One attempt a host. libpq itself would go to the next host only when one answers with an error, not when it is
+    /// silent, unless it may block: so the list is taken apart here, and each host gets its share of the deadline.
+    var attempts: [Attempt] {
+        let lists = ["host", "hostaddr", "port"].map { Self.list(options[$0]) }
+        let count = max(lists[0].count, lists[1].count)
+        guard count > 1 else { return [Attempt(options: options, attemptsLeft: 1)] }
+        // "prefer-standby" means: any standby first, then anything.
+        let passes = options["target_session_attrs"] == "prefer-standby" ? ["standby", "any"] : [nil]
+        var attempts: [Attempt] = []
+        for pass in passes {
+            for index in 0..<count {
+                var single = options
+                for (keyword, values) in zip(["host", "hostaddr", "port"], lists) {
+                    // A single port serves all hosts.
+                    let value = values.count == 1 ? values[0] : index < values.count ? values[index] : ""
+                    single[keyword] = value.isEmpty ? nil : value
+                }
+                single["target_session_attrs"] = pass ?? single["target_session_attrs"]
+                let left = passes.count * count - attempts.count
+                attempts.append(Attempt(options: single, attemptsLeft: left))
+            }
+        }
+        return attempts
+    }
+
+    private static func list(_ text: String?) -> [String] {
+        text?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
+    }
+}
+
+extension PostgresURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// `user@host:port/database`, as far as given.
+    public var description: String {
+        var text = options["user"].map { $0 + "@" } ?? ""
+        text += options["host"] ?? options["hostaddr"] ?? ""
+        text += options["port"].map { ":" + $0 } ?? ""
+        text += "/" + (options["dbname"] ?? "")
+        return text
+    }
+
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

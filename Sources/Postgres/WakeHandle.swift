@@ -1,0 +1,44 @@
+import CPostgres
+import Glibc
+
+/// Ends a thread's wait from any other thread: an eventfd(2) that the waiting thread polls next to its socket.
+///
+/// A wake before the wait is not lost: the next wait returns at once. Several wakes before it count as one.
+public final class WakeHandle: Sendable {
+    let descriptor: Int32
+
+    /// - Throws: a `connect` error if the process has no file descriptor left.
+    public init() throws(PostgresError) {
+        descriptor = pathmirror_pq_wake_descriptor()
+        if descriptor < 0 {
+            throw PostgresError(.connect, "cannot create an eventfd: \(systemErrorText(errno))")
+        }
+    }
+
+    deinit {
+        if descriptor >= 0 {
+            close(descriptor)
+        }
+    }
+
+    /// Ends the current wait, or the next one. Any thread; never blocks.
+    public func wake() {
+        var one: UInt64 = 1
+        // A full counter (EAGAIN) is a wake already pending, which is all that is wanted.
+        _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
+    }
+
+    /// Takes the pending wake, if any.
+    func drain() {
+        var count: UInt64 = 0
+        _ = read(descriptor, &count, MemoryLayout<UInt64>.size)
+    }
+}
+
+/// The text for an `errno` value.
+func systemErrorText(_ code: Int32) -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { buffer in
+        guard let base = buffer.baseAddress, strerror_r(code, base, buffer.count) == 0 else { return "error \(code)" }
+        return String(cString: base)
+    }
+}

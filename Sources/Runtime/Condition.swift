@@ -1,0 +1,80 @@
+internal import Glibc
+
+/// A lock with a condition: for the few places where a thread waits for another.
+///
+/// @unchecked Sendable is safe: `value` is only touched with the lock held, and the lock and condition have stable
+/// addresses of their own until `deinit`.
+public final class Condition<Value: Sendable>: @unchecked Sendable {
+    private var value: Value
+    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    private let condition: UnsafeMutablePointer<pthread_cond_t>
+
+    public init(_ value: Value) {
+        self.value = value
+        mutex = .allocate(capacity: 1)
+        condition = .allocate(capacity: 1)
+        pthread_mutex_init(mutex, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        // Deadlines must not move when the wall clock is set.
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(condition, &attributes)
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(condition)
+        pthread_mutex_destroy(mutex)
+        condition.deallocate()
+        mutex.deallocate()
+    }
+
+    /// Runs `body` with the lock held.
+    public func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return body(&value)
+    }
+
+    /// Like `withLock`, and wakes one waiting thread.
+    public func signal<Result>(_ body: (inout Value) -> Result) -> Result {
+        pthread_mutex_lock(mutex)
+        defer {
+            pthread_cond_signal(condition)
+            pthread_mutex_unlock(mutex)
+        }
+        return body(&value)
+    }
+
+    /// Like `withLock`, and wakes all waiting threads.
+    public func broadcast<Result>(_ body: (inout Value) -> Result) -> Result {
+        pthread_mutex_lock(mutex)
+        defer {
+            pthread_cond_broadcast(condition)
+            pthread_mutex_unlock(mutex)
+        }
+        return body(&value)
+    }
+
+    /// Waits until `body` returns something; nil at the deadline. `body` runs with the lock held, once at the start and
+    /// after every wake.
+    public func wait<Result>(milliseconds: Int64? = nil, until body: (inout Value) -> Result?) -> Result? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        var deadline = timespec()
+        if let milliseconds {
+            clock_gettime(CLOCK_MONOTONIC, &deadline)
+            let nanoseconds = Int64(deadline.tv_nsec) + (milliseconds % 1000) * 1_000_000
+            deadline.tv_sec += Int(milliseconds / 1000 + nanoseconds / 1_000_000_000)
+            deadline.tv_nsec = Int(nanoseconds % 1_000_000_000)
+        }
+        while true {
+            if let result = body(&value) { return result }
+            if milliseconds == nil {
+                pthread_cond_wait(condition, mutex)
+            } else if pthread_cond_timedwait(condition, mutex, &deadline) == ETIMEDOUT {
+                return body(&value)
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+internal import Glibc
+internal import Synchronization
+
+/// Writes structured lines to standard error: one event a line, `key=value` text or JSON.
+public final class Logger: Sendable {
+    public enum Level: Int, Sendable, Comparable, CaseIterable {
+        case debug, info, notice, warning, error
+
+        public static func < (left: Level, right: Level) -> Bool { left.rawValue < right.rawValue }
+
+        public var name: String { "\(self)" }
+
+        public init?(name: String) {
+            guard let level = Level.allCases.first(where: { $0.name == name }) else { return nil }
+            self = level
+        }
+    }
+
+    public enum Format: String, Sendable {
+        case text, json
+    }
+
+    private let level: Level
+    private let format: Format
+    private let descriptor: Int32
+    private let isWriting = Mutex(())
+
+    public init(level: Level = .info, format: Format = .text, descriptor: Int32 = 2) {
+        self.level = level
+        self.format = format
+        self.descriptor = descriptor
+    }
+
+    public func log(_ level: Level, _ message: String, _ fields: [(String, String)] = []) {
+        guard level >= self.level else { return }
+        var line = ""
+        switch format {
+        case .text:
+            line = "\(Self.timestamp()) \(level.name) \(Self.oneLine(message))"
+            for (key, value) in fields { line += " \(key)=\(Self.quotedIfNeeded(value))" }
+        case .json:
+            line = "{\"time\":\"\(Self.timestamp())\",\"level\":\"\(level.name)\",\"message\":\(Self.json(message))"
+            for (key, value) in fields { line += ",\(Self.json(key)):\(Self.json(value))" }
+            line += "}"
+        }
+        line += "\n"
+        isWriting.withLock { _ in
+            var text = line
+            text.withUTF8 { buffer in
+                // A log that can't be written must not stop the service.
+                _ = Glibc.write(descriptor, buffer.baseAddress, buffer.count)
+            }
+        }
+    }
+
+    public func debug(_ message: String, _ fields: [(String, String)] = []) { log(.debug, message, fields) }
+    public func info(_ message: String, _ fields: [(String, String)] = []) { log(.info, message, fields) }
+    public func notice(_ message: String, _ fields: [(String, String)] = []) { log(.notice, message, fields) }
+    public func warning(_ message: String, _ fields: [(String, String)] = []) { log(.warning, message, fields) }
+    public func error(_ message: String, _ fields: [(String, String)] = []) { log(.error, message, fields) }
+
+    /// `2026-01-31T23:59:59.123Z`
+    private static func timestamp() -> String {
+        let milliseconds = Clock.unixMilliseconds
+        return Timestamp.iso8601(unixMilliseconds: milliseconds)
+    }
+
+    private static func oneLine(_ text: String) -> String {
+        text.contains("\n") ? text.split(separator: "\n").joined(separator: " ") : text
+    }
+
+    private static func quotedIfNeeded(_ text: String) -> String {
+        let isPlain = !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x22 && $0 != 0x3D && $0 != 0x7F }
+        return isPlain ? text : json(text)
+    }
+
+    private static func json(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case "\n": quoted += "\\n"
+            case _ where scalar.value < 0x20 || scalar.value == 0x7F:
+                let digits = String(scalar.value, radix: 16)
+                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

@@ -1,0 +1,13 @@
+/// Holds what must not be shown: printing, dumping or interpolating it gives a fixed text.
+public struct Secret<Value: Sendable>: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    private let value: Value
+
+    public init(_ value: Value) { self.value = value }
+
+    /// The secret itself. The name is meant to be seen in reviews.
+    public func revealed() -> Value { value }
+
+    public var description: String { "****" }
+    public var debugDescription: String { "****" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,68 @@
+internal import Glibc
+internal import Synchronization
+
+/// A thread of its own, for work that blocks: never the cooperative pool's, which has one a core.
+public final class Thread: Sendable {
+    private struct State {
+        var handle: pthread_t?
+        var isJoined = false
+    }
+    private let state = Mutex(State())
+
+    /// Starts `body` on a new thread at once.
+    ///
+    /// - Parameter name: at most 15 bytes are shown by the system's tools.
+    public init(name: String, _ body: @escaping @Sendable () -> Void) {
+        let handle = Self.create(Start(name: name, body: body))
+        state.withLock { $0.handle = handle }
+    }
+
+    private static func create(_ start: Start) -> pthread_t? {
+        let start = Unmanaged.passRetained(start)
+        var handle = pthread_t()
+        let status = pthread_create(&handle, nil, threadMain, start.toOpaque())
+        if status == 0 { return handle }
+        start.release()
+        return nil
+    }
+
+    /// Tells the system's tools the thread's name. Swift sees neither of the two calls made for it.
+    fileprivate static func name(_ name: String) {
+        let file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { return }
+        var name = String(name.prefix(15))
+        name.withUTF8 { _ = write(file, $0.baseAddress, $0.count) }
+        close(file)
+    }
+
+    /// False when the system refused to make the thread.
+    public var isStarted: Bool { state.withLock { $0.handle != nil } }
+
+    /// Waits until the body has returned. Later calls return at once.
+    public func join() {
+        let handle = state.withLock { state -> pthread_t? in
+            guard !state.isJoined else { return nil }
+            state.isJoined = true
+            return state.handle
+        }
+        if let handle { pthread_join(handle, nil) }
+    }
+}
+
+private final class Start: Sendable {
+    let name: String
+    let body: @Sendable () -> Void
+
+    init(name: String, body: @escaping @Sendable () -> Void) {
+        self.name = name
+        self.body = body
+    }
+}
+
+private func threadMain(_ pointer: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    guard let pointer else { return nil }
+    let start = Unmanaged<Start>.fromOpaque(pointer).takeRetainedValue()
+    Thread.name(start.name)
+    start.body()
+    return nil
+}
