@@ -22,20 +22,26 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 let package = Package(
     name: "pathmirror",
-    products: [],
+    products: [.executable(name: "pathmirror", targets: ["pathmirror"])],
     targets: [
         // C libraries: module maps and shims only.
         .systemLibrary(name: "CCrypto"),
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
+        .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // Pure rooms: no I/O.
         target("Crypto", ["CCrypto"]),
+        target("Compression", ["CZlib"]),
         target("Tree", ["Crypto"]),
+        target("Wire", ["Tree"]),
 
         // One wrapper per C library that does I/O, over Runtime.
         target("Runtime"),
         target("Postgres", ["CPostgres"]),
         target("PostgresCluster", ["Postgres"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser"]),
 
         // All SQL of schema pathmirror.
         .target(
@@ -44,6 +50,16 @@ let package = Package(
 
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Tree", "Runtime"]),
+
+        // The doors: REST and its streams, operations.
+        target("Gateway", ["Engine", "HTTPServer", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+
+        .executableTarget(
+            name: "pathmirror",
+            dependencies: [
+                "Gateway", "Engine", "LogStore", "HTTPServer", "PostgresCluster", "Postgres", "Wire", "Tree",
+                "Compression", "Crypto", "Runtime",
+            ], swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -60,6 +60,18 @@ create table pathmirror.node (
 
 comment on table pathmirror.node is 'The current tree: one row a leaf; priorities are leaves named .priority.';
 
+create table pathmirror.import_progress (
+    namespace_id bigint not null,
+    -- SHA-256 of the path that is imported to.
+    path_hash text not null,
+    -- Names the file: a restart with another begins anew.
+    fingerprint text not null,
+    rows_done bigint not null,
+    primary key (namespace_id, path_hash)
+);
+
+comment on table pathmirror.import_progress is 'How far interrupted imports in chunks have come.';
+
 -- Moves a namespace's head from `expected` by `entries`, or raises PM001 when somebody else has moved it.
 create function pathmirror.advance(of_namespace bigint, expected bigint, entries bigint) returns bigint
 language plpgsql as $$

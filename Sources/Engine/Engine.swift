@@ -1,12 +1,14 @@
 public import LogStore
 public import Postgres
 public import Runtime
+public import Tree
 
 /// The heart of a gateway: the namespaces in memory, the committers that turn writes into log entries, and the tail that
 /// follows what other gateways write. Start it once; any thread may use it.
 public final class Engine: Sendable {
     private let core: EngineCore
     private let wake: WakeHandle
+    private let reader: LogReader
     private let threads: [Thread]
 
     /// Starts the threads; the database may be absent, and come later.
@@ -17,12 +19,15 @@ public final class Engine: Sendable {
         let core = EngineCore(
             url: url, settings: settings, sessionSettings: sessionSettings, metrics: metrics, logger: logger)
         let wake = try WakeHandle()
+        let reader = LogReader(core)
         self.core = core
         self.wake = wake
+        self.reader = reader
         var threads = (0..<settings.committers).map { index in
             Thread(name: "committer-\(index)") { Committer(core, index: index).run() }
         }
         threads.append(Thread(name: "tail") { Tail(core, wake).run() })
+        threads.append(Thread(name: "log-reader") { reader.run() })
         self.threads = threads
     }
 
@@ -41,6 +46,18 @@ public final class Engine: Sendable {
         if core.namespaces.request(name, body) { core.add(.load(name)) }
     }
 
+    /// Reads entries after one seq and up to another from the log, page by page, on another thread. `each` gets a page and
+    /// the seq before it (a page that doesn't begin right behind it: what lies between is not retained) and says whether
+    /// to go on.
+    public func readLog(
+        _ namespace: Int64, after: Int64, through: Int64,
+        each: @escaping @Sendable (_ entries: [Entry], _ after: Int64) -> Bool,
+        completion: @escaping @Sendable (Result<Void, EngineError>) -> Void
+    ) {
+        reader.add(
+            LogReader.Request(namespace: namespace, after: after, through: through, each: each, completion: completion))
+    }
+
     /// Refuses new writes, commits those that wait (for so long), and ends the threads.
     public func stop(milliseconds: Int64) {
         for namespace in core.namespaces.all { namespace.refuseWrites(.stopping) }
@@ -50,6 +67,7 @@ public final class Engine: Sendable {
         }
         core.beginStop()
         wake.wake()
+        reader.wake()
         for thread in threads { thread.join() }
         for namespace in core.namespaces.all {
             for item in namespace.takeAllWaiting() { item.sink.complete([(item.token, .failed(.stopping))]) }

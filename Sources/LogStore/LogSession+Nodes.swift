@@ -57,4 +57,35 @@ extension LogSession {
             try path.withUnsafeBytes { try body($0, value, true) }
         }
     }
+
+    /// Streams the stored rows at and below a path as texts, each branch's rows together, and a leaf's priority right
+    /// behind the leaf.
+    func forEachNode(
+        _ namespace: Int64, atAndBelow path: Path, _ body: (_ path: [UInt8], _ value: [UInt8]) throws -> Void
+    ) throws {
+        // Slashes sort below everything that keys may hold: then what begins with a path follows it at once.
+        let order = "order by replace(pathmirror.full_path(path, rest), '/', chr(1)) collate \"C\""
+        let columns = "select pathmirror.full_path(path, rest), value::text from pathmirror.node where namespace_id = $1"
+        if path.isRoot {
+            return try rows(columns + " " + order, [.int8(namespace)], body)
+        }
+        let text = path.description
+        let below = text + "/"
+        if below.utf8.count <= StoredPath.maxPlainBytes {
+            let condition = " and (path = $2 or (path >= $3 and path < $4)) "
+            return try rows(
+                columns + condition + order,
+                [.int8(namespace), .text(text), .text(below), .text(text + "0")], body)
+        }
+        let full = "pathmirror.full_path(path, rest)"
+        try rows(
+            columns + " and (\(full) = $2 or starts_with(\(full), $3)) " + order,
+            [.int8(namespace), .text(text), .text(below)], body)
+    }
+
+    private func rows(
+        _ sql: String, _ parameters: PostgresParameters, _ body: (_ path: [UInt8], _ value: [UInt8]) throws -> Void
+    ) throws {
+        try connection.forEachRow(sql, parameters) { row in try body(try row.bytes(0), try row.bytes(1)) }
+    }
 }

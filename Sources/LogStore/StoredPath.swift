@@ -18,9 +18,12 @@ struct StoredPath {
         var cut = Self.maxPlainBytes
         // Never between the bytes of one character: PostgreSQL takes whole ones only.
         while path[cut] & 0xC0 == 0x80 { cut -= 1 }
-        key = path[..<cut] + [UInt8(ascii: "#")] + Hex.encode(Digest.sha256(path)).utf8
+        key = path[..<cut] + [UInt8(ascii: "#")] + Self.hash(path)
         rest = Array(path[cut...])
     }
+
+    /// SHA-256 in hex.
+    static func hash(_ path: [UInt8]) -> [UInt8] { Array(Hex.encode(Digest.sha256(path)).utf8) }
 
     /// The whole path, from the two columns.
     static func joined(_ key: [UInt8], rest: [UInt8]) -> [UInt8] {

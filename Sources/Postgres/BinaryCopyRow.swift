@@ -1,7 +1,7 @@
 /// One row of a binary COPY, read in place; valid during the call that receives it, so it cannot be kept.
 ///
-/// Columns count from 0. Binary COPY sends no types: the caller knows what the statement selects, and only the length of
-/// a value is checked. A NULL or an unfitting length throws `decoding`.
+/// Columns count from 0. Binary COPY sends no types: the caller knows what the statement selects, and only the length
+/// of a value is checked. A NULL or an unfitting length throws `decoding`.
 public struct BinaryCopyRow: ~Copyable {
     private let piece: UnsafeRawBufferPointer
     /// The place of each value in `piece`; nil for NULL.

@@ -1,11 +1,12 @@
 import CPostgres
 import Glibc
 
-/// Writes rows into a COPY … FROM STDIN, in the format that the statement names: binary (`WITH (FORMAT binary)`) or text.
+/// Writes rows into a COPY … FROM STDIN, in the format that the statement names: binary (`WITH (FORMAT binary)`) or
+/// text.
 ///
 /// One row: `beginRow()`, one append a column, `endRow()`. Or hand over bytes that are already in the format with
-/// ``appendRaw(_:)``. Rows gather in one buffer, which goes to the server whenever it is full; so memory is bounded, and
-/// the server's refusal of an early row may show at a much later one, or when the COPY ends.
+/// ``appendRaw(_:)``. Rows gather in one buffer, which goes to the server whenever it is full; so memory is bounded,
+/// and the server's refusal of an early row may show at a much later one, or when the COPY ends.
 public struct CopyWriter: ~Copyable {
     /// Whether the statement asked for the binary format. Values are then taken as exactly the type appended, without
     /// conversion: appending an int8 to an int4 column fails.
@@ -221,9 +222,12 @@ public struct CopyWriter: ~Copyable {
 
     private mutating func flush() throws(PostgresError) {
         guard !buffer.isEmpty else { return }
+        // A body that goes on after an error must not reach a connection that the error has closed.
+        guard link.isOpen else { throw PostgresError(.connectionLost, "the connection is closed") }
         defer { buffer.removeAll(keepingCapacity: true) }
         let sent = buffer.withUnsafeBytes {
-            PQputCopyData(link.connection, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(clamping: $0.count))
+            PQputCopyData(
+                link.connection, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(clamping: $0.count))
         }
         // -1: the server has ended the COPY with an error, or the connection is lost; 0: out of memory.
         // `copyIn` finds out which when it reads the result.

@@ -11,9 +11,10 @@ struct Deadline {
         self.nanoseconds = nanoseconds
     }
 
-    /// `milliseconds` from now; zero or less means never.
+    /// `milliseconds` from now; zero or less means never, and so does anything beyond poll's 24 days.
     init(afterMs milliseconds: Int) {
-        nanoseconds = milliseconds <= 0 ? .max : Self.now() &+ UInt64(milliseconds) &* 1_000_000
+        let isNever = milliseconds <= 0 || milliseconds > Int(Int32.max)
+        nanoseconds = isNever ? .max : Self.now() + UInt64(milliseconds) * 1_000_000
     }
 
     /// The moment that leaves `share` equal parts of the time until this one: the end of the first part.

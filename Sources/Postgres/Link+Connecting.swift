@@ -44,7 +44,7 @@ extension Link {
         while PQstatus(connection) != CONNECTION_BAD {
             do throws(PostgresError) {
                 _ = try link.wait(wanted, until: deadline)
-            } catch where error.kind == .timeout {
+            } catch  where error.kind == .timeout {
                 throw PostgresError(.timeout, "no answer in time from \(place(options))")
             }
             switch PQconnectPoll(connection) {

@@ -46,8 +46,18 @@ final class Link {
         return PostgresError(kind, message, statement: statement)
     }
 
+    /// The error that `result` reports. Clears the result, and closes the connection if it is lost.
+    func failure(_ result: OpaquePointer, _ statement: String?) -> PostgresError {
+        let error = PostgresError.from(result: result, isConnectionLost: isLost, statement: statement)
+        PQclear(result)
+        if error.isConnectionLost {
+            close()
+        }
+        return error
+    }
+
     /// Waits until the socket is ready for one of `events`, and returns those it is ready for.
-    /// `wake` ends the wait as well; the answer is then empty, as it is after the deadline if `isSoft`.
+    /// `wake` ends the wait as well; the answer is then 0, as it is after the deadline if `isSoft`.
     func wait(
         _ events: Int32, until deadline: Deadline, wake: WakeHandle? = nil, isSoft: Bool = false
     ) throws(PostgresError) -> Int32 {
@@ -80,6 +90,7 @@ final class Link {
                 }
                 if descriptors[2].revents != 0 {
                     wake?.drain()
+                    return 0
                 }
                 return Int32(descriptors[0].revents)
             }

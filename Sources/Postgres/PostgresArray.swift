@@ -1,7 +1,8 @@
 /// A one-dimensional PostgreSQL array, built element by element in PostgreSQL's binary format.
 ///
 /// A batch inserted by `UNNEST` is a handful of these, one a column, filled side by side. Elements may be NULL.
-/// `removeAll()` keeps the storage for the next batch. Appending another type than `elementType` is a programming error.
+/// `removeAll()` keeps the storage for the next batch. Appending another type than `elementType` is a programming
+/// error.
 public struct PostgresArray: Sendable {
     public let elementType: PostgresType
     /// The number of elements, NULLs included.

@@ -16,9 +16,9 @@ public final class PostgresCancelHandle: @unchecked Sendable {
         PQfreeCancel(cancel)
     }
 
-    /// Asks the server to stop the running statement, which then fails with SQLSTATE 57014; the connection stays usable.
-    /// If none is running, nothing happens. Opens a connection of its own and blocks until the server has taken the
-    /// request: not for the cooperative pool.
+    /// Asks the server to stop the running statement, which then fails with SQLSTATE 57014; the connection stays
+    /// usable. If none is running, nothing happens. Opens a connection of its own and blocks until the server has
+    /// taken the request: not for the cooperative pool.
     ///
     /// - Returns: Whether the request was delivered, not whether it had an effect.
     @discardableResult
@@ -28,8 +28,8 @@ public final class PostgresCancelHandle: @unchecked Sendable {
         }
     }
 
-    /// Makes the owner's current and every later call throw `cancelled` at once and close the connection, whether or not
-    /// the server answers: for shutting down. Never blocks.
+    /// Makes the owner's current and every later call throw `cancelled` at once and close the connection, whether or
+    /// not the server answers: for shutting down. Never blocks.
     public func abandon() {
         interrupt.set()
     }

@@ -3,8 +3,8 @@ import CPostgres
 extension PostgresConnection {
     /// Runs a `COPY … FROM STDIN` whose rows `body` writes. Returns the number of rows that the server took.
     ///
-    /// An error thrown by `body` ends the COPY as failed, nothing of it stays, and is thrown on; so is the server's own.
-    /// The deadline is for each wait, not for the whole.
+    /// An error thrown by `body` ends the COPY as failed, nothing of it stays, and is thrown on; so is the server's
+    /// own. The deadline is for each wait, not for the whole.
     @discardableResult
     public func copyIn(_ sql: String, _ body: (inout CopyWriter) throws -> Void) throws -> Int {
         let label = statementLabel(sql)
@@ -22,8 +22,8 @@ extension PostgresConnection {
         guard link.isOpen else {
             throw bodyError ?? PostgresError(.connectionLost, "the connection is closed", statement: label)
         }
-        // The text shows in the server's log and must not repeat the error, which may hold data. A COPY that the server
-        // has stopped cannot be ended (-1): its error is then waiting to be read.
+        // The text shows in the server's log and must not repeat the error, which may hold data. A COPY that the
+        // server has stopped cannot be ended (-1): its error is then waiting to be read.
         let ended = PQputCopyEnd(link.connection, bodyError == nil ? nil : "given up by the client")
         guard ended != 0 else { throw link.failure(.connectionLost, link.message, statement: label) }
         var rowCount = 0
@@ -67,13 +67,17 @@ extension PostgresConnection {
         if status == direction {
             return first
         }
-        defer { PQclear(first) }
         if status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH {
+            PQclear(first)
             throw link.failure(.protocol, "a COPY of the other direction; the connection is closed")
         }
         var failure: PostgresError?
-        if status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && status != PGRES_EMPTY_QUERY {
-            failure = PostgresError.from(result: first, isConnectionLost: link.isLost, statement: label)
+        if status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY {
+            PQclear(first)
+        } else {
+            let error = link.failure(first, label)
+            if error.isConnectionLost { throw error }
+            failure = error
         }
         _ = try collect(1, label, deadline)
         if let failure { throw failure }

@@ -17,8 +17,8 @@ extension PostgresConnection {
         return try singleResult(sent, sql: sql, label, deadline)
     }
 
-    /// Runs several statements, separated by semicolons, without parameters and results: migrations. Without BEGIN and
-    /// COMMIT in it, the script is one transaction.
+    /// Runs several statements, separated by semicolons, without parameters and results: migrations. Without BEGIN
+    /// and COMMIT in it, the script is one transaction.
     public func executeScript(_ sql: String) throws(PostgresError) {
         let label = statementLabel(sql)
         try check(sql, label)
@@ -72,9 +72,9 @@ extension PostgresConnection {
     }
 
     /// A C string ends at U+0000: the rest of the statement would be lost silently.
-    func check(_ sql: String, _ label: String) throws(PostgresError) {
+    func check(_ sql: String, _ label: @autoclosure () -> String) throws(PostgresError) {
         if sql.utf8.contains(0) {
-            throw PostgresError(.invalidParameter, "the SQL text holds U+0000", statement: label)
+            throw PostgresError(.invalidParameter, "the SQL text holds U+0000", statement: label())
         }
     }
 
@@ -138,10 +138,9 @@ extension PostgresConnection {
                     PQclear(result)
                     throw link.failure(.protocol, "COPY must go through copyIn or copyOut; the connection is closed")
                 default:
-                    let error = PostgresError.from(result: result, isConnectionLost: link.isLost, statement: label)
-                    PQclear(result)
-                    // What comes last tells most about a lost connection, what comes first about anything else.
-                    failure = error.isConnectionLost ? error : failure ?? error
+                    let error = link.failure(result, label)
+                    if error.isConnectionLost { throw error }
+                    failure = failure ?? error
                 }
             }
             if let failure { throw failure }
@@ -164,13 +163,15 @@ extension PostgresConnection {
     }
 
     /// COMMIT of a failed transaction "succeeds" with the tag ROLLBACK; nobody may take that for a commit.
-    func checkCommitted(_ result: PostgresResult, _ sql: String, _ label: String) throws(PostgresError) {
+    func checkCommitted(
+        _ result: PostgresResult, _ sql: String, _ label: @autoclosure () -> String
+    ) throws(PostgresError) {
         guard result.isRollback else { return }
         let verb = sql.drop(while: \.isWhitespace).prefix(6).uppercased()
         if verb == "COMMIT" || verb.hasPrefix("END") {
             throw PostgresError(
                 .server(sqlState: "25P02"), "the transaction had failed and was rolled back instead of committed",
-                statement: label)
+                statement: label())
         }
     }
 }

@@ -16,8 +16,8 @@ public struct PostgresNotification: Sendable, Equatable {
 }
 
 extension PostgresConnection {
-    /// Waits until a notification has come, `timeoutMs` have passed (0 waits forever), or `wake` was called; returns what has come,
-    /// possibly nothing. Notifications that came during other calls are returned at once.
+    /// Waits until a notification has come, `timeoutMs` have passed (0 waits forever), or `wake` was called;
+    /// returns what has come, possibly nothing. Notifications that came during other calls are returned at once.
     ///
     /// - Throws: `connectionLost` or `cancelled`; the connection is then closed.
     public func waitForNotifications(
@@ -26,19 +26,20 @@ extension PostgresConnection {
         _ = try begin("LISTEN")
         defer { end() }
         let deadline = Deadline(afterMs: timeoutMs)
-        var found = takeNotifications()
-        while found.isEmpty {
-            let ready = try link.wait(POLLIN, until: deadline, wake: wake, isSoft: true)
-            guard ready != 0 else { break }
+        while true {
             let isAlive = PQconsumeInput(link.connection) == 1
-            found = takeNotifications()
-            if !isAlive {
-                // What came before the end is still to be had; the next call reports the loss.
-                guard found.isEmpty else { break }
+            // What came before the end is still to be had; the next call reports the loss.
+            let found = takeNotifications()
+            if !found.isEmpty {
+                return found
+            }
+            guard isAlive else {
                 throw link.failure(.connectionLost, link.message, statement: "LISTEN")
             }
+            if try link.wait(POLLIN, until: deadline, wake: wake, isSoft: true) == 0 {
+                return []
+            }
         }
-        return found
     }
 
     private func takeNotifications() -> [PostgresNotification] {

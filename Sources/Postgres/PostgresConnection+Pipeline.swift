@@ -4,8 +4,8 @@ extension PostgresConnection {
     /// Sends all steps at once, with one sync at the end: one round trip. Returns one result a step.
     ///
     /// Without BEGIN and COMMIT among them the steps are one implicit transaction. A failing step stops the rest; the
-    /// error names its index (`step`). If the pipeline itself began the transaction, it is rolled back before the error
-    /// is thrown, so the connection is idle again; a transaction that was open before stays open, and failed.
+    /// error names its index (`step`). If the pipeline itself began the transaction, it is rolled back before the
+    /// error is thrown, so the connection is idle again; a transaction that was open before stays open, and failed.
     ///
     /// - Throws: `server` (nothing was committed, unless a COMMIT precedes the failing step), `invalidParameter`
     ///   (nothing was sent), or an error that has closed the connection: then a COMMIT's outcome is unknown.
@@ -90,7 +90,7 @@ extension PostgresConnection {
         var failure: PostgresError?
         for item in expected {
             do throws(PostgresError) {
-                let result = try receiveOne(steps[item.step].label, deadline)
+                let result = try receiveOne(steps[item.step], deadline)
                 guard let result else { continue }
                 if let name = item.preparing, case .prepared(let statement) = steps[item.step].command {
                     prepared[statement.name] = (statement.sql, name)
@@ -116,7 +116,9 @@ extension PostgresConnection {
     }
 
     /// One step's result; nil if the pipeline was aborted before it.
-    private func receiveOne(_ label: String, _ deadline: Deadline) throws(PostgresError) -> PostgresResult? {
+    private func receiveOne(
+        _ step: PipelineStep, _ deadline: Deadline
+    ) throws(PostgresError) -> PostgresResult? {
         var kept: PostgresResult?
         var failure: PostgresError?
         while let result = try link.nextResult(until: deadline) {
@@ -127,12 +129,13 @@ extension PostgresConnection {
                 PQclear(result)
             case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH, PGRES_PIPELINE_SYNC:
                 PQclear(result)
-                throw link.failure(.protocol, "a pipeline cannot hold COPY; the connection is closed", statement: label)
+                throw link.failure(
+                    .protocol, "a pipeline cannot hold COPY; the connection is closed", statement: step.label)
             default:
-                failure = PostgresError.from(result: result, isConnectionLost: link.isLost, statement: label)
-                PQclear(result)
+                let error = link.failure(result, step.label)
+                if error.isConnectionLost { throw error }
+                failure = error
             }
-            if link.isLost { break }
         }
         if let failure { throw failure }
         return kept
@@ -148,11 +151,11 @@ extension PostgresConnection {
                 }
                 continue
             }
-            defer { PQclear(result) }
             if PQresultStatus(result) == PGRES_PIPELINE_SYNC {
+                PQclear(result)
                 return failure
             }
-            let error = PostgresError.from(result: result, isConnectionLost: link.isLost, statement: "pipeline")
+            let error = link.failure(result, "pipeline")
             guard !error.isConnectionLost else { throw error }
             failure = failure ?? error
         }

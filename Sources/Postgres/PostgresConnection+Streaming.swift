@@ -4,8 +4,8 @@ import Glibc
 extension PostgresConnection {
     /// Calls `row` for each row of a statement as it arrives: memory stays bounded, whatever the number of rows.
     ///
-    /// An error thrown by `row` cancels the statement and is thrown on. The deadline is for each wait, not for the whole.
-    /// Where a column's bytes are all that is wanted, ``copyOutRows(_:_:)`` is several times faster.
+    /// An error thrown by `row` cancels the statement and is thrown on. The deadline is for each wait, not for the
+    /// whole.
     public func forEachRow(
         _ sql: String, _ parameters: PostgresParameters = [], _ row: (borrowing PostgresRow) throws -> Void
     ) throws {
@@ -35,8 +35,9 @@ extension PostgresConnection {
         }
     }
 
-    /// Runs a `COPY … TO STDOUT` and calls `row` with each piece of data as it arrives, valid during the call. PostgreSQL
-    /// sends one row a piece; in binary format the header comes with the first one, and a trailer alone at the end.
+    /// Runs a `COPY … TO STDOUT` and calls `row` with each piece of data as it arrives, valid during the call.
+    /// PostgreSQL sends one row a piece; in binary format the header comes with the first one, and a trailer alone at
+    /// the end.
     ///
     /// An error thrown by `row` cancels the COPY and is thrown on. The deadline is for each wait, not for the whole.
     public func copyOut(_ sql: String, _ row: (UnsafeRawBufferPointer) throws -> Void) throws {
@@ -57,8 +58,8 @@ extension PostgresConnection {
         _ = try collect(1, label, Deadline(afterMs: statementTimeoutMs))
     }
 
-    /// Runs a `COPY … TO STDOUT WITH (FORMAT binary)` and calls `row` with each row decoded in place: the fastest way to
-    /// read many rows.
+    /// Runs a `COPY … TO STDOUT WITH (FORMAT binary)` and calls `row` with each row decoded in place: the
+    /// fastest way to read many rows, if only by a little.
     public func copyOutRows(_ sql: String, _ row: (borrowing BinaryCopyRow) throws -> Void) throws {
         var decoder = BinaryCopyDecoder()
         try copyOut(sql) { piece in
@@ -80,7 +81,7 @@ extension PostgresConnection {
     }
 
     private func nextPiece(_ label: String) throws(PostgresError) -> UnsafeMutableRawBufferPointer? {
-        while true {
+        while link.isOpen {
             var buffer: UnsafeMutablePointer<CChar>?
             let count = PQgetCopyData(link.connection, &buffer, 1)
             if count > 0 {
@@ -96,6 +97,7 @@ extension PostgresConnection {
                 throw link.failure(.connectionLost, link.message, statement: label)
             }
         }
+        return nil
     }
 
     private func nextStreamed(_ label: String) throws(PostgresError) -> OpaquePointer? {
@@ -108,14 +110,14 @@ extension PostgresConnection {
 
     /// Takes the result that ends a stream: the empty one after the last row, or an error.
     private func finishStreaming(_ result: OpaquePointer, _ label: String) throws(PostgresError) {
-        defer { PQclear(result) }
         switch PQresultStatus(result) {
         case PGRES_TUPLES_OK, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY:
-            return
+            PQclear(result)
         case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH:
+            PQclear(result)
             throw link.failure(.protocol, "COPY must go through copyIn or copyOut; the connection is closed")
         default:
-            let error = PostgresError.from(result: result, isConnectionLost: link.isLost, statement: label)
+            let error = link.failure(result, label)
             if !error.isConnectionLost {
                 _ = try collect(1, label, Deadline(afterMs: statementTimeoutMs))
             }

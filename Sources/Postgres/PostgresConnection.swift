@@ -7,7 +7,8 @@ import CPostgres
 /// this class calls throws `protocol`.
 ///
 /// An error whose ``PostgresError/isConnectionLost`` is true has closed the connection; later calls throw
-/// `connectionLost`. After any other error the connection is usable, in the transaction state that PostgreSQL gives it.
+/// `connectionLost`. After any other error the connection is usable, in the transaction state that PostgreSQL gives
+/// it.
 public final class PostgresConnection {
     let link: Link
     private let interrupt: Interrupt
@@ -53,9 +54,14 @@ public final class PostgresConnection {
     /// How many notices the server has sent. They are dropped.
     public var noticeCount: Int { link.noticeCount }
 
-    /// Says goodbye and closes the socket. May be called twice.
+    /// Says goodbye and closes the socket. May be called twice. From inside a `body` it makes the call under way
+    /// fail.
     public func close() {
-        link.close()
+        if isBusy {
+            interrupt.set()
+        } else {
+            link.close()
+        }
     }
 
     private func apply(_ settings: [String: String]) throws(PostgresError) {

@@ -1,7 +1,8 @@
 import CPostgres
 
 extension PostgresError {
-    /// The error that a failed `PGresult` reports. `isConnectionLost` is what the connection's status says afterwards.
+    /// The error that a failed `PGresult` reports. `isConnectionLost` is what the connection's status says
+    /// afterwards.
     static func from(result: OpaquePointer, isConnectionLost: Bool, statement: String?) -> PostgresError {
         let state = text(pathmirror_pq_sqlstate(result)) ?? ""
         let severity = text(pathmirror_pq_severity(result))

@@ -1,7 +1,7 @@
 /// Everything that can go wrong between this process and PostgreSQL.
 ///
-/// No text of this type holds a password or a parameter's value: where PostgreSQL itself quotes data (data exceptions,
-/// constraint violations), the quoting part is dropped and only names of tables and constraints stay.
+/// No text of this type holds a password or a parameter's value: where PostgreSQL itself quotes data (data
+/// exceptions, constraint violations), the quoting part is dropped and only names of tables and constraints stay.
 public struct PostgresError: Error, Sendable, Equatable {
     public enum Kind: Sendable, Hashable {
         /// No connection could be made: wrong address, refused, bad password, unknown database, server starting up.
@@ -72,7 +72,8 @@ public struct PostgresError: Error, Sendable, Equatable {
         }
     }
 
-    /// The server stopped the statement on request (a cancel) or by its own `statement_timeout`. The connection is usable.
+    /// The server stopped the statement on request (a cancel) or by its own `statement_timeout`. The connection is
+    /// usable.
     public var isStatementCancelled: Bool {
         kind == .server(sqlState: "57014")
     }

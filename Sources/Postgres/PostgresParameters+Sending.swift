@@ -15,19 +15,19 @@ extension PostgresParameters {
     }
 
     /// - Throws: `invalidParameter` with the reason why these parameters cannot be sent.
-    func check(_ statement: String) throws(PostgresError) {
+    func check(_ statement: @autoclosure () -> String) throws(PostgresError) {
         if let problem {
-            throw PostgresError(.invalidParameter, problem, statement: statement)
+            throw PostgresError(.invalidParameter, problem, statement: statement())
         }
         if count > parameterCountMax {
             throw PostgresError(
                 .invalidParameter, "\(count) parameters, but PostgreSQL takes \(parameterCountMax) at most",
-                hint: "send arrays and UNNEST them", statement: statement)
+                hint: "send arrays and UNNEST them", statement: statement())
         }
         if bytes.count > messageBytesMax {
             throw PostgresError(
                 .invalidParameter, "parameters of \(bytes.count) bytes, but PostgreSQL takes less than 1 GiB",
-                hint: "send less at once", statement: statement)
+                hint: "send less at once", statement: statement())
         }
     }
 

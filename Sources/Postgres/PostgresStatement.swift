@@ -1,7 +1,7 @@
 /// A statement to be prepared once a connection and executed often.
 ///
-/// A connection prepares it at its first use, and so does the next connection after a reconnect: the value is all that
-/// must be kept. The name must be unique among the statements of a program.
+/// A connection prepares it at its first use, and so does the next connection after a reconnect: the value is all
+/// that must be kept. The name must be unique among the statements of a program.
 public struct PostgresStatement: Sendable {
     public let name: String
     public let sql: String
@@ -21,11 +21,13 @@ public struct PostgresStatement: Sendable {
         guard !types.isEmpty else { return }
         guard types.count == parameters.count else {
             throw PostgresError(
-                .invalidParameter, "\(parameters.count) parameters for a statement with \(types.count)", statement: name)
+                .invalidParameter, "\(parameters.count) parameters for a statement with \(types.count)", statement: name
+            )
         }
         for (index, slot) in parameters.slots.enumerated() where slot.type != types[index] {
             throw PostgresError(
-                .invalidParameter, "parameter $\(index + 1) is \(slot.type), but the statement declares \(types[index])",
+                .invalidParameter,
+                "parameter $\(index + 1) is \(slot.type), but the statement declares \(types[index])",
                 statement: name)
         }
     }

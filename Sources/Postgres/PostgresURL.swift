@@ -68,7 +68,8 @@ public struct PostgresURL: Sendable, Equatable {
         }
         let ports = options["port"]?.split(separator: ",") ?? []
         guard ports.allSatisfy({ UInt16($0).map { $0 > 0 } ?? false }) else {
-            throw PostgresError(.invalidURL, "the connection string's port is not a number from 1 to 65535", hint: Self.hint)
+            throw PostgresError(
+                .invalidURL, "the connection string's port is not a number from 1 to 65535", hint: Self.hint)
         }
     }
 }

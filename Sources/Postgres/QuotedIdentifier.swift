@@ -1,4 +1,5 @@
-/// `name` as an SQL identifier: in double quotes, inner double quotes doubled. The one place where identifiers are quoted.
+/// `name` as an SQL identifier: in double quotes, inner double quotes doubled. The one place where identifiers are
+/// quoted.
 ///
 /// A NUL cannot be part of an identifier and is left out. PostgreSQL cuts identifiers at 63 bytes; that is the
 /// caller's to check.

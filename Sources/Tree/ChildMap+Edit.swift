@@ -27,12 +27,11 @@ extension ChildMap.Slab {
             if isRightEdge, index == entries.count {
                 return Setting(slab: self, split: .entries([entry]), count: 1, rowCount: rows)
             }
-            let half = (entries.count + 1) / 2
-            let (left, right) =
-                index < half
-                ? (ContiguousArray(entries[..<(half - 1)]).inserting(entry, at: index), ContiguousArray(entries[(half - 1)...]))
-                : (ContiguousArray(entries[..<half]), ContiguousArray(entries[half...]).inserting(entry, at: index - half))
-            return Setting(slab: .entries(left), split: .entries(right), count: 1, rowCount: rows)
+            let grown = entries.inserting(entry, at: index)
+            let half = grown.count / 2
+            return Setting(
+                slab: .entries(ContiguousArray(grown[..<half])), split: .entries(ContiguousArray(grown[half...])),
+                count: 1, rowCount: rows)
         case .inner(let inner):
             let slot = inner.slot(of: entry.key)
             let isLast = isRightEdge && slot + 1 == inner.slabs.count
@@ -50,9 +49,9 @@ extension ChildMap.Slab {
                 return Setting(slab: .inner(slab), count: below.count, rowCount: below.rowCount)
             }
             let half = isLast ? slabs.count - 1 : slabs.count / 2
-            return Setting(
-                slab: .inner(.init(ContiguousArray(slabs[..<half]))), split: .inner(.init(ContiguousArray(slabs[half...]))),
-                count: below.count, rowCount: below.rowCount)
+            let left = ChildMap.Inner(ContiguousArray(slabs[..<half]))
+            let right = ChildMap.Inner(ContiguousArray(slabs[half...]))
+            return Setting(slab: .inner(left), split: .inner(right), count: below.count, rowCount: below.rowCount)
         }
     }
 

@@ -123,19 +123,29 @@ public struct ChildMap: Sendable {
     }
 }
 
+extension UnsafeBufferPointer<ChildMap.Entry> {
+    /// Where the key is, or where it would go.
+    @inline(__always)
+    func place(of key: Key) -> (index: Int, isFound: Bool) {
+        key.text.withBytes { bytes in
+            var low = 0
+            var high = count
+            while low < high {
+                let middle = (low + high) / 2
+                let order = self[middle].key.text.withBytes { Key.order($0, bytes) }
+                if order == 0 { return (middle, true) }
+                if order < 0 { low = middle + 1 } else { high = middle }
+            }
+            return (low, false)
+        }
+    }
+}
+
 extension ContiguousArray<ChildMap.Entry> {
     /// Where the key is, or where it would go.
     @inline(__always)
     func place(of key: Key) -> (index: Int, isFound: Bool) {
-        var low = 0
-        var high = count
-        while low < high {
-            let middle = (low + high) / 2
-            let order = self[middle].key.order(against: key)
-            if order == 0 { return (middle, true) }
-            if order < 0 { low = middle + 1 } else { high = middle }
-        }
-        return (low, false)
+        withUnsafeBufferPointer { $0.place(of: key) }
     }
 
     /// A copy of exactly the size needed with one more entry.
@@ -194,10 +204,12 @@ extension ChildMap.Slab {
 
     static func build(_ entries: ContiguousArray<ChildMap.Entry>) -> ChildMap.Slab {
         if entries.count <= ChildMap.width {
-            // A copy of exactly the size needed: a grown array holds spare capacity for good.
-            return .entries(ContiguousArray(unsafeUninitializedCapacity: entries.count) { buffer, count in
-                count = buffer.initialize(fromContentsOf: entries)
-            })
+            // The allocator rounds up; anything beyond that is spare capacity, which would be held for good.
+            if entries.capacity <= entries.count + 1 { return .entries(entries) }
+            return .entries(
+                ContiguousArray(unsafeUninitializedCapacity: entries.count) { buffer, count in
+                    count = buffer.initialize(fromContentsOf: entries)
+                })
         }
         var level = ContiguousArray<ChildMap.Slab>()
         for part in parts(entries.count) { level.append(.entries(ContiguousArray(entries[part]))) }

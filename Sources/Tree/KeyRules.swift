@@ -39,11 +39,14 @@ public enum KeyRules {
     }
 
     /// `. # $ / [ ]`, the controls 0x00 to 0x1F, and 0x7F.
-    @inlinable
+    @inline(__always)
     static func isForbidden(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 0...0x1F, 0x7F, 0x23, 0x24, 0x2E, 0x2F, 0x5B, 0x5D: true
-        default: false
-        }
+        if byte >= 0x80 { return false }
+        return (byte < 0x40 ? forbiddenLow : forbiddenHigh) >> UInt64(byte & 0x3F) & 1 == 1
     }
+
+    /// A bit for each forbidden byte below 0x40.
+    private static let forbiddenLow: UInt64 = 0xFFFF_FFFF | 1 << 0x23 | 1 << 0x24 | 1 << 0x2E | 1 << 0x2F
+    /// A bit for each forbidden byte from 0x40 to 0x7F.
+    private static let forbiddenHigh: UInt64 = 1 << (0x5B - 0x40) | 1 << (0x5D - 0x40) | 1 << (0x7F - 0x40)
 }

@@ -179,3 +179,14 @@ extension Node: Equatable {
         }
     }
 }
+
+extension Node {
+    /// Whether the node or anything below it has a priority. O(size).
+    public var hasPriorities: Bool {
+        switch self {
+        case .prioritized: true
+        case .branch(let branch): !branch.priority.isNull || branch.children.contains { $0.node.hasPriorities }
+        default: false
+        }
+    }
+}

@@ -102,6 +102,9 @@ public struct JSONWriter {
         close(UInt8(ascii: "}"))
     }
 
+    /// Begins anew, with the memory that it has.
+    public mutating func removeAll() { bytes.removeAll(keepingCapacity: true) }
+
     // MARK: Pieces, for callers that build an object of their own
 
     public mutating func beginObject() { open(UInt8(ascii: "{")) }
@@ -168,7 +171,9 @@ public struct JSONWriter {
             var start = 0
             for index in 0..<buffer.count {
                 let byte = buffer[index]
-                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == 0x7F else { continue }
+                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == 0x7F else {
+                    continue
+                }
                 bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start..<index]))
                 escape(byte)
                 start = index + 1

@@ -1,0 +1,62 @@
+import LogStore
+import Runtime
+import Tree
+
+/// Reads old entries for those who ask, on a thread and connection of its own, so that commits don't wait for it.
+final class LogReader: Sendable {
+    struct Request: Sendable {
+        let namespace: Int64
+        let after: Int64
+        let through: Int64
+        /// Takes a page of entries, the first of which should be `after + 1`; false to end.
+        let each: @Sendable (_ entries: [Entry], _ after: Int64) -> Bool
+        let completion: @Sendable (Result<Void, EngineError>) -> Void
+    }
+
+    private let core: EngineCore
+    private let requests = Condition<[Request]>([])
+    private static let maxWaiting = 10_000
+
+    init(_ core: EngineCore) { self.core = core }
+
+    func add(_ request: Request) {
+        let isTaken = requests.signal { requests -> Bool in
+            guard requests.count < Self.maxWaiting else { return false }
+            requests.append(request)
+            return true
+        }
+        if !isTaken { request.completion(.failure(.overloaded)) }
+    }
+
+    func wake() { requests.broadcast { _ in } }
+
+    func run() {
+        var session: LogSession?
+        while let request = requests.wait(until: { requests -> Request?? in
+            if core.stopsNow { return .some(nil) }
+            return requests.isEmpty ? nil : .some(requests.removeFirst())
+        }) ?? nil {
+            do throws(LogStoreError) {
+                if session?.isOpen != true { session = try core.connect("reader") }
+                if let session { try read(request, session) }
+                request.completion(.success(()))
+            } catch {
+                if error.isConnectionLost {
+                    session?.close()
+                    session = nil
+                }
+                request.completion(.failure(.unavailable("\(error)")))
+            }
+        }
+        session?.close()
+    }
+
+    private func read(_ request: Request, _ session: LogSession) throws(LogStoreError) {
+        var after = request.after
+        while after < request.through {
+            let page = try session.read(request.namespace, after: after, through: request.through)
+            guard let last = page.last?.entry.seq, request.each(page.map(\.entry), after) else { return }
+            after = last
+        }
+    }
+}

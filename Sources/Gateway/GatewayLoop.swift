@@ -1,0 +1,159 @@
+import Engine
+import HTTPServer
+import Runtime
+import Tree
+import Wire
+
+/// One event loop's part of the gateway: takes requests, keeps what waits for an answer, and the loop's streams. Lives
+/// on its loop's thread; others reach it by `LoopLink`.
+final class GatewayLoop: HTTPLoopHandler {
+    let gateway: Gateway
+    let loop: EventLoop
+    /// Requests that wait: for a namespace to load, a seq to be applied, a body to be parsed, a write to be committed.
+    var calls: [UInt64: Call] = [:]
+    var streams: [ObjectIdentifier: [UInt64: Stream]] = [:]
+    private(set) var link: LoopLink?
+    private var isDraining = false
+
+    init(_ gateway: Gateway, _ loop: EventLoop) {
+        self.gateway = gateway
+        self.loop = loop
+        link = LoopLink(loop: loop, self)
+        scheduleKeepAlive()
+    }
+
+    func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) {
+        do throws(RESTError) {
+            try route(request, exchange)
+        } catch {
+            respond(error, to: exchange)
+        }
+    }
+
+    private func route(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        if request.method == .options { return respondToPreflight(request, exchange) }
+        let path = request.path
+        if path.count > 2, path[path.startIndex + 1] == UInt8(ascii: "."), !path.elementsEqual("/.json".utf8),
+            !path.elementsEqual("/.priority.json".utf8)
+        {
+            return try operations(request, exchange)
+        }
+        let place = try RequestPath.parse(path)
+        let parameters = try RESTParameters(request.query)
+        let identity = try gateway.authenticator.identity(of: request, parameters)
+        let call = Call(
+            request: request, exchange: exchange, method: try Call.Method(request, parameters), path: place,
+            parameters: parameters, identity: identity,
+            namespaceName: try NamespaceName.find(request, parameters, gateway.settings))
+        begin(call)
+    }
+
+    // MARK: The steps before a request's own work
+
+    /// Waits until the namespace is there, and then until the gateway has applied the seq that the client has seen.
+    func begin(_ call: Call) {
+        if let namespace = gateway.engine.liveNamespace(call.namespaceName) {
+            return reached(namespace, call)
+        }
+        suspend(call)
+        guard let link else { return }
+        let id = call.exchange.id
+        gateway.engine.withNamespace(call.namespaceName) { result in
+            link.post { loop in
+                guard let call = loop.resume(id) else { return }
+                switch result {
+                case .success(let namespace): loop.reached(namespace, call)
+                case .failure(let error): loop.respond(error, to: call.exchange)
+                }
+            }
+        }
+    }
+
+    private func reached(_ namespace: LiveNamespace, _ call: Call) {
+        guard let text = call.request.headerText("x-pathmirror-min-seq") else { return perform(call, namespace) }
+        guard let seq = Int64(text), seq >= 0 else {
+            return respond(RESTError(400, "X-Pathmirror-Min-Seq must be a seq: a whole number"), to: call.exchange)
+        }
+        if namespace.snapshot.seq >= seq { return perform(call, namespace) }
+        suspend(call)
+        guard let link else { return }
+        let id = call.exchange.id
+        call.timer = loop.schedule(afterMilliseconds: gateway.settings.minSeqWaitMilliseconds) { [weak self] in
+            guard let self, let call = self.resume(id) else { return }
+            self.respond(
+                RESTError(503, "This gateway has not applied seq \(seq) yet"), to: call.exchange, retryAfter: 1)
+        }
+        namespace.whenApplied(seq) {
+            link.post { loop in
+                guard let call = loop.resume(id) else { return }
+                loop.perform(call, namespace)
+            }
+        }
+    }
+
+    private func perform(_ call: Call, _ namespace: LiveNamespace) {
+        call.namespace = namespace
+        switch call.method {
+        case .get where call.wantsStream: openStream(call, namespace)
+        case .get: read(call, namespace)
+        case .put, .post, .patch, .delete: write(call, namespace)
+        }
+    }
+
+    // MARK: Waiting
+
+    /// Keeps the request until `resume`; forgets it when the client goes away.
+    func suspend(_ call: Call) {
+        let id = call.exchange.id
+        calls[id] = call
+        call.exchange.onClose = { [weak self] in _ = self?.resume(id) }
+    }
+
+    /// The waiting request, which then waits no more; nil when its client is gone.
+    func resume(_ id: UInt64) -> Call? {
+        guard let call = calls.removeValue(forKey: id) else { return nil }
+        call.timer?.cancel()
+        call.timer = nil
+        return call
+    }
+
+    // MARK: Life
+
+    private func scheduleKeepAlive() {
+        _ = loop.schedule(afterMilliseconds: gateway.settings.streamKeepAliveMilliseconds) { [weak self] in
+            guard let self else { return }
+            self.sendKeepAlives()
+            self.scheduleKeepAlive()
+        }
+    }
+
+    /// Clients of streams are to reconnect, elsewhere: a closed stream says so (reference: rtdb-protocol 1.4).
+    func loopWillDrain() {
+        isDraining = true
+        for group in streams.values {
+            for stream in group.values { stream.exchange.close() }
+        }
+    }
+
+    func loopWillStop() { link = nil }
+}
+
+/// Reaches a `GatewayLoop` from other threads.
+///
+/// @unchecked Sendable is safe: the handler is only touched in work that runs on its own loop.
+final class LoopLink: @unchecked Sendable {
+    let loop: EventLoop
+    private weak let handler: GatewayLoop?
+
+    init(loop: EventLoop, _ handler: GatewayLoop) {
+        self.loop = loop
+        self.handler = handler
+    }
+
+    /// Does `work` on the loop, in the order of posting. Any thread.
+    func post(_ work: @escaping @Sendable (GatewayLoop) -> Void) {
+        loop.post { [self] in
+            if let handler { work(handler) }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+public import Runtime
+
+/// What the doors count.
+public final class GatewayMetrics: Sendable {
+    public let reads = Counter()
+    public let writes = Counter()
+    public let streams = Gauge()
+    public let streamsOpened = Counter()
+    public let streamsResumed = Counter()
+    public let streamEvents = Counter()
+    public let conflations = Counter()
+    public let clientErrors = Counter()
+    public let serverErrors = Counter()
+
+    public init() {}
+}

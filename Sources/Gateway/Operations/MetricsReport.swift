@@ -1,0 +1,86 @@
+import Engine
+import Runtime
+import Tree
+
+/// The numbers at `/.metrics`.
+struct MetricsReport {
+    let text: String
+
+    init(_ gateway: Gateway) {
+        var metrics = MetricsText()
+        Self.addEngine(gateway.engine, &metrics)
+        Self.addDoors(gateway, &metrics)
+        Self.addServer(gateway.serverReport, &metrics)
+        text = metrics.text
+    }
+
+    private static func addEngine(_ engine: Engine, _ metrics: inout MetricsText) {
+        let counts = engine.metrics
+        metrics.counter("pathmirror_writes_total", "Writes committed by this gateway.", counts.writes.current)
+        metrics.counter(
+            "pathmirror_writes_failed_precondition_total", "Writes whose precondition did not hold.",
+            counts.failedPreconditions.current)
+        metrics.counter("pathmirror_writes_denied_total", "Writes that the rules denied.", counts.deniedWrites.current)
+        metrics.counter("pathmirror_writes_failed_total", "Writes that failed.", counts.failedWrites.current)
+        metrics.counter("pathmirror_batches_total", "SQL transactions that committed writes.", counts.batches.current)
+        metrics.histogram("pathmirror_batch_size", "Writes in one SQL transaction.", counts.batchSize)
+        metrics.histogram(
+            "pathmirror_commit_seconds", "From sending a batch to the answer of its COMMIT.", counts.commitSeconds)
+        metrics.counter(
+            "pathmirror_commit_conflicts_total", "Batches that found the head moved by another gateway.",
+            counts.conflicts.current)
+        metrics.counter("pathmirror_commit_retries_total", "Batches that were evaluated again.", counts.retries.current)
+        metrics.counter(
+            "pathmirror_commit_unknown_total", "Batches whose COMMIT was not answered.", counts.unknownCommits.current)
+        metrics.counter(
+            "pathmirror_followed_entries_total", "Entries read from the log that other gateways wrote.",
+            counts.followedEntries.current)
+        metrics.counter(
+            "pathmirror_notifications_total", "Announcements of commits received.", counts.notifications.current)
+        metrics.gauge("pathmirror_database_up", "1 while the database answers.", engine.health.isUp ? 1 : 0)
+        let namespaces = engine.liveNamespaces
+        metrics.gauges(
+            "pathmirror_log_head", "The newest seq that this gateway has applied.", label: "namespace",
+            namespaces.map { ($0.name, Int($0.snapshot.seq)) })
+        metrics.gauges(
+            "pathmirror_tail_lag_entries", "Entries in the log that this gateway has not applied yet.",
+            label: "namespace", namespaces.map { ($0.name, Int($0.lag)) })
+        metrics.gauges(
+            "pathmirror_tree_rows", "Leaves and priorities in the tree.", label: "namespace",
+            namespaces.map { ($0.name, $0.snapshot.root.rowCount) })
+        metrics.gauges(
+            "pathmirror_waiting_writes", "Writes that wait for a batch.", label: "namespace",
+            namespaces.map { ($0.name, $0.waitingWrites) })
+        metrics.gauges(
+            "pathmirror_listener_groups", "Distinct paths, queries and forms that are listened to.",
+            label: "namespace", namespaces.map { ($0.name, $0.listenerCount) })
+    }
+
+    private static func addDoors(_ gateway: Gateway, _ metrics: inout MetricsText) {
+        let counts = gateway.metrics
+        metrics.counter("pathmirror_rest_reads_total", "GET requests for data.", counts.reads.current)
+        metrics.counter("pathmirror_rest_writes_total", "Requests that write.", counts.writes.current)
+        metrics.gauge("pathmirror_listeners", "Open event streams.", counts.streams.current)
+        metrics.counter("pathmirror_streams_opened_total", "Event streams opened.", counts.streamsOpened.current)
+        metrics.counter(
+            "pathmirror_streams_resumed_total", "Event streams that continued without a fresh value.",
+            counts.streamsResumed.current)
+        metrics.counter("pathmirror_stream_events_total", "Events handed to streams.", counts.streamEvents.current)
+        metrics.counter(
+            "pathmirror_conflations_total", "Times that a slow stream's events were replaced by a fresh value.",
+            counts.conflations.current)
+        metrics.counter("pathmirror_client_errors_total", "Requests refused (4xx).", counts.clientErrors.current)
+        metrics.counter("pathmirror_server_errors_total", "Requests failed (5xx).", counts.serverErrors.current)
+    }
+
+    private static func addServer(_ report: ServerReport, _ metrics: inout MetricsText) {
+        metrics.gauge("pathmirror_connections", "Open connections.", report.connections)
+        metrics.counter("pathmirror_connections_total", "Connections accepted.", report.acceptedConnections)
+        metrics.counter("pathmirror_http_requests_total", "Requests received.", report.requests)
+        metrics.counter("pathmirror_inbound_bytes_total", "Bytes received.", report.bytesIn)
+        metrics.counter("pathmirror_outbound_bytes_total", "Bytes sent.", report.bytesOut)
+        metrics.counter("pathmirror_http_parse_errors_total", "Requests that were not HTTP.", report.parseErrors)
+        metrics.counter("pathmirror_http_timeouts_total", "Requests that came too slowly.", report.timeouts)
+        metrics.counter("pathmirror_http_rejected_total", "Requests over a bound.", report.rejected)
+    }
+}

@@ -1,0 +1,85 @@
+import Engine
+import HTTPServer
+import Tree
+import Wire
+
+/// One REST request on its way. Belongs to its loop's thread.
+final class Call {
+    enum Method {
+        case get, put, post, patch, delete
+
+        /// The request's method, or the one that a POST says it stands for.
+        init(_ request: HTTPRequest, _ parameters: RESTParameters) throws(RESTError) {
+            switch request.method {
+            case .get, .head: self = .get
+            case .put: self = .put
+            case .patch: self = .patch
+            case .delete: self = .delete
+            case .post:
+                let name = request.headerText("x-http-method-override") ?? parameters.methodOverride
+                switch name?.uppercased() {
+                case nil, "POST": self = .post
+                case "PUT": self = .put
+                case "PATCH": self = .patch
+                case "DELETE": self = .delete
+                case "GET": self = .get
+                default: throw RESTError(400, "The method override must be GET, PUT, POST, PATCH or DELETE")
+                }
+            default: throw RESTError(405, "The method must be GET, PUT, POST, PATCH, DELETE, HEAD or OPTIONS")
+            }
+        }
+    }
+
+    let request: HTTPRequest
+    let exchange: HTTPExchange
+    let method: Method
+    let path: Path
+    let parameters: RESTParameters
+    let identity: Identity
+    let namespaceName: String
+    var namespace: LiveNamespace?
+    var timer: LoopTimer?
+    /// The child that a POST makes.
+    var pushedName: String?
+    /// The body with its packing undone, as the answer repeats it.
+    var body: [UInt8] = []
+    var hasServerValue = false
+
+    init(
+        request: HTTPRequest, exchange: HTTPExchange, method: Method, path: Path, parameters: RESTParameters,
+        identity: Identity, namespaceName: String
+    ) {
+        self.request = request
+        self.exchange = exchange
+        self.method = method
+        self.path = path
+        self.parameters = parameters
+        self.identity = identity
+        self.namespaceName = namespaceName
+    }
+
+    /// `Accept: text/event-stream`
+    var wantsStream: Bool {
+        request.headerText("accept")?.lowercased().contains("text/event-stream") ?? false
+    }
+
+    var wantsETag: Bool {
+        request.header("if-none-match") != nil || request.headerText("x-firebase-etag")?.lowercased() == "true"
+    }
+
+    var acceptsGzip: Bool { request.headerText("accept-encoding")?.lowercased().contains("gzip") ?? false }
+}
+
+/// The tags by which REST clients compare values: the node hash, and `null_etag` for nothing (reference: rtdb-protocol 7.4).
+enum ETag {
+    static let null = "null_etag"
+
+    static func of(_ node: Node) -> String { node.isNull ? null : node.hash }
+
+    /// The hash that a tag from a request names; quotes around it are allowed.
+    static func hash(_ header: String) -> String {
+        var text = header[...]
+        if text.hasPrefix("\""), text.hasSuffix("\""), text.count > 1 { text = text.dropFirst().dropLast() }
+        return text == null ? "" : String(text)
+    }
+}

@@ -1,0 +1,96 @@
+import Engine
+import HTTPServer
+import Runtime
+import Tree
+import Wire
+
+extension GatewayLoop {
+    /// Answers a GET from the newest snapshot.
+    func read(_ call: Call, _ namespace: LiveNamespace) {
+        gateway.metrics.reads.add()
+        let snapshot = namespace.snapshot
+        if let refusal = readRefusal(call, snapshot) { return respond(refusal, to: call.exchange) }
+        if call.request.header("if-match") != nil {
+            return respond(RESTError(400, "if-match is not supported on GET"), to: call.exchange)
+        }
+        let node = snapshot.root[call.path]
+        let job = ReadJob(call, snapshot.seq, node, gateway.settings)
+        guard node.rowCount > gateway.settings.heavyRows else { return job.run().send(to: call.exchange) }
+        let reference = call.exchange.reference
+        let isQueued = gateway.workers.submit {
+            let answer = job.run()
+            reference.perform { answer.send(to: $0) }
+        }
+        if !isQueued { respond(.overloaded, to: call.exchange) }
+    }
+
+    /// Why the rules, or their indexes, don't let this be read.
+    func readRefusal(_ call: Call, _ snapshot: Snapshot) -> RESTError? {
+        guard case .user(let auth) = call.identity else { return nil }
+        let query = call.parameters.query
+        guard
+            gateway.rules.mayRead(
+                call.path, query: query, root: snapshot.root, auth: auth, now: Clock.unixMilliseconds)
+        else { return .permissionDenied }
+        return nil
+    }
+}
+
+/// Everything that a GET's answer is made of; made on the loop, run there or on a worker.
+struct ReadJob: Sendable {
+    struct Answer: Sendable {
+        let status: Int
+        let headers: HTTPHeaders
+        let body: [UInt8]
+
+        func send(to exchange: HTTPExchange) { exchange.respond(status: status, headers: headers, body: body) }
+    }
+
+    private let seq: Int64
+    private let node: Node
+    private let parameters: RESTParameters
+    private let options: Reply.Options
+    private let wantsETag: Bool
+    private let ifNoneMatch: String?
+
+    init(_ call: Call, _ seq: Int64, _ node: Node, _ settings: GatewaySettings) {
+        self.seq = seq
+        self.node = node
+        parameters = call.parameters
+        options = Reply.Options(call, settings)
+        // A tag is of all the data at the path; a query's answer is something else (reference: rtdb-protocol 7.4).
+        wantsETag = call.wantsETag && call.parameters.query == nil
+        ifNoneMatch = call.request.headerText("if-none-match")
+    }
+
+    func run() -> Answer {
+        var etag: String?
+        if wantsETag {
+            let tag = ETag.of(node)
+            etag = tag
+            if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
+                var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache", "ETag": tag]
+                headers.add("X-Pathmirror-Seq", UInt64(seq))
+                return Answer(status: 304, headers: headers, body: [])
+            }
+        }
+        if parameters.print == .silent {
+            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
+            headers.add("X-Pathmirror-Seq", UInt64(seq))
+            if let etag { headers.add("ETag", etag) }
+            return Answer(status: 204, headers: headers, body: [])
+        }
+        let reply = Reply(options, seq: seq, etag: etag, body: encode())
+        return Answer(status: 200, headers: reply.headers, body: reply.body)
+    }
+
+    private func encode() -> [UInt8] {
+        let selected = parameters.query.map { $0.select(from: node) } ?? node
+        guard parameters.isShallow else {
+            return JSONWriter.encode(selected, form: parameters.form, pretty: parameters.print == .pretty)
+        }
+        var writer = JSONWriter(form: .plain, pretty: parameters.print == .pretty)
+        writer.writeShallow(selected)
+        return writer.bytes
+    }
+}

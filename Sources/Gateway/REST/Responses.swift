@@ -1,0 +1,158 @@
+import Compression
+import Engine
+import HTTPServer
+import Runtime
+import Tree
+import Wire
+
+extension GatewayLoop {
+    /// Headers of every answer with data.
+    static let jsonHeaders: HTTPHeaders = [
+        "Content-Type": "application/json; charset=utf-8",
+        "Access-Control-Allow-Origin": "*",
+        "Access-Control-Expose-Headers": "ETag, X-Pathmirror-Seq",
+        "Cache-Control": "no-cache",
+    ]
+
+    static let errorHeaders: HTTPHeaders = [
+        "Content-Type": "application/json; charset=utf-8", "Access-Control-Allow-Origin": "*",
+        "Cache-Control": "no-cache",
+    ]
+
+    func respond(_ error: RESTError, to exchange: HTTPExchange, retryAfter: Int? = nil) {
+        if error.status >= 500 { gateway.metrics.serverErrors.add() } else { gateway.metrics.clientErrors.add() }
+        if error == .appendJSON {
+            exchange.respond(
+                status: error.status, headers: ["Content-Type": "text/plain; charset=utf-8"],
+                body: Array("\(error.message)\n".utf8))
+            return
+        }
+        var headers = Self.errorHeaders
+        if let retryAfter { headers.add("Retry-After", "\(retryAfter)") }
+        exchange.respond(status: error.status, headers: headers, body: ErrorBody.encode(error.message))
+    }
+
+    func respond(_ error: EngineError, to exchange: HTTPExchange) {
+        switch error {
+        case .unknownNamespace(let name):
+            respond(RESTError(404, "There is no database \"\(name)\" here"), to: exchange)
+        case .unavailable, .overloaded, .stopping, .outcomeUnknown:
+            respond(RESTError(503, Self.publicText(error)), to: exchange, retryAfter: 1)
+        case .corrupt: respond(RESTError(500, "Internal server error"), to: exchange)
+        }
+    }
+
+    /// What clients are told: the details are the operators'.
+    private static func publicText(_ error: EngineError) -> String {
+        if case .unavailable = error { return "The database is unavailable. Try again later." }
+        return error.description
+    }
+
+    func respondToPreflight(_ request: HTTPRequest, _ exchange: HTTPExchange) {
+        var headers: HTTPHeaders = [
+            "Allow": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Allow-Methods": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
+            "Access-Control-Max-Age": "3600",
+        ]
+        if let wanted = request.headerText("access-control-request-headers") {
+            headers.add("Access-Control-Allow-Headers", wanted)
+        }
+        exchange.respond(status: 200, headers: headers)
+    }
+
+    /// Answers with JSON as the request's parameters want it.
+    func respond(to call: Call, status: Int = 200, seq: Int64, etag: String?, body: [UInt8]) {
+        if call.parameters.print == .silent, status == 200 {
+            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
+            headers.add("X-Pathmirror-Seq", UInt64(seq))
+            if let etag { headers.add("ETag", etag) }
+            call.exchange.respond(status: 204, headers: headers)
+            return
+        }
+        let reply = Reply(call, gateway.settings, seq: seq, etag: etag, body: body)
+        call.exchange.respond(status: status, headers: reply.headers, body: reply.body)
+    }
+}
+
+/// An answer with data, ready to send. Made on any thread.
+struct Reply: Sendable {
+    let headers: HTTPHeaders
+    let body: [UInt8]
+
+    /// What of a request decides about the form of its answer.
+    struct Options: Sendable {
+        let callback: String?
+        let download: String?
+        let gzipFromBytes: Int?
+
+        init(_ call: Call, _ settings: GatewaySettings) {
+            callback = call.parameters.callback
+            download = call.parameters.download
+            gzipFromBytes = call.acceptsGzip ? settings.gzipFromBytes : nil
+        }
+    }
+
+    init(_ call: Call, _ settings: GatewaySettings, seq: Int64, etag: String?, body: [UInt8]) {
+        self.init(Options(call, settings), seq: seq, etag: etag, body: body)
+    }
+
+    init(_ options: Options, seq: Int64, etag: String?, body: [UInt8]) {
+        var headers = GatewayLoop.jsonHeaders
+        var body = body
+        headers.add("X-Pathmirror-Seq", UInt64(seq))
+        if let etag { headers.add("ETag", etag) }
+        if let callback = options.callback {
+            headers = [
+                "Content-Type": "application/javascript; charset=utf-8", "Access-Control-Allow-Origin": "*",
+                "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
+            ]
+            body = Array("/**/\(callback)(".utf8) + Self.scriptSafe(body) + Array(");".utf8)
+        }
+        if let download = options.download {
+            headers.add("Content-Disposition", "attachment; filename=\"\(Self.fileName(download))\"")
+        }
+        if let least = options.gzipFromBytes {
+            headers.add("Vary", "Accept-Encoding")
+            if body.count >= least, let packed = Gzip.compress(body), packed.count < body.count {
+                headers.add("Content-Encoding", "gzip")
+                body = packed
+            }
+        }
+        self.headers = headers
+        self.body = body
+    }
+
+    /// U+2028 and U+2029 end lines in old scripts; as escapes they don't.
+    private static func scriptSafe(_ json: [UInt8]) -> [UInt8] {
+        guard json.contains(0xE2) else { return json }
+        var safe: [UInt8] = []
+        var index = 0
+        while index < json.count {
+            if json[index] == 0xE2, index + 2 < json.count, json[index + 1] == 0x80, json[index + 2] & 0xFE == 0xA8 {
+                safe.append(contentsOf: json[index + 2] == 0xA8 ? "\\u2028".utf8 : "\\u2029".utf8)
+                index += 3
+            } else {
+                safe.append(json[index])
+                index += 1
+            }
+        }
+        return safe
+    }
+
+    private static func fileName(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.filter { $0.value >= 0x20 && $0 != "\"" && $0 != "\\" && $0 != "/" }))
+    }
+}
+
+/// `{"error":"…"}`, printed as the original prints it.
+enum ErrorBody {
+    static func encode(_ message: String) -> [UInt8] {
+        var writer = JSONWriter(form: .plain, pretty: true)
+        writer.beginObject()
+        writer.writeKey("error", isFirst: true)
+        writer.writeString(message)
+        writer.endObject()
+        return writer.bytes + [0x0A]
+    }
+}

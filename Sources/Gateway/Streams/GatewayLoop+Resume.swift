@@ -1,0 +1,111 @@
+import Engine
+import HTTPServer
+import Runtime
+import Tree
+import Wire
+
+extension GatewayLoop {
+    /// Continues a stream behind `lastSeen`: from memory if nothing happened since, else from the log. What can't be told
+    /// as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
+    func resumeStream(_ stream: Stream, _ lastSeen: Int64, _ snapshot: Snapshot) {
+        let group = stream.group
+        if lastSeen == snapshot.seq {
+            gateway.metrics.streamsResumed.add()
+            return stream.begin(with: [], at: lastSeen)
+        }
+        guard let link else { return }
+        let id = stream.exchange.id
+        if lastSeen > snapshot.seq { return awaitSeen(stream, lastSeen) }
+        guard snapshot.seq - lastSeen <= gateway.settings.maxResumeEntries else {
+            return sendFirstValue(stream, snapshot)
+        }
+        let reading = ResumeReading(group.key, maxBytes: gateway.settings.streamBufferBytes * 8)
+        gateway.engine.readLog(group.namespace.id, after: lastSeen, through: snapshot.seq, each: reading.take) { result in
+            let missed = reading.finish(result, expecting: snapshot.seq)
+            link.post { loop in
+                guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
+                if let missed {
+                    loop.gateway.metrics.streamsResumed.add()
+                    stream.begin(with: missed, at: snapshot.seq)
+                } else {
+                    loop.sendFirstValue(stream, snapshot)
+                }
+            }
+        }
+    }
+
+    /// The client has seen more than this gateway: it waits until that is applied here. If it never is (another database
+    /// under the same name), the client is told the value anew.
+    private func awaitSeen(_ stream: Stream, _ lastSeen: Int64) {
+        guard let link else { return }
+        let group = stream.group
+        let id = stream.exchange.id
+        let timer = loop.schedule(afterMilliseconds: gateway.settings.minSeqWaitMilliseconds) { [weak self] in
+            guard let self, let stream = self.streams[ObjectIdentifier(group)]?[id] else { return }
+            guard case .opening = stream.state else { return }
+            self.sendFirstValue(stream, group.namespace.snapshot)
+        }
+        _ = timer
+        group.namespace.whenApplied(lastSeen) {
+            link.post { loop in
+                guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
+                guard case .opening = stream.state else { return }
+                // Events behind `lastSeen` have waited in the stream since it was opened.
+                loop.gateway.metrics.streamsResumed.add()
+                stream.begin(with: [], at: lastSeen)
+            }
+        }
+    }
+}
+
+/// Gathers what a stream missed from entries of the log, page by page. Used by one thread at a time.
+final class ResumeReading: Sendable {
+    private struct State {
+        var events: [SharedBytes] = []
+        var byteCount = 0
+        var last: Int64?
+        var needsFreshValue = false
+    }
+    private let state: MutexBox<State>
+    private let key: StreamKey
+    private let maxBytes: Int
+
+    init(_ key: StreamKey, maxBytes: Int) {
+        self.key = key
+        self.maxBytes = maxBytes
+        state = MutexBox(State())
+    }
+
+    /// Takes the next entries. False when no more are wanted.
+    @Sendable func take(_ entries: [Entry], after seq: Int64) -> Bool {
+        state.withLock { state in
+            guard entries.first?.seq == seq + 1 else {
+                state.needsFreshValue = true
+                return false
+            }
+            for entry in entries {
+                state.last = entry.seq
+                if entry.isBulk, key.path.contains(entry.path) || entry.path.contains(key.path) {
+                    state.needsFreshValue = true
+                }
+                guard let event = ChangeEvent(entry, at: key.path, before: nil) else { continue }
+                // A window of the past is not known.
+                if key.query != nil { state.needsFreshValue = true }
+                if state.needsFreshValue { return false }
+                let bytes = StreamEvent.encode(event, seq: entry.seq, form: key.form)
+                state.byteCount += bytes.count
+                state.events.append(SharedBytes(bytes))
+            }
+            if state.byteCount > maxBytes { state.needsFreshValue = true }
+            return !state.needsFreshValue
+        }
+    }
+
+    /// The missed events, or nil if the client must be told the value anew.
+    func finish(_ result: Result<Void, EngineError>, expecting last: Int64) -> [SharedBytes]? {
+        state.withLock { state in
+            guard case .success = result, !state.needsFreshValue, state.last == last else { return nil }
+            return state.events
+        }
+    }
+}

@@ -1,0 +1,150 @@
+import Engine
+import HTTPServer
+import Runtime
+import Tree
+import Wire
+
+extension GatewayLoop {
+    /// Opens an event stream: subscribes, then sends the value, or what the client has missed since its last event.
+    func openStream(_ call: Call, _ namespace: LiveNamespace) {
+        guard let link else { return }
+        if let refusal = readRefusal(call, namespace.snapshot) { return respond(refusal, to: call.exchange) }
+        if call.parameters.isShallow || call.parameters.callback != nil {
+            return respond(RESTError(400, "shallow and callback are not supported on streams"), to: call.exchange)
+        }
+        var lastSeen: Int64?
+        if let text = call.request.headerText("last-event-id"), !text.isEmpty {
+            guard let seq = Int64(text), seq >= 0 else {
+                return respond(RESTError(400, "Last-Event-ID must be the id of an event from here"), to: call.exchange)
+            }
+            lastSeen = seq
+        }
+        guard gateway.metrics.streams.current < gateway.settings.maxStreams else {
+            return respond(RESTError(503, "Too many streams are open"), to: call.exchange, retryAfter: 5)
+        }
+        let key = StreamKey(
+            namespace: namespace.id, path: call.path, query: call.parameters.query, form: call.parameters.form)
+        let (group, snapshot) = gateway.streams.join(key, namespace, link)
+        let stream = Stream(call.exchange, group, call.identity, seq: snapshot.seq)
+        streams[ObjectIdentifier(group), default: [:]][call.exchange.id] = stream
+        gateway.metrics.streams.add(1)
+        gateway.metrics.streamsOpened.add()
+        call.exchange.startStream(headers: [
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-cache",
+            "Access-Control-Allow-Origin": "*",
+            "X-Accel-Buffering": "no",
+            "X-Pathmirror-Seq": "\(snapshot.seq)",
+        ])
+        let id = call.exchange.id
+        call.exchange.onClose = { [weak self] in self?.closed(id, group) }
+        call.exchange.onDrain = { [weak self, weak stream] in
+            guard let self, let stream else { return }
+            self.drained(stream)
+        }
+        if let lastSeen {
+            resumeStream(stream, lastSeen, snapshot)
+        } else {
+            sendFirstValue(stream, snapshot)
+        }
+    }
+
+    /// Sends a `put` of the whole value, encoded here or, where it is large, on a worker.
+    func sendFirstValue(_ stream: Stream, _ snapshot: Snapshot) {
+        let group = stream.group
+        guard group.value(in: snapshot).rowCount > gateway.settings.heavyRows else {
+            return stream.begin(with: [group.initialEvent(snapshot)], at: snapshot.seq)
+        }
+        guard let link else { return }
+        let id = stream.exchange.id
+        let isQueued = gateway.workers.submit {
+            let bytes = group.initialEvent(snapshot)
+            link.post { $0.firstValueEncoded(bytes, snapshot.seq, id, group) }
+        }
+        // The client comes back by itself.
+        if !isQueued { stream.exchange.close() }
+    }
+
+    private func firstValueEncoded(_ bytes: SharedBytes, _ seq: Int64, _ id: UInt64, _ group: StreamGroup) {
+        guard let stream = streams[ObjectIdentifier(group)]?[id] else { return }
+        stream.begin(with: [bytes], at: seq)
+    }
+
+    // MARK: Events
+
+    /// Hands encoded events to this loop's streams of a group.
+    func deliver(_ encoded: EncodedEvents, to group: ObjectIdentifier) {
+        guard let members = streams[group] else { return }
+        gateway.metrics.streamEvents.add(members.count * encoded.events.count)
+        for stream in members.values {
+            if !stream.receive(encoded, bufferBytes: gateway.settings.streamBufferBytes) { conflate(stream) }
+        }
+        recheckReaders(of: members)
+    }
+
+    /// What was between is not known: every stream of the group begins again with a `put`.
+    func restart(group: ObjectIdentifier, from snapshot: Snapshot) {
+        guard let members = streams[group] else { return }
+        for stream in members.values {
+            if case .live = stream.state {
+                stream.state = .opening([])
+                sendFirstValue(stream, snapshot)
+            }
+        }
+    }
+
+    private func conflate(_ stream: Stream) {
+        gateway.metrics.conflations.add()
+        if case .opening = stream.state {
+            stream.state = .opening([])
+            return sendFirstValue(stream, stream.group.namespace.snapshot)
+        }
+        stream.exchange.dropQueuedOutput()
+        stream.state = .conflated
+        // What is partly sent goes out first; `drained` follows, unless nothing is left to wait for.
+        if stream.exchange.queuedOutputBytes == 0 { drained(stream) }
+    }
+
+    private func drained(_ stream: Stream) {
+        guard case .conflated = stream.state else { return }
+        stream.state = .opening([])
+        sendFirstValue(stream, stream.group.namespace.snapshot)
+    }
+
+    /// Ends the streams of readers whom a change of data has shut out (reference: rtdb-protocol 3.5 and 8).
+    private func recheckReaders(of members: [UInt64: Stream]) {
+        guard gateway.rules.readsDependOnData else { return }
+        for stream in members.values {
+            guard case .user(let auth) = stream.identity else { continue }
+            let key = stream.group.key
+            let mayRead = gateway.rules.mayRead(
+                key.path, query: key.query, root: stream.group.namespace.snapshot.root, auth: auth,
+                now: Clock.unixMilliseconds)
+            if !mayRead { cancel(stream) }
+        }
+    }
+
+    private func cancel(_ stream: Stream) {
+        stream.exchange.dropQueuedOutput()
+        stream.exchange.send(SharedBytes(StreamEvent.cancel))
+        stream.state = .closed
+        stream.exchange.close()
+    }
+
+    func sendKeepAlives() {
+        let bytes = SharedBytes(StreamEvent.keepAlive)
+        for group in streams.values {
+            for stream in group.values where stream.exchange.queuedOutputBytes == 0 {
+                if case .live = stream.state { stream.exchange.send(bytes) }
+            }
+        }
+    }
+
+    private func closed(_ id: UInt64, _ group: StreamGroup) {
+        guard let stream = streams[ObjectIdentifier(group)]?.removeValue(forKey: id) else { return }
+        stream.state = .closed
+        if streams[ObjectIdentifier(group)]?.isEmpty == true { streams[ObjectIdentifier(group)] = nil }
+        gateway.metrics.streams.add(-1)
+        if let link { gateway.streams.leave(group, link) }
+    }
+}

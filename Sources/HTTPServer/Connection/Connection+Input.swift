@@ -1,0 +1,211 @@
+/// Bytes from the peer: receiving, parsing, one request after the other.
+extension Connection {
+    /// Read at once while no body is expected: requests are small, and what lies behind one must be kept.
+    private static let headReadMax = 16 * 1024
+
+    /// The socket has input, or its end, or broke.
+    func readable() {
+        switch phase {
+        case .dead: break
+        case .idle, .receiving:
+            if output.isEmpty, pending.isEmpty { receive() } else { receiveAhead() }
+        case .answering: receiveAhead()
+        case .streaming: receiveForStream()
+        case .flushing, .lingering: discard()
+        }
+    }
+
+    /// Whether the next request may be parsed.
+    private var mayParse: Bool {
+        (phase == .idle || phase == .receiving) && output.isEmpty
+    }
+
+    private func read(_ most: Int) -> (Transport.Outcome, UnsafeRawBufferPointer) {
+        let buffer = UnsafeMutableRawBufferPointer(rebasing: service.input[..<min(most, service.input.count)])
+        let outcome = transport.receive(into: buffer)
+        guard case .moved(let count) = outcome else { return (outcome, UnsafeRawBufferPointer(start: nil, count: 0)) }
+        service.counters.bytesIn.bump(count)
+        return (outcome, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+    }
+
+    private func receive() {
+        let (outcome, bytes) = read(max(Self.headReadMax, parser?.expectedBodyBytes ?? 0))
+        switch outcome {
+        case .moved: drive(bytes)
+        case .wouldBlock: break
+        case .failed: die()
+        case .finished:
+            peerFinished = true
+            inputEnded()
+        }
+    }
+
+    /// The peer has ended its input and all of it is parsed.
+    private func inputEnded() {
+        if phase == .receiving, parser?.hasBegun == true {
+            setReadMode(.off)
+            refuse(.malformed("the connection's input ended within the request"))
+        } else if mayParse {
+            die()
+        }
+    }
+
+    /// Works through `input`: every complete request goes to the handler, the next one after its answer. What cannot be
+    /// parsed yet is kept in `pending`.
+    func drive(_ input: UnsafeRawBufferPointer) {
+        var rest = input
+        corkStart = service.scratch.count
+        isDriving = true
+        while !rest.isEmpty, mayParse {
+            let parser = self.parser ?? service.parsers.take()
+            self.parser = parser
+            let (consumed, outcome) = parser.feed(rest)
+            rest = UnsafeRawBufferPointer(rebasing: rest[consumed...])
+            switch outcome {
+            case .needsMore: phase = parser.hasBegun ? .receiving : .idle
+            case .complete:
+                phase = .receiving
+                guard reserveBody(parser) else { break }
+                hasMoreInput = !rest.isEmpty
+                deliver(parser)
+            case .failed(let reason):
+                phase = .receiving
+                refuse(reason)
+            }
+        }
+        isDriving = false
+        hasMoreInput = false
+        flushCork()
+        keep(rest)
+        awaitMore()
+    }
+
+    private func keep(_ rest: UnsafeRawBufferPointer) {
+        guard !rest.isEmpty else { return }
+        switch phase {
+        case .idle, .receiving, .answering: pending.append(contentsOf: rest)
+        case .streaming: exchange?.inputReceived(rest)
+        case .flushing, .lingering, .dead: break
+        }
+    }
+
+    /// Behind a round of parsing: what the connection waits for now, and how long.
+    private func awaitMore() {
+        switch phase {
+        case .idle:
+            if let parser {
+                service.parsers.giveBack(parser)
+                self.parser = nil
+            }
+            stageSinceMs = nil
+        case .receiving:
+            guard let parser, reserveBody(parser) else { return }
+            if parser.isHeadComplete {
+                if !isReceivingBody { bodyBegins(parser) }
+            } else if stageSinceMs == nil {
+                stageSinceMs = service.nowMs
+                arm(afterMs: service.settings.headerTimeoutMs)
+            }
+        case .answering, .streaming, .flushing, .lingering, .dead: break
+        }
+    }
+
+    private func bodyBegins(_ parser: RequestParser) {
+        isReceivingBody = true
+        stageSinceMs = service.nowMs
+        arm(afterMs: service.settings.bodyTimeoutMs)
+        if parser.facts.expectsContinue, parser.body.isEmpty {
+            transmit("HTTP/1.1 100 Continue\r\n\r\n")
+        }
+    }
+
+    /// Accounts for what the body has grown by; refuses the request where the server's budget is used up.
+    private func reserveBody(_ parser: RequestParser) -> Bool {
+        let grown = parser.body.count - bodyReserved
+        guard grown > 0 else { return true }
+        guard service.budget.takeBody(grown) else {
+            service.counters.rejected.bump()
+            reply(503, "The server is receiving too much at once. Try again later.", retryAfterSeconds: 1)
+            return false
+        }
+        bodyReserved += grown
+        return true
+    }
+
+    private func deliver(_ parser: RequestParser) {
+        guard let target = parser.target else { return refuse(.malformed("no target")) }
+        self.parser = nil
+        phase = .answering
+        deadlineMs = .max
+        stageSinceMs = nil
+        isReceivingBody = false
+        // Behind CONNECT the peer speaks something else.
+        let method = HTTPMethod(parserCode: parser.facts.method)
+        keepsAlive = parser.facts.keepsAlive && method != .connect
+        let exchange = HTTPExchange(
+            connection: self, id: service.nextExchange(), isHead: method == .head,
+            minorVersion: Int(parser.facts.minor))
+        self.exchange = exchange
+        service.counters.requests.bump()
+        // The request is a temporary: where the handler keeps nothing of it, its buffers are the parser's again.
+        service.handler.requestReceived(HTTPRequest(parser, method: method, target: target, peer: peer), exchange)
+        service.parsers.giveBack(parser)
+    }
+
+    /// Goes on with kept input, or reads again, after a response was handed over or the queue went empty.
+    func resume() {
+        if phase == .streaming, !pending.isEmpty {
+            let kept = pending
+            pending = []
+            kept.withUnsafeBytes { exchange?.inputReceived($0) }
+        }
+        guard mayParse else { return }
+        if !pending.isEmpty {
+            let kept = pending
+            pending = []
+            kept.withUnsafeBytes { drive($0) }
+        }
+        guard mayParse, pending.isEmpty else { return }
+        if peerFinished { inputEnded() } else { setReadMode(.normal) }
+    }
+
+    /// A request is being answered: keeps a bounded amount of what follows it, and notices the end.
+    private func receiveAhead() {
+        if peerFinished {
+            if transport.isBroken { die() }
+            return
+        }
+        guard pending.isEmpty else { return setReadMode(.off) }
+        let (outcome, bytes) = read(Self.headReadMax)
+        switch outcome {
+        case .moved: pending.append(contentsOf: bytes)
+        case .wouldBlock: break
+        case .failed: die()
+        case .finished:
+            peerFinished = true
+            setReadMode(isWriteArmed ? .off : .watch)
+        }
+    }
+
+    private func receiveForStream() {
+        let (outcome, bytes) = read(service.input.count)
+        switch outcome {
+        case .moved: exchange?.inputReceived(bytes)
+        case .wouldBlock: break
+        // Whoever listens to a stream and closes its side has gone: no peer known half-closes there, and waiting for
+        // a failed write would keep dead listeners for minutes.
+        case .finished, .failed: die()
+        }
+    }
+
+    private func discard() {
+        let (outcome, _) = read(service.input.count)
+        switch outcome {
+        case .moved, .wouldBlock: break
+        case .failed: die()
+        case .finished:
+            peerFinished = true
+            if phase == .lingering { die() } else { setReadMode(.off) }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+import CEvent
+import Glibc
+
+/// Bytes to the peer: at once where nothing is queued, else by the queue and the write event.
+extension Connection {
+    private static let vectorMax = 32
+    /// Bodies up to this are copied behind their head into the scratch buffer; larger ones are sent from where they
+    /// are.
+    private static let copiedBodyMax = 16 * 1024
+    /// Pipelined responses are put together up to this many bytes.
+    private static let corkMax = 64 * 1024
+
+    // MARK: Responses
+
+    /// Sends a complete response to the current request and goes on to the next.
+    func answer(status: Int, headers: HTTPHeaders, body: [UInt8], isHead: Bool, minorVersion: Int) {
+        guard phase == .answering else { return }
+        let scratch = service.scratch
+        if !isDriving { corkStart = scratch.count }
+        let closes = !keepsAlive || service.isDraining
+        let sendsBody = !isHead && status != 204 && status != 304
+        writeHead(status: status, headers: headers)
+        if closes {
+            scratch.append("Connection: close\r\n")
+        } else if minorVersion == 0 {
+            scratch.append("Connection: keep-alive\r\n")
+        }
+        if status != 204, status != 304 {
+            scratch.append("Content-Length: ")
+            scratch.append(decimal: body.count)
+            scratch.append("\r\n\r\n")
+        } else {
+            scratch.append("\r\n")
+        }
+        if sendsBody, body.count > Self.copiedBodyMax {
+            flushCork(followedBy: body)
+        } else {
+            if sendsBody { scratch.append(body) }
+            if !(isDriving && hasMoreInput && !closes && scratch.count - corkStart < Self.corkMax) { flushCork() }
+        }
+        finishExchange(closes: closes)
+    }
+
+    /// Begins a response without an end; the connection serves nothing else any more.
+    func beginStream(status: Int, headers: HTTPHeaders, isUpgrade: Bool) {
+        guard phase == .answering else { return }
+        if !isDriving { corkStart = service.scratch.count }
+        writeHead(status: status, headers: headers)
+        service.scratch.append(isUpgrade ? "Connection: Upgrade\r\n\r\n" : "Connection: close\r\n\r\n")
+        phase = .streaming
+        keepsAlive = false
+        releaseBody()
+        flushCork()
+        if peerFinished { return die() }
+        setReadMode(.normal)
+        if !pending.isEmpty { later() }
+    }
+
+    private func writeHead(status: Int, headers: HTTPHeaders) {
+        let scratch = service.scratch
+        if let line = StatusLine.ready(status) {
+            scratch.append(line)
+        } else {
+            scratch.append("HTTP/1.1 ")
+            scratch.append(decimal: status)
+            scratch.append(" ")
+            for byte in StatusLine.reason(status).utf8 { scratch.append(byte: byte) }
+            scratch.append("\r\n")
+        }
+        scratch.append("Date: ")
+        service.appendDate()
+        scratch.append("\r\n")
+        scratch.append(headers.encoded)
+    }
+
+    private func finishExchange(closes: Bool) {
+        let ended = exchange
+        exchange = nil
+        ended?.finish()
+        releaseBody()
+        guard !isDead else { return }
+        if closes {
+            // Where the peer asked for the end it sends nothing more that a reset could answer.
+            endAfterFlush(lingers: keepsAlive || hasMoreInput || !pending.isEmpty)
+            return
+        }
+        phase = .idle
+        if output.isEmpty { arm(afterMs: service.settings.idleTimeoutMs) }
+        if !isDriving, !pending.isEmpty || peerFinished || readMode == .off { later() }
+    }
+
+    // MARK: The server's own replies
+
+    /// Refuses what the peer sent and ends the connection.
+    func refuse(_ reason: ParseFailure) {
+        service.counters.parseErrors.bump()
+        reply(reason.status, reason.text)
+    }
+
+    /// An error reply behind which the connection ends.
+    func reply(_ status: Int, _ text: String, retryAfterSeconds: UInt64? = nil) {
+        let (contentType, body) = service.settings.errorBody(status, text)
+        if !isDriving { corkStart = service.scratch.count }
+        var headers: HTTPHeaders = ["Content-Type": contentType, "Connection": "close"]
+        if let retryAfterSeconds { headers.add("Retry-After", retryAfterSeconds) }
+        headers.add("Content-Length", UInt64(body.count))
+        writeHead(status: status, headers: headers)
+        service.scratch.append("\r\n")
+        service.scratch.append(body)
+        flushCork()
+        endAfterFlush(lingers: true)
+    }
+
+    // MARK: Sending
+
+    /// Sends shared bytes, or queues them behind what is queued.
+    func send(_ bytes: SharedBytes) {
+        guard phase == .streaming, bytes.count > 0 else { return }
+        guard output.isEmpty else {
+            output.append(bytes, isDroppable: true)
+            return
+        }
+        let outcome = bytes.bytes.withUnsafeBytes { transport.send($0) }
+        guard let sent = settle(outcome), sent < bytes.count else { return }
+        output.append(bytes, offset: sent, isDroppable: true)
+        outputBegins()
+    }
+
+    /// Sends bytes that belong to no queue yet; what does not go is copied.
+    func transmit(_ bytes: UnsafeRawBufferPointer) {
+        guard !isDead else { return }
+        var sent = 0
+        if output.isEmpty {
+            guard let count = settle(transport.send(bytes)) else { return }
+            sent = count
+        }
+        guard sent < bytes.count else { return }
+        let isFirst = output.isEmpty
+        output.append(SharedBytes(Array(bytes[sent...])), isDroppable: false)
+        if isFirst { outputBegins() }
+    }
+
+    func transmit(_ text: StaticString) {
+        transmit(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+
+    /// Sends what this connection has in the loop's scratch buffer.
+    func flushCork() {
+        let scratch = service.scratch
+        guard scratch.count > corkStart else { return }
+        transmit(scratch.bytes(from: corkStart))
+        scratch.truncate(to: corkStart)
+    }
+
+    /// The same with a large body behind it, which is not copied.
+    private func flushCork(followedBy body: [UInt8]) {
+        let scratch = service.scratch
+        let head = scratch.bytes(from: corkStart)
+        var sent = 0
+        if output.isEmpty {
+            let outcome = body.withUnsafeBytes { raw in
+                withUnsafeTemporaryAllocation(of: iovec.self, capacity: 2) { pieces in
+                    pieces[0] = iovec(
+                        iov_base: UnsafeMutableRawPointer(mutating: head.baseAddress), iov_len: head.count)
+                    pieces[1] = iovec(
+                        iov_base: UnsafeMutableRawPointer(mutating: raw.baseAddress), iov_len: raw.count)
+                    return transport.send(pieces)
+                }
+            }
+            guard let count = settle(outcome) else { return scratch.truncate(to: corkStart) }
+            sent = count
+        }
+        if sent < head.count + body.count {
+            let isFirst = output.isEmpty
+            if sent < head.count { output.append(SharedBytes(Array(head[sent...])), isDroppable: false) }
+            output.append(SharedBytes(body), offset: max(0, sent - head.count), isDroppable: false)
+            if isFirst { outputBegins() }
+        }
+        scratch.truncate(to: corkStart)
+    }
+
+    /// Bytes sent; nil where the connection is gone (and then it has been ended).
+    private func settle(_ outcome: Transport.Outcome) -> Int? {
+        switch outcome {
+        case .moved(let count):
+            service.counters.bytesOut.bump(count)
+            return count
+        case .wouldBlock: return 0
+        case .finished, .failed:
+            die()
+            return nil
+        }
+    }
+
+    private func outputBegins() {
+        armWrite()
+        arm(afterMs: service.settings.writeStallTimeoutMs)
+    }
+
+    /// The socket takes output again.
+    func writable() {
+        guard !isDead else { return }
+        let outcome = withUnsafeTemporaryAllocation(of: iovec.self, capacity: Self.vectorMax) { vector in
+            output.withFront(vector) { transport.send($0) }
+        }
+        guard let sent = settle(outcome), sent > 0 else { return }
+        output.removeSent(sent)
+        if output.isEmpty {
+            disarmWrite()
+            drained()
+        } else {
+            arm(afterMs: service.settings.writeStallTimeoutMs)
+        }
+    }
+
+    /// Takes what is unsent and may be dropped out of the queue.
+    func dropUnsent() -> [SharedBytes] {
+        guard !output.isEmpty else { return [] }
+        let dropped = output.dropUnsent()
+        if output.isEmpty, !isDead {
+            disarmWrite()
+            deadlineMs = .max
+            if case .flushing(let lingers) = phase { flushed(lingers: lingers) }
+        }
+        return dropped
+    }
+
+    private func drained() {
+        switch phase {
+        case .idle:
+            arm(afterMs: service.settings.idleTimeoutMs)
+            resume()
+        case .receiving:
+            // An interim answer was queued; now the body may come.
+            arm(afterMs: service.settings.bodyTimeoutMs)
+            resume()
+        case .answering, .dead: deadlineMs = .max
+        case .streaming:
+            deadlineMs = .max
+            exchange?.drained()
+        case .flushing(let lingers): flushed(lingers: lingers)
+        case .lingering: break
+        }
+    }
+
+    // MARK: Ending
+
+    /// Serves no further request; ends when everything queued is sent.
+    func endAfterFlush(lingers: Bool) {
+        guard !isDead else { return }
+        if let parser {
+            service.parsers.giveBack(parser)
+            self.parser = nil
+        }
+        releaseBody()
+        pending = []
+        phase = .flushing(lingers: lingers)
+        if output.isEmpty { flushed(lingers: lingers) } else if !peerFinished { setReadMode(.normal) }
+    }
+
+    private func flushed(lingers: Bool) {
+        guard lingers, !peerFinished else { return die() }
+        transport.finishSending()
+        phase = .lingering
+        setReadMode(.normal)
+        arm(afterMs: service.settings.lingerTimeoutMs)
+    }
+}

@@ -1,0 +1,91 @@
+import CEvent
+import Glibc
+
+/// What could not be sent at once, in order. Holds references to shared bytes and copies nothing.
+///
+/// Its bound is the caller's: a stream's owner watches `HTTPExchange.queuedOutputBytes`, an ordinary response is one
+/// chunk and no further request is read before it is out.
+struct OutputQueue {
+    struct Chunk {
+        var bytes: SharedBytes
+        /// Bytes already sent; more than 0 only in the first chunk.
+        var offset: Int
+        /// Whether `dropUnsent` may take it (a stream's events; not the head of a response).
+        var isDroppable: Bool
+    }
+
+    private var chunks: [Chunk] = []
+    private var first = 0
+    private(set) var byteCount = 0
+
+    var isEmpty: Bool { byteCount == 0 }
+
+    mutating func append(_ bytes: SharedBytes, offset: Int = 0, isDroppable: Bool) {
+        guard offset < bytes.count else { return }
+        chunks.append(Chunk(bytes: bytes, offset: offset, isDroppable: isDroppable))
+        byteCount += bytes.count - offset
+    }
+
+    /// Notes that `count` bytes from the front were sent.
+    mutating func removeSent(_ count: Int) {
+        var rest = count
+        byteCount -= count
+        while rest > 0 {
+            let left = chunks[first].bytes.count - chunks[first].offset
+            if rest < left {
+                chunks[first].offset += rest
+                rest = 0
+            } else {
+                rest -= left
+                first += 1
+            }
+        }
+        if byteCount == 0 {
+            chunks = []
+            first = 0
+        } else if first > 64, first * 2 > chunks.count {
+            chunks.removeFirst(first)
+            first = 0
+        }
+    }
+
+    /// Removes the droppable chunks of which no byte was sent; these.
+    mutating func dropUnsent() -> [SharedBytes] {
+        var kept: [Chunk] = []
+        var dropped: [SharedBytes] = []
+        for chunk in chunks[first...] {
+            if chunk.offset > 0 || !chunk.isDroppable {
+                kept.append(chunk)
+            } else {
+                dropped.append(chunk.bytes)
+                byteCount -= chunk.bytes.count
+            }
+        }
+        chunks = kept
+        first = 0
+        return dropped
+    }
+
+    /// Calls `body` with the front chunks' memory, at most `vector.count` of them.
+    func withFront<R>(
+        _ vector: UnsafeMutableBufferPointer<iovec>, _ body: (UnsafeMutableBufferPointer<iovec>) -> R
+    ) -> R {
+        gather(vector, 0, body)
+    }
+
+    /// One level a chunk, so that each array's memory is borrowed while `body` runs; as deep as `vector` is long.
+    private func gather<R>(
+        _ vector: UnsafeMutableBufferPointer<iovec>, _ count: Int,
+        _ body: (UnsafeMutableBufferPointer<iovec>) -> R
+    ) -> R {
+        guard count < vector.count, first + count < chunks.count else {
+            return body(UnsafeMutableBufferPointer(rebasing: vector[..<count]))
+        }
+        let chunk = chunks[first + count]
+        return chunk.bytes.bytes.withUnsafeBytes { raw in
+            let rest = UnsafeRawBufferPointer(rebasing: raw[chunk.offset...])
+            vector[count] = iovec(iov_base: UnsafeMutableRawPointer(mutating: rest.baseAddress), iov_len: rest.count)
+            return gather(vector, count + 1, body)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+/// One request's way to its response. Belongs to its loop's thread; other threads hold its `reference`.
+///
+/// Answer with `respond`, or with `startStream` and `send`, or take the connection over with `upgrade`. Whatever is
+/// called on an exchange that has ended does nothing, so an answer that comes too late needs no care.
+public final class HTTPExchange {
+    /// Unique in the server.
+    public let id: UInt64
+    /// Called when a stream's queue, having held something, went empty. Never from inside a call of yours.
+    public var onDrain: (() -> Void)?
+    /// Called exactly once if the connection ends before the response is complete; for a stream or an upgraded
+    /// connection: exactly once when it has ended, whoever ended it. Never from inside a call of yours.
+    public var onClose: (() -> Void)?
+
+    /// Whether the request was HEAD: responses are sent without their body.
+    public let isHead: Bool
+    private let minorVersion: Int
+    private var connection: Connection?
+    private let eventLoop: EventLoop
+    private let connectionID: UInt64
+    private var onInput: ((UnsafeRawBufferPointer) -> Void)?
+
+    init(connection: Connection, id: UInt64, isHead: Bool, minorVersion: Int) {
+        self.id = id
+        self.isHead = isHead
+        self.minorVersion = minorVersion
+        self.connection = connection
+        eventLoop = connection.service.loop
+        connectionID = connection.id
+    }
+
+    /// The loop it belongs to.
+    public var loop: EventLoop { eventLoop }
+
+    /// Its name for other threads.
+    public var reference: ExchangeReference {
+        ExchangeReference(loop: eventLoop, connection: connectionID, exchange: id)
+    }
+
+    /// Whether something can still be sent.
+    public var isOpen: Bool { connection.map { $0.phase == .answering || $0.phase == .streaming } ?? false }
+
+    // MARK: Ordinary responses
+
+    /// Answers completely. Content-Length, Date and, where needed, Connection are added. The body of HEAD is not sent
+    /// but counted; 204 and 304 have none.
+    public func respond(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
+        connection?.answer(
+            status: status, headers: headers, body: body, isHead: isHead, minorVersion: minorVersion)
+    }
+
+    /// The same with a body that is shared with others.
+    public func respond(status: Int, headers: HTTPHeaders = [:], body: SharedBytes) {
+        respond(status: status, headers: headers, body: body.bytes)
+    }
+
+    // MARK: Streams
+
+    /// Begins a response without Content-Length that ends when the connection is closed. Then `send`.
+    ///
+    /// Input of the peer is thrown away; its end of input counts as its going away. For HEAD only the head is sent.
+    public func startStream(status: Int = 200, headers: HTTPHeaders = [:]) {
+        connection?.beginStream(status: status, headers: headers, isUpgrade: false)
+        if isHead { close() }
+    }
+
+    /// Answers 101 with these headers (`Upgrade: …`, without Connection) and takes the connection over: `send` writes
+    /// raw bytes, `onInput` gets what the peer sends, first what it sent behind the request. The bytes are valid during
+    /// the call only.
+    public func upgrade(headers: HTTPHeaders, onInput: @escaping (UnsafeRawBufferPointer) -> Void) {
+        self.onInput = onInput
+        connection?.beginStream(status: 101, headers: headers, isUpgrade: true)
+    }
+
+    /// Sends on a stream: at once where nothing is queued, else behind the queue. Nothing is copied.
+    ///
+    /// The queue has no bound of its own: watch `queuedOutputBytes`, and `dropQueuedOutput` when a reader is slow. A
+    /// reader that takes nothing at all for `writeStallTimeoutMs` is cut off.
+    public func send(_ bytes: SharedBytes) {
+        connection?.send(bytes)
+    }
+
+    /// Bytes accepted by `send` that the kernel has not taken yet.
+    public var queuedOutputBytes: Int { connection?.output.byteCount ?? 0 }
+
+    /// Takes every chunk of which no byte was sent out of the queue; these, in order. One that is partly sent stays
+    /// whole, so the peer never sees half a chunk. `onDrain` is not called for what was dropped.
+    @discardableResult
+    public func dropQueuedOutput() -> [SharedBytes] {
+        connection?.dropUnsent() ?? []
+    }
+
+    /// Ends a stream once everything queued is sent (or the peer takes nothing for `writeStallTimeoutMs`). An exchange
+    /// not yet answered is cut off without a response.
+    public func close() {
+        guard let connection else { return }
+        if connection.phase == .streaming {
+            connection.endAfterFlush(lingers: true)
+        } else if connection.phase == .answering {
+            connection.die()
+        }
+    }
+
+    // MARK: From the connection
+
+    func inputReceived(_ bytes: UnsafeRawBufferPointer) {
+        onInput?(bytes)
+    }
+
+    func drained() {
+        onDrain?()
+    }
+
+    /// The response is handed over; the connection goes on without this exchange.
+    func finish() {
+        connection = nil
+        onDrain = nil
+        onClose = nil
+        onInput = nil
+    }
+
+    func connectionClosed() {
+        let closed = onClose
+        finish()
+        closed?()
+    }
+}

@@ -1,0 +1,162 @@
+import CEvent
+import Glibc
+import Synchronization
+
+/// One thread that waits for sockets, timers and posted work, and does everything of its connections.
+///
+/// `post`, `index`, `isCurrent` may be used from any thread; everything else only on the loop's own thread.
+//
+// @unchecked Sendable: `tasks` is behind a Mutex and `thread` is atomic; `base` and `wakeDescriptor` never change;
+// `service`, `wakeEvent`, `running` and `timers` are touched by the loop's thread only (before it starts and after it
+// ended: by the one thread that starts and joins it).
+public final class EventLoop: @unchecked Sendable {
+    public typealias Work = @Sendable () -> Void
+
+    /// The loop's position in `HTTPServer.loops`.
+    public let index: Int
+
+    let base: OpaquePointer
+    private let wakeDescriptor: Int32
+    private var wakeEvent: OpaquePointer?
+    private let tasks = Mutex(Tasks())
+    private let thread = Atomic<UInt>(0)
+    /// Work taken out of `tasks`; kept for its capacity.
+    private var running: [Work] = []
+    private var timers: Set<LoopTimer> = []
+    /// What serves connections on this loop; set while the loop runs.
+    var service: LoopService?
+
+    private struct Tasks {
+        var waiting: [Work] = []
+        var isClosed = false
+    }
+
+    init(index: Int) throws(HTTPServerError) {
+        self.index = index
+        guard let config = event_config_new() else {
+            throw .cannotStartLoop(step: "event_config_new", errorNumber: ENOMEM)
+        }
+        defer { event_config_free(config) }
+        // Only the loop's thread uses the base: posted work comes by the eventfd.
+        event_config_set_flag(config, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
+        guard let base = event_base_new_with_config(config) else {
+            throw .cannotStartLoop(step: "event_base_new", errorNumber: errno)
+        }
+        let descriptor = pathmirror_eventfd()
+        guard descriptor >= 0 else {
+            let number = errno
+            event_base_free(base)
+            throw .cannotStartLoop(step: "eventfd", errorNumber: number)
+        }
+        self.base = base
+        wakeDescriptor = descriptor
+    }
+
+    deinit {
+        if let wakeEvent { event_free(wakeEvent) }
+        event_base_free(base)
+        _ = Glibc.close(wakeDescriptor)
+    }
+
+    /// Whether the caller is on this loop's thread.
+    public var isCurrent: Bool {
+        thread.load(ordering: .relaxed) == UInt(pthread_self())
+    }
+
+    /// Has `work` done on the loop's thread, after everything posted before it. Any thread, the loop's own too.
+    ///
+    /// False, and `work` dropped, where the loop has ended. A burst of posts costs one wake.
+    @discardableResult
+    public func post(_ work: @escaping Work) -> Bool {
+        let (isAccepted, needsWake) = tasks.withLock { tasks -> (Bool, Bool) in
+            guard !tasks.isClosed else { return (false, false) }
+            tasks.waiting.append(work)
+            return (true, tasks.waiting.count == 1)
+        }
+        if needsWake { wake() }
+        return isAccepted
+    }
+
+    /// Does `work` after that many milliseconds, on the loop, unless cancelled before. Loop thread only.
+    @discardableResult
+    public func schedule(afterMilliseconds delay: Int, _ work: @escaping () -> Void) -> LoopTimer {
+        let timer = LoopTimer(loop: self, repeats: false, work)
+        timers.insert(timer)
+        timer.start(milliseconds: delay)
+        return timer
+    }
+
+    /// Does `work` every so many milliseconds until cancelled. Loop thread only.
+    @discardableResult
+    public func schedule(everyMilliseconds period: Int, _ work: @escaping () -> Void) -> LoopTimer {
+        let timer = LoopTimer(loop: self, repeats: true, work)
+        timers.insert(timer)
+        timer.start(milliseconds: period)
+        return timer
+    }
+
+    /// The exchange that `reference` names, while it is still open. Loop thread only.
+    public func exchange(for reference: ExchangeReference) -> HTTPExchange? {
+        guard reference.loop === self else { return nil }
+        return service?.exchange(for: reference)
+    }
+
+    func forget(_ timer: LoopTimer) {
+        timers.remove(timer)
+    }
+
+    private func wake() {
+        if isCurrent, let wakeEvent { return event_active(wakeEvent, Int32(EV_READ), 0) }
+        var one: UInt64 = 1
+        // It can only fail with a full counter, and then a wake is under way.
+        _ = write(wakeDescriptor, &one, 8)
+    }
+}
+
+// MARK: - The thread
+
+extension EventLoop {
+    /// Runs until `stopRunning`. `prepare` comes first, on this thread.
+    func run(prepare: () -> Void) {
+        thread.store(UInt(pthread_self()), ordering: .relaxed)
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        wakeEvent = event_new(
+            base, wakeDescriptor, Int16(EV_READ | EV_PERSIST),
+            { _, _, context in
+                guard let context else { return }
+                Unmanaged<EventLoop>.fromOpaque(context).takeUnretainedValue().runPosted()
+            }, context)
+        if let wakeEvent { event_add(wakeEvent, nil) }
+        prepare()
+        event_base_loop(base, 0)
+        close()
+    }
+
+    /// Makes `run` return once the current callback is over. Loop thread only.
+    func stopRunning() {
+        event_base_loopbreak(base)
+    }
+
+    private func runPosted() {
+        var count: UInt64 = 0
+        _ = read(wakeDescriptor, &count, 8)
+        // What is posted meanwhile waits for the next round, so sockets are not starved.
+        tasks.withLock { swap(&$0.waiting, &running) }
+        for work in running { work() }
+        running.removeAll(keepingCapacity: running.capacity <= 1024)
+    }
+
+    private func close() {
+        let rest = tasks.withLock { tasks -> [Work] in
+            tasks.isClosed = true
+            defer { tasks.waiting = [] }
+            return tasks.waiting
+        }
+        for work in rest { work() }
+        for timer in timers { timer.cancel() }
+        service = nil
+        if let wakeEvent { event_free(wakeEvent) }
+        wakeEvent = nil
+        thread.store(0, ordering: .relaxed)
+    }
+}

@@ -1,0 +1,87 @@
+/// One complete request. A value: it may be kept and may cross threads.
+public struct HTTPRequest: Sendable {
+    public let method: HTTPMethod
+    /// 1 for HTTP/1.1, 0 for HTTP/1.0.
+    public let minorVersion: Int
+    /// The body with its transfer encoding undone; empty where there is none.
+    public let body: [UInt8]
+    /// Whether the peer asks to change the protocol (Connection: Upgrade), or uses CONNECT. Answer it like any other
+    /// request to stay with HTTP, or call `HTTPExchange.upgrade`.
+    public let isUpgrade: Bool
+    /// Whether the peer means to send further requests on this connection.
+    public let keepsAlive: Bool
+
+    let head: [UInt8]
+    let fields: [RequestParser.Field]
+    let targetLength: Int
+    let parts: RequestTarget
+    let peer: PeerAddress
+
+    /// The request target as it was sent.
+    public var target: ArraySlice<UInt8> { head[0..<targetLength] }
+    /// The target's path, still percent-encoded: from the first slash up to `?`. Empty for `http://host`, `*` for
+    /// `OPTIONS *`.
+    public var path: ArraySlice<UInt8> { head[parts.path] }
+    /// The target's query, still percent-encoded, without its `?`; nil where there is no `?`.
+    public var query: ArraySlice<UInt8>? { parts.query.map { head[$0] } }
+
+    /// The host (and port) that the peer wants: of an absolute target, else of the Host header; nil in HTTP/1.0
+    /// without one.
+    public var host: ArraySlice<UInt8>? {
+        parts.authority.isEmpty ? header("host") : head[parts.authority]
+    }
+
+    /// The value of a header's first line, without blanks at its ends; nil where there is none. `name` in lower case.
+    /// Makes no String and allocates nothing.
+    public func header(_ name: StaticString) -> ArraySlice<UInt8>? {
+        for field in fields {
+            let start = Int(field.nameStart)
+            let end = Int(field.valueStart)
+            if end - start == name.utf8CodeUnitCount, head[start..<end].equals(name) {
+                return head[end..<Int(field.valueEnd)]
+            }
+        }
+        return nil
+    }
+
+    /// The value of a header's first line as text (invalid UTF-8 repaired); nil where there is none.
+    public func headerText(_ name: StaticString) -> String? {
+        header(name).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Every header line in the order sent: name in lower case, value.
+    public var headers: [(name: String, value: String)] {
+        fields.map { field in
+            (
+                String(decoding: head[Int(field.nameStart)..<Int(field.valueStart)], as: UTF8.self),
+                String(decoding: head[Int(field.valueStart)..<Int(field.valueEnd)], as: UTF8.self)
+            )
+        }
+    }
+
+    /// The target as text (invalid UTF-8 repaired), for logs.
+    public var targetText: String { String(decoding: target, as: UTF8.self) }
+
+    /// The peer's address, without port: `192.0.2.1`, `2001:db8::1`. Made when asked for.
+    public var remoteAddress: String { peer.host }
+    /// The peer's port.
+    public var remotePort: UInt16 { peer.port }
+    /// Whether the peer is this machine by its loopback interface.
+    public var isLoopbackPeer: Bool { peer.isLoopback }
+}
+
+extension HTTPRequest {
+    /// Takes the request out of a parser that has reported `complete`.
+    init(_ parser: RequestParser, method: HTTPMethod, target: RequestTarget, peer: PeerAddress) {
+        self.method = method
+        minorVersion = Int(parser.facts.minor)
+        body = parser.body
+        isUpgrade = parser.facts.isUpgrade
+        keepsAlive = parser.facts.keepsAlive
+        head = parser.head
+        fields = parser.fields
+        targetLength = parser.targetLength
+        parts = target
+        self.peer = peer
+    }
+}

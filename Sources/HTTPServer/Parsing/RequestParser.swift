@@ -1,0 +1,175 @@
+import CHTTPParser
+
+/// Takes one request apart, however its bytes are cut. No socket, no clock: bytes in, an outcome out. A connection
+/// borrows one only while it is receiving a request, so idle connections hold none.
+final class RequestParser {
+    enum Outcome: Equatable {
+        /// All input was taken; the request goes on.
+        case needsMore
+        /// The request is complete; the input behind it was not touched.
+        case complete
+        case failed(ParseFailure)
+    }
+
+    /// One header line: offsets into `head`.
+    struct Field: Sendable {
+        var nameStart: UInt32
+        var valueStart: UInt32
+        var valueEnd: UInt32
+    }
+
+    struct Limits: Sendable {
+        var headerBytes: Int
+        var headerCount: Int
+        var targetBytes: Int
+        var bodyBytes: Int
+
+        init(_ settings: HTTPServerSettings) {
+            headerBytes = settings.maxHeaderBytes
+            headerCount = settings.maxHeaderCount
+            targetBytes = settings.maxTargetBytes
+            bodyBytes = settings.maxBodyBytes
+        }
+    }
+
+    /// The target, then name and value of each header line; names in lower case.
+    var head: [UInt8] = []
+    var fields: [Field] = []
+    var body: [UInt8] = []
+    var targetLength = 0
+    var target: RequestTarget?
+
+    private(set) var facts = HeadFacts()
+    var isHeadComplete = false
+    var isComplete = false
+    var failure: ParseFailure?
+    /// Bytes of target, names and values, trailers included.
+    var headBytes = 0
+    var isInValue = false
+    /// The last byte of the previous input that is no blank; tells a folded header line across a cut.
+    var lastInk: UInt8 = 0
+    var inputStart: UnsafePointer<UInt8>?
+    let limits: Limits
+
+    private let parser: UnsafeMutablePointer<http_parser>
+    private let callbacks: UnsafePointer<http_parser_settings>
+
+    /// `callbacks` must outlive the parser.
+    init(limits: Limits, callbacks: UnsafePointer<http_parser_settings>) {
+        self.limits = limits
+        self.callbacks = callbacks
+        parser = .allocate(capacity: 1)
+        parser.initialize(to: http_parser())
+        start()
+    }
+
+    deinit {
+        parser.deallocate()
+    }
+
+    /// Forgets everything and is ready for another request. Buffers that grew large are given back.
+    func reset() {
+        head.removeAll(keepingCapacity: head.capacity <= 4096)
+        fields.removeAll(keepingCapacity: fields.capacity <= 64)
+        body.removeAll(keepingCapacity: body.capacity <= 4096)
+        targetLength = 0
+        target = nil
+        facts = HeadFacts()
+        isHeadComplete = false
+        isComplete = false
+        failure = nil
+        headBytes = 0
+        isInValue = false
+        lastInk = 0
+        start()
+    }
+
+    private func start() {
+        http_parser_init(parser, HTTP_REQUEST)
+        parser.pointee.data = Unmanaged.passUnretained(self).toOpaque()
+    }
+
+    /// Whether a byte of the request itself has come (empty lines before it are no part of it).
+    var hasBegun: Bool { facts.hasBegun }
+
+    /// Body bytes that are still to come, as far as Content-Length or the current chunk tells.
+    var expectedBodyBytes: Int {
+        guard isHeadComplete else { return 0 }
+        return Int(min(parser.pointee.content_length, UInt64(limits.bodyBytes)))
+    }
+
+    /// Feeds `input` (not empty). After `complete` and `failed` the parser wants `reset` before anything else.
+    func feed(_ input: UnsafeRawBufferPointer) -> (consumed: Int, outcome: Outcome) {
+        guard let start = input.baseAddress?.assumingMemoryBound(to: CChar.self) else { return (0, .needsMore) }
+        inputStart = UnsafeRawPointer(start).assumingMemoryBound(to: UInt8.self)
+        let consumed = http_parser_execute(parser, callbacks, start, input.count)
+        inputStart = nil
+        if isComplete { return (consumed, .complete) }
+        if let failure { return (consumed, .failed(failure)) }
+        let number = pathmirror_http_errno(parser)
+        guard number == 0 else { return (consumed, .failed(Self.failure(number))) }
+        if !isHeadComplete { noteLastInk(input) }
+        return (consumed, .needsMore)
+    }
+
+    private func noteLastInk(_ input: UnsafeRawBufferPointer) {
+        var index = input.count - 1
+        while index >= 0 {
+            if input[index] != 0x20, input[index] != 0x09 {
+                lastInk = input[index]
+                return
+            }
+            index -= 1
+        }
+    }
+
+    func noteBegin() {
+        facts.hasBegun = true
+    }
+
+    /// Called by the parser behind the headers: judges them. False where the request is refused.
+    func judgeHead() -> Bool {
+        isHeadComplete = true
+        finishField()
+        facts.method = pathmirror_http_method(parser)
+        facts.major = parser.pointee.http_major
+        facts.minor = parser.pointee.http_minor
+        facts.isUpgrade = pathmirror_http_is_upgrade(parser) != 0
+        facts.keepsAlive = http_should_keep_alive(parser) != 0
+        target = head.withUnsafeBufferPointer {
+            RequestTarget(UnsafeBufferPointer(rebasing: $0[..<targetLength]))
+        }
+        do throws(ParseFailure) {
+            guard target != nil else { throw .malformed("a control character in the target") }
+            try facts.judge(head: head, fields: fields, isChunked: pathmirror_http_is_chunked(parser) != 0)
+            if pathmirror_http_has_length(parser) != 0 {
+                guard parser.pointee.content_length <= UInt64(limits.bodyBytes) else { throw .bodyTooLarge }
+                body.reserveCapacity(min(Int(parser.pointee.content_length), 1 << 20))
+            }
+        } catch {
+            failure = error
+            return false
+        }
+        return true
+    }
+
+    /// Cuts the blanks behind the last value.
+    func finishField() {
+        guard isInValue, let last = fields.indices.last else { return }
+        isInValue = false
+        var end = Int(fields[last].valueEnd)
+        while end > Int(fields[last].valueStart), head[end - 1] == 0x20 || head[end - 1] == 0x09 { end -= 1 }
+        fields[last].valueEnd = UInt32(truncatingIfNeeded: end)
+    }
+
+    /// What the parser's own refusals mean to the peer.
+    private static func failure(_ number: Int32) -> ParseFailure {
+        let code = http_errno(rawValue: UInt32(bitPattern: number))
+        switch code {
+        case HPE_HEADER_OVERFLOW: return .headersTooLarge
+        case HPE_INVALID_TRANSFER_ENCODING: return .unsupportedTransferEncoding
+        default:
+            return .malformed(http_errno_description(code).map { String(cString: $0) } ?? "unreadable")
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import CEvent
+import Glibc
+
+/// Takes connections from one listening socket. Lives on its loop's thread.
+final class Acceptor {
+    private let socket: ListeningSocket
+    private unowned let service: LoopService
+    private var event: OpaquePointer?
+    /// Held in reserve: given up to be able to take, and end, a connection when no descriptor is left.
+    private var spare: Int32 = -1
+    private var pause: LoopTimer?
+
+    private static let acceptedAtOnceMax = 128
+    private static let pauseMs = 200
+
+    init(_ socket: ListeningSocket, service: LoopService) {
+        self.socket = socket
+        self.service = service
+    }
+
+    func start() {
+        openSpare()
+        event = event_new(
+            service.loop.base, socket.descriptor, Int16(EV_READ | EV_PERSIST),
+            { _, _, context in
+                guard let context else { return }
+                Unmanaged<Acceptor>.fromOpaque(context).takeUnretainedValue().accept()
+            }, Unmanaged.passUnretained(self).toOpaque())
+        if let event { event_add(event, nil) }
+    }
+
+    func stop() {
+        pause?.cancel()
+        pause = nil
+        if let event { event_free(event) }
+        event = nil
+        socket.closeDescriptor()
+        if spare >= 0 { close(spare) }
+        spare = -1
+    }
+
+    /// Takes what waits in the kernel's queue, up to a bound so that other connections get their turn.
+    func accept() {
+        for _ in 0..<Self.acceptedAtOnceMax {
+            var storage = sockaddr_storage()
+            let descriptor = pathmirror_accept(socket.descriptor, &storage)
+            if descriptor >= 0 {
+                service.add(descriptor, PeerAddress(storage))
+                continue
+            }
+            switch errno {
+            case EAGAIN: return
+            case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENETUNREACH, EHOSTUNREACH, EHOSTDOWN, ETIMEDOUT: continue
+            case EMFILE, ENFILE:
+                shedOne()
+                return pauseAccepting()
+            default: return pauseAccepting()
+            }
+        }
+    }
+
+    /// Without a descriptor left, the waiting peer would wait for ever: takes its connection with the spare one and
+    /// closes it.
+    private func shedOne() {
+        guard spare >= 0 else { return openSpare() }
+        close(spare)
+        var storage = sockaddr_storage()
+        let descriptor = pathmirror_accept(socket.descriptor, &storage)
+        service.counters.rejected.bump()
+        if descriptor >= 0 { close(descriptor) }
+        openSpare()
+    }
+
+    private func openSpare() {
+        spare = open("/dev/null", O_RDONLY | O_CLOEXEC)
+    }
+
+    /// The listening socket stays readable: without a pause the loop would spin on it.
+    private func pauseAccepting() {
+        guard let event, pause == nil else { return }
+        event_del(event)
+        pause = service.loop.schedule(afterMilliseconds: Self.pauseMs) { [unowned self] in
+            pause = nil
+            event_add(event, nil)
+        }
+    }
+}

@@ -1,0 +1,19 @@
+/// What the application does with requests. One instance a loop, made on that loop's thread by the server's factory and
+/// only ever called there, so it needs no locks. It must not block: what takes time goes elsewhere and comes back by
+/// `ExchangeReference.perform`.
+public protocol HTTPLoopHandler: AnyObject {
+    /// A complete request has come. Answer now or later, once, by the exchange; while it is open the connection's next
+    /// request waits. Keep the exchange (or its reference) if the answer comes later.
+    func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange)
+
+    /// The server takes no new connections and will stop: end your streams. Called once before `loopWillStop`.
+    func loopWillDrain()
+
+    /// The loop is about to close what connections are left and end.
+    func loopWillStop()
+}
+
+extension HTTPLoopHandler {
+    public func loopWillDrain() {}
+    public func loopWillStop() {}
+}

@@ -1,0 +1,118 @@
+import Glibc
+import Synchronization
+
+/// An HTTP/1.1 server: event loops, one thread each, all listening at the same addresses, each with a handler of its
+/// own.
+///
+/// `init` binds and listens (peers can connect and wait), `start` serves, `stop` ends; all may be called from any
+/// thread but a loop's own. A server that was started must be stopped.
+public final class HTTPServer: Sendable {
+    /// Makes the handler of a loop, on that loop's thread.
+    public typealias HandlerFactory = @Sendable (EventLoop) -> any HTTPLoopHandler
+
+    public let settings: HTTPServerSettings
+    /// In the order of their indices.
+    public let loops: [EventLoop]
+    /// Where it listens, with real ports, in the order of `settings.addresses`.
+    public let boundAddresses: [ListenAddress]
+
+    private let handlerFactory: HandlerFactory
+    private let sockets: [[ListeningSocket]]
+    private let counters: [LoopCounters]
+    let budget: SharedBudget
+    private let state = Mutex(State.made)
+
+    private enum State {
+        case made
+        case started([pthread_t])
+        case stopped
+    }
+
+    /// Checks the settings and opens the listening sockets.
+    public init(settings: HTTPServerSettings, handlerFactory: @escaping HandlerFactory) throws(HTTPServerError) {
+        let mistakes = settings.mistakes()
+        guard mistakes.isEmpty else { throw .invalidSettings(mistakes) }
+        self.settings = settings
+        self.handlerFactory = handlerFactory
+        var loops: [EventLoop] = []
+        for index in 0..<settings.loops { loops.append(try EventLoop(index: index)) }
+        self.loops = loops
+        counters = loops.map { _ in LoopCounters() }
+        budget = SharedBudget(maxConnections: settings.maxConnections, maxBodyBytes: settings.maxBodyMemoryBytes)
+        sockets = try ListeningSocket.open(settings)
+        boundAddresses = sockets[0].map(\.address)
+    }
+
+    deinit {
+        stop(deadlineMs: 0)
+    }
+
+    /// What the server has done so far. Cheap; any thread.
+    public var statistics: HTTPServerStatistics {
+        var sum = HTTPServerStatistics()
+        for counters in counters { sum.add(counters) }
+        return sum
+    }
+
+    /// Starts the loops' threads. A second call does nothing.
+    public func start() throws(HTTPServerError) {
+        let failure = state.withLock { state -> HTTPServerError? in
+            guard case .made = state else { return nil }
+            var threads: [pthread_t] = []
+            for index in loops.indices {
+                do throws(HTTPServerError) {
+                    threads.append(try LoopThread.start(name: "http-\(index)", makeBody(index)))
+                } catch {
+                    state = .started(threads)
+                    return error
+                }
+            }
+            state = .started(threads)
+            return nil
+        }
+        if let failure {
+            stop(deadlineMs: 0)
+            throw failure
+        }
+    }
+
+    /// Takes no new connections, closes the idle ones, answers what is under way and asks those peers to close.
+    public func beginDrain() {
+        for loop in loops { loop.post { loop.service?.beginDrain() } }
+    }
+
+    /// Drains, waits until every connection has ended or `deadlineMs` has passed, closes the rest, and returns when the
+    /// loops' threads have ended. A second call does nothing.
+    public func stop(deadlineMs: Int) {
+        let (threads, wasStopped) = state.withLock { state -> ([pthread_t], Bool) in
+            defer { state = .stopped }
+            switch state {
+            case .made: return ([], false)
+            case .started(let threads): return (threads, false)
+            case .stopped: return ([], true)
+            }
+        }
+        for (loop, _) in zip(loops, threads) { loop.post { loop.service?.stop(deadlineMs: deadlineMs) } }
+        for thread in threads { pthread_join(thread, nil) }
+        // Those of loops whose thread never was.
+        for sockets in sockets.dropFirst(threads.count) where !wasStopped {
+            for socket in sockets { socket.closeDescriptor() }
+        }
+    }
+
+    private func makeBody(_ index: Int) -> @Sendable () -> Void {
+        let loop = loops[index]
+        let (settings, counters, budget) = (settings, counters[index], budget)
+        let (sockets, handlerFactory) = (sockets[index], handlerFactory)
+        return {
+            loop.run(
+                prepare: {
+                    let service = LoopService(
+                        loop: loop, settings: settings, counters: counters, budget: budget,
+                        handler: handlerFactory(loop))
+                    loop.service = service
+                    service.start(sockets)
+                })
+        }
+    }
+}

@@ -1,0 +1,81 @@
+/// Everything that can be set on an `HTTPServer`. Times are in milliseconds, sizes in bytes.
+public struct HTTPServerSettings: Sendable {
+    /// Where to listen; every event loop listens at every address. Default: 127.0.0.1, any free port.
+    public var addresses = [ListenAddress(host: "127.0.0.1", port: 0)]
+    /// Number of event loops, one thread each. Default 1.
+    public var loops = 1
+    /// Whether other processes of the same user may listen at the same port at the same time (a rolling restart).
+    /// Default false: a second server on the port is refused with "in use".
+    public var sharesPorts = false
+    /// Length of the kernel's queue of connections waiting to be accepted. Default 4096.
+    public var backlog: Int32 = 4096
+    /// Connections open at once, all loops together; one over it gets 503 and is closed. Default 50,000.
+    public var maxConnections = 50_000
+
+    /// Request line and headers together; over it 431. At most 80 KiB (the parser's own limit). Default 64 KiB.
+    public var maxHeaderBytes = 64 * 1024
+    /// Header lines in one request; over it 431. Default 100.
+    public var maxHeaderCount = 100
+    /// Bytes in the request target; over it 414. Default 32 KiB.
+    public var maxTargetBytes = 32 * 1024
+    /// Bytes in one request's body; over it 413, judged on Content-Length before a byte is read. Default 16 MiB.
+    public var maxBodyBytes = 16 * 1024 * 1024
+    /// Bytes of all bodies being received or answered on the server together; over it 503 with Retry-After. Default
+    /// 256 MiB.
+    public var maxBodyMemoryBytes = 256 * 1024 * 1024
+
+    /// From a request's first byte to the end of its headers; over it 408 and close. Default 15 s.
+    public var headerTimeoutMs = 15_000
+    /// What a body may take beyond its length at `minBodyBytesPerSecond`; over it 408 and close. Default 15 s.
+    public var bodyTimeoutMs = 15_000
+    /// The slowest body that is waited for once `bodyTimeoutMs` is used up. Default 1 KiB a second.
+    public var minBodyBytesPerSecond = 1024
+    /// How long a connection may wait for its next request; then it is closed silently. Default 75 s.
+    public var idleTimeoutMs = 75_000
+    /// How long a peer may leave queued output unread, without taking one byte; then it is cut off. Default 30 s.
+    public var writeStallTimeoutMs = 30_000
+    /// After the last response of a connection: how long its further input is thrown away so that the peer can still
+    /// read that response (a socket closed with unread input is reset). Default 2 s.
+    public var lingerTimeoutMs = 2_000
+
+    /// Makes the body of a reply that the server itself gives (4xx and 5xx). Called on loop threads; must not block.
+    public var errorBody: @Sendable (_ status: Int, _ text: String) -> (contentType: String, body: [UInt8]) = {
+        _, text in
+        ("application/json; charset=utf-8", Array("{\n  \"error\" : \"\(text)\"\n}\n".utf8))
+    }
+
+    /// All defaults.
+    public init() {}
+
+    /// The settings' mistakes, one sentence each; empty where there are none.
+    func mistakes() -> [String] {
+        var found: [String] = []
+        func need(_ holds: Bool, _ sentence: String) { if !holds { found.append(sentence) } }
+        need(!addresses.isEmpty, "addresses is empty")
+        need((1...256).contains(loops), "loops must be 1...256")
+        need(backlog > 0, "backlog must be positive")
+        need(maxConnections > 0, "maxConnections must be positive")
+        need((256...Self.parserHeaderLimit).contains(maxHeaderBytes), "maxHeaderBytes must be 256...81920")
+        need(maxHeaderCount > 0, "maxHeaderCount must be positive")
+        need(maxTargetBytes > 0, "maxTargetBytes must be positive")
+        need(maxBodyBytes >= 0, "maxBodyBytes must not be negative")
+        need(maxBodyMemoryBytes >= 0, "maxBodyMemoryBytes must not be negative")
+        need(minBodyBytesPerSecond > 0, "minBodyBytesPerSecond must be positive")
+        for (name, value) in [
+            ("headerTimeoutMs", headerTimeoutMs), ("bodyTimeoutMs", bodyTimeoutMs), ("idleTimeoutMs", idleTimeoutMs),
+            ("writeStallTimeoutMs", writeStallTimeoutMs), ("lingerTimeoutMs", lingerTimeoutMs),
+        ] {
+            need((1...86_400_000).contains(value), "\(name) must be 1...86400000")
+        }
+        return found
+    }
+
+    /// The parser counts header bytes itself and stops at this (HTTP_MAX_HEADER_SIZE).
+    static let parserHeaderLimit = 80 * 1024
+
+    /// How often deadlines are looked at: once a second, or finer where a timeout is short.
+    var deadlineTickMs: Int {
+        let shortest = min(headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs, writeStallTimeoutMs, lingerTimeoutMs)
+        return min(1000, max(10, shortest / 4))
+    }
+}

@@ -1,0 +1,175 @@
+import CEvent
+import Glibc
+
+/// Everything of one loop that serves connections: listening sockets, connections, deadlines, buffers, the handler.
+/// Lives on the loop's thread.
+final class LoopService {
+    let loop: EventLoop
+    let settings: HTTPServerSettings
+    let counters: LoopCounters
+    let budget: SharedBudget
+    let handler: any HTTPLoopHandler
+    let parsers: ParserPool
+    /// All input of the loop passes through here.
+    let input: UnsafeMutableRawBufferPointer
+    let scratch = OutputScratch()
+    var wheel: DeadlineWheel
+
+    private(set) var isDraining = false
+    private var connections = ConnectionTable()
+    private var acceptors: [Acceptor] = []
+    private var waiting: [Connection] = []
+    private var laterEvent: OpaquePointer?
+    private var exchangeCount: UInt64 = 0
+    private var date = HTTPDate()
+    private var stopsWhenEmpty = false
+    private var isStopped = false
+
+    /// Connections over the limit that are being told so; more than `refusedMax` are closed without a word.
+    private var refusedCount = 0
+
+    private static let refusedMax = 256
+    private static let inputBytes = 64 * 1024
+
+    init(
+        loop: EventLoop, settings: HTTPServerSettings, counters: LoopCounters, budget: SharedBudget,
+        handler: any HTTPLoopHandler
+    ) {
+        self.loop = loop
+        self.settings = settings
+        self.counters = counters
+        self.budget = budget
+        self.handler = handler
+        parsers = ParserPool(limits: RequestParser.Limits(settings))
+        input = .allocate(byteCount: Self.inputBytes, alignment: 16)
+        wheel = DeadlineWheel(tickMs: settings.deadlineTickMs, nowMs: LoopClock.monotonicMs)
+    }
+
+    deinit {
+        input.deallocate()
+        if let laterEvent { event_free(laterEvent) }
+    }
+
+    var nowMs: Int { LoopClock.monotonicMs }
+
+    // MARK: Life
+
+    func start(_ sockets: [ListeningSocket]) {
+        laterEvent = event_new(
+            loop.base, -1, 0,
+            { _, _, context in
+                guard let context else { return }
+                Unmanaged<LoopService>.fromOpaque(context).takeUnretainedValue().runWaiting()
+            }, Unmanaged.passUnretained(self).toOpaque())
+        acceptors = sockets.map { Acceptor($0, service: self) }
+        for acceptor in acceptors { acceptor.start() }
+        loop.schedule(everyMilliseconds: settings.deadlineTickMs) { [unowned self] in turnWheel() }
+    }
+
+    func beginDrain() {
+        guard !isDraining else { return }
+        // First whoever waits in the kernel's queue: their connections count as made.
+        for acceptor in acceptors {
+            acceptor.accept()
+            acceptor.stop()
+        }
+        acceptors = []
+        isDraining = true
+        for connection in connections.all where connection.phase == .idle && connection.output.isEmpty {
+            // A request may have come that the loop has not seen yet.
+            connection.readable()
+            if connection.phase == .idle, connection.output.isEmpty { connection.die() }
+        }
+        handler.loopWillDrain()
+    }
+
+    /// Drains, and ends the loop when the last connection is gone or after `deadlineMs`.
+    func stop(deadlineMs: Int) {
+        beginDrain()
+        guard !isStopped else { return }
+        stopsWhenEmpty = true
+        if connections.count == 0 || deadlineMs <= 0 { return end() }
+        loop.schedule(afterMilliseconds: deadlineMs) { [unowned self] in end() }
+    }
+
+    private func end() {
+        guard !isStopped else { return }
+        isStopped = true
+        handler.loopWillStop()
+        for connection in connections.all { connection.die() }
+        while !waiting.isEmpty { runWaiting() }
+        loop.stopRunning()
+    }
+
+    // MARK: Connections
+
+    func add(_ descriptor: Int32, _ peer: PeerAddress) {
+        let isAccepted = budget.takeConnection()
+        counters.accepted.bump()
+        guard isAccepted || refusedCount < Self.refusedMax else {
+            counters.rejected.bump()
+            return Transport(descriptor: descriptor).close()
+        }
+        counters.active.bump()
+        let connection = connections.insert { id in
+            Connection(
+                service: self, id: id, transport: Transport(descriptor: descriptor), peer: peer,
+                countsAgainstLimit: isAccepted)
+        }
+        connection.setReadMode(.normal)
+        if isAccepted {
+            connection.arm(afterMs: settings.idleTimeoutMs)
+        } else {
+            counters.rejected.bump()
+            refusedCount += 1
+            connection.reply(
+                503, "The server has no room for another connection. Try again later.", retryAfterSeconds: 1)
+        }
+    }
+
+    func remove(_ connection: Connection) {
+        connections.remove(connection.id)
+        counters.active.bump(-1)
+        if connection.countsAgainstLimit { budget.releaseConnection() } else { refusedCount -= 1 }
+        if stopsWhenEmpty, connections.count == 0 { end() }
+    }
+
+    func exchange(for reference: ExchangeReference) -> HTTPExchange? {
+        guard let connection = connections[reference.connection], !connection.isDead,
+            let exchange = connection.exchange, exchange.id == reference.exchange
+        else { return nil }
+        return exchange
+    }
+
+    func nextExchange() -> UInt64 {
+        exchangeCount += 1
+        return UInt64(loop.index) << 48 | exchangeCount
+    }
+
+    func appendDate() {
+        date.update(to: LoopClock.second)
+        scratch.append(date.bytes)
+    }
+
+    // MARK: Rounds
+
+    func runLater(_ connection: Connection) {
+        waiting.append(connection)
+        if waiting.count == 1, let laterEvent { event_active(laterEvent, Int32(EV_TIMEOUT), 0) }
+    }
+
+    private func runWaiting() {
+        let round = waiting
+        waiting = []
+        for connection in round { connection.runLater() }
+    }
+
+    private func turnWheel() {
+        let now = nowMs
+        for bucket in wheel.take(nowMs: now) {
+            for entry in bucket {
+                connections[entry.connection]?.wheelTurned(tick: entry.tick, nowMs: now)
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import Synchronization
+
+/// The counters of one loop. Written by the loop's thread only (plain load and store), read by any.
+final class LoopCounters: Sendable {
+    let accepted = Atomic<Int>(0)
+    let active = Atomic<Int>(0)
+    let requests = Atomic<Int>(0)
+    let bytesIn = Atomic<Int>(0)
+    let bytesOut = Atomic<Int>(0)
+    let parseErrors = Atomic<Int>(0)
+    let timeouts = Atomic<Int>(0)
+    let rejected = Atomic<Int>(0)
+}
+
+extension Atomic where Value == Int {
+    /// Adds on the only thread that writes this counter: no locked instruction.
+    @inline(__always)
+    func bump(_ amount: Int = 1) {
+        store(load(ordering: .relaxed) &+ amount, ordering: .relaxed)
+    }
+}
+
+/// What a server has done so far, summed over its loops. A snapshot: fields may be a moment apart.
+public struct HTTPServerStatistics: Sendable, Equatable {
+    /// Connections accepted since the start, the rejected ones included.
+    public var accepted = 0
+    /// Connections open now.
+    public var activeConnections = 0
+    /// Requests given to handlers.
+    public var requests = 0
+    /// Bytes received from and sent to peers.
+    public var bytesIn = 0
+    public var bytesOut = 0
+    /// Requests refused as malformed or over a bound (400, 413, 414, 417, 431, 501, 505).
+    public var parseErrors = 0
+    /// Connections ended by a deadline: slow headers or body, idle, unread output.
+    public var timeouts = 0
+    /// Connections refused over `maxConnections` or for want of descriptors; requests refused over
+    /// `maxBodyMemoryBytes`.
+    public var rejected = 0
+
+    mutating func add(_ counters: LoopCounters) {
+        accepted += counters.accepted.load(ordering: .relaxed)
+        activeConnections += counters.active.load(ordering: .relaxed)
+        requests += counters.requests.load(ordering: .relaxed)
+        bytesIn += counters.bytesIn.load(ordering: .relaxed)
+        bytesOut += counters.bytesOut.load(ordering: .relaxed)
+        parseErrors += counters.parseErrors.load(ordering: .relaxed)
+        timeouts += counters.timeouts.load(ordering: .relaxed)
+        rejected += counters.rejected.load(ordering: .relaxed)
+    }
+}

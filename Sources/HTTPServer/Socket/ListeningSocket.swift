@@ -1,0 +1,81 @@
+import CEvent
+import Glibc
+
+/// A listening socket of one loop. Owns its descriptor.
+struct ListeningSocket {
+    let descriptor: Int32
+    /// With the real port.
+    let address: ListenAddress
+
+    /// Opens, binds and listens.
+    ///
+    /// `sharing`: other sockets may listen at the same port too (SO_REUSEPORT), the kernel then spreads connections.
+    init(_ wanted: ListenAddress, sharing: Bool, backlog: Int32) throws(HTTPServerError) {
+        guard let (made, length) = wanted.makeSocketAddress() else {
+            throw .invalidSettings(["\"\(wanted.host)\" is not a numeric IPv4 or IPv6 address"])
+        }
+        var storage = made
+        let descriptor = pathmirror_tcp_socket(Int32(storage.ss_family))
+        guard descriptor >= 0 else {
+            throw .cannotListen(address: wanted.description, step: "socket", errorNumber: errno)
+        }
+        func give(up step: String) -> HTTPServerError {
+            let number = errno
+            close(descriptor)
+            return .cannotListen(address: wanted.description, step: step, errorNumber: number)
+        }
+        func set(_ level: Int32, _ option: Int32) -> Bool {
+            var one: Int32 = 1
+            return setsockopt(descriptor, level, option, &one, socklen_t(MemoryLayout<Int32>.size)) == 0
+        }
+        guard set(SOL_SOCKET, SO_REUSEADDR) else { throw give(up: "SO_REUSEADDR") }
+        if sharing {
+            guard set(SOL_SOCKET, SO_REUSEPORT) else { throw give(up: "SO_REUSEPORT") }
+        }
+        // Linux hands this on to the accepted sockets: one system call less for each of them.
+        guard set(Int32(IPPROTO_TCP), TCP_NODELAY) else { throw give(up: "TCP_NODELAY") }
+        if Int32(storage.ss_family) == AF_INET6, wanted.host != "::" {
+            guard set(Int32(IPPROTO_IPV6), IPV6_V6ONLY) else { throw give(up: "IPV6_V6ONLY") }
+        }
+        guard pathmirror_bind(descriptor, &storage, length) == 0 else { throw give(up: "bind") }
+        guard listen(descriptor, backlog) == 0 else { throw give(up: "listen") }
+        self.descriptor = descriptor
+        self.address = ListenAddress(host: wanted.host, port: Self.port(of: descriptor))
+    }
+
+    func closeDescriptor() {
+        close(descriptor)
+    }
+
+    private static func port(of descriptor: Int32) -> UInt16 {
+        var storage = sockaddr_storage()
+        return pathmirror_local_address(descriptor, &storage) == 0 ? PeerAddress(storage).port : 0
+    }
+}
+
+extension ListeningSocket {
+    /// The listening sockets of every loop: `result[loop][address]`. Leaves nothing open where it throws.
+    static func open(_ settings: HTTPServerSettings) throws(HTTPServerError) -> [[ListeningSocket]] {
+        var opened = [[ListeningSocket]](repeating: [], count: settings.loops)
+        do throws(HTTPServerError) {
+            for address in settings.addresses {
+                let sharing = settings.loops > 1 || settings.sharesPorts
+                if sharing, !settings.sharesPorts, address.port != 0 {
+                    // SO_REUSEPORT would quietly share the port with another server of ours. A socket without it is
+                    // refused where anybody listens.
+                    try ListeningSocket(address, sharing: false, backlog: 1).closeDescriptor()
+                }
+                let first = try ListeningSocket(address, sharing: sharing, backlog: settings.backlog)
+                opened[0].append(first)
+                for loop in 1..<max(1, settings.loops) {
+                    opened[loop].append(
+                        try ListeningSocket(first.address, sharing: true, backlog: settings.backlog))
+                }
+            }
+        } catch {
+            for sockets in opened { for socket in sockets { socket.closeDescriptor() } }
+            throw error
+        }
+        return opened
+    }
+}

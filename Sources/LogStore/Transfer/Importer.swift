@@ -1,0 +1,217 @@
+import Postgres
+public import Tree
+
+/// Loads rows into a namespace in bounded memory: either all in one transaction and one log entry, or in chunks, each a
+/// transaction and an entry of its own.
+///
+/// The rows of an entry are also its log parts, so that other gateways and `verify` replay them. Writers of the
+/// namespace wait while a transaction is open, as it holds the head's lock.
+public final class Importer {
+    public struct Settings: Sendable {
+        /// Rows in one transaction; nil for all.
+        public var rowsPerChunk: Int?
+        /// Bytes of rows that are gathered before they are sent.
+        public var bufferBytes = 4 << 20
+
+        public init() {}
+    }
+
+    private let session: LogSession
+    private let namespace: NamespaceRecord
+    private let path: Path
+    private let settings: Settings
+    /// Names the source for a restart: nil where it can't be restarted.
+    private let fingerprint: String?
+
+    private var seq: Int64 = 0
+    private var isOpen = false
+    private var part: Int32 = 0
+    private var rows: [(path: [UInt8], value: [UInt8])] = []
+    private var bufferedBytes = 0
+    private var rowsInChunk = 0
+    private var rowsToSkip = 0
+    /// Rows taken so far, those of an earlier run included.
+    public private(set) var rowsDone = 0
+    /// The seq of the last entry that was committed.
+    public private(set) var lastSeq: Int64 = 0
+    /// Rows that an earlier, interrupted run has left done.
+    public private(set) var resumedRows = 0
+
+    public init(
+        _ session: LogSession, _ namespace: NamespaceRecord, at path: Path, settings: Settings = Settings(),
+        fingerprint: String? = nil
+    ) throws(LogStoreError) {
+        self.session = session
+        self.namespace = namespace
+        self.path = path
+        self.settings = settings
+        self.fingerprint = settings.rowsPerChunk == nil ? nil : fingerprint
+        do {
+            rowsToSkip = try savedProgress()
+            resumedRows = rowsToSkip
+        } catch {
+            throw LogStoreError(error)
+        }
+    }
+
+    /// Takes the next row, in the order of the source.
+    public func add(_ path: [UInt8], _ value: Node) throws(LogStoreError) {
+        rowsDone += 1
+        if rowsDone <= rowsToSkip { return }
+        do {
+            if !isOpen { try begin() }
+            let text = JSONWriter.encode(value, form: .plain)
+            rows.append((path, text))
+            bufferedBytes += path.count + text.count
+            rowsInChunk += 1
+            if bufferedBytes >= settings.bufferBytes { try flush() }
+            if let most = settings.rowsPerChunk, rowsInChunk >= most { try commit(isLast: false) }
+        } catch {
+            abandon()
+            throw LogStoreError(error)
+        }
+    }
+
+    /// Commits what is left. After it everything is visible.
+    public func finish() throws(LogStoreError) {
+        do {
+            if isOpen { try commit(isLast: true) }
+            if fingerprint != nil { try forgetProgress() }
+        } catch {
+            abandon()
+            throw LogStoreError(error)
+        }
+    }
+
+    /// Undoes the open transaction.
+    public func abandon() {
+        if isOpen, session.isOpen { session.unlockHead() }
+        isOpen = false
+    }
+
+    // MARK: One transaction
+
+    private func begin() throws {
+        let head = try session.lockHead(namespace.id, expectedHead: namespace.head)
+        seq = head + 1
+        part = 0
+        rowsInChunk = 0
+        isOpen = true
+        // Only the first chunk makes room; the others add to it.
+        if rowsDone == 1 { try clear() }
+    }
+
+    /// Removes what is at and below the path, and the leaves above it, which become branches.
+    private func clear() throws {
+        let text = path.description
+        var gone = PostgresArray(of: .text)
+        for depth in 0...path.depth {
+            gone.appendText(StoredPath(Array(path.prefix(depth).description.utf8)).key)
+        }
+        let priority = path.isRoot ? "/.priority" : text + "/.priority"
+        gone.appendText(StoredPath(Array(priority.utf8)).key)
+        _ = try session.connection.execute(
+            "delete from pathmirror.node where namespace_id = $1 and path = any($2)",
+            [.int8(namespace.id), .array(gone)])
+        let below = path.isRoot ? "/" : text + "/"
+        if below.utf8.count <= StoredPath.maxPlainBytes {
+            _ = try session.connection.execute(
+                "delete from pathmirror.node where namespace_id = $1 and path >= $2 and path < $3",
+                [.int8(namespace.id), .text(below), .text(String(below.dropLast()) + "0")])
+        } else {
+            _ = try session.connection.execute(
+                """
+                delete from pathmirror.node where namespace_id = $1
+                and rest is not null and starts_with(pathmirror.full_path(path, rest), $2)
+                """, [.int8(namespace.id), .text(below)])
+        }
+    }
+
+    /// Sends the gathered rows: to the tree by COPY, to the log as parts.
+    private func flush() throws {
+        guard !rows.isEmpty else { return }
+        try session.connection.copyIn(RowCopy.sql) { writer in
+            for row in rows { try RowCopy.write(namespace.id, StoredPath(row.path), row.value, seq, to: &writer) }
+        }
+        var text: [UInt8] = []
+        text.reserveCapacity(bufferedBytes + rows.count * 6)
+        var keys = JSONWriter(form: .export)
+        for (index, row) in rows.enumerated() {
+            text.append(index == 0 ? UInt8(ascii: "{") : UInt8(ascii: ","))
+            keys.removeAll()
+            keys.writeString(String(decoding: row.path, as: UTF8.self))
+            text.append(contentsOf: keys.bytes)
+            text.append(UInt8(ascii: ":"))
+            text.append(contentsOf: row.value)
+        }
+        text.append(UInt8(ascii: "}"))
+        var parameters = PostgresParameters()
+        parameters.appendInt8(namespace.id)
+        parameters.appendInt8(seq)
+        parameters.appendInt4(part)
+        parameters.appendJSON(text)
+        _ = try session.connection.execute(
+            "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters)
+        part += 1
+        rows.removeAll(keepingCapacity: true)
+        bufferedBytes = 0
+    }
+
+    private func commit(isLast: Bool) throws {
+        try flush()
+        let isFirst = rowsDone == rowsInChunk
+        let changes = isFirst ? ChangeCodec.encode([Change(path: path, value: .null)]) : Array("{}".utf8)
+        var entry = PostgresParameters()
+        entry.appendInt8(namespace.id)
+        entry.appendInt8(seq)
+        entry.appendUUID(Batch.makeID())
+        entry.appendText(path.description)
+        entry.appendJSON(changes)
+        entry.appendInt4(part)
+        var steps: [PipelineStep] = [
+            .query(
+                "select pathmirror.advance($1, $2, $3)",
+                [.int8(namespace.id), .int8(seq - 1), .int8(1)]),
+            .query(
+                """
+                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts)
+                values ($1, $2, clock_timestamp(), $3, 'import', $4, $5, $6)
+                """, entry),
+            .query("select pg_notify('pathmirror', $1)", [.text("\(namespace.id) \(seq)")]),
+        ]
+        if let fingerprint {
+            steps.append(
+                .query(
+                    """
+                    insert into pathmirror.import_progress (namespace_id, path_hash, fingerprint, rows_done)
+                    values ($1, $2, $3, $4) on conflict (namespace_id, path_hash)
+                    do update set fingerprint = excluded.fingerprint, rows_done = excluded.rows_done
+                    """,
+                    [.int8(namespace.id), .text(pathHash), .text(fingerprint), .int8(Int64(rowsDone))]))
+        }
+        steps.append(.query("commit"))
+        try session.connection.pipeline(steps)
+        isOpen = false
+        lastSeq = seq
+    }
+
+    // MARK: Restart
+
+    private var pathHash: String { String(decoding: StoredPath.hash(Array(path.description.utf8)), as: UTF8.self) }
+
+    private func savedProgress() throws -> Int {
+        guard let fingerprint else { return 0 }
+        let rows = try session.connection.execute(
+            """
+            select rows_done from pathmirror.import_progress
+            where namespace_id = $1 and path_hash = $2 and fingerprint = $3
+            """, [.int8(namespace.id), .text(pathHash), .text(fingerprint)])
+        return rows.rowCount == 0 ? 0 : Int(try rows.int64(0, 0))
+    }
+
+    private func forgetProgress() throws {
+        _ = try session.connection.execute(
+            "delete from pathmirror.import_progress where namespace_id = $1 and path_hash = $2",
+            [.int8(namespace.id), .text(pathHash)])
+    }
+}

@@ -1,0 +1,90 @@
+import Glibc
+
+/// Starts programs with posix_spawn: in a session of their own (the terminal's Ctrl-C does not reach them), with
+/// default signal handling and a clean environment.
+enum ChildProcess {
+    /// - Parameter output: Where standard output and standard error go.
+    /// - Returns: The process id. The caller waits for it.
+    static func spawn(_ command: [String], output: Int32) throws(ClusterError) -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        posix_spawn_file_actions_init(&actions)
+        posix_spawnattr_init(&attributes)
+        defer {
+            posix_spawn_file_actions_destroy(&actions)
+            posix_spawnattr_destroy(&attributes)
+        }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_adddup2(&actions, output, 1)
+        posix_spawn_file_actions_adddup2(&actions, output, 2)
+        // What we inherited ourselves may be open across exec: a server that outlives us must not hold somebody's
+        // pipe.
+        for descriptor in Files.names(in: "/proc/self/fd").compactMap({ Int32($0) }) where descriptor > 2 {
+            if fcntl(descriptor, F_GETFD) & FD_CLOEXEC == 0 {
+                posix_spawn_file_actions_addclose(&actions, descriptor)
+            }
+        }
+        var none = sigset_t()
+        var all = sigset_t()
+        sigemptyset(&none)
+        sigfillset(&all)
+        // A process that waits for signals blocks them, and a child would inherit that and never stop.
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        let flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | setSession
+        posix_spawnattr_setflags(&attributes, Int16(flags))
+
+        let arguments = command.map { strdup($0) }
+        let environment = Self.environment.map { strdup($0) }
+        defer {
+            for text in arguments + environment {
+                free(text)
+            }
+        }
+        var process: pid_t = 0
+        let code = posix_spawnp(&process, command[0], &actions, &attributes, arguments + [nil], environment + [nil])
+        guard code == 0 else { throw Files.fail("run \(command[0])", code) }
+        return process
+    }
+
+    /// Runs a command to its end and returns its exit status (128 + signal if it was killed) and what it said.
+    static func run(_ command: [String]) throws(ClusterError) -> (status: Int32, output: String) {
+        // Close-on-exec from the start, which Swift's Glibc offers for sockets but not for pipes: a server that
+        // another thread starts at this moment must not inherit our end, or we would wait for that server to end.
+        var ends: [Int32] = [0, 0]
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
+            throw Files.fail("create a socket pair")
+        }
+        let process: pid_t
+        do throws(ClusterError) {
+            process = try spawn(command, output: ends[1])
+        } catch {
+            close(ends[0])
+            close(ends[1])
+            throw error
+        }
+        close(ends[1])
+        let output = Files.readAll(ends[0])
+        close(ends[0])
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 && errno == EINTR {}
+        return (exitCode(status), String(decoding: output, as: UTF8.self))
+    }
+
+    static func exitCode(_ status: Int32) -> Int32 {
+        status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + status & 0x7F
+    }
+
+    /// POSIX_SPAWN_SETSID, which Swift's Glibc leaves out.
+    private static let setSession: Int32 = 0x80
+
+    /// Nothing of ours: PG… variables would change what PostgreSQL does, and the time zone saves initdb a search.
+    private static let environment = [
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC",
+    ]
+}
+
+/// Short pauses between two looks at something that gives no sign of its own.
+func pause(milliseconds: Int) {
+    usleep(UInt32(milliseconds * 1000))
+}

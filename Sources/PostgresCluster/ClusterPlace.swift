@@ -1,0 +1,161 @@
+import Glibc
+
+/// Where the parts of a cluster are. Everything is below the data directory, with two exceptions that the operating
+/// system forces: a server user that cannot get there, and a path too long for a Unix socket.
+struct ClusterPlace: Equatable {
+    /// The data directory, absolute and without symbolic links.
+    var root: String
+    /// The PostgreSQL data folder.
+    var data: String
+    /// The folder of the Unix socket; mode 0700, owned by the server's user.
+    var socketDirectory: String
+
+    var log: String { root + "/postgres.log" }
+    /// What holds `data`; the root itself, except for a cluster kept elsewhere.
+    var base: String { Files.parent(of: data) ?? root }
+    var isElsewhere: Bool { base != root }
+
+    private var isSocketInside: Bool { socketDirectory == base + "/run" }
+
+    private static let elsewhere = "/var/lib/pathmirror"
+    /// sockaddr_un holds 108 bytes, the last one zero.
+    private static let socketPathBytesMax = 107
+
+    /// Decides on the places and creates the folders, except for `data` itself.
+    init(root: String, user: ServerUser, progress: (String) -> Void) throws(ClusterError) {
+        self.root = root
+        data = try Self.data(in: root, user, progress)
+        socketDirectory = Files.parent(of: data).map { $0 + "/run" } ?? root + "/run"
+        if !Self.fitsSocket(socketDirectory) {
+            socketDirectory = try Self.shortSocketDirectory(root)
+        }
+        try prepareSocketDirectory(user)
+    }
+
+    /// Whether a socket in this folder has an address: short enough, and without what separates folders in settings.
+    static func fitsSocket(_ directory: String) -> Bool {
+        let name = "\(directory)/.s.PGSQL.\(ServerConfiguration.port)"
+        return name.utf8.count <= socketPathBytesMax && !directory.contains { ",\"'\\\n".contains($0) }
+    }
+
+    private static func data(
+        in root: String, _ user: ServerUser, _ progress: (String) -> Void
+    ) throws(ClusterError) -> String {
+        let path = root + "/pgdata"
+        if let status = Files.ownStatus(path) {
+            guard status.st_mode & S_IFMT == S_IFLNK else {
+                try requireReachable(root, user)
+                return path
+            }
+            return try linkedData(path, progress)
+        }
+        if !user.isOther {
+            return path
+        }
+        if try user.canEnter(root) {
+            return path
+        }
+        return try createElsewhere(root, path, user, progress)
+    }
+
+    private static func requireReachable(_ root: String, _ user: ServerUser) throws(ClusterError) {
+        guard user.isOther else { return }
+        guard try user.canEnter(root) else {
+            throw ClusterError(
+                .system,
+                "the user \(user.name), who runs PostgreSQL, cannot reach the data directory \(root): "
+                    + "open the folders above it (chmod o+x) or move it")
+        }
+    }
+
+    /// Where the link points; what it points to may be unfinished or gone, and is then created.
+    private static func linkedData(_ path: String, _ progress: (String) -> Void) throws(ClusterError) -> String {
+        if let real = try? Files.absolute(path) {
+            return real
+        }
+        guard let target = linkTarget(path), target.hasPrefix(elsewhere + "/"), let base = Files.parent(of: target)
+        else {
+            throw ClusterError(
+                .system,
+                "\(path) is a symbolic link to a folder that does not exist: remove it to begin with an empty cluster")
+        }
+        if !Files.isDirectory(base) {
+            progress("the cluster in \(target) is gone; a new one is created there")
+        }
+        try Files.createDirectory(elsewhere, mode: 0o755)
+        try Files.createDirectory(base, mode: 0o711)
+        return target
+    }
+
+    private static func linkTarget(_ path: String) -> String? {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 4096) { buffer in
+            guard let base = buffer.baseAddress else { return nil }
+            let count = readlink(path, base, buffer.count)
+            guard count > 0, count < buffer.count else { return nil }
+            return String(decoding: UnsafeRawBufferPointer(start: base, count: count), as: UTF8.self)
+        }
+    }
+
+    /// A folder that the server's user can reach, and a link to it. Never one that is there already: it may be the
+    /// cluster of a data directory that was moved.
+    private static func createElsewhere(
+        _ root: String, _ path: String, _ user: ServerUser, _ progress: (String) -> Void
+    ) throws(ClusterError) -> String {
+        try Files.createDirectory(elsewhere, mode: 0o755)
+        let name = elsewhere + "/" + hash(root)
+        var base = name
+        var number = 1
+        while mkdir(base, 0o711) != 0 {
+            guard errno == EEXIST else { throw Files.fail("create the folder \(base)") }
+            number += 1
+            base = "\(name)-\(number)"
+        }
+        guard chmod(base, 0o711) == 0 else { throw Files.fail("set the mode of \(base)") }
+        let data = base + "/pgdata"
+        guard symlink(data, path) == 0 else { throw Files.fail("create the link \(path)") }
+        progress(
+            "the user \(user.name), who runs PostgreSQL, cannot reach \(root): "
+                + "the cluster is kept in \(base), linked from \(path)"
+        )
+        return data
+    }
+
+    private static func shortSocketDirectory(_ root: String) throws(ClusterError) -> String {
+        let parent = geteuid() == 0 && Files.isDirectory("/run") ? "/run" : "/tmp"
+        return "\(parent)/pathmirror-\(hash(root))"
+    }
+
+    /// Creates the folder, or makes sure that an existing one is a folder of the right user that nobody else can
+    /// enter: below /tmp anybody may have made it.
+    private func prepareSocketDirectory(_ user: ServerUser) throws(ClusterError) {
+        if mkdir(socketDirectory, 0o700) == 0 {
+            try Files.own(socketDirectory, user)
+        } else if errno != EEXIST {
+            throw Files.fail("create the folder \(socketDirectory)")
+        }
+        guard let status = Files.ownStatus(socketDirectory), status.st_mode & S_IFMT == S_IFDIR,
+            isSocketInside || status.st_uid == user.userID || status.st_uid == geteuid()
+        else {
+            throw ClusterError(
+                .system,
+                "\(socketDirectory) is not a folder of the user \(user.name): remove it, or name another data directory"
+            )
+        }
+        try Files.own(socketDirectory, user)
+        guard chmod(socketDirectory, 0o700) == 0 else { throw Files.fail("set the mode of \(socketDirectory)") }
+    }
+
+    /// Removes a socket folder outside of the data directory, once the server is gone.
+    func removeForeignSocketDirectory() {
+        if !isSocketInside {
+            rmdir(socketDirectory)
+        }
+    }
+
+    /// FNV-1a, 64 bits: tells paths apart, protects nothing.
+    static func hash(_ text: String) -> String {
+        let value = text.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+        let digits = String(value, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}

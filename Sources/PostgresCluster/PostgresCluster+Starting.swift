@@ -1,0 +1,154 @@
+import Glibc
+import Postgres
+
+extension PostgresCluster {
+    /// Starts the cluster in a data directory, creating it first if there is none, and waits until it answers.
+    ///
+    /// - Throws: One sentence that says what to do; nothing is left running.
+    public static func start(_ settings: ClusterSettings) throws(ClusterError) -> PostgresCluster {
+        let progress = settings.progress ?? { _ in }
+        // Others may pass through but not look: the server's user must get to its folder.
+        try Files.createDirectory(settings.dataDirectory, mode: geteuid() == 0 ? 0o711 : 0o700)
+        let root = try Files.absolute(settings.dataDirectory)
+        var locks = [try DirectoryLock(root)]
+        let user = try ServerUser(existingData: root + "/pgdata")
+        let place = try ClusterPlace(root: root, user: user, progress: progress)
+        if place.isElsewhere {
+            // Two links may lead to one cluster.
+            locks.append(try DirectoryLock(place.base))
+        }
+        let version = ClusterCreation.version(place.data)
+        let binaries = try PostgresBinaries.find(existing: version)
+        if version == nil {
+            progress("creating a PostgreSQL \(binaries.majorVersion) cluster in \(place.data)")
+            try ClusterCreation(place: place, user: user, binaries: binaries, durability: settings.durability).run()
+        } else {
+            try requireOwner(place, user)
+            try StalePostmaster.clear(data: place.data, progress: progress)
+        }
+        let configuration = ServerConfiguration.text(settings)
+        try Files.write(place.data + "/postgresql.conf", configuration, mode: 0o600, owner: user)
+        let postmaster = try launch(place, user, binaries, settings)
+        return PostgresCluster(postmaster, place, locks, majorVersion: binaries.majorVersion)
+    }
+
+    private static func requireOwner(_ place: ClusterPlace, _ user: ServerUser) throws(ClusterError) {
+        guard let owner = Files.status(place.data)?.st_uid, owner != user.userID else { return }
+        throw ClusterError(
+            .system,
+            "the cluster in \(place.data) belongs to the user \(ServerUser.name(of: owner)): "
+                + "start as that user or as root, or name another data directory")
+    }
+
+    /// Starts the server until it answers. A crashed server's last processes may hold its shared memory for a moment;
+    /// that alone is tried again.
+    private static func launch(
+        _ place: ClusterPlace, _ user: ServerUser, _ binaries: PostgresBinaries, _ settings: ClusterSettings
+    ) throws(ClusterError) -> Postmaster {
+        let log = try openLog(place.log)
+        defer { close(log) }
+        let arguments = ServerConfiguration.arguments(data: place.data, socketDirectory: place.socketDirectory)
+        var waitedMs = 0
+        while true {
+            let logStart = lseek(log, 0, SEEK_END)
+            let command = user.command([binaries.postgres] + arguments)
+            let postmaster = Postmaster(try ChildProcess.spawn(command, output: log))
+            do throws(ClusterError) {
+                try waitUntilReady(postmaster, place, settings, logStart)
+                return postmaster
+            } catch {
+                if postmaster.isRunning {
+                    postmaster.signal(SIGQUIT)
+                    if !postmaster.waitForExit(timeoutMs: 5_000) {
+                        postmaster.signal(SIGKILL)
+                        _ = postmaster.waitForExit(timeoutMs: 5_000)
+                    }
+                }
+                guard waitedMs < 10_000, logTail(place, from: logStart).contains("pre-existing shared memory block")
+                else {
+                    throw error
+                }
+            }
+            pause(milliseconds: 100)
+            waitedMs += 100
+        }
+    }
+
+    private static func openLog(_ path: String) throws(ClusterError) -> Int32 {
+        let log = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard log >= 0 else { throw Files.fail("open \(path)") }
+        if lseek(log, 0, SEEK_END) > logBytesMax {
+            ftruncate(log, 0)
+        }
+        return log
+    }
+
+    /// Above this the log starts anew at the next start.
+    private static let logBytesMax = 10 * 1024 * 1024
+
+    private static func waitUntilReady(
+        _ postmaster: Postmaster, _ place: ClusterPlace, _ settings: ClusterSettings, _ logStart: off_t
+    ) throws(ClusterError) {
+        // This one exists from the beginning; ours may not.
+        let maintenance = url(place, database: "postgres")
+        var connection = ConnectionSettings()
+        connection.connectTimeoutMs = 5_000
+        let start = ContinuousClock.now
+        let limit = start + .milliseconds(settings.startTimeoutMs)
+        var nextNotice = start + .seconds(5)
+        while true {
+            do throws(PostgresError) {
+                let session = try PostgresConnection(maintenance, settings: connection)
+                try createDatabase(session)
+                session.close()
+                return
+            } catch {
+                if let status = postmaster.exitStatus {
+                    throw ClusterError(
+                        .start, "PostgreSQL ended while starting (exit status \(status)): \(reason(place, logStart))")
+                }
+                let now = ContinuousClock.now
+                guard now < limit else {
+                    throw ClusterError(
+                        .start,
+                        "PostgreSQL did not answer within \(settings.startTimeoutMs) ms "
+                            + "(\(error.message)); see \(place.log)"
+                    )
+                }
+                // A refused connection is normal while it starts; anything that came after one is not.
+                guard error.kind == .connect || error.isConnectionLost else {
+                    throw ClusterError(.start, "PostgreSQL started, but its database could not be created: \(error)")
+                }
+                if now > nextNotice {
+                    settings.progress?("waiting for PostgreSQL (\(error.message))")
+                    nextNotice = now + .seconds(5)
+                }
+            }
+            pause(milliseconds: 5)
+        }
+    }
+
+    private static func createDatabase(_ session: PostgresConnection) throws(PostgresError) {
+        let found = try session.execute(
+            "SELECT 1 FROM pg_database WHERE datname = $1::text", [.text(databaseName)])
+        if found.rowCount == 0 {
+            try session.execute("CREATE DATABASE \(quotedIdentifier(databaseName))")
+        }
+    }
+
+    /// What PostgreSQL logged as fatal in this start, else the last line. That a configuration file has errors is
+    /// preceded by the error itself.
+    private static func reason(_ place: ClusterPlace, _ logStart: off_t) -> String {
+        let lines = logTail(place, from: logStart).split(whereSeparator: \.isNewline)
+        var line = lines.last ?? "it logged nothing"
+        if let fatal = lines.firstIndex(where: { $0.contains("FATAL:") }) {
+            line = lines[fatal].contains("configuration file") && fatal > 0 ? lines[fatal - 1] : lines[fatal]
+        }
+        return "\(line) (log: \(place.log))"
+    }
+
+    private static func logTail(_ place: ClusterPlace, from start: off_t) -> String {
+        guard let size = Files.status(place.log)?.st_size, size > start else { return "" }
+        return Files.read(place.log, lastBytes: min(Int(size - start), 64 * 1024)) ?? ""
+    }
+}

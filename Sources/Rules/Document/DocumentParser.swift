@@ -1,0 +1,136 @@
+internal import Tree
+
+/// Parses a rules document into its nodes (reference: security-rules 1, 12). Mistakes that leave the text readable are
+/// collected, so that an upload reports them all; an unreadable text throws.
+struct DocumentParser {
+    private var reader: TextReader
+    private(set) var errors: [TextError] = []
+
+    init(_ bytes: [UInt8]) { reader = TextReader(bytes) }
+
+    mutating func document() throws(TextError) -> SourceNode {
+        try reader.skipSpace()
+        guard reader.peek == UInt8(ascii: "{") else { throw reader.error("Expected '{'.") }
+        let brace = reader.index
+        var root: SourceNode?
+        var collected: [TextError] = []
+        try reader.members { (reader, key, offset) throws(TextError) in
+            guard key == "rules", root == nil else { throw reader.error("Expected 'rules' property.", at: offset) }
+            guard reader.peek == UInt8(ascii: "{") else { throw reader.error("Expected '{'.") }
+            root = try Self.node(&reader, captures: [], &collected)
+        }
+        try reader.skipSpace()
+        if reader.peek != nil { throw reader.error("Parse error.") }
+        errors = collected
+        guard let root else { throw reader.error("Expected 'rules' property.", at: brace) }
+        return root
+    }
+
+    private static let keyMessage = "String can't contain \".\", \"#\", \"$\", \"/\", \"[\", or \"]\""
+
+    /// Reads the node whose brace is next. Captures: the names in scope.
+    private static func node(
+        _ reader: inout TextReader, captures: [String], _ errors: inout [TextError]
+    ) throws(TextError) -> SourceNode {
+        guard captures.count < TextReader.maxNesting, reader.nesting < TextReader.maxNesting else {
+            throw reader.error("The document is nested too deeply.")
+        }
+        reader.nesting += 1
+        defer { reader.nesting -= 1 }
+        var node = SourceNode()
+        var seen: Set<Key> = []
+        try reader.members { (reader, key, offset) throws(TextError) in
+            if !seen.insert(Key(key)).inserted { errors.append(reader.error("Duplicate key '\(key)'.", at: offset)) }
+            if let kind = RuleKind(rawValue: key) {
+                if let text = try ruleText(&reader, &errors) { node.rules.append(SourceRule(kind: kind, text: text)) }
+            } else if key == ".indexOn" {
+                node.indexes = try indexes(&reader, &errors)
+            } else if reader.peek != UInt8(ascii: "{") {
+                errors.append(reader.error("Expected '{'."))
+                try reader.skipValue()
+            } else if key.utf8.first == UInt8(ascii: "$"), key.utf8.count > 1, isPlain(key.dropFirst()) {
+                try wildcard(key, offset, in: &node, &reader, captures: captures, &errors)
+            } else {
+                if key.isEmpty || !isPlain(key[...]) { errors.append(reader.error(keyMessage, at: offset)) }
+                let child = try Self.node(&reader, captures: captures, &errors)
+                node.children.append(SourceChild(key: Key(key), node: child))
+            }
+        }
+        return node
+    }
+
+    private static func wildcard(
+        _ name: String, _ offset: Int, in node: inout SourceNode, _ reader: inout TextReader, captures: [String],
+        _ errors: inout [TextError]
+    ) throws(TextError) {
+        if let other = node.wildcard, other.name != name {
+            errors.append(
+                reader.error("Cannot have multiple default rules ('\(other.name)' and '\(name)').", at: offset))
+        }
+        if captures.contains(name) {
+            errors.append(reader.error("The variable '\(name)' is already bound by a node above.", at: offset))
+        }
+        let child = try Self.node(&reader, captures: captures + [name], &errors)
+        node.wildcard = SourceWildcard(name: name, offset: offset, node: child)
+    }
+
+    private static func isPlain(_ key: Substring) -> Bool {
+        key.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "."), UInt8(ascii: "#"), UInt8(ascii: "$"), UInt8(ascii: "/"), UInt8(ascii: "["),
+                UInt8(ascii: "]"):
+                false
+            default: true
+            }
+        }
+    }
+
+    /// The text of a rule: an expression string, or a bare `true` or `false`.
+    private static func ruleText(
+        _ reader: inout TextReader, _ errors: inout [TextError]
+    ) throws(TextError) -> ExpressionText? {
+        let offset = reader.index
+        if reader.peek == UInt8(ascii: "\"") { return try reader.string() }
+        if reader.peek != UInt8(ascii: "{"), reader.peek != UInt8(ascii: "[") {
+            let word = try reader.scalar()
+            if word.elementsEqual("true".utf8) || word.elementsEqual("false".utf8) {
+                return ExpressionText(bytes: Array(word), start: offset, offsets: nil)
+            }
+        } else {
+            try reader.skipValue()
+        }
+        errors.append(
+            reader.error(
+                "Invalid rule expression.  Expected 'true', 'false', or an expression string.", at: offset))
+        return nil
+    }
+
+    private static func indexes(
+        _ reader: inout TextReader, _ errors: inout [TextError]
+    ) throws(TextError) -> [String] {
+        let offset = reader.index
+        var names: [String] = []
+        var isValid = true
+        switch reader.peek {
+        case UInt8(ascii: "\""): names = [try reader.string().string]
+        case UInt8(ascii: "["):
+            try reader.elements { (reader) throws(TextError) in
+                if reader.peek == UInt8(ascii: "\"") {
+                    names.append(try reader.string().string)
+                } else {
+                    isValid = false
+                    try reader.skipValue()
+                }
+            }
+        default:
+            isValid = false
+            try reader.skipValue()
+        }
+        if !isValid {
+            errors.append(
+                reader.error(
+                    "Invalid indexOn expression. Must be either a string or an array of strings", at: offset))
+        }
+        return names
+    }
+}

@@ -1,0 +1,209 @@
+/// Reads the tolerant JSON of rule files: comments between tokens, trailing commas, raw line breaks in strings.
+struct TextReader {
+    let bytes: [UInt8]
+    private(set) var index = 0
+    /// How many nodes are open: kept here so that a parser of nodes needs no second counter.
+    var nesting = 0
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+    }
+
+    var peek: UInt8? { index < bytes.count ? bytes[index] : nil }
+
+    mutating func advance(_ count: Int = 1) { index += count }
+
+    func error(_ message: String, at offset: Int? = nil) -> TextError {
+        TextError(offset: offset ?? index, message: message)
+    }
+
+    /// Skips white space and comments.
+    mutating func skipSpace() throws(TextError) {
+        while let byte = peek {
+            switch byte {
+            case 0x20, 0x09, 0x0A, 0x0D: index += 1
+            case UInt8(ascii: "/"): try skipComment()
+            default: return
+            }
+        }
+    }
+
+    private mutating func skipComment() throws(TextError) {
+        let start = index
+        let next = index + 1 < bytes.count ? bytes[index + 1] : 0
+        index += 2
+        if next == UInt8(ascii: "/") {
+            while let byte = peek, byte != 0x0A { index += 1 }
+        } else if next == UInt8(ascii: "*") {
+            while index + 1 < bytes.count {
+                if bytes[index] == UInt8(ascii: "*"), bytes[index + 1] == UInt8(ascii: "/") {
+                    index += 2
+                    return
+                }
+                index += 1
+            }
+            throw error("Parse error.", at: start)
+        } else {
+            throw error("Parse error.", at: start)
+        }
+    }
+
+    /// A string's text without its escapes. The quote must be next.
+    mutating func string() throws(TextError) -> ExpressionText {
+        let quote = index
+        index += 1
+        let start = index
+        var text: [UInt8] = []
+        var offsets: [Int32]?
+        while let byte = peek {
+            switch byte {
+            case UInt8(ascii: "\""):
+                index += 1
+                offsets?.append(Int32(truncatingIfNeeded: index - 1))
+                return ExpressionText(bytes: text, start: start, offsets: offsets)
+            case UInt8(ascii: "\\"):
+                if offsets == nil { offsets = (start..<index).map { Int32(truncatingIfNeeded: $0) } }
+                let escape = index
+                let scalar = try escapedScalar()
+                for unit in Array(String(scalar).utf8) {
+                    text.append(unit)
+                    offsets?.append(Int32(truncatingIfNeeded: escape))
+                }
+            default:
+                text.append(byte)
+                offsets?.append(Int32(truncatingIfNeeded: index))
+                index += 1
+            }
+        }
+        throw error("Parse error.", at: quote)
+    }
+
+    private mutating func escapedScalar() throws(TextError) -> Unicode.Scalar {
+        let start = index
+        index += 1
+        guard let byte = peek else { throw error("Parse error.", at: start) }
+        index += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)
+        case UInt8(ascii: "b"): return "\u{08}"
+        case UInt8(ascii: "f"): return "\u{0C}"
+        case UInt8(ascii: "n"): return "\n"
+        case UInt8(ascii: "r"): return "\r"
+        case UInt8(ascii: "t"): return "\t"
+        case UInt8(ascii: "u"):
+            var code = try hexDigits(from: start)
+            if (0xD800...0xDBFF).contains(code), peek == UInt8(ascii: "\\"), index + 1 < bytes.count,
+                bytes[index + 1] == UInt8(ascii: "u")
+            {
+                index += 2
+                let low = try hexDigits(from: start)
+                guard (0xDC00...0xDFFF).contains(low) else { throw error("Invalid escape: '\\u'", at: start) }
+                code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
+            }
+            guard let scalar = Unicode.Scalar(code) else { throw error("Invalid escape: '\\u'", at: start) }
+            return scalar
+        default:
+            // The character may take several bytes.
+            var end = index
+            while end < bytes.count, bytes[end] & 0xC0 == 0x80 { end += 1 }
+            let character = String(decoding: bytes[(index - 1)..<end], as: UTF8.self)
+            throw error("Invalid escape: '\\\(character)'", at: start)
+        }
+    }
+
+    private mutating func hexDigits(from start: Int) throws(TextError) -> UInt32 {
+        var code: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte = peek, let digit = hexDigitValue(byte) else { throw error("Invalid escape: '\\u'", at: start) }
+            code = code << 4 | UInt32(digit)
+            index += 1
+        }
+        return code
+    }
+
+    /// The bytes of a number or word.
+    mutating func scalar() throws(TextError) -> ArraySlice<UInt8> {
+        let start = index
+        while let byte = peek, isScalarByte(byte) { index += 1 }
+        guard index > start else { throw error("Parse error.") }
+        return bytes[start..<index]
+    }
+
+    private func isScalarByte(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: "."): true
+        default: false
+        }
+    }
+
+    /// Skips one value of any kind. `level` bounds the nesting.
+    mutating func skipValue(level: Int = 0) throws(TextError) {
+        guard level < Self.maxNesting else { throw error("The document is nested too deeply.") }
+        switch peek {
+        case UInt8(ascii: "\""): _ = try string()
+        case UInt8(ascii: "{"):
+            try members { (reader, _, _) throws(TextError) in try reader.skipValue(level: level + 1) }
+        case UInt8(ascii: "["):
+            try elements { (reader) throws(TextError) in try reader.skipValue(level: level + 1) }
+        default: _ = try scalar()
+        }
+    }
+
+    /// Walks an object; `body` is called with the reader at each value and must consume it. The brace must be next.
+    mutating func members(
+        _ body: (inout TextReader, _ key: String, _ keyOffset: Int) throws(TextError) -> Void
+    ) throws(TextError) {
+        index += 1
+        try skipSpace()
+        if peek == UInt8(ascii: ",") { throw error("Unexpected ','.") }
+        while peek != UInt8(ascii: "}") {
+            guard peek == UInt8(ascii: "\"") else { throw error("Expected '\"'.") }
+            let keyOffset = index
+            let key = try string().string
+            try skipSpace()
+            guard peek == UInt8(ascii: ":") else { throw error("Expected ':'.") }
+            index += 1
+            try skipSpace()
+            try body(&self, key, keyOffset)
+            try skipSpace()
+            if peek == UInt8(ascii: ",") {
+                index += 1
+                try skipSpace()
+            } else if peek != UInt8(ascii: "}") {
+                throw error("Expected ',' or '}'.")
+            }
+        }
+        index += 1
+    }
+
+    /// Walks an array in the same way. The bracket must be next.
+    mutating func elements(_ body: (inout TextReader) throws(TextError) -> Void) throws(TextError) {
+        index += 1
+        try skipSpace()
+        if peek == UInt8(ascii: ",") { throw error("Unexpected ','.") }
+        while peek != UInt8(ascii: "]") {
+            try body(&self)
+            try skipSpace()
+            if peek == UInt8(ascii: ",") {
+                index += 1
+                try skipSpace()
+            } else if peek != UInt8(ascii: "]") {
+                throw error("Expected ',' or ']'.")
+            }
+        }
+        index += 1
+    }
+
+    /// The deepest nesting of a document: far beyond the 32 levels that data can have.
+    static let maxNesting = 100
+}
+
+func hexDigitValue(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case 0x30...0x39: byte - 0x30
+    case 0x41...0x46: byte - 0x37
+    case 0x61...0x66: byte - 0x57
+    default: nil
+    }
+}

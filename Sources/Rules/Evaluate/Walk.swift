@@ -1,0 +1,143 @@
+internal import Tree
+
+/// Walks the rules along paths and asks them (reference: security-rules 7). One walk judges one read or write.
+struct Walk<Tracer: WalkTracer> {
+    private let rules: CompiledRules
+    private(set) var evaluator: Evaluator<Tracer>
+
+    init(_ rules: CompiledRules, _ surroundings: Surroundings, limits: RuleLimits, tracer: Tracer) {
+        self.rules = rules
+        evaluator = Evaluator(rules.program, surroundings, limits: limits, tracer: tracer)
+    }
+
+    /// What a rule said.
+    private enum Verdict {
+        case yes
+        case no
+        case failed
+    }
+
+    private mutating func verdict(_ index: Int32) -> Verdict {
+        let rule = rules.rules[Int(index)]
+        evaluator.tracer.begin(RuleID(index: index), evaluator.frames)
+        if let constant = rule.constant {
+            evaluator.tracer.record(rule.root, .boolean(constant))
+            evaluator.tracer.end(.success(constant))
+            return constant ? .yes : .no
+        }
+        do {
+            let result = try evaluator.run(rule.root)
+            evaluator.tracer.end(.success(result))
+            return result ? .yes : .no
+        } catch {
+            evaluator.tracer.end(.failure(error))
+            return .failed
+        }
+    }
+
+    // MARK: Reads
+
+    mutating func read(_ path: Path, root: Node) -> Decision {
+        evaluator.frames.append(Frame(key: "", old: root, new: .null))
+        var node = 0
+        var depth = 0
+        var last: RuleID?
+        while true {
+            let rule = rules.nodes[node].read
+            if rule >= 0 {
+                if case .yes = verdict(rule) { return .allowed }
+                last = RuleID(index: rule)
+            }
+            guard depth < path.depth, let next = rules.child(of: node, path[depth]) else { break }
+            let key = path[depth]
+            evaluator.frames.append(Frame(key: key.text, old: top.old.child(key), new: .null))
+            node = next
+            depth += 1
+        }
+        return .denied(Denial(reason: .noReadAllowed, path: path, rule: last))
+    }
+
+    private var top: Frame { evaluator.frames[evaluator.frames.count - 1] }
+
+    // MARK: Writes
+
+    /// Judges one written place. `new` is the whole tree with all changes of the operation.
+    mutating func write(_ path: Path, root: Node, new: Node) -> Denial? {
+        let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
+        evaluator.frames.removeAll(keepingCapacity: true)
+        evaluator.frames.append(Frame(key: "", old: root, new: new))
+        var node = 0
+        var depth = 0
+        var isGranted = false
+        var last: RuleID?
+        while true {
+            let write = rules.nodes[node].write
+            if !isGranted, write >= 0 {
+                if case .yes = verdict(write) { isGranted = true }
+                last = RuleID(index: write)
+            }
+            if let denial = validate(node) { return denial }
+            guard depth < depthOfPath, let next = rules.child(of: node, path[depth]) else { break }
+            let key = path[depth]
+            let frame = top
+            evaluator.frames.append(Frame(key: key.text, old: frame.old.child(key), new: frame.new.child(key)))
+            node = next
+            depth += 1
+        }
+        guard isGranted else { return Denial(reason: .noWriteAllowed, path: path, rule: last) }
+        return depth == depthOfPath ? validateBelow(node) : nil
+    }
+
+    /// Asks the node's `.validate` about the last frame, unless nothing is there after the write.
+    @inline(__always)
+    private mutating func validate(_ node: Int) -> Denial? {
+        let rule = rules.nodes[node].validate
+        guard rule >= 0, !top.new.isNull else { return nil }
+        switch verdict(rule) {
+        case .yes: return nil
+        case .no: return Denial(reason: .invalid, path: place, rule: RuleID(index: rule))
+        case .failed: return Denial(reason: .failed, path: place, rule: RuleID(index: rule))
+        }
+    }
+
+    private var place: Path { Path(evaluator.frames.dropFirst().map { Key($0.key) }) }
+
+    /// Asks the `.validate` of every existing node strictly below the last frame. Recursion is as deep as the rules.
+    private mutating func validateBelow(_ node: Int) -> Denial? {
+        let rule = rules.nodes[node]
+        guard rule.validatesBelow, case .branch(let branch) = top.new else { return nil }
+        if rule.wildcard >= 0 {
+            for entry in branch.children {
+                guard let next = rules.child(of: node, entry.key) else { continue }
+                if let denial = validateChild(entry.key, entry.node, next) { return denial }
+            }
+        } else {
+            for entry in rules.children[node].entries {
+                guard let child = branch.children[entry.key] else { continue }
+                if let denial = validateChild(entry.key, child, Int(entry.node)) { return denial }
+            }
+        }
+        return nil
+    }
+
+    private mutating func validateChild(_ key: Key, _ child: Node, _ node: Int) -> Denial? {
+        let rule = rules.nodes[node]
+        guard rule.validate >= 0 || rule.validatesBelow else { return nil }
+        evaluator.frames.append(Frame(key: key.text, old: top.old.child(key), new: child))
+        defer { evaluator.frames.removeLast() }
+        return validate(node) ?? validateBelow(node)
+    }
+}
+
+/// Sees which rules are asked, besides the values within them.
+protocol WalkTracer: EvaluationTracer {
+    mutating func begin(_ rule: RuleID, _ frames: ContiguousArray<Frame>)
+    mutating func end(_ result: Result<Bool, EvaluationError>)
+}
+
+extension NoTracer: WalkTracer {
+    @inline(__always)
+    mutating func begin(_ rule: RuleID, _ frames: ContiguousArray<Frame>) {}
+    @inline(__always)
+    mutating func end(_ result: Result<Bool, EvaluationError>) {}
+}

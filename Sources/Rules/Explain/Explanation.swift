@@ -1,0 +1,73 @@
+public import Tree
+
+/// How a decision came about: every rule that was asked, in order, and what each part of it was worth. For the people who
+/// write rules and their tools; it shows data, so never for ordinary clients.
+public struct Explanation: Sendable, CustomStringConvertible {
+    /// One rule that was asked.
+    public struct Step: Sendable {
+        public let rule: RuleSet.RuleInfo
+        /// The node it was asked about.
+        public let place: Path
+        /// What it said; nil when it had no value, which counts as false.
+        public let result: Bool?
+        /// Why it had no value.
+        public let error: String?
+        public let parts: [Part]
+    }
+
+    /// A subexpression.
+    public struct Part: Sendable, Equatable {
+        public let text: String
+        /// How deep it is within the expression, from 0.
+        public let level: Int
+        /// Its value, as text; `not evaluated`; or what went wrong.
+        public let value: String
+    }
+
+    public let decision: Decision
+    public let steps: [Step]
+    /// The rule that decided: the one that granted a read, or the one that refused. Nil when none spoke, or, for a write
+    /// that was allowed, where several rules had to agree.
+    public let deciding: RuleSet.RuleInfo?
+
+    public var description: String {
+        var text = ""
+        for step in steps {
+            let rule = step.rule
+            let result = step.result.map(String.init) ?? "error: \(step.error ?? ""), which counts as false"
+            text += "\(step.place)\n"
+            text += "    \(rule.kind.rawValue) of \(rule.pattern) (\(rule.position)): \(Self.singleLine(rule.source))\n"
+            text += "    => \(result)\n"
+            let width = min(60, step.parts.map { $0.level * 2 + $0.text.count }.max() ?? 0)
+            for part in step.parts {
+                let label = String(repeating: "  ", count: part.level) + part.text
+                let padding = String(repeating: " ", count: max(0, width - label.count))
+                text += "        \(label)\(padding)  \(part.value)\n"
+            }
+        }
+        return text + summary + "\n"
+    }
+
+    private var summary: String {
+        switch decision {
+        case .allowed:
+            return "Allowed" + (deciding.map { ", by \(Self.name($0))." } ?? ".")
+        case .denied(let denial):
+            switch denial.reason {
+            case .noReadAllowed: return "Denied: no .read rule allowed the operation at \(denial.path)."
+            case .noWriteAllowed: return "Denied: no .write rule allowed the operation at \(denial.path)."
+            case .invalid, .failed:
+                return "Denied: \(denial.path) is not valid" + (deciding.map { ", by \(Self.name($0))." } ?? ".")
+            }
+        }
+    }
+
+    private static func name(_ rule: RuleSet.RuleInfo) -> String {
+        "\(rule.kind.rawValue) of \(rule.pattern) (\(rule.position))"
+    }
+
+    /// Rules are commonly broken over lines.
+    static func singleLine(_ text: String) -> String {
+        text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    }
+}

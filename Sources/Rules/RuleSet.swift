@@ -1,0 +1,85 @@
+public import Tree
+
+/// The security rules of one namespace, compiled. An immutable value: any thread may ask it anything.
+///
+/// `mayRead` and `mayWrite` do no I/O and read no clock. Their time is bounded by `limits` and by the size of what is
+/// written.
+public struct RuleSet: Sendable {
+    let compiled: CompiledRules
+    /// The document as it was given, with its comments.
+    public let source: [UInt8]
+    /// What is legal, but probably not what the author meant.
+    public let warnings: [RulesError.Problem]
+    public let limits: RuleLimits
+
+    /// Checks and compiles a document (reference: security-rules 1 to 6, 12).
+    ///
+    /// - Throws: every mistake, each with its place and, where it is known, the original's wording.
+    public init(json: [UInt8], limits: RuleLimits = RuleLimits()) throws(RulesError) {
+        (compiled, warnings) = try RuleSetCompiler.compile(json)
+        source = json
+        self.limits = limits
+    }
+
+    private init(reading: Bool, writing: Bool) {
+        let text = "{\n  \"rules\": {\n    \".read\": \(reading),\n    \".write\": \(writing)\n  }\n}\n"
+        var program = Program()
+        var rules: ContiguousArray<CompiledRule> = []
+        var sources: [RuleSource] = []
+        for (kind, value) in [(RuleKind.read, reading), (.write, writing)] {
+            let index = rules.count
+            let root = program.append(.boolean(value), at: 0..<(value ? 4 : 5))
+            rules.append(CompiledRule(root: root, constant: value))
+            // Where the words stand in the text above.
+            let offset = kind == .read ? 27 : 46 + (reading ? 4 : 5)
+            sources.append(
+                RuleSource(kind: kind, text: "\(value)", offset: offset, operations: index..<(index + 1), pattern: []))
+        }
+        let node = CompiledNode(read: 0, write: 1)
+        compiled = CompiledRules(
+            program: program, nodes: [node], children: [ChildTable()], indexes: [:], rules: rules, sources: sources)
+        source = Array(text.utf8)
+        warnings = []
+        limits = RuleLimits()
+    }
+
+    /// Lets nobody but administrators do anything.
+    public static let denyAll = RuleSet(reading: false, writing: false)
+    /// Lets everybody do everything.
+    public static let allowAll = RuleSet(reading: true, writing: true)
+
+    // MARK: Rules
+
+    /// What is known of a rule.
+    public struct RuleInfo: Sendable, Equatable {
+        public let kind: RuleKind
+        /// Keys and `$names` from the root to the rule's node, such as `/rooms/$room`.
+        public let pattern: String
+        public let source: String
+        /// Where the expression begins in the document.
+        public let position: TextPosition
+    }
+
+    /// - Parameter id: from a decision of this very set.
+    public func info(_ id: RuleID) -> RuleInfo {
+        let rule = compiled.sources[Int(id.index)]
+        return RuleInfo(
+            kind: rule.kind, pattern: "/" + rule.pattern.joined(separator: "/"), source: rule.text,
+            position: TextPosition(of: rule.offset, in: source))
+    }
+
+    // MARK: Indexes
+
+    /// The indexes declared at a path; key and priority order need none.
+    public func indexes(at path: Path) -> [Query.Index] {
+        compiled.node(at: path).flatMap { compiled.indexes[$0] } ?? []
+    }
+
+    /// True when a query at the path may be answered by the index: it is declared, or needs no declaration.
+    public func isIndexed(_ index: Query.Index, at path: Path) -> Bool {
+        switch index {
+        case .key, .priority: true
+        case .value, .child: indexes(at: path).contains(index)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+/// Why a text is not a set of rules: every mistake that was found, in the order of the text.
+public struct RulesError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// One mistake. Lines and columns count from 1; columns in UTF-16 code units of the uploaded text.
+    public struct Problem: Equatable, Sendable, CustomStringConvertible {
+        public let line: Int
+        public let column: Int
+        /// The original service's wording where it is known.
+        public let message: String
+
+        /// `LINE:COLUMN: MESSAGE`.
+        public var description: String { "\(line):\(column): \(message)" }
+    }
+
+    public let problems: [Problem]
+
+    /// One line a problem, each ended by a line feed: what the protocol's error carries.
+    public var description: String {
+        problems.map { $0.description + "\n" }.joined()
+    }
+}
+
+/// A mistake at a byte of the uploaded text.
+struct TextError: Error {
+    let offset: Int
+    let message: String
+}
+
+extension RulesError {
+    /// Turns offsets into lines and columns and sorts.
+    init(_ errors: [TextError], in text: [UInt8]) {
+        problems = errors.sorted { $0.offset < $1.offset }.map { error in
+            let position = TextPosition(of: error.offset, in: text)
+            return Problem(line: position.line, column: position.column, message: error.message)
+        }
+    }
+}
+
+/// A place in a text, both counted from 1; the column in UTF-16 code units.
+public struct TextPosition: Equatable, Sendable, CustomStringConvertible {
+    public let line: Int
+    public let column: Int
+
+    init(of offset: Int, in text: [UInt8]) {
+        var line = 1
+        var column = 1
+        for byte in text.prefix(offset) {
+            if byte == UInt8(ascii: "\n") {
+                line += 1
+                column = 1
+            } else if byte & 0xC0 != 0x80 {
+                column += byte >= 0xF0 ? 2 : 1
+            }
+        }
+        self.line = line
+        self.column = column
+    }
+
+    public var description: String { "\(line):\(column)" }
+}

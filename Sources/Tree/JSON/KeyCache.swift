@@ -1,0 +1,61 @@
+/// Remembers the keys of a text, since records repeat theirs: a key met again costs no allocation, no check and, where it
+/// is longer than fits inside a string, no memory of its own.
+struct KeyCache: ~Copyable {
+    /// A key and what tells it from others: the first and last eight bytes and the length are all of a short key.
+    private struct Slot {
+        var key = Key("")
+        var head: UInt64 = 0
+        var tail: UInt64 = 0
+        var length = -1
+    }
+
+    private static let size = 512
+    private let slots: UnsafeMutablePointer<Slot>
+
+    init() {
+        slots = .allocate(capacity: Self.size)
+        slots.initialize(repeating: Slot(), count: Self.size)
+    }
+
+    deinit {
+        slots.deinitialize(count: Self.size)
+        slots.deallocate()
+    }
+
+    /// Push ids and indices don't come again.
+    static func isWorthKeeping(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
+        bytes.count >= 2 && bytes.count <= 64 && bytes[0] > 0x39
+    }
+
+    /// The key of these bytes if it was kept, else what `make` makes, which is kept.
+    @inline(__always)
+    mutating func key(
+        of bytes: UnsafeBufferPointer<UInt8>, _ make: () throws(JSONError) -> Key
+    ) throws(JSONError) -> Key {
+        let (head, tail) = Self.words(bytes)
+        let hash = (head ^ (tail &* 0x9E37_79B9_7F4A_7C15) ^ UInt64(bytes.count)) &* 0xBF58_476D_1CE4_E5B9
+        let slot = slots + Int(truncatingIfNeeded: hash >> 55)
+        if slot.pointee.head == head, slot.pointee.tail == tail, slot.pointee.length == bytes.count,
+            bytes.count <= 16 || slot.pointee.key.text.hasSameBytes(as: bytes)
+        {
+            return slot.pointee.key
+        }
+        let key = try make()
+        slot.pointee = Slot(key: key, head: head, tail: tail, length: bytes.count)
+        return key
+    }
+
+    @inline(__always)
+    private static func words(_ bytes: UnsafeBufferPointer<UInt8>) -> (head: UInt64, tail: UInt64) {
+        let raw = UnsafeRawBufferPointer(bytes)
+        if bytes.count >= 8 {
+            return (
+                raw.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
+                raw.loadUnaligned(fromByteOffset: bytes.count - 8, as: UInt64.self)
+            )
+        }
+        var head: UInt64 = 0
+        for byte in bytes { head = head << 8 | UInt64(byte) }
+        return (head, 0)
+    }
+}

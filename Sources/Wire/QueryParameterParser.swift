@@ -1,0 +1,122 @@
+import Tree
+
+/// Puts a query together from `orderBy`, bounds and limits, with the original's refusals.
+struct QueryParameterParser {
+    private struct Raw {
+        var value: Node
+        var key: Key?
+    }
+
+    private var orderBy: String?
+    private var startAt: Raw?
+    private var startAfter: Raw?
+    private var endAt: Raw?
+    private var endBefore: Raw?
+    private var equalTo: Raw?
+    private var first: Int?
+    private var last: Int?
+
+    /// True when the parameter was one of a query's.
+    mutating func take(_ name: String, _ value: String) throws(RESTError) -> Bool {
+        switch name {
+        case "orderBy":
+            guard orderBy == nil else { throw RESTError(400, "orderBy may be given only once") }
+            orderBy = value
+        case "startAt": startAt = try Self.bound(value)
+        case "startAfter": startAfter = try Self.bound(value)
+        case "endAt": endAt = try Self.bound(value)
+        case "endBefore": endBefore = try Self.bound(value)
+        case "equalTo": equalTo = try Self.bound(value)
+        case "limitToFirst": first = try Self.limit(name, value)
+        case "limitToLast": last = try Self.limit(name, value)
+        default: return false
+        }
+        return true
+    }
+
+    func finish(isShallow: Bool) throws(RESTError) -> Query? {
+        let hasOthers =
+            startAt != nil || startAfter != nil || endAt != nil || endBefore != nil || equalTo != nil || first != nil
+            || last != nil
+        guard orderBy != nil || hasOthers else { return nil }
+        let index: Query.Index
+        if let orderBy {
+            index = try Self.index(orderBy)
+        } else {
+            // The CLI lists keys with shallow and limits alone (reference: rtdb-protocol 7.2).
+            guard isShallow else {
+                throw RESTError(400, "orderBy must be defined when other query parameters are defined")
+            }
+            index = .key
+        }
+        if equalTo != nil, startAt != nil || startAfter != nil || endAt != nil || endBefore != nil {
+            throw RESTError(400, "equalTo cannot be specified in addition to startAfter, startAt, endAt, or endBefore")
+        }
+        if startAt != nil, startAfter != nil { throw RESTError(400, "Only one of startAt and startAfter may be specified") }
+        if endAt != nil, endBefore != nil { throw RESTError(400, "Only one of endAt and endBefore may be specified") }
+        if first != nil, last != nil {
+            throw RESTError(400, "Only one of limitToFirst and limitToLast may be specified")
+        }
+        let limit: Query.Limit? = first.map { .first($0) } ?? last.map { .last($0) }
+        return Query(
+            index: index,
+            start: try bound(equalTo ?? startAt, startAfter, index),
+            end: try bound(equalTo ?? endAt, endBefore, index),
+            limit: limit)
+    }
+
+    private func bound(_ inclusive: Raw?, _ exclusive: Raw?, _ index: Query.Index) throws(RESTError) -> Query.Bound? {
+        guard let raw = inclusive ?? exclusive else { return nil }
+        if index == .key {
+            guard case .string = raw.value, raw.key == nil else {
+                throw RESTError(400, "Provided key index type is invalid, must be string")
+            }
+        }
+        return Query.Bound(value: .init(raw.value), key: raw.key, isInclusive: inclusive != nil)
+    }
+
+    private static func index(_ text: String) throws(RESTError) -> Query.Index {
+        guard let node = try? JSONParser.parse(text), case .string(let name) = node else {
+            throw RESTError(400, "orderBy must be a valid JSON encoded path")
+        }
+        switch name {
+        case "$key": return .key
+        case "$value": return .value
+        case "$priority": return .priority
+        default:
+            let path = Path(splitting: name)
+            guard !path.isRoot, path.keys.allSatisfy({ KeyRules.violation(in: $0) == nil }),
+                path.depth <= KeyRules.maxDepth
+            else { throw RESTError(400, "orderBy must be a valid JSON encoded path") }
+            return .child(path)
+        }
+    }
+
+    /// A JSON primitive, or one followed by a key: `5,"key"`.
+    private static func bound(_ text: String) throws(RESTError) -> Raw {
+        if let node = try? JSONParser.parse(text), let raw = primitive(node) { return Raw(value: raw) }
+        if let pair = try? JSONParser.parse("[\(text)]"), pair.childCount == 2,
+            let value = primitive(pair.child(Key("0"))), case .string(let key) = pair.child(Key("1"))
+        {
+            return Raw(value: value, key: Key(key))
+        }
+        // null,"key": nulls vanish from arrays.
+        if text.hasPrefix("null,"), let node = try? JSONParser.parse(String(text.dropFirst(5))), case .string(let key) = node {
+            return Raw(value: .null, key: Key(key))
+        }
+        throw RESTError(400, "Constraint index field must be a JSON primitive")
+    }
+
+    private static func primitive(_ node: Node) -> Node? {
+        switch node {
+        case .null, .bool, .int, .double, .string: node
+        case .branch, .prioritized, .serverValue: nil
+        }
+    }
+
+    private static func limit(_ name: String, _ text: String) throws(RESTError) -> Int {
+        guard let limit = Int(text) else { throw RESTError(400, "\(name) must be an integer") }
+        guard limit > 0 else { throw RESTError(400, "\(name) must be positive") }
+        return limit
+    }
+}

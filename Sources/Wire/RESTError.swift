@@ -1,0 +1,16 @@
+/// A refusal as REST clients see it: the status and the text of `{"error":"…"}` (reference: rtdb-protocol 7.3).
+public struct RESTError: Error, Equatable, Sendable {
+    public let status: Int
+    public let message: String
+
+    public init(_ status: Int, _ message: String) {
+        self.status = status
+        self.message = message
+    }
+
+    public static let permissionDenied = RESTError(401, "Permission denied")
+    public static let unparsableToken = RESTError(401, "Could not parse auth token.")
+    public static let invalidPath = RESTError(400, "Invalid path: Invalid token in path")
+    public static let noData = RESTError(400, "Error: No data supplied.")
+    public static let appendJSON = RESTError(404, "append .json to your request URI to use the REST API.")
+}

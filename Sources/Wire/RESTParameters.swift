@@ -1,0 +1,118 @@
+public import Tree
+
+/// The query parameters of a REST request, checked (reference: rtdb-protocol 7.2 and 7.3). Names that are not the
+/// protocol's are ignored.
+public struct RESTParameters: Sendable {
+    public enum Print: Sendable { case normal, pretty, silent }
+
+    public var namespace: String?
+    /// An ID token, a legacy token, or a secret.
+    public var auth: String?
+    public var accessToken: String?
+    /// JSON text that stands for `auth` in rules, for administrators.
+    public var authOverride: [UInt8]?
+    public var print = Print.normal
+    public var isShallow = false
+    public var form = JSONForm.plain
+    public var callback: String?
+    public var download: String?
+    public var query: Query?
+    /// Milliseconds that a read may take.
+    public var timeout: Int64 = 15 * 60 * 1_000
+    /// Milliseconds that a write may take, or nil for no limit.
+    public var writeTimeout: Int64?
+    public var methodOverride: String?
+
+    public init() {}
+
+    /// Reads the part of a request target after `?`, still percent-encoded; nil is no parameters.
+    public init(_ text: ArraySlice<UInt8>?) throws(RESTError) {
+        guard let text, !text.isEmpty else { return }
+        var parser = QueryParameterParser()
+        for pair in text.split(separator: UInt8(ascii: "&")) {
+            let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
+            let rawValue = equals < pair.endIndex ? pair[(equals + 1)...] : []
+            guard let nameBytes = PercentEncoding.decode(pair[..<equals], plusIsSpace: true),
+                let valueBytes = PercentEncoding.decode(rawValue, plusIsSpace: true),
+                let name = String(validating: nameBytes, as: UTF8.self),
+                let value = String(validating: valueBytes, as: UTF8.self)
+            else { throw RESTError(400, "Invalid query parameters: not percent-encoded UTF-8") }
+            if try parser.take(name, value) { continue }
+            try take(name, value)
+        }
+        query = try parser.finish(isShallow: isShallow)
+    }
+
+    private mutating func take(_ name: String, _ value: String) throws(RESTError) {
+        switch name {
+        case "ns": namespace = value
+        case "auth": auth = value
+        case "access_token": accessToken = value
+        case "auth_variable_override": authOverride = Array(value.utf8)
+        case "print":
+            switch value {
+            case "pretty": print = .pretty
+            case "silent": print = .silent
+            default: throw RESTError(400, "print must be pretty or silent")
+            }
+        case "shallow": isShallow = try Self.flag(name, value)
+        case "format":
+            guard value == "export" else { throw RESTError(400, "format must be export") }
+            form = .export
+        case "callback":
+            guard Self.isCallback(value) else { throw RESTError(400, "callback must be a JavaScript function name") }
+            callback = value
+        case "download": download = value
+        case "timeout": timeout = try Self.duration(value)
+        case "writeSizeLimit": writeTimeout = try Self.writeLimit(value)
+        case "x-http-method-override": methodOverride = value
+        default: break
+        }
+    }
+
+    private static func flag(_ name: String, _ value: String) throws(RESTError) -> Bool {
+        switch value {
+        case "true": return true
+        case "false": return false
+        default: throw RESTError(400, "\(name) must be true or false")
+        }
+    }
+
+    /// `3ms`, `3s`, `3min`; at most 15 minutes.
+    private static func duration(_ value: String) throws(RESTError) -> Int64 {
+        let digits = value.prefix { $0.isASCII && $0.isNumber }
+        let factor: Int64? =
+            switch value.dropFirst(digits.count) {
+            case "ms": 1
+            case "s": 1_000
+            case "min": 60_000
+            default: nil
+            }
+        guard let factor, let count = Int64(digits), count > 0, count <= 15 * 60_000 / factor else {
+            throw RESTError(400, "timeout must be a number with ms, s or min, and at most 15min")
+        }
+        return count * factor
+    }
+
+    private static func writeLimit(_ value: String) throws(RESTError) -> Int64? {
+        switch value {
+        case "tiny": return 1_000
+        case "small": return 10_000
+        case "medium": return 30_000
+        case "large": return 60_000
+        case "unlimited": return nil
+        default: throw RESTError(400, "writeSizeLimit must be tiny, small, medium, large or unlimited")
+        }
+    }
+
+    /// Letters, digits, `_`, `$`, `.`, `[`, `]`: nothing that could leave the call it becomes.
+    private static func isCallback(_ value: String) -> Bool {
+        guard let first = value.utf8.first, !(0x30...0x39).contains(first), value.utf8.count <= 256 else { return false }
+        return value.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x5F, 0x24, 0x2E, 0x5B, 0x5D: true
+            default: false
+            }
+        }
+    }
+}

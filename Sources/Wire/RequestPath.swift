@@ -1,0 +1,39 @@
+public import Tree
+
+/// The path part of a REST URL.
+public enum RequestPath {
+    /// Reads `/a/b.json` or `/a/b/.json`, still percent-encoded. Each part is decoded by itself, so that an encoded slash
+    /// stays out of the structure, where it is refused like every other character that keys can't have.
+    public static func parse(_ target: ArraySlice<UInt8>) throws(RESTError) -> Path {
+        let suffix: StaticString = ".json"
+        guard target.count >= suffix.utf8CodeUnitCount,
+            target.suffix(suffix.utf8CodeUnitCount)
+                .elementsEqual(UnsafeBufferPointer(start: suffix.utf8Start, count: suffix.utf8CodeUnitCount))
+        else { throw .appendJSON }
+        var keys: [Key] = []
+        for part in target.dropLast(suffix.utf8CodeUnitCount).split(separator: UInt8(ascii: "/")) {
+            keys.append(try key(part))
+        }
+        for (index, key) in keys.enumerated() {
+            if key == .priority, index == keys.count - 1 { continue }
+            guard KeyRules.violation(in: key) == nil else { throw .invalidPath }
+        }
+        let depth = keys.last == .priority ? keys.count - 1 : keys.count
+        guard depth <= KeyRules.maxDepth else {
+            throw RESTError(400, "Invalid path: more than \(KeyRules.maxDepth) levels deep")
+        }
+        return Path(keys)
+    }
+
+    private static func key(_ part: ArraySlice<UInt8>) throws(RESTError) -> Key {
+        let bytes: [UInt8]
+        if part.contains(UInt8(ascii: "%")) {
+            guard let decoded = PercentEncoding.decode(part) else { throw .invalidPath }
+            bytes = decoded
+        } else {
+            bytes = Array(part)
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw .invalidPath }
+        return Key(text)
+    }
+}

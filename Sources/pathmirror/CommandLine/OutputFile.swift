@@ -1,0 +1,39 @@
+import Glibc
+
+/// A file that is written beside its name and takes it when whole, or standard output.
+final class OutputFile {
+    private let path: String?
+    private let temporary: String
+    private let descriptor: Int32
+
+    init(_ path: String?) throws {
+        self.path = path
+        guard let path else {
+            temporary = ""
+            descriptor = STDOUT_FILENO
+            return
+        }
+        temporary = "\(path).\(getpid()).part"
+        descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else { throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).") }
+    }
+
+    deinit {
+        guard path != nil else { return }
+        close(descriptor)
+        unlink(temporary)
+    }
+
+    func write(_ bytes: [UInt8]) throws {
+        guard Console().writeBytes(bytes, to: descriptor) else {
+            throw CommandFailure("\(path ?? "standard output") can't be written: \(String(cString: strerror(errno))).")
+        }
+    }
+
+    func finish() throws {
+        guard let path else { return }
+        guard fsync(descriptor) == 0, rename(temporary, path) == 0 else {
+            throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import Runtime
+
+/// A command of the program.
+protocol Command {
+    static var specification: CommandSpecification { get }
+    /// - Throws: `CommandFailure` or any error that says in its description what went wrong.
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws
+}
+
+/// All commands, and the way from arguments to one of them.
+enum Commands {
+    static var all: [any Command.Type] { [
+        DevCommand.self, ServeCommand.self, MigrateUpCommand.self, MigrateStatusCommand.self, ImportCommand.self,
+        ExportCommand.self, LogListCommand.self, LogShowCommand.self, LogTailCommand.self, LogVerifyCommand.self,
+        VersionCommand.self,
+    ] }
+
+    static func run(_ arguments: [String], _ console: Console) -> Int32 {
+        if arguments.isEmpty { return usage(console, toError: true) }
+        if ["--help", "-h", "help"].contains(arguments[0]) { return usage(console, toError: false) }
+        if arguments[0] == "--version" { return run(["version"], console) }
+        guard let command = find(arguments) else {
+            let group = all.filter { $0.specification.name.hasPrefix("\(arguments[0]) ") }
+            guard !group.isEmpty else {
+                console.error("pathmirror: there is no command \"\(arguments[0])\". Try 'pathmirror --help'.")
+                return 2
+            }
+            let wantsHelp = arguments.count > 1 && ["--help", "-h"].contains(arguments[1])
+            for command in group { console.write(command.specification.usageLine, toError: !wantsHelp) }
+            return wantsHelp ? 0 : 2
+        }
+        let specification = command.specification
+        do {
+            let rest = Array(arguments.dropFirst(specification.name.split(separator: " ").count))
+            if rest.contains("--help") || rest.contains("-h") {
+                console.write(specification.help)
+                return 0
+            }
+            try command.run(try ParsedArguments(rest, specification, Environment.current), console)
+            return 0
+        } catch let error as UsageError {
+            console.error("pathmirror \(specification.name): \(error.message) Try 'pathmirror \(specification.name) --help'.")
+            return 2
+        } catch {
+            console.error("pathmirror: \(error)")
+            return 1
+        }
+    }
+
+    private static func find(_ arguments: [String]) -> (any Command.Type)? {
+        all.first { command in
+            let words = command.specification.name.split(separator: " ").map(String.init)
+            return arguments.count >= words.count && Array(arguments.prefix(words.count)) == words
+        }
+    }
+
+    private static func usage(_ console: Console, toError: Bool) -> Int32 {
+        var text = "Pathmirror: a replication gateway between the Firebase Realtime Database protocols and PostgreSQL.\n\n"
+        text += "usage: pathmirror COMMAND [OPTION …]\n\n"
+        for command in all {
+            let specification = command.specification
+            let name = specification.name
+            text += "  \(name)\(String(repeating: " ", count: max(2, 18 - name.count)))\(specification.summary)\n"
+        }
+        text += "\n'pathmirror COMMAND --help' lists a command's options. Every option can be given as --name VALUE, in the\n"
+        text += "environment as PATHMIRROR_NAME, or in a file of 'name = value' lines named by --config."
+        console.write(text, toError: toError)
+        return toError ? 2 : 0
+    }
+}
+
+/// Something that ends a command, said in one sentence.
+struct CommandFailure: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+struct VersionCommand: Command {
+    static let version = "0.1.0"
+    static let specification = CommandSpecification("version", "prints the version", options: [.json])
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        console.write(arguments.has("json") ? "{\"version\":\"\(version)\"}" : "pathmirror \(version)")
+    }
+}

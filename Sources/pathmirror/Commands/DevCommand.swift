@@ -1,0 +1,68 @@
+import Engine
+import Gateway
+import HTTPServer
+import LogStore
+import Postgres
+import PostgresCluster
+import Runtime
+
+/// Everything on one machine for a developer: a private PostgreSQL, and a gateway that trusts this machine.
+struct DevCommand: Command {
+    static let specification = CommandSpecification(
+        "dev", "runs a gateway with a PostgreSQL of its own, for development on this machine",
+        options: [
+            .init("port", "N", "the port on 127.0.0.1; default 9000, 0 for any free one"),
+            .init("data", "DIR", "where the data is kept; default .pathmirror"),
+            .init("ns", "NAME", "the namespace of requests that name none; default \"default\""),
+            .init("import", "FILE", "a JSON export to load into the namespace before serving"),
+            .init("config", "FILE", "a file of 'name = value' lines for these options"),
+        ] + ServiceOptions.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        var options = try ServiceOptions(arguments)
+        let port = try arguments.integer("port", in: 0...65_535) ?? 9_000
+        let namespace = arguments["ns"] ?? "default"
+        options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
+        options.gateway.defaultNamespace = namespace
+        options.engine.createsNamespaces = true
+        options.credentials.acceptsOwner = true
+        let logger = options.logger
+
+        var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
+        settings.progress = { logger.info($0) }
+        let cluster = try PostgresCluster.start(settings)
+        defer { cluster.stop() }
+        let session = try LogSession(cluster.url)
+        for migration in try Migrations.up(session.connection) {
+            logger.info("migrated", [("migration", migration.name)])
+        }
+        let record = try session.namespace(named: namespace, creating: true)
+        if let file = arguments["import"], let record {
+            try ImportCommand.load(file, into: record, session, console)
+        }
+        session.close()
+
+        let service = try start(options, cluster.url, port)
+        defer { service.stop() }
+        let address = service.addresses.first?.description ?? ""
+        console.write("pathmirror: ready on http://\(address)")
+        console.write(
+            """
+
+              curl -X PUT -d '{"name":"Ada"}' http://\(address)/users/1.json
+              curl http://\(address)/users.json
+              curl -N -H 'Accept: text/event-stream' http://\(address)/users.json
+
+              \(cluster.psqlCommand)
+            """)
+        Signals.waitForTermination()
+    }
+
+    private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int) throws -> Service {
+        do {
+            return try Service(options, url: url, defaultRules: OpenRules())
+        } catch let error as HTTPServerError {
+            throw CommandFailure("Port \(port) of 127.0.0.1 can't be used: \(error). Try another --port.")
+        }
+    }
+}

@@ -1,0 +1,221 @@
+import LogStore
+import Runtime
+import Tree
+
+/// What the `log` commands have in common.
+private enum LogOptions {
+    static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
+    static let path = OptionSpecification("path", "PATH", "only entries that change something at, above or below it")
+    static let from = OptionSpecification("from", "SEQ", "the first seq; default the oldest in the log")
+    static let to = OptionSpecification("to", "SEQ", "the last seq; default the newest")
+
+    static func touches(_ entry: Entry, _ path: Path?) -> Bool {
+        guard let path else { return true }
+        return entry.changes.contains { $0.path.contains(path) || path.contains($0.path) }
+            || (entry.isBulk && (entry.path.contains(path) || path.contains(entry.path)))
+    }
+}
+
+/// One entry as a line: for people, or as JSON.
+private enum EntryText {
+    static func line(_ entry: Entry) -> String {
+        let changes = String(decoding: ChangeCodec.encode(entry.changes), as: UTF8.self)
+        let shown = changes.utf8.count > 200 ? "\(changes.prefix(200))… (\(changes.utf8.count) bytes)" : changes
+        let bulk = entry.isBulk ? " (and more, in parts)" : ""
+        return "\(entry.seq)  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))  \(entry.operation.rawValue)  "
+            + "\(entry.path)  \(shown)\(bulk)"
+    }
+
+    static func json(_ entry: Entry) -> String {
+        var writer = JSONWriter(form: .export)
+        writer.beginObject()
+        writer.writeKey("seq", isFirst: true)
+        writer.writeInteger(entry.seq)
+        writer.writeKey("committedAt", isFirst: false)
+        writer.writeString(Timestamp.iso8601(unixMilliseconds: entry.committedAt))
+        writer.writeKey("op", isFirst: false)
+        writer.writeString(entry.operation.rawValue)
+        writer.writeKey("path", isFirst: false)
+        writer.writeString(entry.path.description)
+        writer.writeKey("bulk", isFirst: false)
+        writer.write(.bool(entry.isBulk))
+        writer.writeKey("changes", isFirst: false)
+        writer.beginObject()
+        for (index, change) in entry.changes.enumerated() {
+            writer.writeKey(change.path.description, isFirst: index == 0)
+            writer.write(change.value)
+        }
+        writer.endObject()
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
+
+struct LogListCommand: Command {
+    static let specification = CommandSpecification(
+        "log ls", "lists entries of the replication log",
+        options: [
+            LogOptions.namespace, LogOptions.from, LogOptions.to, LogOptions.path,
+            .init("limit", "N", "the most entries; default 1000"), .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        Signals.unblock()
+        let session = try Database.session(arguments, "log")
+        defer { session.close() }
+        let namespace = try Database.namespace(arguments, session)
+        let path = try arguments["path"].map(PathArgument.parse)
+        let everything = 0...Int(Int64.max)
+        let from = Int64(try arguments.integer("from", in: everything) ?? 0)
+        let to = Int64(try arguments.integer("to", in: everything) ?? Int(Int64.max))
+        var left = try arguments.integer("limit", in: everything) ?? 1_000
+        var after = max(from, namespace.retainedFrom) - 1
+        while left > 0, after < to {
+            let page = try session.read(namespace.id, after: after, through: to)
+            guard let last = page.last?.entry.seq else { return }
+            for logged in page where left > 0 && LogOptions.touches(logged.entry, path) {
+                console.write(arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry))
+                left -= 1
+            }
+            after = last
+        }
+    }
+}
+
+struct LogShowCommand: Command {
+    static let specification = CommandSpecification(
+        "log show", "shows one entry whole", positionals: ["SEQ"],
+        options: [LogOptions.namespace, .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        guard let seq = Int64(arguments.positionals[0]), seq > 0 else { throw UsageError("SEQ must be a whole number from 1.") }
+        let session = try Database.session(arguments, "log")
+        defer { session.close() }
+        let namespace = try Database.namespace(arguments, session)
+        guard let entry = try session.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
+            throw CommandFailure(
+                seq <= namespace.head
+                    ? "Entry \(seq) is not in the log any more: it begins at \(namespace.retainedFrom)."
+                    : "There is no entry \(seq): the head is \(namespace.head).")
+        }
+        if arguments.has("json") { return console.write(EntryText.json(entry)) }
+        console.write(
+            """
+            seq        \(entry.seq)
+            committed  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))
+            operation  \(entry.operation.rawValue)
+            path       \(entry.path)
+            """)
+        for change in entry.changes {
+            let value = JSONWriter.encode(change.value, form: .export, pretty: true)
+            console.write("\n\(change.path)\n\(String(decoding: value, as: UTF8.self))")
+        }
+        guard entry.isBulk else { return }
+        try session.forEachPart(namespace.id, of: seq) { (changes) throws(LogStoreError) in
+            for change in changes {
+                let value = JSONWriter.encode(change.value, form: .export)
+                console.write("\(change.path)  \(String(decoding: value, as: UTF8.self))")
+            }
+        }
+    }
+}
+
+struct LogTailCommand: Command {
+    static let specification = CommandSpecification(
+        "log tail", "writes new entries as they are committed, until interrupted",
+        options: [
+            LogOptions.namespace, .init("from", "SEQ", "begins with this seq instead of the next one"), LogOptions.path,
+            .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let session = try Database.session(arguments, "log tail")
+        defer { session.close() }
+        try session.listen()
+        let namespace = try Database.namespace(arguments, session)
+        let path = try arguments["path"].map(PathArgument.parse)
+        var after = namespace.head
+        if let from = try arguments.integer("from", in: 0...Int(Int64.max)) {
+            after = max(Int64(from), namespace.retainedFrom) - 1
+        }
+        while true {
+            while true {
+                let page = try session.read(namespace.id, after: after)
+                guard let last = page.last?.entry.seq else { break }
+                for logged in page where LogOptions.touches(logged.entry, path) {
+                    let text = arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry)
+                    guard console.writeBytes(Array((text + "\n").utf8)) else { return }
+                }
+                after = last
+            }
+            // Short waits, as the signals that end this are looked for in between.
+            _ = try session.waitForCommits(milliseconds: 100, wake: nil)
+            if Signals.isTerminationWanted(milliseconds: 0) { return }
+        }
+    }
+}
+
+struct LogVerifyCommand: Command {
+    static let specification = CommandSpecification(
+        "log verify", "rebuilds the tree from the log and compares it with the stored one; exits 1 if they differ",
+        options: [LogOptions.namespace, .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        Signals.unblock()
+        let session = try Database.session(arguments, "log verify")
+        defer { session.close() }
+        let namespace = try Database.namespace(arguments, session)
+        let result = try Verification.run(session, namespace)
+        if arguments.has("json") {
+            console.write(json(result))
+        } else {
+            for problem in result.problems { console.write(problem) }
+            for difference in result.differences {
+                console.write(
+                    "\(difference.path): the log says \(text(difference.logged)), the tree has \(text(difference.stored))")
+            }
+            if result.differenceCount > result.differences.count {
+                console.write("… and \(result.differenceCount - result.differences.count) more differences")
+            }
+            console.write(
+                "\(result.isClean ? "clean" : "NOT CLEAN"): \(result.entryCount) entries up to seq \(result.head), "
+                    + "\(result.rowCount) rows")
+        }
+        guard result.isClean else { throw CommandFailure("The log and the tree of \"\(namespace.name)\" differ.") }
+    }
+
+    private static func text(_ node: Node) -> String {
+        node.isNull ? "nothing" : String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
+    }
+
+    private static func json(_ result: Verification) -> String {
+        var writer = JSONWriter(form: .export)
+        writer.beginObject()
+        writer.writeKey("clean", isFirst: true)
+        writer.write(.bool(result.isClean))
+        writer.writeKey("head", isFirst: false)
+        writer.writeInteger(result.head)
+        writer.writeKey("entries", isFirst: false)
+        writer.writeInteger(result.entryCount)
+        writer.writeKey("rows", isFirst: false)
+        writer.writeInteger(Int64(result.rowCount))
+        writer.writeKey("differences", isFirst: false)
+        writer.writeInteger(Int64(result.differenceCount))
+        writer.writeKey("problems", isFirst: false)
+        writer.write(Node(children: result.problems.enumerated().map { (Key(String($0)), .string($1)) }))
+        writer.writeKey("first", isFirst: false)
+        writer.beginObject()
+        for (index, difference) in result.differences.enumerated() {
+            writer.writeKey(difference.path, isFirst: index == 0)
+            writer.beginObject()
+            writer.writeKey("logged", isFirst: true)
+            writer.write(difference.logged)
+            writer.writeKey("stored", isFirst: false)
+            writer.write(difference.stored)
+            writer.endObject()
+        }
+        writer.endObject()
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

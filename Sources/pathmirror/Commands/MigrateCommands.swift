@@ -1,0 +1,45 @@
+import LogStore
+import Postgres
+import Runtime
+
+struct MigrateUpCommand: Command {
+    static let specification = CommandSpecification(
+        "migrate up", "brings the database's schema to this program's version", options: Database.options + [.json])
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let session = try LogSession(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        defer { session.close() }
+        let done = try Migrations.up(session.connection)
+        if arguments.has("json") {
+            let names = done.map { "\"\($0.name)\"" }.joined(separator: ",")
+            console.write("{\"applied\":[\(names)],\"version\":\(Migrations.newest)}")
+            return
+        }
+        for migration in done { console.write("applied \(migration.name)") }
+        console.write("The schema is at version \(Migrations.newest).")
+    }
+}
+
+struct MigrateStatusCommand: Command {
+    static let specification = CommandSpecification(
+        "migrate status", "lists the migrations; exits 1 if some are missing", options: Database.options + [.json])
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let session = try LogSession(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        defer { session.close() }
+        let all = try Migrations.status(session.connection)
+        if arguments.has("json") {
+            let rows = all.map { status in
+                let time = status.appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
+                return "{\"version\":\(status.version),\"name\":\"\(status.name)\",\"appliedAt\":\(time)}"
+            }
+            console.write("[\(rows.joined(separator: ","))]")
+        } else {
+            for status in all {
+                let time = status.appliedAt.map { "applied \(Timestamp.iso8601(unixMilliseconds: $0 * 1000))" } ?? "missing"
+                console.write("\(status.name)  \(time)")
+            }
+        }
+        try Migrations.check(session.connection)
+    }
+}

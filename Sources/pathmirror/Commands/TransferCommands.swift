@@ -1,0 +1,134 @@
+import Compression
+import Crypto
+import LogStore
+import Runtime
+import Tree
+
+/// Loads a JSON export into a namespace.
+struct ImportCommand: Command {
+    static let specification = CommandSpecification(
+        "import", "loads a JSON export (gzipped or not): all of it or nothing, unless --chunked",
+        positionals: ["FILE|-"],
+        options: [
+            .init("path", "PATH", "where to load it; what is there is replaced; default /"),
+            .init("ns", "NAME", "the namespace, made if missing; default \"default\""),
+            .init("chunked", nil, "in many transactions, for what one should not hold; started again it goes on where it stopped"),
+            .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
+            .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        Signals.unblock()
+        let session = try Database.session(arguments, "import")
+        defer { session.close() }
+        let namespace = try Database.namespace(arguments, session, creating: true)
+        let path = try PathArgument.parse(arguments["path"] ?? "/")
+        var settings = Importer.Settings()
+        if arguments.has("chunked") {
+            settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
+        }
+        let result = try load(
+            arguments.positionals[0], into: namespace, session, console, at: path, settings: settings,
+            isQuiet: arguments.has("json"))
+        if arguments.has("json") {
+            console.write("{\"rows\":\(result.rows),\"seq\":\(result.seq),\"resumedRows\":\(result.resumed)}")
+        }
+    }
+
+    struct Result {
+        let rows: Int
+        let seq: Int64
+        let resumed: Int
+    }
+
+    @discardableResult
+    static func load(
+        _ file: String, into namespace: NamespaceRecord, _ session: LogSession, _ console: Console,
+        at path: Path = .root, settings: Importer.Settings = .init(), isQuiet: Bool = false
+    ) throws -> Result {
+        let reader = try FileReader(file)
+        let progress = Progress(console, "import", totalBytes: reader.byteCount, isQuiet: isQuiet)
+        var piece = try reader.next()
+        guard let first = piece else { throw CommandFailure("\(file) is empty.") }
+        // The beginning and the size tell one file from another well enough to go on with it.
+        let fingerprint = reader.byteCount.map { Hex.encode(Digest.sha256(first)) + "-\($0)" }
+        let importer = try Importer(session, namespace, at: path, settings: settings, fingerprint: fingerprint)
+        if importer.resumedRows > 0, !isQuiet {
+            console.error("import: goes on after \(importer.resumedRows) leaves that were loaded before")
+        }
+        var rows = JSONRowReader(at: path)
+        let emit = { (path: [UInt8], value: Node) throws in try importer.add(path, value) }
+        do {
+            var unpacker = Gzip.isGzip(first) ? try Gzip.Unpacker() : nil
+            while let packed = piece {
+                if unpacker != nil {
+                    var unpacked: [UInt8] = []
+                    try unpacker?.append(packed, to: &unpacked)
+                    try rows.take(unpacked, emit)
+                } else {
+                    try rows.take(packed, emit)
+                }
+                progress.update(rows: importer.rowsDone, bytes: reader.bytesRead)
+                piece = try reader.next()
+            }
+            if let unpacker, !unpacker.isAtEnd { throw CommandFailure("\(file) is cut short.") }
+            try rows.finish(emit)
+            guard importer.rowsDone > 0 else {
+                throw CommandFailure("\(file) holds no data; nothing was changed.")
+            }
+            try importer.finish()
+        } catch {
+            importer.abandon()
+            progress.end()
+            switch error {
+            case let error as JSONRowReader.Failure: throw CommandFailure("\(file): \(error)")
+            case GzipError.damaged: throw CommandFailure("\(file) is not valid gzip data.")
+            default: throw error
+            }
+        }
+        progress.finish(rows: importer.rowsDone)
+        return Result(rows: importer.rowsDone, seq: importer.lastSeq, resumed: importer.resumedRows)
+    }
+}
+
+/// Writes a namespace's tree as a JSON export.
+struct ExportCommand: Command {
+    static let specification = CommandSpecification(
+        "export", "writes the tree as JSON, priorities included, as of one moment",
+        options: [
+            .init("path", "PATH", "what to write; default /"),
+            .init("ns", "NAME", "the namespace; default \"default\""),
+            .init("output", "FILE", "where to write (also -o); default standard output"),
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        Signals.unblock()
+        let session = try Database.session(arguments, "export")
+        defer { session.close() }
+        let namespace = try Database.namespace(arguments, session)
+        let path = try PathArgument.parse(arguments["path"] ?? "/")
+        let output = try OutputFile(arguments["output"])
+        let progress = Progress(console, "export", totalBytes: nil, isQuiet: arguments["output"] == nil)
+        let exporter = Exporter(session, namespace, at: path) { try output.write($0) }
+        do {
+            try exporter.run { progress.update(rows: $0, bytes: 0) }
+            try output.finish()
+        } catch {
+            progress.end()
+            throw error
+        }
+        progress.finish(rows: exporter.rowCount)
+    }
+}
+
+/// A path given on the command line.
+enum PathArgument {
+    static func parse(_ text: String) throws -> Path {
+        let path = Path(splitting: text)
+        guard path.depth <= KeyRules.maxDepth else { throw UsageError("\(text) is more than \(KeyRules.maxDepth) levels deep.") }
+        for key in path.keys {
+            if let violation = KeyRules.violation(in: key) { throw UsageError("The path \(text) has a key that \(violation.reason).") }
+        }
+        return path
+    }
+}

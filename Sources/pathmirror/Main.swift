@@ -1,0 +1,11 @@
+import Glibc
+
+/// The program: finds the command, runs it, and says by its exit code how it went: 0 success, 1 failure, 2 usage.
+@main
+struct Pathmirror {
+    static func main() {
+        Signals.block()
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        exit(Commands.run(arguments, Console()))
+    }
+}

@@ -1,0 +1,62 @@
+import Engine
+import Gateway
+import HTTPServer
+import LogStore
+import Postgres
+import Runtime
+import Synchronization
+
+/// A running gateway: engine, doors and server, started in this order and stopped in the other.
+final class Service {
+    private let options: ServiceOptions
+    private let engine: Engine
+    private let gateway: Gateway
+    private let server: HTTPServer
+
+    /// Starts everything; requests are served when it returns.
+    init(_ options: ServiceOptions, url: PostgresURL, defaultRules: any AccessRules) throws {
+        self.options = options
+        engine = try Engine(
+            url: url, settings: options.engine, sessionSettings: options.session, metrics: EngineMetrics(),
+            logger: options.logger)
+        let statistics = MutexBox<HTTPServer?>(nil)
+        let gateway = Gateway(
+            engine: engine, settings: options.gateway, rules: options.rules ?? defaultRules,
+            credentials: options.credentials, logger: options.logger
+        ) { statistics.withLock { $0 }.map(Service.report) ?? ServerReport() }
+        self.gateway = gateway
+        server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
+        let server = server
+        statistics.withLock { $0 = server }
+        try server.start()
+    }
+
+    /// Where it listens.
+    var addresses: [ListenAddress] { server.boundAddresses }
+
+    /// Finishes what is under way and stops: streams are closed, so that clients reconnect elsewhere; requests that came
+    /// are answered; writes that wait are committed.
+    func stop() {
+        let deadline = Clock.monotonicMilliseconds + Int64(options.shutdownMilliseconds)
+        options.logger.notice("shutting down")
+        server.beginDrain()
+        engine.stop(milliseconds: Int64(options.shutdownMilliseconds))
+        server.stop(deadlineMs: max(100, Int(deadline - Clock.monotonicMilliseconds)))
+        gateway.stop()
+        options.logger.notice("stopped")
+    }
+
+    private static func report(_ server: HTTPServer) -> ServerReport {
+        let counts = server.statistics
+        var report = ServerReport()
+        report.connections = counts.activeConnections
+        report.acceptedConnections = counts.accepted
+        report.requests = counts.requests
+        report.bytesIn = counts.bytesIn
+        report.bytesOut = counts.bytesOut
+        report.parseErrors = counts.parseErrors
+        report.timeouts = counts.timeouts
+        report.rejected = counts.rejected
+        return report
+    }
+}
