@@ -27,6 +27,8 @@ let package = Package(
         // C libraries: module maps and shims only.
         .systemLibrary(name: "CCrypto"),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        // RE2 speaks C++ only.
+        .target(name: "CRE2", linkerSettings: [.linkedLibrary("re2")]),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
@@ -35,6 +37,7 @@ let package = Package(
         target("Crypto", ["CCrypto"]),
         target("Compression", ["CZlib"]),
         target("Tree", ["Crypto"]),
+        target("Rules", ["Tree", "CRE2"]),
         target("Wire", ["Tree"]),
 
         // One wrapper per C library that does I/O, over Runtime.
@@ -49,17 +52,19 @@ let package = Package(
             resources: [.embedInCode("Migrations/001_log_and_tree.sql")], swiftSettings: settings),
 
         // Committer, snapshots, listener index.
-        target("Engine", ["LogStore", "Postgres", "Tree", "Runtime"]),
+        target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
 
         // The doors: REST and its streams, operations.
-        target("Gateway", ["Engine", "HTTPServer", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+        target("Gateway", ["Engine", "HTTPServer", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
 
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Engine", "LogStore", "HTTPServer", "PostgresCluster", "Postgres", "Wire", "Tree",
+                "Gateway", "Engine", "LogStore", "HTTPServer", "PostgresCluster", "Postgres", "Rules", "Wire",
+                "Tree",
                 "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
     ],
-    swiftLanguageModes: [.v6]
+    swiftLanguageModes: [.v6],
+    cxxLanguageStandard: .cxx17
 )

@@ -60,6 +60,16 @@ create table pathmirror.node (
 
 comment on table pathmirror.node is 'The current tree: one row a leaf; priorities are leaves named .priority.';
 
+create table pathmirror.rule (
+    namespace_id bigint not null,
+    -- The entry from which on they hold.
+    seq bigint not null,
+    source text not null,
+    primary key (namespace_id, seq)
+);
+
+comment on table pathmirror.rule is 'The security rules that each namespace has had; the newest hold.';
+
 create table pathmirror.import_progress (
     namespace_id bigint not null,
     -- SHA-256 of the path that is imported to.

@@ -1,24 +1,32 @@
 /// Text forms of bytes.
 public enum Base64 {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-
     /// The standard alphabet with padding.
     public static func encode(_ bytes: [UInt8]) -> [UInt8] {
         var text: [UInt8] = []
-        text.reserveCapacity((bytes.count + 2) / 3 * 4)
+        bytes.withUnsafeBytes { append($0, to: &text) }
+        return text
+    }
+
+    /// Appends the encoded form of bytes.
+    static func append(_ bytes: UnsafeRawBufferPointer, to text: inout [UInt8]) {
         var index = 0
         while index < bytes.count {
             let rest = bytes.count - index
-            let first = bytes[index]
-            let second = rest > 1 ? bytes[index + 1] : 0
-            let third = rest > 2 ? bytes[index + 2] : 0
-            text.append(alphabet[Int(first >> 2)])
-            text.append(alphabet[Int((first & 3) << 4 | second >> 4)])
-            text.append(rest > 1 ? alphabet[Int((second & 15) << 2 | third >> 6)] : UInt8(ascii: "="))
-            text.append(rest > 2 ? alphabet[Int(third & 63)] : UInt8(ascii: "="))
+            var group = UInt32(bytes[index]) << 16
+            if rest > 1 { group |= UInt32(bytes[index + 1]) << 8 }
+            if rest > 2 { group |= UInt32(bytes[index + 2]) }
+            text.append(digit(group >> 18))
+            text.append(digit(group >> 12))
+            text.append(rest > 1 ? digit(group >> 6) : UInt8(ascii: "="))
+            text.append(rest > 2 ? digit(group) : UInt8(ascii: "="))
             index += 3
         }
-        return text
+    }
+
+    /// The digit for the low six bits.
+    private static func digit(_ bits: UInt32) -> UInt8 {
+        let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+        return alphabet.utf8Start[Int(bits & 63)]
     }
 }
 

@@ -1,3 +1,5 @@
+import Rules
+
 /// How the engine works; every field has its default.
 public struct EngineSettings: Sendable {
     /// Threads that commit, each with a connection. Namespaces commit side by side, the batches of one after another.
@@ -16,6 +18,9 @@ public struct EngineSettings: Sendable {
     public var pollMilliseconds = 1_000
     /// Whether a namespace that is asked for is made when it doesn't exist.
     public var createsNamespaces = false
+
+    /// The rules of namespaces that have none of their own. Unless told otherwise, nobody but administrators gets in.
+    public var defaultRules = RulesVersion(seq: 0, set: .denyAll, enforcesIndexes: false)
 
     public init() {}
 }

@@ -16,7 +16,6 @@ public final class Gateway: Sendable {
     public let engine: Engine
     public let metrics = GatewayMetrics()
     let settings: GatewaySettings
-    let rules: any AccessRules
     let authenticator: Authenticator
     let workers: WorkerPool
     let streams: StreamHub
@@ -26,13 +25,12 @@ public final class Gateway: Sendable {
 
     /// - Parameter serverReport: the server's own counts, for the metrics.
     public init(
-        engine: Engine, settings: GatewaySettings = GatewaySettings(), rules: any AccessRules,
-        credentials: Credentials = Credentials(), logger: Logger,
+        engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
+        logger: Logger,
         serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() }
     ) {
         self.engine = engine
         self.settings = settings
-        self.rules = rules
         authenticator = Authenticator(
             acceptsOwner: credentials.acceptsOwner, secrets: credentials.administratorSecrets)
         workers = WorkerPool(name: "worker", threads: settings.workers)

@@ -40,10 +40,10 @@ final class GatewayLoop: HTTPLoopHandler {
         }
         let place = try RequestPath.parse(path)
         let parameters = try RESTParameters(request.query)
-        let identity = try gateway.authenticator.identity(of: request, parameters)
+        let auth = try gateway.authenticator.identity(of: request, parameters)
         let call = Call(
             request: request, exchange: exchange, method: try Call.Method(request, parameters), path: place,
-            parameters: parameters, identity: identity,
+            parameters: parameters, auth: auth,
             namespaceName: try NamespaceName.find(request, parameters, gateway.settings))
         begin(call)
     }

@@ -1,5 +1,16 @@
 public import Tree
 
+/// Security rules as they were uploaded, and the entry from which on they hold.
+public struct StoredRules: Sendable, Equatable {
+    public let seq: Int64
+    public let source: [UInt8]
+
+    public init(seq: Int64, source: [UInt8]) {
+        self.seq = seq
+        self.source = source
+    }
+}
+
 /// The writes that go into one SQL transaction.
 public struct Batch: Sendable {
     /// One write's row of the log.
@@ -23,8 +34,14 @@ public struct Batch: Sendable {
     public let id: [UInt8]
     public let records: [Record]
     public let rows: RowChanges
+    /// Security rules among the records, with their seqs.
+    public let rules: [StoredRules]
 
-    public init(namespace: Int64, expectedHead: Int64, id: [UInt8], records: [Record], rows: RowChanges) {
+    public init(
+        namespace: Int64, expectedHead: Int64, id: [UInt8], records: [Record], rows: RowChanges,
+        rules: [StoredRules] = []
+    ) {
+        self.rules = rules
         self.namespace = namespace
         self.expectedHead = expectedHead
         self.id = id

@@ -86,9 +86,18 @@ extension LogSession {
         let (upsertCount, deleteCount) = rowParameters(batch, &upserts, &deletes)
         if upsertCount > 0 { steps.append(.prepared(SQL.upsertRows, upserts)) }
         if deleteCount > 0 { steps.append(.prepared(SQL.deleteRows, deletes)) }
+        steps.append(contentsOf: rulesSteps(batch))
         steps.append(.prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]))
         steps.append(.prepared(SQL.commit))
         return steps
+    }
+
+    private func rulesSteps(_ batch: Batch) -> [PipelineStep] {
+        batch.rules.map { rules in
+            .query(
+                "insert into pathmirror.rule (namespace_id, seq, source) values ($1, $2, $3)",
+                [.int8(batch.namespace), .int8(rules.seq), .textBytes(rules.source)])
+        }
     }
 
     private func advanceParameters(_ batch: Batch) -> PostgresParameters {
@@ -160,10 +169,11 @@ extension LogSession {
                         to: &writer)
                 }
             }
-            try connection.pipeline([
-                .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
-                .prepared(SQL.commit),
-            ])
+            try connection.pipeline(
+                rulesSteps(batch) + [
+                    .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
+                    .prepared(SQL.commit),
+                ])
         } catch {
             if connection.isOpen { try connection.executeScript("rollback") }
             throw error

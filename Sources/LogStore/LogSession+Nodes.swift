@@ -2,8 +2,10 @@ import Postgres
 public import Tree
 
 extension LogSession {
-    /// The tree and the head that it belongs to, in one consistent read.
-    public func loadTree(_ namespace: Int64) throws(LogStoreError) -> (head: Int64, root: Node) {
+    /// The tree, and the head and rules that belong to it, in one consistent read.
+    public func loadTree(
+        _ namespace: Int64
+    ) throws(LogStoreError) -> (head: Int64, root: Node, rules: StoredRules?) {
         do {
             return try inReadTransaction {
                 let head = try connection.execute(
@@ -17,7 +19,7 @@ extension LogSession {
                         builder.add(path, value)
                     }
                 }
-                return (head, builder.finish())
+                return (head, builder.finish(), try currentRules(namespace))
             }
         } catch {
             throw LogStoreError(error)

@@ -28,8 +28,13 @@ struct TextError: Error {
 extension RulesError {
     /// Turns offsets into lines and columns and sorts.
     init(_ errors: [TextError], in text: [UInt8]) {
+        // One pass over the text, however many errors there are.
+        var position = TextPosition()
+        var offset = 0
         problems = errors.sorted { $0.offset < $1.offset }.map { error in
-            let position = TextPosition(of: error.offset, in: text)
+            let end = min(error.offset, text.count)
+            position.advance(over: text[offset..<end])
+            offset = end
             return Problem(line: position.line, column: position.column, message: error.message)
         }
     }
@@ -37,13 +42,17 @@ extension RulesError {
 
 /// A place in a text, both counted from 1; the column in UTF-16 code units.
 public struct TextPosition: Equatable, Sendable, CustomStringConvertible {
-    public let line: Int
-    public let column: Int
+    public private(set) var line = 1
+    public private(set) var column = 1
+
+    init() {}
 
     init(of offset: Int, in text: [UInt8]) {
-        var line = 1
-        var column = 1
-        for byte in text.prefix(offset) {
+        advance(over: text.prefix(offset))
+    }
+
+    fileprivate mutating func advance(over bytes: ArraySlice<UInt8>) {
+        for byte in bytes {
             if byte == UInt8(ascii: "\n") {
                 line += 1
                 column = 1
@@ -51,8 +60,6 @@ public struct TextPosition: Equatable, Sendable, CustomStringConvertible {
                 column += byte >= 0xF0 ? 2 : 1
             }
         }
-        self.line = line
-        self.column = column
     }
 
     public var description: String { "\(line):\(column)" }

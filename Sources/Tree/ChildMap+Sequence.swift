@@ -55,6 +55,16 @@ extension ChildMap: Sequence {
         IteratorSequence(Iterator(root, from: key))
     }
 
+    /// Visits all children in key order, without an iterator's bookkeeping.
+    func forEachEntry(_ body: (Entry) -> Void) { Self.walk(root, body) }
+
+    private static func walk(_ slab: Slab, _ body: (Entry) -> Void) {
+        switch slab {
+        case .entries(let entries): for entry in entries { body(entry) }
+        case .inner(let inner): for slab in inner.slabs { walk(slab, body) }
+        }
+    }
+
     /// The children in descending key order, from the last or from the last whose key is not after `key`, until `body`
     /// returns false. O(log n) to start.
     public func forEachReversed(from key: Key? = nil, _ body: (Entry) -> Bool) {

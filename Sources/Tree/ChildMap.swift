@@ -150,11 +150,12 @@ extension ContiguousArray<ChildMap.Entry> {
 
     /// A copy of exactly the size needed with one more entry.
     func inserting(_ entry: ChildMap.Entry, at index: Int) -> Self {
-        ContiguousArray(unsafeUninitializedCapacity: count + 1) { buffer, filled in
-            let next = buffer[..<index].initialize(fromContentsOf: self[..<index])
-            buffer.initializeElement(at: next, to: entry)
-            filled = buffer[(next + 1)...].initialize(fromContentsOf: self[index...])
-        }
+        var grown = ContiguousArray<ChildMap.Entry>()
+        grown.reserveCapacity(count + 1)
+        grown.append(contentsOf: self[..<index])
+        grown.append(entry)
+        grown.append(contentsOf: self[index...])
+        return grown
     }
 }
 
@@ -206,10 +207,10 @@ extension ChildMap.Slab {
         if entries.count <= ChildMap.width {
             // The allocator rounds up; anything beyond that is spare capacity, which would be held for good.
             if entries.capacity <= entries.count + 1 { return .entries(entries) }
-            return .entries(
-                ContiguousArray(unsafeUninitializedCapacity: entries.count) { buffer, count in
-                    count = buffer.initialize(fromContentsOf: entries)
-                })
+            var copy = ContiguousArray<ChildMap.Entry>()
+            copy.reserveCapacity(entries.count)
+            copy.append(contentsOf: entries)
+            return .entries(copy)
         }
         var level = ContiguousArray<ChildMap.Slab>()
         for part in parts(entries.count) { level.append(.entries(ContiguousArray(entries[part]))) }

@@ -4,24 +4,30 @@ extension Node {
     /// The protocol's hash of a value, version 1: what listens, transactions and ETags compare (reference:
     /// rtdb-protocol 4.1). Base64 of SHA-1, 28 characters; empty for null. O(size of the value).
     public var hash: String {
-        String(decoding: hashText, as: UTF8.self)
+        if isNull { return "" }
+        var text: [UInt8] = []
+        text.reserveCapacity(512)
+        var hasher = SHA1Hasher()
+        appendHash(to: &text, &hasher)
+        return String(decoding: text, as: UTF8.self)
     }
 
-    private var hashText: [UInt8] {
-        if isNull { return [] }
-        var text: [UInt8] = []
+    /// Appends the hash. The text that is hashed is made behind what is there, and the hash then takes its place, which
+    /// for a child is in the text of its parent.
+    private func appendHash(to text: inout [UInt8], _ hasher: inout SHA1Hasher) {
+        let start = text.count
         appendPriorityText(to: &text)
         if case .branch(let branch) = self {
-            for entry in branch.childrenInPriorityOrder {
+            branch.forEachInPriorityOrder { entry in
                 text.append(UInt8(ascii: ":"))
                 text.append(contentsOf: entry.key.text.utf8)
                 text.append(UInt8(ascii: ":"))
-                text.append(contentsOf: entry.node.hashText)
+                entry.node.appendHash(to: &text, &hasher)
             }
         } else {
             withoutPriority.appendLeafText(to: &text)
         }
-        return Base64.encode(Digest.sha1(text))
+        hasher.replaceEnd(of: &text, from: start)
     }
 
     private func appendPriorityText(to text: inout [UInt8]) {
@@ -47,22 +53,21 @@ extension Node {
 
     private static func appendNumberText(_ value: Double, to text: inout [UInt8]) {
         text.append(contentsOf: "number:".utf8)
-        let digits = Array("0123456789abcdef".utf8)
+        let digits: StaticString = "0123456789abcdef"
         let bits = value.bitPattern
-        for shift in stride(from: 60, through: 0, by: -4) { text.append(digits[Int(bits >> UInt64(shift) & 15)]) }
+        for digit in 0..<16 { text.append(digits.utf8Start[Int(bits >> UInt64(60 - digit * 4) & 15)]) }
     }
 }
 
 extension Branch {
-    /// The children by priority, and by key where priorities are equal.
-    var childrenInPriorityOrder: [ChildMap.Entry] {
+    /// Visits the children by priority, and by key where priorities are equal.
+    func forEachInPriorityOrder(_ body: (ChildMap.Entry) -> Void) {
+        guard children.contains(where: { !$0.node.priority.isNull }) else { return children.forEachEntry(body) }
         var entries = Array(children)
-        if entries.contains(where: { !$0.node.priority.isNull }) {
-            entries.sort {
-                let order = ValueOrder.compare($0.node.priority, $1.node.priority)
-                return order == 0 ? $0.key < $1.key : order < 0
-            }
+        entries.sort {
+            let order = ValueOrder.compare($0.node.priority, $1.node.priority)
+            return order == 0 ? $0.key < $1.key : order < 0
         }
-        return entries
+        for entry in entries { body(entry) }
     }
 }

@@ -15,7 +15,13 @@ public struct PushIDGenerator: Sendable {
         if time == lastTime {
             advance()
         } else {
-            for index in random.indices { random[index] = UInt8.random(in: 0..<64, using: &generator) }
+            // Six bits a character, ten characters a draw, since a draw may be a system call.
+            var bits: UInt64 = 0
+            for index in random.indices {
+                if index % 10 == 0 { bits = generator.next() }
+                random[index] = UInt8(truncatingIfNeeded: bits & 63)
+                bits >>= 6
+            }
         }
         lastTime = time
         var text = Array(repeating: UInt8(0), count: 20)

@@ -1,3 +1,5 @@
+public import Tree
+
 /// A refusal as REST clients see it: the status and the text of `{"error":"…"}` (reference: rtdb-protocol 7.3).
 public struct RESTError: Error, Equatable, Sendable {
     public let status: Int
@@ -12,5 +14,17 @@ public struct RESTError: Error, Equatable, Sendable {
     public static let unparsableToken = RESTError(401, "Could not parse auth token.")
     public static let invalidPath = RESTError(400, "Invalid path: Invalid token in path")
     public static let noData = RESTError(400, "Error: No data supplied.")
+    /// A query by an index that the rules don't declare.
+    public static func missingIndex(_ index: Query.Index, at path: Path) -> RESTError {
+        let name =
+            switch index {
+            case .key: ".key"
+            case .value: ".value"
+            case .priority: ".priority"
+            case .child(let path): String(path.description.dropFirst())
+            }
+        return RESTError(400, "Index not defined, add \".indexOn\": \"\(name)\", for path \"\(path)\", to the rules")
+    }
+
     public static let appendJSON = RESTError(404, "append .json to your request URI to use the REST API.")
 }

@@ -43,6 +43,15 @@ public struct RESTParameters: Sendable {
         query = try parser.finish(isShallow: isShallow)
     }
 
+    /// The parameters of the settings' paths, of which only those about the caller and the namespace count.
+    public static func settings(_ text: ArraySlice<UInt8>?) throws(RESTError) -> RESTParameters {
+        let known: Set<String> = ["ns", "auth", "access_token"]
+        let pairs = (text ?? []).split(separator: UInt8(ascii: "&")).filter { pair in
+            known.contains(String(decoding: pair.prefix { $0 != UInt8(ascii: "=") }, as: UTF8.self))
+        }
+        return try RESTParameters(ArraySlice(Array(pairs.joined(separator: [UInt8(ascii: "&")]))))
+    }
+
     private mutating func take(_ name: String, _ value: String) throws(RESTError) {
         switch name {
         case "ns": namespace = value

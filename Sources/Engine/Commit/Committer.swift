@@ -1,4 +1,5 @@
 import LogStore
+import Rules
 import Runtime
 import Tree
 
@@ -64,7 +65,8 @@ final class Committer {
             let session = try connected()
             if let record = try session.namespace(named: name, creating: core.settings.createsNamespaces) {
                 let start = Clock.monotonicMilliseconds
-                let (head, root) = try session.loadTree(record.id)
+                let (head, root, stored) = try session.loadTree(record.id)
+                let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: name))
                 core.logger.info(
                     "namespace loaded",
                     [
@@ -73,7 +75,7 @@ final class Committer {
                     ])
                 let core = core
                 result = .success(
-                    LiveNamespace(record, Snapshot(seq: head, root: root), core.settings) { core.add(.work($0)) })
+                    LiveNamespace(record, snapshot, core.settings) { core.add(.work($0)) })
             } else {
                 result = .failure(.unknownNamespace(name))
             }
@@ -147,7 +149,7 @@ final class Committer {
                 }
                 let batch = Batch(
                     namespace: namespace.id, expectedHead: snapshot.seq, id: Batch.makeID(),
-                    records: evaluation.records, rows: evaluation.rows.sink)
+                    records: evaluation.records, rows: evaluation.rows.sink, rules: evaluation.newRules)
                 let start = Clock.monotonicNanoseconds
                 do throws(LogStoreError) {
                     switch try session.commit(batch, isLocked: isLocked) {
@@ -200,7 +202,8 @@ final class Committer {
         guard head != known else { return true }
         // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
         let entries = try session.read(namespace.id, after: known)
-        guard entries.first?.entry.seq == known + 1, !entries.contains(where: \.entry.isBulk) else {
+        let isPlain = entries.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
+        guard entries.first?.entry.seq == known + 1, isPlain else {
             session.unlockHead()
             _ = try follow(namespace, session)
             return false
@@ -225,19 +228,24 @@ final class Committer {
             batches.append(contentsOf: logged.map(\.batchID))
             guard first.entry.seq == known + 1 else {
                 // The entries between are pruned: only the tree itself can tell.
-                let (head, root) = try session.loadTree(namespace.id)
-                namespace.reset(to: Snapshot(seq: head, root: root))
+                let (head, root, stored) = try session.loadTree(namespace.id)
+                namespace.reset(
+                    to: Snapshot(seq: head, root: root, rules: version(stored, of: namespace.name)))
                 continue
             }
             var entries: [Entry] = []
             for item in logged {
-                guard item.entry.isBulk else {
+                guard item.entry.isBulk || item.entry.operation == .rules else {
                     entries.append(item.entry)
                     continue
                 }
                 apply(entries, to: namespace)
                 entries.removeAll()
-                try applyBulk(item.entry, to: namespace, session)
+                if item.entry.isBulk {
+                    try applyBulk(item.entry, to: namespace, session)
+                } else {
+                    try applyRules(item.entry, to: namespace, session)
+                }
             }
             apply(entries, to: namespace)
             core.metrics.followedEntries.add(logged.count)
@@ -254,7 +262,29 @@ final class Committer {
             for change in entry.changes { root = root.replacing(change.path, with: change.value) }
             steps.append(Step(entry: entry, before: before, after: root))
         }
-        namespace.publish(steps, Snapshot(seq: last.seq, root: root))
+        namespace.publish(steps, Snapshot(seq: last.seq, root: root, rules: namespace.snapshot.rules))
+    }
+
+    private func applyRules(
+        _ entry: Entry, to namespace: LiveNamespace, _ session: LogSession
+    ) throws(LogStoreError) {
+        let root = namespace.snapshot.root
+        let rules = version(try session.rules(namespace.id, at: entry.seq), of: namespace.name)
+        namespace.publish(
+            [Step(entry: entry, before: root, after: root)], Snapshot(seq: entry.seq, root: root, rules: rules))
+    }
+
+    /// Compiles stored rules. Rules that don't compile, which only a newer gateway can have stored, let nobody in.
+    private func version(_ stored: StoredRules?, of namespace: String) -> RulesVersion {
+        guard let stored else { return core.settings.defaultRules }
+        do throws(RulesError) {
+            return RulesVersion(seq: stored.seq, set: try RuleSet(json: stored.source))
+        } catch {
+            core.logger.error(
+                "the stored rules can't be used; nobody is let in",
+                [("namespace", namespace), ("seq", "\(stored.seq)"), ("error", "\(error)")])
+            return RulesVersion(seq: stored.seq, set: .denyAll)
+        }
     }
 
     /// An import: its parts one by one; listeners see one change, at the import's path.
@@ -271,7 +301,8 @@ final class Committer {
             seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
             changes: [Change(path: entry.path, value: root[entry.path])], isBulk: true)
         namespace.publish(
-            [Step(entry: whole, before: before, after: root)], Snapshot(seq: entry.seq, root: root))
+            [Step(entry: whole, before: before, after: root)],
+            Snapshot(seq: entry.seq, root: root, rules: namespace.snapshot.rules))
     }
 
     // MARK: Answering
@@ -281,7 +312,7 @@ final class Committer {
         core.metrics.batchSize.observe(Double(evaluation.records.count))
         core.metrics.writes.add(evaluation.records.count)
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
-        namespace.publish(evaluation.steps, Snapshot(seq: evaluation.head, root: evaluation.root))
+        namespace.publish(evaluation.steps, evaluation.snapshot)
         complete(waiting, evaluation.outcomes)
     }
 

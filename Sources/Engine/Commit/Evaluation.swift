@@ -1,4 +1,5 @@
 import LogStore
+import Rules
 import Tree
 
 /// Applies queued writes to a tree, one after another, and gathers what a batch needs. Pure.
@@ -7,6 +8,8 @@ import Tree
 struct Evaluation {
     private(set) var root: Node
     private(set) var head: Int64
+    private(set) var rules: RulesVersion
+    private(set) var newRules: [StoredRules] = []
     private(set) var records: [Batch.Record] = []
     private(set) var rows = RowDiff(RowChanges())
     private(set) var steps: [Step] = []
@@ -17,6 +20,7 @@ struct Evaluation {
     init(_ snapshot: Snapshot, timestamp: Int64) {
         root = snapshot.root
         head = snapshot.seq
+        rules = snapshot.rules
         self.timestamp = timestamp
     }
 
@@ -32,6 +36,7 @@ struct Evaluation {
         switch write.action {
         case .set(let path, let node): changes = [Change(path: path, value: node)]
         case .update(_, let several): changes = several
+        case .rules(let set): return adopt(set, write)
         }
         if write.hasServerValue {
             changes = changes.map { change in
@@ -45,12 +50,31 @@ struct Evaluation {
         let before = root
         var after = root
         for change in changes { after = after.replacing(change.path, with: change.value) }
-        if let denial = write.guarding?.denial(of: changes, before: before, after: after, timestamp: timestamp) {
-            outcomes.append(.denied(denial))
-            return
+        // An administrator is asked nothing, not even which paths.
+        if !write.auth.isAdmin {
+            let decision = rules.set.mayWrite(
+                changes.map(\.path), root: before, newRoot: after, auth: write.auth, now: timestamp)
+            if case .denied(let denial) = decision {
+                outcomes.append(.denied(denial))
+                return
+            }
         }
         commit(write, changes, before: before, after: after)
     }
+
+    /// New rules hold for the writes behind them, in this batch already.
+    private mutating func adopt(_ set: RuleSet, _ write: Write) {
+        head += 1
+        rules = RulesVersion(seq: head, set: set)
+        newRules.append(StoredRules(seq: head, source: set.source))
+        records.append(Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([])))
+        let entry = Entry(seq: head, committedAt: timestamp, operation: .rules, path: .root, changes: [])
+        steps.append(Step(entry: entry, before: root, after: root))
+        outcomes.append(.committed(seq: head, changes: []))
+    }
+
+    /// The state after the writes so far.
+    var snapshot: Snapshot { Snapshot(seq: head, root: root, rules: rules) }
 
     /// A priority can't be given to what isn't there (reference: rtdb-protocol 4.4).
     private func priorityProblem(_ changes: [Change]) -> String? {

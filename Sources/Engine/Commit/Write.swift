@@ -1,3 +1,4 @@
+public import Rules
 public import Tree
 
 /// A write as a client asked for it: its values may still hold server values.
@@ -7,6 +8,8 @@ public struct Write: Sendable {
         case set(Path, Node)
         /// Replaces several places below the base, all or none.
         case update(base: Path, [Change])
+        /// Makes these the namespace's rules.
+        case rules(RuleSet)
     }
 
     public let action: Action
@@ -17,18 +20,19 @@ public struct Write: Sendable {
     public let hasServerValue: Bool
     /// About the size of its values; for the bounds on batches and queues.
     public let byteCount: Int
-    public let guarding: (any WriteGuard)?
+    /// Whom the rules judge.
+    public let auth: AuthContext
 
     public init(
         _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
-        byteCount: Int, guarding: (any WriteGuard)? = nil
+        byteCount: Int, auth: AuthContext
     ) {
         self.action = action
         self.operation = operation
         self.expectedHash = expectedHash
         self.hasServerValue = hasServerValue
         self.byteCount = byteCount
-        self.guarding = guarding
+        self.auth = auth
     }
 
     /// The place that the request named.
@@ -36,14 +40,9 @@ public struct Write: Sendable {
         switch action {
         case .set(let path, _): path
         case .update(let base, _): base
+        case .rules: .root
         }
     }
-}
-
-/// Decides whether a write may be made, against the very state that it is applied to. Called on committer threads.
-public protocol WriteGuard: Sendable {
-    /// Nil to allow, or why not.
-    func denial(of changes: [Change], before: Node, after: Node, timestamp: Int64) -> String?
 }
 
 /// What became of a write.
@@ -52,7 +51,7 @@ public enum WriteOutcome: Sendable {
     case committed(seq: Int64, changes: [Change])
     /// The value at the path is not the one that the write named. `current`: what it is.
     case preconditionFailed(seq: Int64, current: Node)
-    case denied(String)
+    case denied(Denial)
     /// It can't be applied to what is there.
     case refused(String)
     case failed(EngineError)

@@ -8,6 +8,8 @@ public protocol ChangeListener: AnyObject, Sendable {
     func changed(_ steps: [Step])
     /// The steps between what was last told and `snapshot` are not known: begin again from it.
     func reset(to snapshot: Snapshot)
+    /// The namespace has new rules; what may be read may be another part of it now.
+    func rulesChanged(in snapshot: Snapshot)
 }
 
 /// Finds the listeners that a change touches: a tree of paths with the listeners at each. A value; its owner locks.

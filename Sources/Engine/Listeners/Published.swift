@@ -34,10 +34,13 @@ final class Published: Sendable {
             let listener: any ChangeListener
             var steps: [Int]
         }
-        let told = state.withLock { state -> [ObjectIdentifier: Told] in
+        let (told, all) = state.withLock { state -> ([ObjectIdentifier: Told], [any ChangeListener]) in
+            let hasNewRules = state.snapshot.rules !== snapshot.rules
             state.snapshot = snapshot
             var told: [ObjectIdentifier: Told] = [:]
-            guard !state.index.isEmpty else { return told }
+            var all: [any ChangeListener] = []
+            guard !state.index.isEmpty else { return (told, all) }
+            if hasNewRules { state.index.forEach { all.append($0) } }
             for (position, step) in steps.enumerated() {
                 for change in step.entry.changes {
                     state.index.forEachTouched(by: change.path) { listener in
@@ -47,10 +50,11 @@ final class Published: Sendable {
                     }
                 }
             }
-            return told
+            return (told, all)
         }
         // Outside the lock: encoding an event takes its time, and readers must not wait for it.
         for one in told.values { one.listener.changed(one.steps.map { steps[$0] }) }
+        for listener in all { listener.rulesChanged(in: snapshot) }
     }
 
     /// Publishes a state whose way here is not known.
@@ -61,6 +65,9 @@ final class Published: Sendable {
             state.index.forEach { all.append($0) }
             return all
         }
-        for listener in listeners { listener.reset(to: snapshot) }
+        for listener in listeners {
+            listener.reset(to: snapshot)
+            listener.rulesChanged(in: snapshot)
+        }
     }
 }

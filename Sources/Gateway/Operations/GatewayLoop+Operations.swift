@@ -17,17 +17,10 @@ extension GatewayLoop {
             exchange.respond(
                 status: 200, headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
                 body: Array(MetricsReport(gateway).text.utf8))
-        case ("/.settings/rules.json", .get):
-            try requireAdministrator(request)
-            exchange.respond(status: 200, headers: Self.errorHeaders, body: gateway.rules.source)
+        case ("/.settings/rules.json", _): try rulesSettings(request, exchange)
         default:
             try RequestPath.refuse(request.path)
         }
-    }
-
-    private func requireAdministrator(_ request: HTTPRequest) throws(RESTError) {
-        let identity = try gateway.authenticator.identity(of: request, try RESTParameters(request.query))
-        guard identity == .administrator else { throw .permissionDenied }
     }
 }
 

@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Rules
 import Tree
 import Wire
 
@@ -35,7 +36,7 @@ final class Call {
     let method: Method
     let path: Path
     let parameters: RESTParameters
-    let identity: Identity
+    let auth: AuthContext
     let namespaceName: String
     var namespace: LiveNamespace?
     var timer: LoopTimer?
@@ -47,14 +48,14 @@ final class Call {
 
     init(
         request: HTTPRequest, exchange: HTTPExchange, method: Method, path: Path, parameters: RESTParameters,
-        identity: Identity, namespaceName: String
+        auth: AuthContext, namespaceName: String
     ) {
         self.request = request
         self.exchange = exchange
         self.method = method
         self.path = path
         self.parameters = parameters
-        self.identity = identity
+        self.auth = auth
         self.namespaceName = namespaceName
     }
 

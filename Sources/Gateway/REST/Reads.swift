@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
 import Tree
 import Wire
@@ -26,12 +27,14 @@ extension GatewayLoop {
 
     /// Why the rules, or their indexes, don't let this be read.
     func readRefusal(_ call: Call, _ snapshot: Snapshot) -> RESTError? {
-        guard case .user(let auth) = call.identity else { return nil }
         let query = call.parameters.query
-        guard
-            gateway.rules.mayRead(
-                call.path, query: query, root: snapshot.root, auth: auth, now: Clock.unixMilliseconds)
-        else { return .permissionDenied }
+        let rules = snapshot.rules
+        let decision = rules.set.mayRead(
+            call.path, query: query, root: snapshot.root, auth: call.auth, now: Clock.unixMilliseconds)
+        guard decision.isAllowed else { return .permissionDenied }
+        if rules.enforcesIndexes, let index = query?.index, !rules.set.isIndexed(index, at: call.path) {
+            return .missingIndex(index, at: call.path)
+        }
         return nil
     }
 }

@@ -42,13 +42,11 @@ extension GatewayLoop {
             call.body = parsed.body
             call.hasServerValue = parsed.hasServerValue
             call.pushedName = parsed.name
-            var guarding: (any WriteGuard)?
-            if case .user(let auth) = call.identity { guarding = RulesGuard(rules: gateway.rules, auth: auth) }
             suspend(call)
             let write = Write(
                 parsed.action, operation: parsed.operation,
                 expectedHash: call.request.headerText("if-match").map(ETag.hash),
-                hasServerValue: parsed.hasServerValue, byteCount: parsed.body.count + 64, guarding: guarding)
+                hasServerValue: parsed.hasServerValue, byteCount: parsed.body.count + 64, auth: call.auth)
             guard let link else { return }
             namespace.submit(write, to: link, token: call.exchange.id)
         }
@@ -61,6 +59,7 @@ extension GatewayLoop {
             switch parsed.action {
             case .set(let path, let node): root[path].rowCount + node.rowCount
             case .update(_, let changes): changes.reduce(0) { $0 + root[$1.path].rowCount + $1.value.rowCount }
+            case .rules: 0
             }
         return Int64(rows) / 100 > limit
     }

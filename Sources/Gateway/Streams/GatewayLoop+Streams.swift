@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
 import Tree
 import Wire
@@ -25,7 +26,7 @@ extension GatewayLoop {
         let key = StreamKey(
             namespace: namespace.id, path: call.path, query: call.parameters.query, form: call.parameters.form)
         let (group, snapshot) = gateway.streams.join(key, namespace, link)
-        let stream = Stream(call.exchange, group, call.identity, seq: snapshot.seq)
+        let stream = Stream(call.exchange, group, call.auth, seq: snapshot.seq)
         streams[ObjectIdentifier(group), default: [:]][call.exchange.id] = stream
         gateway.metrics.streams.add(1)
         gateway.metrics.streamsOpened.add()
@@ -74,12 +75,11 @@ extension GatewayLoop {
 
     /// Hands encoded events to this loop's streams of a group.
     func deliver(_ encoded: EncodedEvents, to group: ObjectIdentifier) {
-        guard let members = streams[group] else { return }
+        guard let members = recheckedReaders(of: group) else { return }
         gateway.metrics.streamEvents.add(members.count * encoded.events.count)
         for stream in members.values {
             if !stream.receive(encoded, bufferBytes: gateway.settings.streamBufferBytes) { conflate(stream) }
         }
-        recheckReaders(of: members)
     }
 
     /// What was between is not known: every stream of the group begins again with a `put`.
@@ -111,17 +111,23 @@ extension GatewayLoop {
         sendFirstValue(stream, stream.group.namespace.snapshot)
     }
 
-    /// Ends the streams of readers whom a change of data has shut out (reference: rtdb-protocol 3.5 and 8).
-    private func recheckReaders(of members: [UInt64: Stream]) {
-        guard gateway.rules.readsDependOnData else { return }
-        for stream in members.values {
-            guard case .user(let auth) = stream.identity else { continue }
+    /// Ends the streams of readers whom a change of rules or data has shut out, before they are sent anything more
+    /// (reference: rtdb-protocol 3.5 and 8). The others.
+    @discardableResult
+    func recheckedReaders(of group: ObjectIdentifier) -> [UInt64: Stream]? {
+        guard var members = streams[group] else { return nil }
+        let now = Clock.unixMilliseconds
+        for (id, stream) in members where !stream.auth.isAdmin {
             let key = stream.group.key
-            let mayRead = gateway.rules.mayRead(
-                key.path, query: key.query, root: stream.group.namespace.snapshot.root, auth: auth,
-                now: Clock.unixMilliseconds)
-            if !mayRead { cancel(stream) }
+            let snapshot = stream.group.namespace.snapshot
+            let decision = snapshot.rules.set.mayRead(
+                key.path, query: key.query, root: snapshot.root, auth: stream.auth, now: now)
+            if !decision.isAllowed {
+                cancel(stream)
+                members[id] = nil
+            }
         }
+        return members
     }
 
     private func cancel(_ stream: Stream) {

@@ -1,4 +1,5 @@
 import HTTPServer
+import Rules
 import Tree
 
 /// One client's event stream. Belongs to its loop's thread.
@@ -18,17 +19,17 @@ final class Stream {
 
     let exchange: HTTPExchange
     let group: StreamGroup
-    let identity: Identity
+    let auth: AuthContext
     /// The entry that the client was brought to.
     var seq: Int64
     var state = State.opening([])
     /// Bytes of events that wait while opening.
     private var waitingBytes = 0
 
-    init(_ exchange: HTTPExchange, _ group: StreamGroup, _ identity: Identity, seq: Int64) {
+    init(_ exchange: HTTPExchange, _ group: StreamGroup, _ auth: AuthContext, seq: Int64) {
         self.exchange = exchange
         self.group = group
-        self.identity = identity
+        self.auth = auth
         self.seq = seq
     }
 

@@ -84,6 +84,11 @@ final class StreamGroup: ChangeListener {
         for link in links { link.post { $0.restart(group: id, from: snapshot) } }
     }
 
+    func rulesChanged(in snapshot: Snapshot) {
+        let id = ObjectIdentifier(self)
+        for link in links { link.post { $0.recheckedReaders(of: id) } }
+    }
+
     private var links: [LoopLink] { state.withLock { $0.loops.values.map(\.link) } }
 
     private func event(for step: Step) -> ChangeEvent? {

@@ -19,7 +19,8 @@ extension ExpressionCompiler {
             return method == .child ? child : emit(.exists(child.ref), .boolean, syntax)
         case .hasChildren: return try hasChildren(receiver, arguments, syntax)
         case .contains, .beginsWith, .endsWith:
-            let argument = try string(try single(method, arguments, syntax), "\(method.rawValue)() expects a string argument.")
+            let argument = try string(
+                try single(method, arguments, syntax), "\(method.rawValue)() expects a string argument.")
             let operation: Op =
                 switch method {
                 case .contains: .contains(receiver, argument)

@@ -60,7 +60,9 @@ extension ExpressionCompiler {
                 current.append(piece)
                 continue
             }
-            for (index, key) in text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).enumerated() {
+            for (index, key) in text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+                .enumerated()
+            {
                 if index > 0 { flush(&current, into: &parts, argument) }
                 if !key.isEmpty { current.append(.constant(String(decoding: key, as: UTF8.self))) }
             }

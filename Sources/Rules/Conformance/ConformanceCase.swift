@@ -88,7 +88,8 @@ struct ConformanceReader {
         return row
     }
 
-    private static func word<Word: RawRepresentable<String>>(_ text: String?, at offset: Int) throws(TextError) -> Word {
+    private static func word<Word: RawRepresentable<String>>(_ text: String?, at offset: Int) throws(TextError) -> Word
+    {
         guard let word = text.flatMap(Word.init(rawValue:)) else {
             throw TextError(offset: offset, message: "Unknown word '\(text ?? "")'.")
         }

@@ -77,7 +77,9 @@ public enum RulesConformance {
     }
 
     private static func failure(of row: ConformanceCase, refused error: RulesError) -> String? {
-        guard row.expectation == .uploadError else { return "the upload was refused: \(error.problems.first?.description ?? "")" }
+        guard row.expectation == .uploadError else {
+            return "the upload was refused: \(error.problems.first?.description ?? "")"
+        }
         let message = error.problems.map(\.message).joined(separator: "\n")
         if let expected = row.error, expected != message { return "said \"\(message)\"; expected \"\(expected)\"" }
         if let expected = row.errorPosition, let problem = error.problems.first {

@@ -115,7 +115,9 @@ struct TextReader {
     private mutating func hexDigits(from start: Int) throws(TextError) -> UInt32 {
         var code: UInt32 = 0
         for _ in 0..<4 {
-            guard let byte = peek, let digit = hexDigitValue(byte) else { throw error("Invalid escape: '\\u'", at: start) }
+            guard let byte = peek, let digit = hexDigitValue(byte) else {
+                throw error("Invalid escape: '\\u'", at: start)
+            }
             code = code << 4 | UInt32(digit)
             index += 1
         }

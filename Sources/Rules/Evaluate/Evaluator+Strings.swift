@@ -69,7 +69,7 @@ extension Evaluator {
         var text = text
         var part = part
         var compared = 0
-        let budget = (remainingSteps + 1) << 8
+        let budget = remainingBytes
         let found = text.withUTF8 { text in
             part.withUTF8 { part -> Int? in
                 guard let first = part.first else { return start }
@@ -140,7 +140,7 @@ extension Evaluator {
     mutating func matches(_ operand: OpRef, _ regex: Regex, _ ref: OpRef) throws(EvaluationError) -> Bool {
         let text = try string(operand, ref)
         // RE2 is linear in the text, at worst times the size of the program.
-        try spend(4 + text.utf8.count * regex.programSize >> 10, ref)
+        try spend(4 + (text.utf8.count * regex.programSize) >> 8, ref)
         return regex.matches(text)
     }
 }

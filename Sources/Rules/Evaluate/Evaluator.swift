@@ -31,6 +31,7 @@ struct NoTracer: EvaluationTracer {
 struct Evaluator<Tracer: EvaluationTracer> {
     let program: Program
     let surroundings: Surroundings
+    /// The walk from the root to the node whose rule runs. The one allocation of an operation.
     var frames: ContiguousArray<Frame>
     var tracer: Tracer
     private let maxSteps: Int
@@ -68,8 +69,8 @@ struct Evaluator<Tracer: EvaluationTracer> {
         try spend(bytes >> 8, ref)
     }
 
-    /// Steps that are left to this rule.
-    var remainingSteps: Int { max(steps, 0) }
+    /// Bytes that this rule may still go over.
+    var remainingBytes: Int { (min(max(steps, 0), 1 << 40) + 1) << 8 }
 
     // MARK: Booleans
 

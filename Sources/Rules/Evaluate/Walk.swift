@@ -38,6 +38,7 @@ struct Walk<Tracer: WalkTracer> {
     // MARK: Reads
 
     mutating func read(_ path: Path, root: Node) -> Decision {
+        let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
         evaluator.frames.append(Frame(key: "", old: root, new: .null))
         var node = 0
         var depth = 0
@@ -48,16 +49,24 @@ struct Walk<Tracer: WalkTracer> {
                 if case .yes = verdict(rule) { return .allowed }
                 last = RuleID(index: rule)
             }
-            guard depth < path.depth, let next = rules.child(of: node, path[depth]) else { break }
+            guard depth < depthOfPath, let next = rules.child(of: node, path[depth]) else { break }
             let key = path[depth]
-            evaluator.frames.append(Frame(key: key.text, old: top.old.child(key), new: .null))
+            descend(key, new: .null)
             node = next
             depth += 1
         }
         return .denied(Denial(reason: .noReadAllowed, path: path, rule: last))
     }
 
-    private var top: Frame { evaluator.frames[evaluator.frames.count - 1] }
+    /// Steps down to a child of the last frame.
+    private mutating func descend(_ key: Key, new: Node) {
+        let old = evaluator.frames[evaluator.frames.count - 1].old.child(key)
+        evaluator.frames.append(Frame(key: key.text, old: old, new: new))
+    }
+
+    private var newNode: Node {
+        @inline(__always) get { evaluator.frames[evaluator.frames.count - 1].new }
+    }
 
     // MARK: Writes
 
@@ -79,8 +88,7 @@ struct Walk<Tracer: WalkTracer> {
             if let denial = validate(node) { return denial }
             guard depth < depthOfPath, let next = rules.child(of: node, path[depth]) else { break }
             let key = path[depth]
-            let frame = top
-            evaluator.frames.append(Frame(key: key.text, old: frame.old.child(key), new: frame.new.child(key)))
+            descend(key, new: newNode.child(key))
             node = next
             depth += 1
         }
@@ -92,7 +100,7 @@ struct Walk<Tracer: WalkTracer> {
     @inline(__always)
     private mutating func validate(_ node: Int) -> Denial? {
         let rule = rules.nodes[node].validate
-        guard rule >= 0, !top.new.isNull else { return nil }
+        guard rule >= 0, !newNode.isNull else { return nil }
         switch verdict(rule) {
         case .yes: return nil
         case .no: return Denial(reason: .invalid, path: place, rule: RuleID(index: rule))
@@ -105,7 +113,7 @@ struct Walk<Tracer: WalkTracer> {
     /// Asks the `.validate` of every existing node strictly below the last frame. Recursion is as deep as the rules.
     private mutating func validateBelow(_ node: Int) -> Denial? {
         let rule = rules.nodes[node]
-        guard rule.validatesBelow, case .branch(let branch) = top.new else { return nil }
+        guard rule.validatesBelow, case .branch(let branch) = newNode else { return nil }
         if rule.wildcard >= 0 {
             for entry in branch.children {
                 guard let next = rules.child(of: node, entry.key) else { continue }
@@ -123,7 +131,7 @@ struct Walk<Tracer: WalkTracer> {
     private mutating func validateChild(_ key: Key, _ child: Node, _ node: Int) -> Denial? {
         let rule = rules.nodes[node]
         guard rule.validate >= 0 || rule.validatesBelow else { return nil }
-        evaluator.frames.append(Frame(key: key.text, old: top.old.child(key), new: child))
+        descend(key, new: child)
         defer { evaluator.frames.removeLast() }
         return validate(node) ?? validateBelow(node)
     }

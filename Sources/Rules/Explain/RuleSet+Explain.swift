@@ -58,7 +58,9 @@ extension RuleSet {
         // The outer of two operations with one span comes last, and its value counts.
         for index in rule.operations where Self.isShown(compiled.program.operations[index]) {
             let span = compiled.program.spans[index]
-            let containsFailure = failure.map { span.lowerBound <= $0.span.lowerBound && span.upperBound >= $0.span.upperBound }
+            let containsFailure = failure.map {
+                span.lowerBound <= $0.span.lowerBound && span.upperBound >= $0.span.upperBound
+            }
             values[span] = run.values[Int32(index)] ?? (containsFailure == true ? "no value" : "not evaluated")
         }
         if let failure { values[failure.span] = failure.text }

@@ -52,15 +52,24 @@ struct Lexer {
     }
 
     private mutating func identifier() -> String {
-        while let byte = peek, Self.isIdentifierByte(byte) { index += 1 }
+        while let byte = peek, Self.isIdentifierByte(byte), wideSpace == nil { index += 1 }
         return String(decoding: bytes[start..<index], as: UTF8.self)
+    }
+
+    /// The bytes of the space beyond ASCII that is next, if one is: no-break spaces come with text from web pages.
+    private var wideSpace: Int? {
+        switch (peek, byte(at: 1), byte(at: 2)) {
+        case (0xC2, 0xA0, _): 2
+        case (0xEF, 0xBB, 0xBF), (0xE2, 0x80, 0xA8), (0xE2, 0x80, 0xA9): 3
+        default: nil
+        }
     }
 
     private mutating func skipSpace() throws(TextError) {
         while let byte = peek {
             switch byte {
             case 0x20, 0x09...0x0D: index += 1
-            case 0xC2 where self.byte(at: 1) == 0xA0: index += 2
+            case 0x80... where wideSpace != nil: index += wideSpace ?? 0
             case UInt8(ascii: "/") where self.byte(at: 1) == UInt8(ascii: "/"):
                 while let byte = peek, byte != 0x0A { index += 1 }
             case UInt8(ascii: "/") where self.byte(at: 1) == UInt8(ascii: "*"):

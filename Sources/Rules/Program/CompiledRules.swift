@@ -12,6 +12,10 @@ final class CompiledRules: Sendable {
     let rules: ContiguousArray<CompiledRule>
     /// What is known of each rule: for messages only.
     let sources: [RuleSource]
+    /// True when everybody may read everything, and nothing more need be asked.
+    let allowsEveryRead: Bool
+    /// True when everybody may write anything.
+    let allowsEveryWrite: Bool
 
     init(
         program: Program, nodes: ContiguousArray<CompiledNode>, children: ContiguousArray<ChildTable>,
@@ -23,6 +27,10 @@ final class CompiledRules: Sendable {
         self.indexes = indexes
         self.rules = rules
         self.sources = sources
+        let root = nodes[0]
+        allowsEveryRead = root.read >= 0 && rules[Int(root.read)].constant == true
+        allowsEveryWrite =
+            root.write >= 0 && rules[Int(root.write)].constant == true && root.validate < 0 && !root.validatesBelow
     }
 
     /// The node for a key below a node: the literal child, or else the wildcard. Nil ends the walk.
@@ -61,6 +69,17 @@ struct ChildTable: Sendable {
     struct Entry: Sendable {
         let key: Key
         let node: Int32
+        /// Most unequal keys differ in this already.
+        private let byteCount: Int
+
+        init(key: Key, node: Int32) {
+            self.key = key
+            self.node = node
+            byteCount = key.byteCount
+        }
+
+        @inline(__always)
+        func matches(_ other: Key, _ otherByteCount: Int) -> Bool { byteCount == otherByteCount && key == other }
     }
 
     /// In key order.
@@ -78,7 +97,8 @@ struct ChildTable: Sendable {
     @inline(__always)
     func index(of key: Key) -> Int? {
         if !table.isEmpty { return table[key].map(Int.init) }
-        for index in entries.indices where entries[index].key == key { return Int(entries[index].node) }
+        let byteCount = key.byteCount
+        for index in entries.indices where entries[index].matches(key, byteCount) { return Int(entries[index].node) }
         return nil
     }
 }

@@ -48,12 +48,12 @@ struct EntryStack: ~Copyable {
 
     /// Takes out all entries from `base` on.
     mutating func take(from base: Int) -> ContiguousArray<ChildMap.Entry> {
-        let number = count - base
+        // Not by the initialiser that lends uninitialized memory: that one is not specialized and looks its types up.
+        var taken = ContiguousArray<ChildMap.Entry>()
+        taken.reserveCapacity(count - base)
+        for index in base..<count { taken.append((entries + index).move()) }
         count = base
-        return ContiguousArray(unsafeUninitializedCapacity: number) { [entries] buffer, filled in
-            if let start = buffer.baseAddress { start.moveInitialize(from: entries + base, count: number) }
-            filled = number
-        }
+        return taken
     }
 
     private mutating func grow() {

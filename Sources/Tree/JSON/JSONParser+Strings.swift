@@ -98,10 +98,9 @@ extension JSONParser {
             case UInt8(ascii: "\""):
                 index += 1
                 if !isKey, unescaped.count > KeyRules.maxStringBytes { throw tooLong(at: quote) }
-                guard let text = String(validating: unescaped, as: UTF8.self) else {
-                    throw error(.syntax, "a string is not valid UTF-8", at: quote)
+                return try unescaped.withUnsafeBufferPointer { (content) throws(JSONError) in
+                    try text(content, isASCII: false, at: quote)
                 }
-                return text
             case UInt8(ascii: "\\"): try escape(into: &unescaped)
             default: throw syntax("a control character in a string must be escaped")
             }

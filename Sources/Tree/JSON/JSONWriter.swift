@@ -67,7 +67,7 @@ public struct JSONWriter {
         }
         open(UInt8(ascii: "{"))
         var isFirst = true
-        for entry in branch.children {
+        branch.children.forEachEntry { entry in
             writeKey(entry.key.text, isFirst: isFirst)
             write(entry.node)
             isFirst = false
@@ -148,14 +148,20 @@ public struct JSONWriter {
             bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value))
             return
         }
-        if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        var rest = value.magnitude
-        let start = bytes.count
-        while rest > 0 {
-            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
-            rest /= 10
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var start = digits.count
+            var rest = value.magnitude
+            while rest > 0 {
+                start -= 1
+                digits[start] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            }
+            if value < 0 {
+                start -= 1
+                digits[start] = UInt8(ascii: "-")
+            }
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: digits[start...]))
         }
-        bytes[start...].reverse()
     }
 
     /// The shortest text that reads back as the same double; beyond 64-bit integers always with an exponent or a
@@ -165,21 +171,33 @@ public struct JSONWriter {
     }
 
     public mutating func writeString(_ text: String) {
-        bytes.append(UInt8(ascii: "\""))
-        var text = text
-        text.withUTF8 { buffer in
-            var start = 0
-            for index in 0..<buffer.count {
-                let byte = buffer[index]
-                guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == 0x7F else {
-                    continue
+        text.withBytes { buffer in
+            var seen: UInt64 = 0
+            let end = ByteScan.endOfPlainText(buffer, from: 0, andDelete: true, seen: &seen)
+            if end < buffer.count { return writeEscaped(buffer, firstAt: end) }
+            // One look at the array's capacity for all of it.
+            bytes.append(addingCapacity: buffer.count + 2) { output in
+                output.append(UInt8(ascii: "\""))
+                output.withUnsafeMutableBufferPointer { free, count in
+                    count += UnsafeMutableBufferPointer(rebasing: free[count...]).update(fromContentsOf: buffer)
                 }
-                bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start..<index]))
-                escape(byte)
-                start = index + 1
+                output.append(UInt8(ascii: "\""))
             }
-            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start...]))
         }
+    }
+
+    private mutating func writeEscaped(_ buffer: UnsafeBufferPointer<UInt8>, firstAt first: Int) {
+        var seen: UInt64 = 0
+        var start = 0
+        var end = first
+        bytes.append(UInt8(ascii: "\""))
+        while end < buffer.count {
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start..<end]))
+            escape(buffer[end])
+            start = end + 1
+            end = ByteScan.endOfPlainText(buffer, from: start, andDelete: true, seen: &seen)
+        }
+        bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start...]))
         bytes.append(UInt8(ascii: "\""))
     }
 

@@ -19,6 +19,8 @@ public enum Operation: String, Sendable, CaseIterable {
     case transaction
     /// A bulk load; its values are in the entry's parts.
     case load = "import"
+    /// New security rules, which hold from this entry on. Changes no data.
+    case rules
 }
 
 /// One committed write, at its place in the log.

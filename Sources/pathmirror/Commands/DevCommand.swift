@@ -4,6 +4,7 @@ import HTTPServer
 import LogStore
 import Postgres
 import PostgresCluster
+import Rules
 import Runtime
 
 /// Everything on one machine for a developer: a private PostgreSQL, and a gateway that trusts this machine.
@@ -26,6 +27,9 @@ struct DevCommand: Command {
         options.gateway.defaultNamespace = namespace
         options.engine.createsNamespaces = true
         options.credentials.acceptsOwner = true
+        if !options.hasRulesFile {
+            options.engine.defaultRules = RulesVersion(seq: 0, set: .allowAll, enforcesIndexes: false)
+        }
         let logger = options.logger
 
         var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
@@ -60,7 +64,7 @@ struct DevCommand: Command {
 
     private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int) throws -> Service {
         do {
-            return try Service(options, url: url, defaultRules: OpenRules())
+            return try Service(options, url: url)
         } catch let error as HTTPServerError {
             throw CommandFailure("Port \(port) of 127.0.0.1 can't be used: \(error). Try another --port.")
         }

@@ -40,12 +40,12 @@ struct ServeCommand: Command {
 
         let service: Service
         do {
-            service = try Service(options, url: url, defaultRules: ClosedRules())
+            service = try Service(options, url: url)
         } catch let error as HTTPServerError {
             throw CommandFailure("\(options.server.addresses[0]) can't be used: \(error).")
         }
-        if options.rules == nil {
-            options.logger.warning("no rules were given: nobody but administrators may read or write")
+        if !options.hasRulesFile {
+            options.logger.notice("no --rules: in namespaces without rules nobody but administrators gets in")
         }
         for address in service.addresses { console.write("pathmirror: ready on http://\(address)") }
         Signals.waitForTermination()

@@ -14,15 +14,14 @@ final class Service {
     private let server: HTTPServer
 
     /// Starts everything; requests are served when it returns.
-    init(_ options: ServiceOptions, url: PostgresURL, defaultRules: any AccessRules) throws {
+    init(_ options: ServiceOptions, url: PostgresURL) throws {
         self.options = options
         engine = try Engine(
             url: url, settings: options.engine, sessionSettings: options.session, metrics: EngineMetrics(),
             logger: options.logger)
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
-            engine: engine, settings: options.gateway, rules: options.rules ?? defaultRules,
-            credentials: options.credentials, logger: options.logger
+            engine: engine, settings: options.gateway, credentials: options.credentials, logger: options.logger
         ) { statistics.withLock { $0 }.map(Service.report) ?? ServerReport() }
         self.gateway = gateway
         server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }

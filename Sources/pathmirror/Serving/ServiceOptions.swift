@@ -36,7 +36,8 @@ struct ServiceOptions {
     var server = HTTPServerSettings()
     var session = LogSession.Settings()
     var credentials = Gateway.Credentials()
-    var rules: (any AccessRules)?
+    /// Whether `--rules` was given.
+    var hasRulesFile = false
     var shutdownMilliseconds = 10_000
     let logger: Logger
 
@@ -76,7 +77,10 @@ struct ServiceOptions {
         if let time = try arguments.integer("poll-ms", in: 10...60_000) { engine.pollMilliseconds = time }
         if let time = try arguments.integer("shutdown-ms", in: 0...3_600_000) { shutdownMilliseconds = time }
         try takeSecret(arguments)
-        if let file = arguments["rules"] { rules = try RulesFile.load(file) }
+        if let file = arguments["rules"] {
+            engine.defaultRules = try RulesFile.load(file)
+            hasRulesFile = true
+        }
         server.errorBody = { _, text in ("application/json; charset=utf-8", ErrorReply.body(text)) }
     }
 

@@ -1,18 +1,9 @@
-import HTTPServer
 import Crypto
+import HTTPServer
 import Runtime
-public import Tree
+import Rules
+import Tree
 import Wire
-
-/// Who asks.
-public enum Identity: Sendable, Equatable {
-    /// No rules apply.
-    case administrator
-    /// Rules see this as `auth`; null is nobody.
-    case user(Node)
-
-    public static let anonymous = Identity.user(.null)
-}
 
 /// Finds out who asks from a request's credentials.
 struct Authenticator: Sendable {
@@ -21,8 +12,8 @@ struct Authenticator: Sendable {
     let secrets: [Secret<[UInt8]>]
 
     /// - Throws: 401 when a credential was given and means nothing.
-    func identity(of request: HTTPRequest, _ parameters: RESTParameters) throws(RESTError) -> Identity {
-        guard let credential = credential(of: request, parameters) else { return .anonymous }
+    func identity(of request: HTTPRequest, _ parameters: RESTParameters) throws(RESTError) -> AuthContext {
+        guard let credential = credential(of: request, parameters) else { return .unauthenticated }
         if acceptsOwner, request.isLoopbackPeer, credential == "owner" { return try override(parameters) }
         let bytes = Array(credential.utf8)
         var isKnown = false
@@ -35,12 +26,12 @@ struct Authenticator: Sendable {
     }
 
     /// An administrator may act as somebody else (reference: rtdb-protocol 7.2).
-    private func override(_ parameters: RESTParameters) throws(RESTError) -> Identity {
-        guard let text = parameters.authOverride else { return .administrator }
+    private func override(_ parameters: RESTParameters) throws(RESTError) -> AuthContext {
+        guard let text = parameters.authOverride else { return .admin }
         guard let parsed = try? JSONParser.parse(text), parsed.node.isNull || parsed.node.isBranch else {
             throw RESTError(400, "auth_variable_override must be a JSON object or null")
         }
-        return .user(parsed.node)
+        return AuthContext(auth: parsed.node)
     }
 
     private func credential(of request: HTTPRequest, _ parameters: RESTParameters) -> String? {

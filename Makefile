@@ -1,0 +1,67 @@
+# Pathmirror's tasks. `make` alone lists them.
+
+SWIFT ?= swift
+PYTHON ?= python3
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Options for the program a target runs, e.g. make run ARGS='--port 9010 --import export.json'
+ARGS ?=
+# More options for every release build, e.g. SWIFT_FLAGS=--static-swift-stdlib for a binary that runs without the toolchain
+SWIFT_FLAGS ?=
+
+# The hot rooms are generic code across targets: without this flag they run many times slower (docs/architecture.md).
+RELEASE_BUILD = $(SWIFT) build -c release -Xswiftc -cross-module-optimization $(SWIFT_FLAGS)
+RELEASE = .build/release
+
+# Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help dependencies toolchain build run test bench fuzz lint format install clean
+
+help: ## List the tasks
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+dependencies: ## Install the missing Debian packages for building and running (sudo where needed)
+	@scripts/install-dependencies build run
+
+build: toolchain ## Build everything in release mode
+	@$(RELEASE_BUILD)
+
+run: toolchain dependencies ## Install what is missing, build, and start `pathmirror dev $(ARGS)`
+	@$(RELEASE_BUILD) --product pathmirror
+	@exec $(RELEASE)/pathmirror dev $(ARGS)
+
+test: toolchain ## Install what is missing, then run every check and test
+	@scripts/install-dependencies build run test
+	@exec scripts/test
+
+bench: toolchain ## Install what is missing, then run the benchmarks (ratios, one run)
+	@scripts/install-dependencies build run bench
+	@$(RELEASE_BUILD)
+	@exec $(PYTHON) Benchmarks/run.py $(ARGS)
+
+fuzz: toolchain ## Build and run the fuzzer, `pathmirror-fuzz $(ARGS)`
+	@grep -qs '"pathmirror-fuzz"' Package.swift || { echo 'make fuzz: Package.swift has no pathmirror-fuzz product.' >&2; exit 1; }
+	@$(RELEASE_BUILD) --product pathmirror-fuzz
+	@exec $(RELEASE)/pathmirror-fuzz $(ARGS)
+
+lint: toolchain ## Check the format of the Swift sources and the shell scripts
+	@scripts/lint
+
+format: toolchain ## Rewrite the Swift sources in the house format
+	@scripts/lint --fix
+
+install: ## Copy the built binary and the systemd unit under $(DESTDIR)$(PREFIX)
+	@test -x $(RELEASE)/pathmirror || { echo "make install: nothing is built yet: run 'make build' first." >&2; exit 1; }
+	install -D -m 755 $(RELEASE)/pathmirror $(DESTDIR)$(PREFIX)/bin/pathmirror
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/pathmirror.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/pathmirror.service
+	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/pathmirror/LICENSE
+
+clean: ## Remove build products and the tests' Python environment (never `dev`'s data)
+	rm -rf .build .venv
+
+toolchain:
+	@command -v $(SWIFT) >/dev/null || { \
+		echo "make: no Swift toolchain: install Swift 6.2 or newer (swift.org/install) and put 'swift' on PATH." >&2; \
+		exit 1; }

@@ -1,0 +1,95 @@
+import HTTPServer
+import Testing
+
+/// Peers that are slow or say nothing.
+@Suite struct DeadlineTests {
+    @Test func slowHeaders() throws {
+        let server = try TestServer({ $0.headerTimeoutMs = 80 }, TestServer.echo)
+        let client = try TestClient(port: server.port)
+        #expect(try client.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
+        let response = try client.exchange("GET / HTTP/1.1\r\nHo")
+        #expect(response.status == 408)
+        #expect(response.headers["connection"] == "close")
+        #expect(client.isClosedByServer())
+        #expect(server.server.statistics.timeouts == 1)
+    }
+
+    /// A byte now and then does not move the deadline.
+    @Test func drippedHeaders() throws {
+        let server = try TestServer({ $0.headerTimeoutMs = 80 }, TestServer.echo)
+        let client = try TestClient(port: server.port)
+        do {
+            for byte in Array("GET / HTTP/1.1\r\nX: ".utf8) { try client.send([byte]) }
+            while server.server.statistics.timeouts == 0 { try client.send("x") }
+        } catch {
+            // The server may be gone by now.
+        }
+        eventually { server.server.statistics.timeouts == 1 }
+        #expect(server.server.statistics.requests == 0)
+    }
+
+    @Test func slowBody() throws {
+        let server = try TestServer(
+            {
+                $0.bodyTimeoutMs = 80
+                $0.minBodyBytesPerSecond = 1_000_000
+            }, TestServer.echo)
+        let client = try TestClient(port: server.port)
+        let response = try client.exchange("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
+        #expect(response.status == 408)
+        #expect(client.isClosedByServer())
+    }
+
+    /// As long as enough comes, a body may take longer than `bodyTimeoutMs`.
+    @Test func aBodyThatIsFastEnough() throws {
+        let server = try TestServer(
+            {
+                $0.bodyTimeoutMs = 40
+                $0.minBodyBytesPerSecond = 1_000
+            }, TestServer.echo)
+        let client = try TestClient(port: server.port)
+        try client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3001\r\n\r\n")
+        let clock = ContinuousClock()
+        let start = clock.now
+        // 1,000 bytes earn a second; the last byte is sent only after several times `bodyTimeoutMs`.
+        try client.send(String(repeating: "x", count: 3000))
+        while clock.now - start < .milliseconds(300) {
+            #expect(server.server.statistics.timeouts == 0)
+        }
+        #expect(try client.exchange("y").status == 200)
+    }
+
+    @Test func idleConnectionsAreClosed() throws {
+        let server = try TestServer({ $0.idleTimeoutMs = 60 }, TestServer.echo)
+        let silent = try TestClient(port: server.port)
+        let used = try TestClient(port: server.port)
+        #expect(try used.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
+        #expect(silent.isClosedByServer())
+        #expect(used.isClosedByServer())
+        eventually { server.server.statistics.activeConnections == 0 }
+    }
+
+    /// A request that its handler takes long over is no idle connection.
+    @Test func answeringTakesAsLongAsItTakes() throws {
+        let handle: TestServer.Handle = { _, exchange in
+            let reference = exchange.reference
+            exchange.loop.schedule(afterMilliseconds: 300) {
+                exchange.loop.exchange(for: reference)?.respond(status: 200)
+            }
+        }
+        let server = try TestServer({ $0.idleTimeoutMs = 40 }, handle)
+        let client = try TestClient(port: server.port)
+        #expect(try client.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
+    }
+
+    @Test func aPeerThatDoesNotReadIsCutOff() throws {
+        let handle: TestServer.Handle = { _, exchange in
+            exchange.respond(status: 200, body: [UInt8](repeating: 0, count: 20_000_000))
+        }
+        let server = try TestServer({ $0.writeStallTimeoutMs = 80 }, handle)
+        let client = try TestClient(port: server.port, receiveBuffer: 4096)
+        try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        eventually { server.server.statistics.timeouts == 1 }
+        eventually { server.server.statistics.activeConnections == 0 }
+    }
+}

@@ -1,0 +1,70 @@
+import Glibc
+import Postgres
+import Testing
+
+@testable import PostgresCluster
+
+/// Goal: any data directory works, or is refused in one sentence.
+@Suite(.timeLimit(.minutes(2))) struct PlaceTests {
+    @Test(arguments: [
+        ("long", String(repeating: "long-name/", count: 12) + "end"),
+        ("odd", "it's a \"path\", with spaces"),
+        ("spaces", "two words"),
+    ])
+    func longAndOddPaths(name: String, below: String) throws {
+        let folder = ClusterFolder(name)
+        let inner = folder.path + "/" + below
+        let cluster = try folder.start { $0.dataDirectory = inner }
+        #expect(try cluster.value("SELECT 'up'") == "up")
+        let socket = try cluster.value("SHOW unix_socket_directories")
+        let isInside = socket.contains(inner)
+        #expect(isInside == (name == "spaces"))
+        cluster.stop()
+        #expect(isInside || Files.status(socket.filter { $0 != "\"" }) == nil)
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "needs root, whose folders others cannot enter"))
+    func whatTheServersUserCannotReachIsKeptElsewhere() throws {
+        let closed = "/tmp/pathmirror-cluster-tests-\(getpid())-closed"
+        try Files.createDirectory(closed, mode: 0o700)
+        defer { Files.removeTree(closed) }
+        let folder = ClusterFolder("elsewhere", parent: closed)
+        let first = try folder.start()
+        #expect(try first.value("SHOW data_directory").hasPrefix("/var/lib/pathmirror/"))
+        #expect(folder.progress.contains { $0.contains("cannot reach") && $0.contains("/var/lib/pathmirror/") })
+        try PostgresConnection(first.url).executeScript("CREATE TABLE kept AS SELECT 'here' AS t")
+        // A second link to the same cluster does not make a second server.
+        let twin = closed + "/twin"
+        try Files.createDirectory(twin, mode: 0o700)
+        symlink(try Files.absolute(folder.path + "/pgdata"), twin + "/pgdata")
+        let error = #expect(throws: ClusterError.self) {
+            try PostgresCluster.start(ClusterSettings(dataDirectory: twin))
+        }
+        #expect(error?.kind == .inUse(processID: getpid()))
+        first.stop()
+        #expect(try folder.start().value("SELECT t FROM kept") == "here")
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "needs root to start as another user"))
+    func runsAsWhoeverOwnsTheCluster() throws {
+        let folder = ClusterFolder("owner")
+        try folder.start().stop()
+        let other: uid_t = 54321
+        func give(_ path: String) {
+            for name in Files.names(in: path) { give(path + "/" + name) }
+            lchown(path, other, other)
+        }
+        give(folder.path + "/pgdata")
+        let cluster = try folder.start()
+        #expect(try #require(Files.status("/proc/\(cluster.postmasterPID)")).st_uid == other)
+        #expect(try cluster.value("SELECT 'up'") == "up")
+    }
+
+    @Test func aFileInTheWayIsAnError() throws {
+        let folder = ClusterFolder("file")
+        try Files.write(folder.path, "", mode: 0o600, owner: nil)
+        let error = #expect(throws: ClusterError.self) { try folder.start() }
+        #expect(error?.kind == .system)
+        #expect(error?.message.contains(folder.path) == true)
+    }
+}

@@ -1,0 +1,146 @@
+import Postgres
+import Testing
+
+/// Goal: a pipeline is one round trip that ends in a known state, whatever fails in it.
+@Suite struct PipelineTests {
+    private let insert = PostgresStatement("insert_n", "INSERT INTO n SELECT unnest($1)", types: [.int8Array])
+
+    private func batch(_ values: ClosedRange<Int64>) -> PostgresParameters {
+        var array = PostgresArray(of: .int8)
+        for value in values { array.appendInt8(value) }
+        return [.array(array)]
+    }
+
+    private func connect() throws -> PostgresConnection {
+        let connection = try TestDatabase.connect()
+        try connection.execute("CREATE TEMP TABLE n (v int8 PRIMARY KEY)")
+        return connection
+    }
+
+    private func count(_ connection: PostgresConnection) throws -> Int64 {
+        try connection.execute("SELECT count(*) FROM n").int64(0, 0)
+    }
+
+    @Test func returnsOneResultAStep() throws {
+        let connection = try connect()
+        for round in 0..<3 as Range<Int64> {
+            let results = try connection.pipeline([
+                .query("BEGIN"), .prepared(insert, batch(round * 100 + 1...round * 100 + 100)),
+                .prepared(insert, batch(-round - 1 ... -round - 1)), .query("SELECT $1", [.int8(7)]), .query("COMMIT"),
+            ])
+            #expect(results.map(\.commandTag) == ["BEGIN", "INSERT 0 100", "INSERT 0 1", "SELECT 1", "COMMIT"])
+            #expect(try results[3].int64(0, 0) == 7)
+        }
+        #expect(try count(connection) == 303)
+        #expect(try connection.pipeline([]).isEmpty)
+    }
+
+    @Test func aFailingStepIsNamedAndRolledBack() throws {
+        let connection = try connect()
+        let steps: [PipelineStep] = [
+            .query("BEGIN"), .prepared(insert, batch(1...10)), .prepared(insert, batch(10...11)), .query("SELECT 1"),
+            .query("COMMIT"),
+        ]
+        for _ in 0..<2 {
+            let error = #expect(throws: PostgresError.self) { try connection.pipeline(steps) }
+            #expect(error?.kind == .server(sqlState: "23505"))
+            #expect(error?.step == 2)
+            #expect(error?.statement == "insert_n")
+            #expect(!connection.isInTransaction)
+            #expect(try count(connection) == 0)
+        }
+        // The statement was prepared in the failed pipeline and is still good.
+        #expect(try connection.pipeline([.prepared(insert, batch(1...3))]).count == 1)
+        #expect(try count(connection) == 3)
+    }
+
+    @Test func anUnpreparableStepIsNamed() throws {
+        let connection = try connect()
+        let broken = PostgresStatement("broken", "SELECT no_such_column")
+        for _ in 0..<2 {
+            let error = #expect(throws: PostgresError.self) {
+                try connection.pipeline([
+                    .query("BEGIN"), .prepared(insert, batch(1...1)), .prepared(broken), .query("COMMIT"),
+                ])
+            }
+            #expect(error?.step == 2)
+            #expect(error?.sqlState == "42703")
+        }
+        #expect(try connection.pipeline([.prepared(insert, batch(1...1))]).count == 1)
+    }
+
+    @Test func withoutBeginItIsOneTransaction() throws {
+        let connection = try connect()
+        let error = #expect(throws: PostgresError.self) {
+            try connection.pipeline([.prepared(insert, batch(1...10)), .query("SELECT 1/0")])
+        }
+        #expect(error?.step == 1)
+        #expect(try count(connection) == 0)
+    }
+
+    @Test func aTransactionOpenBeforeStaysOpen() throws {
+        let connection = try connect()
+        try connection.execute("BEGIN")
+        #expect(throws: PostgresError.self) { try connection.pipeline([.query("SELECT 1/0")]) }
+        #expect(connection.isInTransaction)
+        try connection.execute("ROLLBACK")
+        try connection.pipeline([.query("BEGIN"), .prepared(insert, batch(1...2))])
+        #expect(connection.isInTransaction)
+        try connection.execute("COMMIT")
+        #expect(try count(connection) == 2)
+    }
+
+    @Test func anErrorAtCommitIsReported() throws {
+        let connection = try connect()
+        try connection.executeScript(
+            "CREATE TEMP TABLE d (v int8 REFERENCES n DEFERRABLE INITIALLY DEFERRED)")
+        let explicit = #expect(throws: PostgresError.self) {
+            try connection.pipeline([.query("BEGIN"), .query("INSERT INTO d VALUES (1)"), .query("COMMIT")])
+        }
+        #expect(explicit?.sqlState == "23503")
+        #expect(explicit?.step == 2)
+        let implicit = #expect(throws: PostgresError.self) {
+            try connection.pipeline([.query("INSERT INTO d VALUES (1)")])
+        }
+        #expect(implicit?.sqlState == "23503")
+        #expect(try connection.execute("SELECT count(*) FROM d").int64(0, 0) == 0)
+    }
+
+    @Test func badParametersSendNothing() throws {
+        let connection = try connect()
+        let error = #expect(throws: PostgresError.self) {
+            try connection.pipeline([.prepared(insert, batch(1...1)), .query("SELECT $1", [.text("\0")])])
+        }
+        #expect(error?.kind == .invalidParameter)
+        #expect(error?.step == 1)
+        #expect(try count(connection) == 0)
+    }
+
+    /// The server stops reading once it cannot send its answers: who writes everything first waits forever.
+    @Test(.timeLimit(.minutes(1))) func largeStepsAndAnswersDoNotDeadlock() throws {
+        let connection = try connect()
+        let big = [UInt8](repeating: 0x61, count: 1 << 20)
+        let steps = (0..<64).map { _ in PipelineStep.query("SELECT $1", [.bytea(big)]) }
+        let results = try connection.pipeline(steps)
+        #expect(results.count == 64)
+        #expect(results.allSatisfy { $0.withBytes(0, 0) { $0.count } == 1 << 20 })
+        let many = (0..<5_000 as Range<Int64>).map { PipelineStep.query("SELECT $1", [.int8($0)]) }
+        #expect(try connection.pipeline(many)[4_999].int64(0, 0) == 4_999)
+    }
+
+    @Test func copyInAPipelineClosesTheConnection() throws {
+        let connection = try connect()
+        let error = #expect(throws: PostgresError.self) { try connection.pipeline([.query("COPY n FROM STDIN")]) }
+        #expect(error != nil)
+        #expect(!connection.isOpen)
+    }
+
+    @Test func notificationsInAPipelineAreKept() throws {
+        let connection = try connect()
+        try connection.execute("LISTEN pipeline_test_self")
+        try connection.pipeline([
+            .query("BEGIN"), .query("SELECT pg_notify('pipeline_test_self', 'x')"), .query("COMMIT"),
+        ])
+        #expect(try connection.waitForNotifications(timeoutMs: 10_000).map(\.payload) == ["x"])
+    }
+}

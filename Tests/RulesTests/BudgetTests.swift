@@ -1,0 +1,45 @@
+import Rules
+import Testing
+import Tree
+
+/// No rule can stall the gateway.
+@Suite struct BudgetTests {
+    @Test func aRuleOutOfStepsHasNoValue() throws {
+        let long = (0..<500).map { "now > \($0)" }.joined(separator: " && ")
+        #expect(try evaluates(long))
+        #expect(try !evaluates(long, limits: RuleLimits(maxStepsPerRule: 100)))
+        #expect(try !evaluates(long + " || true", limits: RuleLimits(maxStepsPerRule: 100)))
+    }
+
+    @Test(arguments: [
+        // Made to be searched slowly: every start matches almost to the end.
+        "data.child('long').val().contains(data.child('needle').val())",
+        "data.child('long').val().replace('', data.child('long').val()).length > 0",
+        "data.child('long').val().replace('a', data.child('long').val()).length > 0",
+        "(data.child('long').val() + data.child('long').val()).replace('aa', data.child('long').val()) != ''",
+        "data.child('long').val().matches(/(a?){50}(b|a?){50}$/) && data.child('long').val().matches(/((a|b)*c){30}/)",
+    ])
+    func expensiveStringsEndSoon(expression: String) throws {
+        let data =
+            "{\"long\": \"\(String(repeating: "a", count: 1_000_000))\", \"needle\": \"\(String(repeating: "a", count: 20_000))b\"}"
+        let clock = ContinuousClock()
+        let start = clock.now
+        #expect(try !evaluates("\(expression) || true", data: data))
+        // Without a budget each of these takes minutes or all memory.
+        #expect(clock.now - start < .seconds(20))
+    }
+
+    @Test func theOperationHasABudgetOfItsOwn() throws {
+        let text = "{\"rules\":{\".write\":true,\"$x\":{\".validate\":\"newData.isNumber()\"}}}"
+        let new = Node(children: (0..<10_000).map { (Key("k\($0)"), Node.int(Int64($0))) })
+        func mayWrite(_ limits: RuleLimits) throws -> Decision {
+            try rules(text, limits: limits).mayWrite([.root], root: .null, newRoot: new, auth: .unauthenticated, now: 0)
+        }
+        #expect(try mayWrite(RuleLimits()) == .allowed)
+        guard case .denied(let denial) = try mayWrite(RuleLimits(maxStepsPerOperation: 1000)) else {
+            Issue.record("allowed")
+            return
+        }
+        #expect(denial.reason == .failed)
+    }
+}

@@ -1,0 +1,152 @@
+import Rules
+import Testing
+import Tree
+
+/// Whole decisions, and how they are explained.
+@Suite struct DecisionTests {
+    private let text = """
+        {
+          "rules": {
+            "rooms": {
+              "$room": {
+                ".write": "auth != null",
+                ".validate": "newData.hasChild('name')",
+                "name": { ".validate": "newData.isString() && newData.val().length < 5" }
+              }
+            }
+          }
+        }
+        """
+    private let user = AuthContext(auth: Node(children: [(Key("uid"), .string("ana"))]))
+
+    private func write(_ path: Path, _ value: Node, auth: AuthContext, root: Node = .null) throws -> Decision {
+        try rules(text).mayWrite([path], root: root, newRoot: root.replacing(path, with: value), auth: auth, now: 0)
+    }
+
+    @Test func denialsSayWhichRuleAndWhere() throws {
+        let rules = try rules(text)
+        guard case .denied(let denial) = try write("rooms/a/name", .string("too long"), auth: user),
+            let rule = denial.rule
+        else {
+            Issue.record("allowed")
+            return
+        }
+        #expect(denial.reason == .invalid && denial.path == "rooms/a/name")
+        let info = rules.info(rule)
+        #expect(info.pattern == "/rooms/$room/name" && info.kind == .validate)
+        #expect(info.position.line == 7 && info.position.column == 33)
+
+        guard case .denied(let refused) = try write("rooms/a/name", .string("b"), auth: .unauthenticated) else {
+            Issue.record("allowed")
+            return
+        }
+        #expect(refused.reason == .noWriteAllowed && refused.rule.map { rules.info($0).pattern } == "/rooms/$room")
+        guard case .denied(let silent) = try write("other", .int(1), auth: user) else {
+            Issue.record("allowed")
+            return
+        }
+        #expect(silent.rule == nil)
+    }
+
+    @Test func administratorsAreNotJudged() throws {
+        #expect(try write("other", .int(1), auth: .admin) == .allowed)
+        #expect(RuleSet.denyAll.mayRead(.root, query: nil as Query?, root: .null, auth: .admin, now: 0) == .allowed)
+        #expect(!RuleSet.denyAll.mayRead(.root, query: nil as Query?, root: .null, auth: user, now: 0).isAllowed)
+        #expect(!RuleSet.denyAll.mayWrite([.root], root: .null, newRoot: .int(1), auth: user, now: 0).isAllowed)
+        #expect(
+            RuleSet.allowAll.mayWrite(["a"], root: .null, newRoot: .int(1), auth: .unauthenticated, now: 0) == .allowed)
+    }
+
+    @Test func aPriorityIsPartOfItsNode() throws {
+        let text =
+            "{\"rules\":{\"p\":{\".write\":\"newData.getPriority() == 3\",\".validate\":\"newData.val() == 1\"}}}"
+        let rules = try rules(text)
+        let root = try JSONParser.parse("{\"p\": 1}")
+        for (priority, isAllowed) in [(3, true), (4, false)] {
+            let new = root.replacing("p/.priority", with: .int(Int64(priority)))
+            let decision = rules.mayWrite(["p/.priority"], root: root, newRoot: new, auth: user, now: 0)
+            #expect(decision.isAllowed == isAllowed)
+        }
+    }
+
+    @Test func aPriorityIsNotBoundToACapture() throws {
+        let rules = try rules("{\"rules\":{\"p\":{\"$x\":{\".read\":true,\".write\":true}}}}")
+        let root = try JSONParser.parse("{\"p\": 1}")
+        #expect(!rules.mayRead("p/.priority", query: nil as Query?, root: root, auth: user, now: 0).isAllowed)
+        let new = root.replacing("p/.priority", with: .int(2))
+        #expect(!rules.mayWrite(["p/.priority"], root: root, newRoot: new, auth: user, now: 0).isAllowed)
+    }
+
+    @Test func deepDataUnderFlatRulesIsNotWalked() throws {
+        let rules = try rules("{\"rules\":{\".write\":true,\"a\":{\"b\":{\".validate\":\"newData.val() == 1\"}}}}")
+        let good = try JSONParser.parse("{\"a\": {\"b\": 1, \"z\": {\"b\": 2}}, \"b\": 3}")
+        let bad = try JSONParser.parse("{\"a\": {\"b\": 2}}")
+        #expect(rules.mayWrite([.root], root: .null, newRoot: good, auth: user, now: 0) == .allowed)
+        #expect(!rules.mayWrite([.root], root: .null, newRoot: bad, auth: user, now: 0).isAllowed)
+    }
+
+    @Test func manyLiteralChildrenAreFound() throws {
+        let children = (0..<40).map { "\"k\($0)\": {\".read\": \($0 % 2 == 0)}" }.joined(separator: ",")
+        let rules = try rules("{\"rules\":{\"$other\": {\".read\": true}, \(children)}}")
+        for index in 0..<40 {
+            let path = Path([Key("k\(index)")])
+            #expect(
+                rules.mayRead(path, query: nil as Query?, root: .null, auth: user, now: 0).isAllowed == (index % 2 == 0)
+            )
+        }
+        #expect(rules.mayRead("k40", query: nil as Query?, root: .null, auth: user, now: 0).isAllowed)
+    }
+
+    @Test func explanationsShowEveryPart() throws {
+        let root = Node.null
+        let new = root.replacing("rooms/a/name", with: .string("too long"))
+        let explanation = try rules(text).explainWrite(["rooms/a/name"], root: root, newRoot: new, auth: user, now: 0)
+        #expect(
+            explanation.description == """
+                /rooms/a
+                    .write of /rooms/$room (5:20): auth != null
+                    => true
+                        auth != null  true
+                          auth        (an object with 1 child)
+                /rooms/a
+                    .validate of /rooms/$room (6:23): newData.hasChild('name')
+                    => true
+                        newData.hasChild('name')  true
+                          newData                 (an object with 1 child)
+                /rooms/a/name
+                    .validate of /rooms/$room/name (7:33): newData.isString() && newData.val().length < 5
+                    => false
+                        newData.isString() && newData.val().length < 5  false
+                          newData.isString()                            true
+                            newData                                     "too long"
+                          newData.val().length < 5                      false
+                            newData.val().length                        8
+                              newData.val()                             "too long"
+                                newData                                 "too long"
+                Denied: /rooms/a/name is not valid, by .validate of /rooms/$room/name (7:33).
+
+                """)
+    }
+
+    @Test func explanationsShowErrorsAndWhatWasSkipped() throws {
+        let rules = try rules("{\"rules\":{\".read\":\"auth != null || data.val() + 1 > 2 || now > 0\"}}")
+        let explanation = rules.explainRead(.root, root: .null, auth: .unauthenticated, now: 5)
+        #expect(
+            explanation.description == """
+                /
+                    .read of / (1:20): auth != null || data.val() + 1 > 2 || now > 0
+                    => error: an operand of + is not a number or a string, which counts as false
+                        auth != null || data.val() + 1 > 2 || now > 0  no value
+                          auth != null                                 false
+                            auth                                       null
+                          data.val() + 1 > 2                           no value
+                            data.val() + 1                             error: an operand of + is not a number or a string
+                              data.val()                               null
+                                data                                   null
+                          now > 0                                      not evaluated
+                            now                                        not evaluated
+                Denied: no .read rule allowed the operation at /.
+
+                """)
+    }
+}

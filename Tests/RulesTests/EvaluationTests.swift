@@ -1,0 +1,112 @@
+import Rules
+import Testing
+import Tree
+
+/// What expressions are worth, where the reference's table does not already say it.
+@Suite struct EvaluationTests {
+    @Test(arguments: [
+        "1e21 + '' == '1e+21'", "100000000000000000000 + '' == '100000000000000000000'",
+        "1 / 3 + '' == '0.3333333333333333'",
+        "0.000001 + '' == '0.000001'", "1 / 10000000 + '' == '1e-7'", "1.5e300 + '' == '1.5e+300'", "-0 + '' == '0'",
+        "123456789.5 + '' == '123456789.5'", "1e300 * 1e300 + '' == 'Infinity'", "-1.25 + '' == '-1.25'",
+        ".5 + 1. == 1.5", "0xfF == 255", "1 + 2 + 'a' + 1 + 2 == '3a12'", "'\\x41\\u0042' == 'AB'",
+    ])
+    func numbersAsText(expression: String) throws { #expect(try evaluates(expression)) }
+
+    @Test(arguments: [
+        "'aXbXc'.replace('X', '') == 'abc'", "'aaa'.replace('aa', 'b') == 'ba'", "'ab'.replace('', '-') == '-a-b-'",
+        "''.replace('', 'x') == 'x'", "'é😀'.length == 3", "'ÀÉ'.toLowerCase() == 'àé'", "'ß'.toUpperCase() == 'SS'",
+        "'\u{E000}' > '😀'", "'a' < 'b' && 'a' < 'aa' && '' < 'a'", "'\\n\\t\\'\\\\' == \"\\x0a\\x09'\\\\\"",
+        "'e\u{301}' != 'é'", "'abcabd'.contains('abd')", "!'abc'.contains('abcd')", "'abc'.endsWith('')",
+        "true /* a comment */ // and another\n && true", "'a'\n==\t'a'", "'a' .length == 1",
+        "'a'\u{A0}==\u{A0}'a'\u{A0}&&\u{A0}now\u{A0}>\u{2028}0",
+    ])
+    func strings(expression: String) throws { #expect(try evaluates(expression)) }
+
+    @Test(arguments: [
+        "data.child('a/' + 'b').val() == 1", "data.child('a' + '/b').val() == 1", "data.child('/a//b/').val() == 1",
+        "data.child('x' + 1).val() == 2", "data.child('x' + data.child('one').val()).val() == 2",
+        "data.child(data.child('ab').val()).val() == 1", "data.child(data.child('ab').val() + '').val() == 1",
+        "data.child('' + data.child('ab').val()).parent().hasChild('b')", "data.child('').child('a').exists()",
+        "data.child(1 + 2 + '').val() == 'three'", "data.child(data.child('one').val() + 2 + '').val() == 'three'",
+        "data.child('' + data.child('one').val() + 2).val() == 'twelve'", "data.hasChildren(['a/' + 'b', 'x' + 1])",
+        "data.parent().child('p/a/b').val() == 1", "data.parent().exists()",
+        "root.child('p').child('a').parent().child('one').val() == 1",
+        "(auth == null ? data : root).child('a').parent().hasChild('a')",
+        "data.child('q/r/s').parent().parent().parent().hasChild('a')", "!data.child('.priority').exists()",
+        "data.child(data.child('slashes').val()).val() == 1",
+        "data.child('nothing/' + data.child('ab').val()).exists() == false",
+    ])
+    func paths(expression: String) throws {
+        let data = """
+            {"a": {"b": 1}, "x1": 2, "one": 1, "ab": "a/b", "3": "three", "12": "twelve", "slashes": "//a///b/",
+            ".priority": 3}
+            """
+        #expect(try evaluates(expression, data: data))
+    }
+
+    @Test(arguments: [
+        "data.child('nothing/' + data.child('z').val()).exists() || true",
+        "data.child('a/' + data.child('t').val()).exists() || true",
+        "data.hasChildren(['q', data.child('n').val()]) || true",
+        "data.child(data.child('n').val()).exists() || true",
+        "data.child(data.child('n').val() + data.child('n').val()).exists() || true",
+        "data.parent().parent().exists() || true", "root.child('a').parent().parent().exists() || true",
+    ])
+    func pathsThatAreErrors(expression: String) throws {
+        #expect(try !evaluates(expression, data: "{\"n\": 1, \"t\": true}"))
+    }
+
+    @Test(arguments: [
+        ("auth.token['https://a.b/c'] == 1", true), ("auth.token.list[1] == 'b'", true),
+        ("auth.token['list']['0'] == 'a'", true),
+        ("auth.token[auth.uid] == 7", true), ("auth.token.constructor == null", true),
+        ("auth.token.n.m.o == null", true),
+        ("auth.token.map == auth.token.map", false), ("auth != null", true), ("auth.uid.length == null", true),
+    ])
+    func claims(expression: String, expected: Bool) throws {
+        let claims: [(Key, Node)] = [
+            (Key("https://a.b/c"), .int(1)), (Key("list"), try JSONParser.parse("[\"a\", \"b\"]")), (Key("u"), .int(7)),
+            (Key("n"), .int(3)), (Key("map"), try JSONParser.parse("{\"a\": 1}")),
+        ]
+        let auth = Node(children: [(Key("uid"), .string("u")), (Key("token"), Node(children: claims))])
+        let rules = try rules("{\"rules\":{\".read\":\"\(expression)\"}}")
+        let decision = rules.mayRead(.root, query: nil as Query?, root: .null, auth: AuthContext(auth: auth), now: 0)
+        #expect(decision.isAllowed == expected)
+    }
+
+    @Test(arguments: [
+        ("^a.c$", "a\u{1F600}c", true), ("^a.c$", "a\nc", false), ("a{,2}", "a{,2}", true), ("^[a-]+$", "a-a", true),
+        ("^[\\w.-]+$", "a.b-c_1", true), ("^[^\\s]+$", "a b", false), ("^\\s$", "\u{A0}", true),
+        ("^[\\S]$", "\u{A0}", false),
+        ("x{2}", "axxb", true), ("^ab|cd$", "abzz", true), ("^ab|cd$", "zzcd", true), ("^ab|cd$", "zabz", false),
+        ("(?:x)", "?:x", true), ("(+a)", "+a", true), ("^\\$\\^$", "$^", true), ("^$", "", true), ("^$", "a", false),
+        ("^[[:alpha:]]$", ":]", true), ("\\Qa\\E", "QaE", true), ("É", "é", false), ("^.{1,1000}$", "abc", true),
+        ("[\\]]", "]", true), ("^[+--]$", ",", true),
+    ])
+    func regexes(pattern: String, text: String, expected: Bool) throws {
+        let value = String(decoding: JSONWriter.encode(.string(text), form: .plain), as: UTF8.self)
+        #expect(try evaluates("data.val().matches(/\(pattern)/)", data: value) == expected)
+    }
+
+    @Test(arguments: [
+        "a**", "a+?", "*a", "(a", "a)", "[]", "[^]", "[z-a]", "a{2,1}", "a{1001}", "\\b", "\\1", "a^", "$a", "(a$)",
+        "()", "a||b",
+        "|a", "a|", "{2}", "a{2}{3}", "((a{1000}){1000}){1000}", "a\\",
+    ])
+    func badRegexes(pattern: String) {
+        let escaped = pattern.replacing("\\", with: "\\\\")
+        #expect(uploadError("{\"rules\":{\".read\":\"auth.uid.matches(/\(escaped)/)\"}}") != nil)
+    }
+
+    @Test func queriesOfTheWire() {
+        let bound = Query.Bound(value: .init(.int(3)))
+        #expect(QueryContext(nil).order == .none)
+        #expect(QueryContext(Query()).order == .none)
+        #expect(QueryContext(Query(limit: .first(2))).order == .key)
+        #expect(QueryContext(Query(), namesPriority: true).order == .priority)
+        let query = QueryContext(Query(index: .child("a/b"), start: bound, end: bound, limit: .last(4)))
+        #expect(query.order == .child("a/b") && query.equalTo == .int(3) && query.limitToLast == 4)
+        #expect(QueryContext(Query(index: .value, start: bound)).equalTo == .null)
+    }
+}

@@ -1,0 +1,123 @@
+import Rules
+import Testing
+import Tree
+
+/// What an upload is told.
+@Suite struct UploadTests {
+    @Test func everyBadExpressionIsOneLineInOrder() {
+        let text = """
+            {
+              "rules": {
+                "b": { ".read": "foo == 1 && bar == 2" },
+                ".read": "data.val()",
+                "$x": { ".write": "auth", "c": { ".validate": "$y == 1" } }
+              }
+            }
+            """
+        #expect(
+            uploadError(text) == """
+                3:22: Unknown variable 'foo'.
+                4:15: Expression must evaluate to a boolean.
+                5:24: Expression must evaluate to a boolean.
+                5:52: Unknown variable '$y'.
+
+                """)
+    }
+
+    @Test func positionsCountThroughEscapesAndWideCharacters() {
+        #expect(uploadError(#"{"rules":{".read":"'\u0041\"' == 'é😀' && foo"}}"#) == "1:43: Unknown variable 'foo'.\n")
+        #expect(uploadError("{\"rules\":{\".read\":\"true &&\r\n\t foo\"}}") == "2:3: Unknown variable 'foo'.\n")
+    }
+
+    @Test(arguments: [
+        ("[]", "1:1: Expected '{'.\n"),
+        ("", "1:1: Expected '{'.\n"),
+        ("{}", "1:1: Expected 'rules' property.\n"),
+        ("{\"rules\": 1}", "1:11: Expected '{'.\n"),
+        ("{\"rules\": {}} x", "1:15: Parse error.\n"),
+        ("{\"rules\": {\"a\": {}, \"a\": {}}}", "1:21: Duplicate key 'a'.\n"),
+        (
+            "{\"rules\": {\".read\": null}}",
+            "1:21: Invalid rule expression.  Expected 'true', 'false', or an expression string.\n"
+        ),
+        ("{\"rules\": {\".read\": \"\"}}", "1:22: The expression is empty.\n"),
+        ("{\"rules\": {\"$a\": {\"$a\": {}}}}", "1:19: The variable '$a' is already bound by a node above.\n"),
+        ("{\"rules\": {\".read\": \"\\q\"}}", "1:22: Invalid escape: '\\q'\n"),
+        ("{\"rules\": {\".read\": \"true", "1:21: Parse error.\n"),
+        ("{\"rules\": {/* }}", "1:12: Parse error.\n"),
+        ("{\"rules\": {\"a\"}}", "1:15: Expected ':'.\n"),
+        ("{\"rules\": {\"a\": {} \"b\": {}}}", "1:20: Expected ',' or '}'.\n"),
+        ("{\"rules\": {\"\": {}}}", "1:12: String can't contain \".\", \"#\", \"$\", \"/\", \"[\", or \"]\"\n"),
+    ])
+    func documents(text: String, error: String) { #expect(uploadError(text) == error) }
+
+    @Test(arguments: [
+        "{\"rules\":{}}", "// c\n{/* c */\"rules\"/**/:{},}", "{\"rules\":{\".indexOn\":[]}}", "\u{FEFF}{\"rules\":{}}",
+        "{\"rules\":{\".read\":true,\".write\":\"false\",\".validate\":\"true\"}}",
+    ])
+    func accepted(text: String) { #expect(uploadError(text) == nil) }
+
+    @Test func bytesThatAreNoTextAreRefused() {
+        #expect(throws: RulesError.self) { try RuleSet(json: [0x7B, 0xFF, 0x7D]) }
+    }
+
+    @Test(arguments: [
+        "1 +", "(true", "true)", "a ? b", "x = 1", "true; true", "function() {}", "'abc", "auth.uid.", "typeof auth",
+        "++now == 1", "--now == 1", "+now == 1", "now & 1", "~now == 1", "a => b", "010 == 8", "1x == 1", "0x == 0",
+        "1e == 1", "'\\u12' == ''", "'\\01' == ''", "'\\ud800' == ''", "auth[", "auth[]", "data.child(,)", "/* true",
+        "auth.uid.matches(/a", "auth.uid.matches(//)", "new auth", "`a` == 'a'", "true ?? false", "auth?.uid == null",
+    ])
+    func badSyntax(expression: String) {
+        let escaped = expression.replacing("\\", with: "\\\\")
+        #expect(uploadError("{\"rules\":{\".read\":\"\(escaped)\"}}") != nil)
+    }
+
+    @Test func nestingIsBoundedButChainsAreNot() {
+        func upload(_ expression: String) -> String? { uploadError("{\"rules\":{\".read\":\"\(expression)\"}}") }
+        func repeated(_ text: String, _ count: Int) -> String { String(repeating: text, count: count) }
+        #expect(upload(repeated("(", 100) + "true" + repeated(")", 100)) == nil)
+        #expect(upload("true" + repeated(" && true", 30_000)) == nil)
+        #expect(upload("'' " + repeated("+ 'a'", 30_000) + " == ''") == nil)
+        for text in [
+            repeated("(", 100_000), repeated("!", 100_000) + "true",
+            "data" + repeated(".parent()", 20_000) + ".exists()",
+            "1" + repeated("-1", 50_000) + "== 1", repeated("true ? true : ", 50_000) + "true",
+            repeated("auth[", 50_000), "1" + repeated(" == 1", 50_000), repeated("data.child(", 10_000),
+            // Each level nests to the left as far as it may.
+            repeated("(", 150) + "1" + repeated(repeated("*1", 150) + ")", 150) + " == 1",
+        ] {
+            #expect(upload(text)?.contains("nested too deeply") == true)
+        }
+        let deep = "{\"rules\":" + repeated("{\"a\":", 50_000)
+        #expect(uploadError(deep)?.contains("nested too deeply") == true)
+        #expect(uploadError("{\"rules\":{\".read\":" + repeated("[", 50_000))?.contains("nested too deeply") == true)
+    }
+
+    @Test func oddRegularExpressionsAreWarnedOf() throws {
+        let rules = try rules("{\"rules\":{\".read\":\"auth.uid.matches(/(?:x)\\\\t/)\"}}")
+        #expect(
+            rules.warnings.map(\.description) == [
+                "1:37: '(?' in a regular expression looks for the character '?'",
+                "1:37: '\\t' in a regular expression looks for the character 't'",
+            ])
+    }
+
+    @Test func theSourceIsKept() throws {
+        let text = "{ /* why */ \"rules\": {}, }"
+        #expect(try rules(text).source == Array(text.utf8))
+        #expect(try RuleSet(json: RuleSet.denyAll.source).source == RuleSet.denyAll.source)
+        #expect(try RuleSet(json: RuleSet.allowAll.source).source == RuleSet.allowAll.source)
+    }
+
+    @Test func indexesAreFoundByPath() throws {
+        let rules = try rules(
+            "{\"rules\":{\"a\":{\"$x\":{\".indexOn\":[\"at\",\"by/name\"]},\"b\":{\".indexOn\":\".value\"}}}}")
+        #expect(rules.indexes(at: "a/q") == [.child("at"), .child("by/name")])
+        #expect(rules.isIndexed(.child("by/name"), at: "a/q"))
+        #expect(!rules.isIndexed(.child("by"), at: "a/q"))
+        #expect(rules.isIndexed(.value, at: "a/b"))
+        #expect(!rules.isIndexed(.child("at"), at: "a/b"))
+        #expect(!rules.isIndexed(.value, at: "a/q/r/s"))
+        #expect(rules.isIndexed(.key, at: "z") && rules.isIndexed(.priority, at: "z"))
+    }
+}

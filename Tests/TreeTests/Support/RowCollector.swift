@@ -1,0 +1,34 @@
+import Tree
+
+/// Keeps the rows it is told of.
+struct RowCollector: RowSink {
+    struct Row {
+        let pathBytes: [UInt8]
+        let old: Node
+        let new: Node
+
+        var path: String { String(decoding: pathBytes, as: UTF8.self) }
+    }
+
+    private(set) var rows: [Row] = []
+
+    mutating func row(_ path: [UInt8], old: Node, new: Node) {
+        rows.append(Row(pathBytes: path, old: old, new: new))
+    }
+
+    /// All rows of a tree, by the path's bytes.
+    static func all(of tree: Node) -> [[UInt8]: Node] {
+        var diff = RowDiff(RowCollector())
+        diff.compare(.null, tree, changedAt: .root)
+        return Dictionary(uniqueKeysWithValues: diff.sink.rows.map { ($0.pathBytes, $0.new) })
+    }
+
+    /// The tree of the rows, built in the order of their paths' bytes, as storage has them.
+    static func tree(of rows: [[UInt8]: Node]) -> Node {
+        var builder = TreeBuilder()
+        for (path, value) in rows.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            path.withUnsafeBytes { builder.add($0, value) }
+        }
+        return builder.finish()
+    }
+}

@@ -1,0 +1,122 @@
+"""The compose files: everything that they name exists, nothing floats, no secret has a default."""
+
+import re
+
+import pytest
+from deployment import DEPLOY, ROOT, load, release_binary, run
+
+COMPOSE = load(ROOT / "docker-compose.yml")
+SERVICES = COMPOSE["services"]
+GATEWAYS = ["gateway-a", "gateway-b"]
+
+
+def substitutions(text: str) -> dict[str, str]:
+    """Variable → what follows its name, such as `:?message` or `:-default`."""
+    return dict(re.findall(r"\$\{(\w+)([^}]*)\}", text))
+
+
+def test_has_the_services():
+    assert set(SERVICES) == {"postgres", "migrate", *GATEWAYS, "proxy", "prometheus"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_are_pinned(name):
+    image = SERVICES[name]["image"]
+    assert ":" in image and not image.endswith(":latest"), image
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_dependencies_exist_and_can_be_met(name):
+    for other, how in SERVICES[name].get("depends_on", {}).items():
+        condition = how["condition"]
+        if condition == "service_healthy":
+            assert "test" in SERVICES[other]["healthcheck"]
+        elif condition == "service_completed_successfully":
+            assert SERVICES[other]["restart"] == "no"
+        else:
+            assert condition == "service_started" and other in SERVICES
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_server_has_a_healthcheck_and_a_restart_policy(name):
+    service = SERVICES[name]
+    if service["restart"] == "no":
+        assert service["healthcheck"] == {"disable": True}
+    else:
+        assert service["restart"] == "unless-stopped"
+        assert service["healthcheck"]["test"][0] == "CMD"
+
+
+def test_files_volumes_and_secrets_that_are_named_exist():
+    for service in SERVICES.values():
+        if "build" in service:
+            assert (ROOT / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert (ROOT / source).is_file() if source.startswith("./") else source in COMPOSE["volumes"], volume
+        for secret in service.get("secrets", []):
+            assert secret in COMPOSE["secrets"]
+
+
+def test_no_secret_is_written_down_or_has_a_default():
+    for name, service in SERVICES.items():
+        for key, value in service.get("environment", {}).items():
+            if re.search(r"PASSWORD|SECRET|TOKEN", key):
+                assert re.fullmatch(r"\$\{\w+:\?[^}]+\}|/run/secrets/\w+", value), f"{name}: {key}"
+    assert all(set(secret) == {"environment"} for secret in COMPOSE["secrets"].values())
+    assert not re.search(r"://[^/\s]*:[^/\s]*@", (ROOT / "docker-compose.yml").read_text()), "a password in a URL"
+
+
+def test_env_example_names_every_variable_and_sets_no_secret():
+    text = (ROOT / "docker-compose.yml").read_text() + (DEPLOY / "compose.tls.yml").read_text()
+    example = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
+    secrets = {secret["environment"] for secret in COMPOSE["secrets"].values()}
+    used = substitutions(text)
+    assert set(example) == set(used) | secrets
+    for name, value in example.items():
+        if name in secrets or used[name].startswith(":?"):
+            assert value == ""
+        else:
+            assert used[name] == f":-{value}", f"{name}: the example's default differs from the compose file's"
+
+
+def test_gateways_are_alike_and_end_gracefully():
+    first, second = (SERVICES[name] for name in GATEWAYS)
+    assert first == second
+    assert first["stop_grace_period"]
+    assert "ports" not in first, "the gateways are reached through the proxy"
+
+
+def test_names_and_limits_agree_between_the_files():
+    nginx = (DEPLOY / "nginx/nginx.conf").read_text()
+    assert re.findall(r"^\s+server (\S+) ", nginx, re.MULTILINE) == [f"{name}:9000" for name in GATEWAYS]
+    scrapes = load(DEPLOY / "prometheus/prometheus.yml")["scrape_configs"]
+    assert scrapes[0]["static_configs"][0]["targets"] == [f"{name}:9000" for name in GATEWAYS]
+    environment = SERVICES["gateway-a"]["environment"]
+    assert environment["PATHMIRROR_LISTEN"].endswith(":9000")
+    megabytes = int(re.search(r"client_max_body_size (\d+)m;", nginx)[1])
+    assert int(environment["PATHMIRROR_MAX_BODY_BYTES"]) == megabytes << 20
+    mounted = {volume.split(":")[1] for volume in SERVICES["gateway-a"]["volumes"]}
+    assert environment["PATHMIRROR_RULES"] in mounted
+
+
+def test_the_tls_overlay_changes_the_proxy_only():
+    overlay = load(DEPLOY / "compose.tls.yml")["services"]
+    assert set(overlay) == {"proxy"}
+    base = {volume.split(":")[1] for volume in SERVICES["proxy"]["volumes"]}
+    (configuration, certificates) = overlay["proxy"]["volumes"]
+    assert (ROOT / configuration.split(":")[0]).is_file()
+    assert configuration.split(":")[1] in base, "it must replace the plain server block"
+    assert certificates.split(":")[0] == "./deploy/tls"
+    assert "/deploy/tls/" in (ROOT / ".gitignore").read_text().split()
+
+
+def test_serve_has_the_options_that_are_set():
+    names = set(SERVICES["gateway-a"]["environment"])
+    names |= set(re.findall(r"^#?(PATHMIRROR_\w+)=", (DEPLOY / "pathmirror.env.example").read_text(), re.MULTILINE))
+    names |= set(re.findall(r"^Environment=(PATHMIRROR_\w+)=", (DEPLOY / "pathmirror.service").read_text(), re.MULTILINE))
+    help_text = run(release_binary(), "serve", "--help").stdout
+    for name in sorted(names):
+        if name.startswith("PATHMIRROR_"):
+            flag = "--" + name.removeprefix("PATHMIRROR_").lower().replace("_", "-")
+            assert re.search(rf"(?<![\w-]){flag}(?![\w-])", help_text), f"{name}: serve has no {flag}"

@@ -1,0 +1,112 @@
+"""The servers that tests share. Each test writes under a key of its own, so that two runs can use one machine at once."""
+
+import uuid
+
+import pytest
+from harness import process
+from harness.cluster import Cluster
+from harness.gateway import start_dev, start_serve
+from harness.scratch import scratch_directory
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory):
+    """Where the output of every program goes; pytest keeps the last three runs."""
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed:
+        for program in process.started[-4:]:
+            report.sections.append((f"output of {program.name} ({program.pid})", program.tail()))
+
+
+@pytest.fixture
+def scratch():
+    with scratch_directory("test") as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def dev(logs):
+    """One `pathmirror dev` for the whole run: open, no rules."""
+    with scratch_directory("dev") as path:
+        gateway = start_dev(path / "data", logs)
+        try:
+            yield gateway
+        finally:
+            gateway.stop()
+
+
+@pytest.fixture
+def at(dev):
+    """A location of its own for this test in `dev`."""
+    return dev.unique()
+
+
+@pytest.fixture
+def ns():
+    """The name of a namespace of its own."""
+    return f"test-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture(scope="session")
+def postgres(logs):
+    """A PostgreSQL for `serve`, shared: take a database of your own, and never stop it."""
+    yield from _cluster(logs)
+
+
+@pytest.fixture
+def own_postgres(logs):
+    """A PostgreSQL that this test may stop and kill."""
+    yield from _cluster(logs)
+
+
+def _cluster(logs):
+    with scratch_directory("pg") as path:
+        cluster = Cluster(path, logs)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop("immediate")
+
+
+@pytest.fixture
+def database_url(postgres):
+    return postgres.create_database()
+
+
+@pytest.fixture
+def serve(database_url, scratch, logs):
+    """Starts gateways on this test's own database: serve("--flag", …, rules=…)."""
+    gateways = []
+
+    def start(*options, url=database_url, **settings):
+        gateway = start_serve(url, scratch, logs, *options, **settings)
+        gateways.append(gateway)
+        return gateway
+
+    yield start
+    for gateway in gateways:
+        gateway.sweep()
+
+
+@pytest.fixture(scope="module")
+def gateway_pair(postgres, logs):
+    """Two gateways on one database, shared by the tests of a module."""
+    url = postgres.create_database()
+    with scratch_directory("pair") as path:
+        gateways = []
+        try:
+            # Both at once, on an empty database: they must migrate once.
+            for name in ("serve-a", "serve-b"):
+                gateways.append(start_serve(url, path, logs, name=name, wait=False))
+            for gateway in gateways:
+                gateway.wait_ready()
+            yield gateways
+        finally:
+            for gateway in gateways:
+                gateway.sweep()

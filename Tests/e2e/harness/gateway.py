@@ -1,0 +1,120 @@
+"""Starts `pathmirror dev` and `pathmirror serve`, and stops them with all they started."""
+
+import http.client
+import json
+import re
+import time
+from pathlib import Path
+
+from .binary import pathmirror
+from .ports import free_port
+from .process import Process, alive, children, kill_all
+from .rest import Rest
+from .waiting import PATIENCE, Late, wait_until
+
+SECRET = "e2e-administrator-secret-0123456789abcdef"
+OPEN_RULES = {"rules": {".read": True, ".write": True}}
+
+
+class Gateway:
+    """One running gateway and a client for it."""
+
+    def __init__(self, process: Process, port: int, database_url: str | None = None, data: Path | None = None):
+        self.process, self.port, self.database_url, self.data = process, port, database_url, data
+        self.rest = Rest(port)
+
+    def unique(self) -> Rest:
+        return self.rest.unique()
+
+    def ready(self) -> bool:
+        """Whether it now says that it serves."""
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+            connection.request("GET", "/.health/ready")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def wait_ready(self, patience: float = 30):
+        def look():
+            if not self.process.running:
+                raise Late(f"{self.process.name} ended with {self.process.child.returncode}:\n{self.process.tail()}")
+            return self.ready()
+
+        wait_until(look, f"{self.process.name} to be ready", patience)
+        return self
+
+    def stop(self) -> int:
+        status = self.process.stop()
+        self.sweep()
+        return status
+
+    def sweep(self):
+        """Ends whatever is left of this gateway, its private PostgreSQL included."""
+        if self.process.running:
+            self.process.kill()
+        if self.data:
+            end_private_postgres(self.data)
+
+
+def start_dev(data: Path, logs: Path, port: int | None = None, *options, name: str = "dev", ns: str = "default",
+              env: dict | None = None, patience: float = 30) -> Gateway:
+    """Starts `pathmirror dev` and waits for the line that says it serves."""
+    port = port or free_port()
+    process = Process([pathmirror(), "dev", "--port", port, "--data", data, "--ns", ns, *options], name, logs, env)
+    gateway = Gateway(process, port, data=data)
+    try:
+        process.wait_for_output(rf"^pathmirror: ready on http://127\.0\.0\.1:{port}\s*$", patience)
+    except BaseException:
+        gateway.sweep()
+        raise
+    return gateway
+
+
+def start_serve(database_url: str, scratch: Path, logs: Path, *options, rules: dict | None = OPEN_RULES,
+                port: int | None = None, name: str = "serve", ns: str = "default", env: dict | None = None,
+                wait: bool = True) -> Gateway:
+    """Starts `pathmirror serve`; without `rules` everything but the administrator is denied."""
+    port = port or free_port()
+    secret = scratch / "admin-secret"
+    secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
+    arguments = ["serve", "--database-url", database_url, "--listen", f"127.0.0.1:{port}", "--ns", ns,
+                 "--admin-secret-file", secret]
+    if rules is not None:
+        (scratch / "rules.json").write_text(json.dumps(rules))
+        arguments += ["--rules", scratch / "rules.json"]
+    gateway = Gateway(Process([pathmirror(), *arguments, *options], name, logs, env), port, database_url)
+    if wait:
+        try:
+            gateway.wait_ready()
+        except BaseException:
+            gateway.sweep()
+            raise
+    return gateway
+
+
+def private_postgres(data: Path) -> list[int]:
+    """The ids of the PostgreSQL servers that run in a directory of `dev`."""
+    found = []
+    for pid_file in data.rglob("postmaster.pid"):
+        try:
+            pid = int(pid_file.read_text().split()[0])
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
+            continue
+        if alive(pid) and re.search(r"postgres", command):
+            found.append(pid)
+    return found
+
+
+def end_private_postgres(data: Path, patience: float = PATIENCE):
+    deadline = time.monotonic() + patience
+    while servers := private_postgres(data):
+        for server in servers:
+            kill_all([server, *children(server)])
+        if time.monotonic() > deadline:
+            raise Late(f"PostgreSQL still runs in {data}: {servers}")
+        time.sleep(0.02)

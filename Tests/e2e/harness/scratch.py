@@ -1,0 +1,28 @@
+"""Directories that an unprivileged PostgreSQL can reach; removed at the end."""
+
+import os
+import pwd
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def unprivileged_user() -> str | None:
+    """Whom PostgreSQL runs as when the tests run as root (PostgreSQL refuses root); None: as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in known else "nobody"
+
+
+@contextmanager
+def scratch_directory(label: str, keep: bool = False):
+    """A new directory that others may traverse (pytest's own are closed to every other user)."""
+    path = Path(tempfile.mkdtemp(prefix=f"pathmirror-e2e-{label}-"))
+    path.chmod(0o755)
+    try:
+        yield path
+    finally:
+        if not keep:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,223 @@
+"""`pathmirror dev`: one command, ready soon, stops cleanly, survives its own death."""
+
+import os
+import signal
+import socket
+import time
+
+import pytest
+from harness import cli
+from harness.binary import pathmirror
+from harness.gateway import end_private_postgres, private_postgres, start_dev
+from harness.ports import free_port
+from harness.process import Process
+from harness.waiting import wait_until
+
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def start(scratch, logs):
+    """Starts `dev` on this test's data directory; whatever is left at the end is ended."""
+    gateways = []
+
+    def begin(*options, **settings):
+        gateway = start_dev(scratch / "data", logs, settings.pop("port", None), *options, **settings)
+        gateways.append(gateway)
+        return gateway
+
+    yield begin
+    for gateway in gateways:
+        gateway.sweep()
+    end_private_postgres(scratch / "data")
+
+
+def test_ready_soon_and_helpful(start):
+    begin = time.monotonic()
+    gateway = start()
+    fresh = time.monotonic() - begin
+    assert gateway.rest.get("x").json() is None, "the line was printed before requests are served"
+    wait_until(lambda: gateway.process.stdout().count("curl ") >= 3 and "psql" in gateway.process.stdout(), "three curl lines and psql")
+    assert f"127.0.0.1:{gateway.port}" in gateway.process.stdout() or f"localhost:{gateway.port}" in gateway.process.stdout()
+    assert gateway.stop() == 0
+    again = []
+    for _ in range(2):
+        begin = time.monotonic()
+        gateway = start()
+        again.append(time.monotonic() - begin)
+        assert gateway.stop() == 0
+    print(f"ready in {fresh:.2f} s on a new directory, {min(again):.2f} s on an existing one")
+    assert fresh < 8 and min(again) < 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_everything_and_loses_nothing(start, scratch, number):
+    gateway = start()
+    gateway.rest.set("kept", {"a": [1, 2]})
+    assert private_postgres(scratch / "data"), "no PostgreSQL found under the data directory"
+    assert gateway.process.stop(number) == 0
+    assert private_postgres(scratch / "data") == []
+    again = start()
+    assert again.rest.value("kept") == {"a": [1, 2]}
+
+
+def test_two_signals_do_no_harm(start, scratch):
+    gateway = start()
+    gateway.rest.set("kept", 1)
+    gateway.process.send(signal.SIGINT)
+    gateway.process.send(signal.SIGINT)
+    gateway.process.wait()
+    wait_until(lambda: not private_postgres(scratch / "data"), "PostgreSQL to end")
+    assert start().rest.value("kept") == 1
+
+
+def test_kill_9_leaves_a_directory_that_opens(start, scratch):
+    gateway = start()
+    acknowledged = [gateway.rest.set(f"n{number}", number).seq for number in range(50)]
+    gateway.process.kill()
+    again = start()
+    assert again.rest.value() == {f"n{number}": number for number in range(50)}
+    assert again.rest.set("more", 1).seq == acknowledged[-1] + 1
+    assert len(private_postgres(scratch / "data")) == 1
+    cli.verify("--data", scratch / "data")
+    assert again.process.stop() == 0
+    assert private_postgres(scratch / "data") == []
+
+
+def test_kill_9_of_both_leaves_a_directory_that_opens(start, scratch):
+    gateway = start()
+    gateway.rest.set("kept", 1)
+    gateway.process.kill()
+    end_private_postgres(scratch / "data")
+    assert start().rest.value("kept") == 1
+
+
+def test_a_pid_file_of_a_stranger_is_no_obstacle(start, scratch):
+    """After a reboot the id in PostgreSQL's file may belong to some other program, which must be left alone."""
+    gateway = start()
+    gateway.rest.set("kept", 1)
+    gateway.process.kill()
+    end_private_postgres(scratch / "data")
+    pid_file = next((scratch / "data").rglob("postmaster.pid"))
+    lines = pid_file.read_text().splitlines()
+    pid_file.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n")
+    assert start().rest.value("kept") == 1
+
+
+def test_its_postgres_dies_and_comes_back(start, scratch):
+    gateway = start()
+    gateway.rest.set("kept", 1)
+    end_private_postgres(scratch / "data")
+    assert gateway.rest.value("kept") == 1
+
+    def writes_again():
+        if not gateway.process.running:
+            return "ended"
+        return gateway.rest.put("after", 2).status == 200 and "recovered"
+
+    # Either it starts PostgreSQL again, or it says why and ends; it never pretends.
+    if wait_until(writes_again, "dev to recover or to end", 30, 0.1) == "recovered":
+        assert gateway.rest.value() == {"kept": 1, "after": 2}
+    else:
+        assert gateway.process.child.returncode == 1 and gateway.process.stderr().strip()
+
+
+def fails_with_one_sentence(process: Process) -> str:
+    assert process.wait(20) == 1, process.tail()
+    text = process.stderr().strip()
+    assert text and len(text.splitlines()) <= 2, text
+    assert "ready on" not in process.stdout()
+    return text
+
+
+def test_a_port_that_is_taken(scratch, logs):
+    with socket.socket() as other:
+        port = free_port()
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        process = Process([pathmirror(), "dev", "--port", port, "--data", scratch / "data"], "dev", logs)
+        assert str(port) in fails_with_one_sentence(process)
+    assert private_postgres(scratch / "data") == []
+
+
+def test_a_directory_in_use(start, scratch, logs):
+    gateway = start()
+    gateway.rest.set("kept", 1)
+    second = Process([pathmirror(), "dev", "--port", free_port(), "--data", scratch / "data"], "dev", logs)
+    assert str(scratch / "data") in fails_with_one_sentence(second)
+    assert gateway.rest.value("kept") == 1
+    assert gateway.rest.set("kept", 2)
+
+
+def test_a_directory_of_somebody_else(scratch, logs):
+    """A directory with other files in it is not taken over."""
+    (scratch / "data").mkdir()
+    (scratch / "data" / "thesis.txt").write_text("do not touch")
+    process = Process([pathmirror(), "dev", "--port", free_port(), "--data", scratch / "data"], "dev", logs)
+    try:
+        wait_until(lambda: not process.running or "ready on" in process.stdout(), "dev to decide")
+        assert (scratch / "data" / "thesis.txt").read_text() == "do not touch"
+    finally:
+        if process.running:
+            process.stop()
+        end_private_postgres(scratch / "data")
+
+
+def test_postgres_is_reached_by_unix_socket_only(start, scratch):
+    start()
+    server, = private_postgres(scratch / "data")
+    with open(f"/proc/{server}/net/tcp") as table:
+        listening = {line.split()[9] for line in table.readlines()[1:] if line.split()[3] == "0A"}
+    own = set()
+    for descriptor in os.listdir(f"/proc/{server}/fd"):
+        target = os.readlink(f"/proc/{server}/fd/{descriptor}")
+        if target.startswith("socket:["):
+            own.add(target[8:-1])
+    assert not listening & own
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can be started as root")
+def test_as_root_postgres_is_not(start, scratch):
+    start()
+    server, = private_postgres(scratch / "data")
+    assert os.stat(f"/proc/{server}").st_uid != 0
+
+
+def test_the_namespace_has_the_name_asked_for(start):
+    gateway = start(ns="my-app")
+    gateway.rest.set("x", 1)
+    assert gateway.rest.value("x", ns="my-app") == 1
+    assert gateway.rest.value("x", ns="other") is None
+
+
+def test_rules_from_a_file(start, scratch):
+    (scratch / "rules.json").write_text('{"rules": {".read": true, ".write": false}}')
+    gateway = start("--rules", scratch / "rules.json")
+    assert gateway.rest.get("x").status == 200
+    denied = gateway.rest.put("x", 1)
+    assert (denied.status, denied.error) == (401, "Permission denied")
+    assert gateway.rest.put("x", 1, headers={"Authorization": "Bearer owner"}).status == 200
+
+
+@pytest.mark.parametrize("words", [
+    ["dev", "--port", "abc"], ["dev", "--port", "99999"], ["dev", "--nonsense"], ["dev", "--rules"], ["nonsense"], ["serve", "--listen"], []])
+def test_wrong_usage_exits_with_2(words):
+    finished = cli.command(*words)
+    assert finished.returncode == 2 and (finished.stderr + finished.stdout).strip()
+
+
+def test_files_that_are_missing_or_wrong(scratch):
+    for option in ("--rules", "--import"):
+        finished = cli.command("dev", "--port", free_port(), "--data", scratch / "data", option, scratch / "missing.json")
+        assert finished.returncode in (1, 2) and "missing.json" in finished.stderr
+    (scratch / "bad.json").write_text("{")
+    finished = cli.command("dev", "--port", free_port(), "--data", scratch / "data", "--rules", scratch / "bad.json")
+    assert finished.returncode in (1, 2) and "bad.json" in finished.stderr
+    assert private_postgres(scratch / "data") == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["dev", "--help"], ["serve", "--help"], ["log", "--help"], ["import", "--help"], ["export", "--help"],
+                                   ["migrate", "--help"], ["version"]])
+def test_help_and_version(words):
+    finished = cli.command(*words)
+    assert finished.returncode == 0 and finished.stdout.strip() and not finished.stderr.strip()

@@ -1,0 +1,180 @@
+"""Resuming with Last-Event-ID: here, after a restart, on another gateway, and when the past is gone. Slow readers."""
+
+import json
+import threading
+import time
+
+import pytest
+from harness import sql
+from harness.process import resident_bytes
+from harness.raw import raw_connection
+from harness.rest import ordered
+from harness.sse import Listener, Refused
+from harness.waiting import wait_until
+from oracle.query import select
+from oracle.tree import assign
+
+
+def test_resume_continues_after_the_id(at):
+    at.set(value={"a": 1})
+    with Listener(at) as first:
+        first.next()
+        at.set("b", 2)
+        seen = first.next().id
+    missed = [at.set("c", 3).seq, at.patch(value={"d": 4, "a": None}).seq, at.delete("b").seq]
+    with Listener(at, last_event_id=seen) as second:
+        events = [second.next() for _ in missed]
+        assert [event.id for event in events] == missed
+        assert events[0].change == ("put", "/c", 3)
+        assert events[1].change == ("patch", "/", {"d": 4, "a": None})
+        assert events[2].change == ("put", "/b", None)
+        live = at.set("e", 5).seq
+        assert second.next().id == live
+
+
+def test_resume_with_nothing_missed_is_silent_until_the_next_write(at):
+    seq = at.set(value={"a": 1}).seq
+    with Listener(at, last_event_id=seq) as listener:
+        live = at.set("a", 2).seq
+        event = listener.next()
+        assert event.change == ("put", "/a", 2) and event.id == live
+
+
+def test_resume_of_a_query_has_the_right_window_in_the_end(at):
+    query = {"orderBy": "$key", "limitToLast": 2}
+    at.set(value={"a": 1, "b": 2, "c": 3})
+    with Listener(at, **ordered(**query)) as first:
+        seen = first.next().id
+    at.delete("c")
+    at.set("d", 4)
+    with Listener(at, last_event_id=seen, value=first.value, **ordered(**query)) as second:
+        second.wait_for_value(select({"a": 1, "b": 2, "d": 4}, **query))
+
+
+def test_an_id_from_the_future_begins_anew(at):
+    at.set(value={"a": 1})
+    with Listener(at, last_event_id=10**15) as listener:
+        assert listener.next().change == ("put", "/", {"a": 1})
+
+
+@pytest.mark.parametrize("text", ["abc", "", "-1", "1.5", "99999999999999999999999999"])
+def test_an_id_that_is_none_is_refused_or_begins_anew(at, text):
+    at.set(value={"a": 1})
+    try:
+        with Listener(at, headers={"Last-Event-ID": text}) as listener:
+            assert listener.next().change == ("put", "/", {"a": 1})
+    except Refused as refusal:
+        assert refusal.status == 400 and text
+
+
+def test_resume_across_a_restart(serve, database_url):
+    gateway = serve()
+    rest = gateway.unique()
+    rest.set(value={"a": 1})
+    listener = Listener(rest)
+    seen = listener.next().id
+    missed = [rest.set("b", 2).seq]
+    listener.wait_for_id(missed[0])
+    missed = [rest.set("c", 3).seq, rest.set("d", 4).seq]
+    gateway.stop()
+    listener.wait_for_end()
+    again = serve()
+    with Listener(again.rest.at(rest.base), last_event_id=missed[0]) as resumed:
+        assert (resumed.next().change, resumed.last_id) == (("put", "/d", 4), missed[1])
+    with Listener(again.rest.at(rest.base), last_event_id=seen) as resumed:
+        assert [resumed.next().change[1] for _ in range(3)] == ["/b", "/c", "/d"]
+
+
+def test_what_is_no_longer_retained_begins_anew(serve, database_url):
+    gateway = serve()
+    rest = gateway.unique()
+    first = rest.set(value={"a": 1}).seq
+    for number in range(10):
+        last = rest.set("n", number).seq
+    gateway.stop()
+    sql.forget_up_to(database_url, last - 2)
+    again = serve()
+    there = again.rest.at(rest.base)
+    with Listener(there, last_event_id=first) as listener:
+        event = listener.next()
+        assert event.change == ("put", "/", {"a": 1, "n": 9}) and event.id >= last
+        listener.wait_for_value(there.value())
+    with Listener(there, last_event_id=last - 2) as listener:
+        assert [listener.next().data for _ in range(2)] == [8, 9]
+    with Listener(there, last_event_id=last - 3) as listener:
+        assert listener.next().path == "/"
+
+
+def test_a_slow_reader_is_conflated(dev, at):
+    """A reader that stops reading slows nobody, costs bounded memory, and ends with the right value."""
+    text = "x" * 20_000
+    at.set(value={"n": 0, "text": text})
+    pid = dev.process.pid
+    with raw_connection(dev.port, patience=60, receive_buffer=8192) as plain, Listener(at) as fast:
+        plain.sendall(f"GET {at.url()} HTTP/1.0\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+        fast.next()
+        for number in range(50):
+            at.set(value={"n": number, "text": text})
+        before = resident_bytes(pid)
+        begin = time.monotonic()
+        # 50 MB of events for a reader who takes none of them.
+        for number in range(2500):
+            at.put(value={"n": number, "text": text}, print="silent")
+        took = time.monotonic() - begin
+        fast.wait_for_value({"n": 2499, "text": text}, 30)
+        grown = resident_bytes(pid) - before
+        final = at.put("n", "final").seq
+        data = bytearray()
+
+        def drained():
+            data.extend(plain.recv(1 << 20))
+            return f"id: {final}\n".encode() in data[-100_000:] and data.endswith(b"\n\n")
+
+        wait_until(drained, "the slow reader to get the last event", 30, 0)
+    assert grown < 60_000_000, f"{grown / 1e6:.0f} MB more for one slow reader"
+    assert len(data) < 25_000_000, "the slow reader got everything: nothing was conflated"
+    assert took < 60
+    listener_value = fold(bytes(data))
+    assert listener_value == {"n": "final", "text": text}
+
+
+def fold(data: bytes):
+    """The value that a raw stream adds up to."""
+    value, last = None, 0
+    for frame in data.partition(b"\r\n\r\n")[2].decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in frame.splitlines() if ": " in line)
+        if fields.get("event") in ("put", "patch"):
+            assert int(fields["id"]) > last or last == 0
+            last = int(fields["id"])
+            change = json.loads(fields["data"])
+            parts = {"": change["data"]} if fields["event"] == "put" else change["data"]
+            for key, part in parts.items():
+                value = assign(value, f"{change['path']}/{key}", part)
+    return value
+
+
+def test_a_listener_that_comes_and_goes_misses_nothing(at):
+    """Writers never pause while a reader drops its connection and resumes, again and again."""
+    at.set(value={"start": True})
+    seqs, stop = [], threading.Event()
+
+    def write():
+        number = 0
+        while not stop.is_set():
+            seqs.append(at.set(f"n{number % 10}", number).seq)
+            number += 1
+
+    with Listener(at) as first:
+        seen = [first.next().id]
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(25):
+            with Listener(at, last_event_id=seen[-1]) as listener:
+                for _ in range(5):
+                    seen.append(listener.next().id)
+    finally:
+        stop.set()
+        writer.join()
+    expected = [seq for seq in seqs if seen[0] < seq <= seen[-1]]
+    assert seen[1:] == expected

@@ -1,0 +1,194 @@
+"""Two gateways on one database: mixed writes, compare-and-set, listeners and reads across them."""
+
+import os
+import random
+import threading
+import time
+
+import pytest
+from harness import cli, sql
+from harness.rest import Rest
+from harness.sse import Listener
+from oracle.generate import Trees
+from oracle.hashes import etag
+from oracle.tree import assign, normal
+
+ASK = {"X-Firebase-ETag": "true"}
+
+
+@pytest.fixture
+def pair(gateway_pair):
+    """The same location, of this test only, through each gateway."""
+    here = gateway_pair[0].unique()
+    return here, gateway_pair[1].rest.at(here.base)
+
+
+def read_after(rest: Rest, seq: int, path: str = ""):
+    """Read-your-writes on another gateway."""
+    response = rest.get(path, headers={"X-Pathmirror-Min-Seq": str(seq)})
+    assert response.status == 200 and response.seq >= seq, (response.status, response.body)
+    return response.json()
+
+
+def in_threads(work, count: int):
+    """Runs work(0) … work(count - 1) beside each other; the first failure fails the test."""
+    failures = []
+
+    def guarded(number):
+        try:
+            work(number)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_both_migrated_once(gateway_pair):
+    versions = sql.rows(gateway_pair[0].database_url, "SELECT count(*) FROM pathmirror.namespace WHERE name = 'default'")
+    assert versions == [(1,)]
+
+
+def test_each_reads_what_the_other_wrote(pair):
+    a, b = pair
+    for number in range(30):
+        writer, reader = (a, b) if number % 2 else (b, a)
+        seq = writer.set(f"n{number}", number).seq
+        assert read_after(reader, seq, f"n{number}") == number
+    assert a.value() == b.value() == {f"n{number}": number for number in range(30)}
+
+
+def test_seqs_are_common_to_both(pair):
+    seqs = [pair[number % 2].set("x", number).seq for number in range(20)]
+    assert seqs == sorted(set(seqs))
+
+
+def test_a_listener_hears_both(pair):
+    a, b = pair
+    with Listener(a) as at_a, Listener(b) as at_b:
+        at_a.next(), at_b.next()
+        seqs = [pair[number % 2].set(f"n{number}", number).seq for number in range(20)]
+        for listener in (at_a, at_b):
+            events = [listener.next() for _ in seqs]
+            assert [event.id for event in events] == seqs
+            assert [event.change for event in events] == [("put", f"/n{number}", number) for number in range(20)]
+
+
+def test_a_stream_resumes_on_the_other(pair):
+    a, b = pair
+    a.set(value={"x": 0})
+    with Listener(a) as first:
+        first.next()
+        a.set("x", 1)
+        seen = first.next().id
+    missed = [a.set("x", 2).seq, b.set("x", 3).seq]
+    with Listener(b, last_event_id=seen) as second:
+        assert [second.next().id for _ in missed] == missed
+
+
+def test_compare_and_set_looks_at_the_others_writes(pair):
+    a, b = pair
+    a.set(value="one")
+    assert b.put(value="two", headers={"if-match": etag("one")}).status == 200
+    # This gateway may not have heard of "two" yet; the database has.
+    refused = a.put(value="three", headers={"if-match": etag("one")})
+    assert (refused.status, refused.json(), refused.etag) == (412, "two", etag("two"))
+    assert a.delete(headers={"if-match": etag("two")}).status == 200
+    assert b.put(value="new", headers={"if-match": "null_etag"}).status == 200
+    assert a.put(value="newer", headers={"if-match": "null_etag"}).status == 412
+
+
+def test_of_many_on_both_one_wins(pair):
+    a, b = pair
+    for round_ in range(10):
+        a.set("place", f"free{round_}")
+        statuses = []
+        in_threads(lambda number: statuses.append(
+            pair[number % 2].put("place", f"w{number}", headers={"if-match": etag(f"free{round_}")}).status), 8)
+        assert sorted(statuses) == [200] + [412] * 7
+
+
+def test_increments_across_both(pair):
+    def count(number):
+        for _ in range(25):
+            pair[number % 2].set("counter", {".sv": {"increment": 1}})
+
+    in_threads(count, 8)
+    assert read_after(pair[0], pair[1].set("done", True).seq, "counter") == 200
+
+
+@pytest.mark.acceptance
+def test_sixteen_clients_increment_one_counter(gateway_pair, pair):
+    """2,000 increments by compare-and-set and 2,000 by `increment`, mixed, over two gateways: the total is exact."""
+    each = int(os.environ.get("PATHMIRROR_E2E_INCREMENTS", "2000")) // 16
+    a, b = pair
+    assert read_after(b, a.set("counter", 0).seq, "counter") == 0
+    refusals = []
+    begin = time.monotonic()
+
+    def client(number):
+        rest = pair[number % 2]
+        dice = random.Random(number)
+        kinds = ["compare"] * each + ["increment"] * each
+        dice.shuffle(kinds)
+        for kind in kinds:
+            if kind == "increment":
+                add_one(rest)
+            else:
+                refusals.append(compare_and_set(rest, dice))
+
+    def add_one(rest):
+        assert rest.put("counter", {".sv": {"increment": 1}}).status == 200
+
+    def compare_and_set(rest, dice) -> int:
+        response, refused = rest.get("counter", headers=ASK), 0
+        while True:
+            response = rest.put("counter", response.json() + 1, headers={"if-match": response.etag})
+            if response.status == 200:
+                return refused
+            assert response.status == 412, (response.status, response.body)
+            refused += 1
+            time.sleep(dice.random() * 0.002 * min(refused, 10))
+
+    in_threads(client, 16)
+    print(f"{32 * each} increments in {time.monotonic() - begin:.1f} s, {sum(refusals)} refused comparisons")
+    seq = a.set("done", True).seq
+    assert read_after(a, seq, "counter") == read_after(b, seq, "counter") == 32 * each
+
+
+def test_random_writes_on_both_end_the_same(pair):
+    """Each thread has its own subtree and model, all of them share listeners on both gateways."""
+    models = [None] * 6
+    with Listener(pair[0]) as at_a, Listener(pair[1]) as at_b:
+        def work(number):
+            trees = Trees(6000 + number)
+            for step in range(25):
+                rest = pair[(number + step) % 2].at(f"s{number}")
+                path, value = trees.dice.choice(["", "a", "a/b", "c/0"]), trees.tree(2)
+                if trees.dice.random() < 0.2:
+                    rest.patch(path, {"p": value, "q/r": None})
+                    models[number] = assign(assign(models[number], f"{path}/p", value), f"{path}/q/r", None)
+                else:
+                    rest.set(path, value)
+                    models[number] = assign(models[number], path, value)
+
+        in_threads(work, 6)
+        expected = {f"s{number}": model for number, model in enumerate(models)}
+        seq = pair[0].set("done", True).seq
+        assert normal(read_after(pair[1], seq)) == {**expected, "done": True}
+        at_a.wait_for_value({**expected, "done": True})
+        at_b.wait_for_value({**expected, "done": True})
+
+
+
+def test_the_log_is_gapless_and_verifies(gateway_pair):
+    url = gateway_pair[0].database_url
+    gateway_pair[0].unique().set(value=1)
+    seqs = [seq for seq, _ in sql.log_entries(url)]
+    assert seqs == list(range(1, sql.head(url) + 1))
+    cli.verify("--database-url", url)
