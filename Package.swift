@@ -30,6 +30,8 @@ let package = Package(
         // RE2 speaks C++ only.
         .target(name: "CRE2", linkerSettings: [.linkedLibrary("re2")]),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
+        .systemLibrary(name: "CWSLay", providers: [.apt(["libwslay-dev"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
@@ -38,29 +40,36 @@ let package = Package(
         target("Compression", ["CZlib"]),
         target("Tree", ["Crypto"]),
         target("Rules", ["Tree", "CRE2"]),
-        target("Wire", ["Tree"]),
+        target("Wire", ["Tree", "Crypto"]),
 
         // One wrapper per C library that does I/O, over Runtime.
         target("Runtime"),
         target("Postgres", ["CPostgres"]),
         target("PostgresCluster", ["Postgres"]),
-        target("HTTPServer", ["CEvent", "CHTTPParser"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay"]),
+        target("HTTPClient", ["CCurl", "Runtime"]),
 
         // All SQL of schema pathmirror.
         .target(
             name: "LogStore", dependencies: ["Postgres", "Tree", "Crypto", "Runtime"],
-            resources: [.embedInCode("Migrations/001_log_and_tree.sql")], swiftSettings: settings),
+            resources: [
+                .embedInCode("Migrations/001_log_and_tree.sql"), .embedInCode("Migrations/002_mirrors.sql"),
+                .embedInCode("Migrations/003_replays_and_sql.sql"),
+            ], swiftSettings: settings),
+
+        // Projections of the tree into SQL tables.
+        target("Mirrors", ["LogStore", "Postgres", "Tree", "Runtime"]),
 
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
 
         // The doors: REST and its streams, operations.
-        target("Gateway", ["Engine", "HTTPServer", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+        target("Gateway", ["Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
 
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Engine", "LogStore", "HTTPServer", "PostgresCluster", "Postgres", "Rules", "Wire",
+                "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster", "Postgres", "Rules", "Wire",
                 "Tree",
                 "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),

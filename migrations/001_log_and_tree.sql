@@ -29,6 +29,8 @@ create table pathmirror.log (
     changes json not null,
     -- How many rows of log_part hold more changes, to be applied after these.
     parts integer not null default 0,
+    -- Who made it: {"uid": text or null, "admin": boolean, "via": "rest", "sse", "ws" or "cli", "ip": text}.
+    origin json,
     primary key (namespace_id, seq)
 ) partition by range (namespace_id, seq);
 
@@ -70,6 +72,36 @@ create table pathmirror.rule (
 
 comment on table pathmirror.rule is 'The security rules that each namespace has had; the newest hold.';
 
+-- A running gateway. One that has not been seen for a while is dead: others do what its sessions had asked for.
+create table pathmirror.gateway (
+    id uuid primary key,
+    seen_at timestamptz not null default now()
+);
+
+create table pathmirror.session (
+    namespace_id bigint not null,
+    session_id text not null,
+    gateway_id uuid not null,
+    -- What to do when the connection ends: a list of {"/absolute/path": value, …}, in order; server values unresolved.
+    orders json not null,
+    -- Whom the rules judge then: {"admin": boolean, "auth": value}.
+    auth json not null,
+    primary key (namespace_id, session_id)
+);
+
+comment on table pathmirror.session is 'Realtime sessions with onDisconnect orders. A row goes in the transaction that does them.';
+
+-- Takes a session's orders, or raises PM002 when somebody else has.
+create function pathmirror.claim_session(of_namespace bigint, of_session text) returns void
+language plpgsql as $$
+begin
+    delete from pathmirror.session where namespace_id = of_namespace and session_id = of_session;
+    if not found then
+        raise exception 'the session''s orders have been carried out' using errcode = 'PM002';
+    end if;
+end
+$$;
+
 create table pathmirror.import_progress (
     namespace_id bigint not null,
     -- SHA-256 of the path that is imported to.
@@ -77,6 +109,8 @@ create table pathmirror.import_progress (
     -- Names the file: a restart with another begins anew.
     fingerprint text not null,
     rows_done bigint not null,
+    -- The entry of the last chunk: what others have written since then is looked at.
+    last_seq bigint not null,
     primary key (namespace_id, path_hash)
 );
 

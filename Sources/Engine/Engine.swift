@@ -9,6 +9,8 @@ public final class Engine: Sendable {
     private let core: EngineCore
     private let wake: WakeHandle
     private let reader: LogReader
+    /// What sessions want done when they end.
+    public let sessions: SessionKeeper
     private let threads: [Thread]
 
     /// Starts the threads; the database may be absent, and come later.
@@ -23,11 +25,14 @@ public final class Engine: Sendable {
         self.core = core
         self.wake = wake
         self.reader = reader
+        let sessions = SessionKeeper(core)
+        self.sessions = sessions
         var threads = (0..<settings.committers).map { index in
             Thread(name: "committer-\(index)") { Committer(core, index: index).run() }
         }
         threads.append(Thread(name: "tail") { Tail(core, wake).run() })
         threads.append(Thread(name: "log-reader") { reader.run() })
+        threads.append(Thread(name: "sessions") { sessions.run() })
         self.threads = threads
     }
 
@@ -60,6 +65,7 @@ public final class Engine: Sendable {
 
     /// Refuses new writes, commits those that wait (for so long), and ends the threads.
     public func stop(milliseconds: Int64) {
+        sessions.waitUntilDone(milliseconds: milliseconds)
         for namespace in core.namespaces.all { namespace.refuseWrites(.stopping) }
         let deadline = Clock.monotonicMilliseconds + milliseconds
         while Clock.monotonicMilliseconds < deadline, core.namespaces.all.contains(where: { !$0.isIdle }) {
@@ -68,6 +74,7 @@ public final class Engine: Sendable {
         core.beginStop()
         wake.wake()
         reader.wake()
+        sessions.wake()
         for thread in threads { thread.join() }
         for namespace in core.namespaces.all {
             for item in namespace.takeAllWaiting() { item.sink.complete([(item.token, .failed(.stopping))]) }

@@ -20,6 +20,8 @@ final class EngineCore: Sendable {
     let health = DatabaseHealth()
     let namespaces: NamespaceTable
     private let jobs = Condition<[Job]>([])
+    /// Waited on by those who pause. Not `jobs`: its wakes are for committers.
+    private let stopping = Condition(false)
     private let isStopping = Atomic<Bool>(false)
 
     init(
@@ -28,6 +30,14 @@ final class EngineCore: Sendable {
     ) {
         self.url = url
         self.settings = settings
+        var sessionSettings = sessionSettings
+        // The server gives up before this side does: then a statement fails, instead of the connection. Behind an import
+        // that holds a namespace's lock, writes fail as unavailable.
+        sessionSettings.connection.statementTimeoutMs = 30_000
+        sessionSettings.connection.sessionSettings["lock_timeout"] = "\(settings.commitDeadlineMilliseconds)"
+        // A gateway that vanishes while it holds a namespace's lock must not keep it until TCP notices.
+        sessionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
+            "\(max(1, settings.commitDeadlineMilliseconds / 2))"
         self.sessionSettings = sessionSettings
         self.metrics = metrics
         self.logger = logger
@@ -44,6 +54,7 @@ final class EngineCore: Sendable {
 
     func beginStop() {
         isStopping.store(true, ordering: .releasing)
+        stopping.broadcast { $0 = true }
         jobs.broadcast { jobs in
             for _ in 0..<settings.committers { jobs.append(.stop) }
         }
@@ -51,7 +62,7 @@ final class EngineCore: Sendable {
 
     /// Waits; ends early when the engine stops.
     func pause(milliseconds: Int64) {
-        _ = jobs.wait(milliseconds: milliseconds) { _ in stopsNow ? true : nil }
+        _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 
     func connect(_ name: String) throws(LogStoreError) -> LogSession {

@@ -16,6 +16,10 @@ public struct EngineSettings: Sendable {
     public var commitDeadlineMilliseconds: Int64 = 10_000
     /// How often the heads are looked at although nothing was announced.
     public var pollMilliseconds = 1_000
+    /// How often the gateway says that it is alive.
+    public var heartbeatMilliseconds: Int64 = 3_000
+    /// How long a gateway may say nothing before others take it for dead and do what its sessions had asked for.
+    public var deadAfterMilliseconds: Int64 = 15_000
     /// Whether a namespace that is asked for is made when it doesn't exist.
     public var createsNamespaces = false
 

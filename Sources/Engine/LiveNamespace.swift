@@ -28,6 +28,8 @@ public final class LiveNamespace: Sendable {
 
     struct SeqWaiter: Sendable {
         let seq: Int64
+        /// Monotonic milliseconds after which nobody cares any more.
+        let deadline: Int64
         let body: @Sendable () -> Void
     }
 
@@ -64,11 +66,17 @@ public final class LiveNamespace: Sendable {
         published.unsubscribe(listener, at: path)
     }
 
-    /// Calls `body` once this gateway has applied `seq`; at once when it has. On any thread.
-    public func whenApplied(_ seq: Int64, _ body: @escaping @Sendable () -> Void) {
+    /// Calls `body` once this gateway has applied `seq`; at once when it has. On any thread. Forgets it after
+    /// `milliseconds`: a seq that never comes must cost no memory for ever.
+    public func whenApplied(_ seq: Int64, within milliseconds: Int64 = 60_000, _ body: @escaping @Sendable () -> Void) {
+        let now = Clock.monotonicMilliseconds
         let isWaiting = scheduling.withLock { state -> Bool in
             guard published.snapshot.seq < seq else { return false }
-            state.waiters.append(SeqWaiter(seq: seq, body: body))
+            // All wait about as long, so the oldest is the first that is due.
+            if let oldest = state.waiters.first, oldest.deadline <= now {
+                state.waiters.removeAll { $0.deadline <= now }
+            }
+            state.waiters.append(SeqWaiter(seq: seq, deadline: now + milliseconds, body: body))
             return true
         }
         if isWaiting { schedule() } else { body() }
@@ -137,9 +145,11 @@ public final class LiveNamespace: Sendable {
     func takeAllWaiting() -> [WriteQueue.Waiting] { scheduling.withLock { $0.queue.takeAll() } }
 
     /// The working committer is done for now. True when there is more to do, and it still is the working one.
-    func finishedTask() -> Bool {
+    ///
+    /// - Parameter followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
+    func finishedTask(followsLog: Bool) -> Bool {
         scheduling.withLock { state in
-            let hasMore = !state.queue.isEmpty || state.remoteHead > published.snapshot.seq
+            let hasMore = !state.queue.isEmpty || (followsLog && state.remoteHead > published.snapshot.seq)
             state.isScheduled = hasMore
             return hasMore
         }
@@ -157,8 +167,16 @@ public final class LiveNamespace: Sendable {
         wakeWaiters(snapshot.seq)
     }
 
+    /// Publishes a state to which nobody has followed the way. Whoever has begun to listen meanwhile begins again.
+    func publishUnheard(_ snapshot: Snapshot) {
+        published.publishUnheard(snapshot)
+        wakeWaiters(snapshot.seq)
+    }
+
     func reset(to snapshot: Snapshot) {
         published.reset(to: snapshot)
+        // What was heard of a later head was of a database that is no more; a still later one is heard of again.
+        scheduling.withLock { $0.remoteHead = snapshot.seq }
         wakeWaiters(snapshot.seq)
     }
 

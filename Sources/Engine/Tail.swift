@@ -20,6 +20,7 @@ final class Tail {
                 let session = try core.connect("tail")
                 defer { session.close() }
                 // First listen, then look: what is committed in between is seen by both.
+                try session.checkSchema()
                 try session.listen()
                 core.databaseAnswered()
                 pause = 50

@@ -4,21 +4,13 @@ public import Runtime
 
 /// The gateway's doors: what a server calls with requests. Shared by all event loops.
 public final class Gateway: Sendable {
-    public struct Credentials: Sendable {
-        /// `Authorization: Bearer owner` is an administrator, for peers on this machine. For `dev` only.
-        public var acceptsOwner = false
-        /// Texts that make whoever names one an administrator.
-        public var administratorSecrets: [Secret<[UInt8]>] = []
-
-        public init() {}
-    }
-
     public let engine: Engine
     public let metrics = GatewayMetrics()
     let settings: GatewaySettings
     let authenticator: Authenticator
     let workers: WorkerPool
-    let streams: StreamHub
+    let listeners: ListenerHub
+    let sessions = RealtimeHub()
     let logger: Logger
     let pushIDs = PushIDs()
     private let makeServerReport: @Sendable () -> ServerReport
@@ -31,10 +23,11 @@ public final class Gateway: Sendable {
     ) {
         self.engine = engine
         self.settings = settings
-        authenticator = Authenticator(
-            acceptsOwner: credentials.acceptsOwner, secrets: credentials.administratorSecrets)
+        let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
+        keySet?.prepare()
+        authenticator = Authenticator(credentials, keySet: keySet)
         workers = WorkerPool(name: "worker", threads: settings.workers)
-        streams = StreamHub()
+        listeners = ListenerHub()
         self.logger = logger
         makeServerReport = serverReport
     }

@@ -12,14 +12,30 @@ final class GatewayLoop: HTTPLoopHandler {
     /// Requests that wait: for a namespace to load, a seq to be applied, a body to be parsed, a write to be committed.
     var calls: [UInt64: Call] = [:]
     var streams: [ObjectIdentifier: [UInt64: Stream]] = [:]
+    /// Realtime sessions by id, and their listens by group.
+    var sessions: [String: RealtimeSession] = [:]
+    var listens: [ObjectIdentifier: [UInt64: RealtimeListen]] = [:]
+    /// What polling sessions have sent in part.
+    var polling: [String: LongPollSegments] = [:]
+    /// Whose realtime writes are under way.
+    var realtimeWrites: [UInt64: String] = [:]
+    var nextListen: UInt64 = 0
+    var nextWrite: UInt64 = 0
+    private(set) var realtimeSink: RealtimeSink?
+    /// When credentials of what is open here have to be looked at again.
+    var sessionWatch = SessionWatch()
     private(set) var link: LoopLink?
     private var isDraining = false
 
     init(_ gateway: Gateway, _ loop: EventLoop) {
         self.gateway = gateway
         self.loop = loop
-        link = LoopLink(loop: loop, self)
+        let link = LoopLink(loop: loop, self)
+        self.link = link
+        realtimeSink = RealtimeSink(link)
         scheduleKeepAlive()
+        scheduleSweep()
+        watchSessions()
     }
 
     func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) {
@@ -40,12 +56,14 @@ final class GatewayLoop: HTTPLoopHandler {
         }
         let place = try RequestPath.parse(path)
         let parameters = try RESTParameters(request.query)
-        let auth = try gateway.authenticator.identity(of: request, parameters)
-        let call = Call(
-            request: request, exchange: exchange, method: try Call.Method(request, parameters), path: place,
-            parameters: parameters, auth: auth,
-            namespaceName: try NamespaceName.find(request, parameters, gateway.settings))
-        begin(call)
+        let method = try Call.Method(request, parameters)
+        let name = try NamespaceName.find(request, parameters, gateway.settings)
+        try withSession(request, parameters, namespace: name, exchange) { loop, session, exchange in
+            loop.begin(
+                Call(
+                    request: request, exchange: exchange, method: method, path: place, parameters: parameters,
+                    session: session, namespaceName: name))
+        }
     }
 
     // MARK: The steps before a request's own work
@@ -83,7 +101,7 @@ final class GatewayLoop: HTTPLoopHandler {
             self.respond(
                 RESTError(503, "This gateway has not applied seq \(seq) yet"), to: call.exchange, retryAfter: 1)
         }
-        namespace.whenApplied(seq) {
+        namespace.whenApplied(seq, within: Int64(gateway.settings.minSeqWaitMilliseconds)) {
             link.post { loop in
                 guard let call = loop.resume(id) else { return }
                 loop.perform(call, namespace)
@@ -127,12 +145,21 @@ final class GatewayLoop: HTTPLoopHandler {
         }
     }
 
+    private func scheduleSweep() {
+        _ = loop.schedule(afterMilliseconds: 1_000) { [weak self] in
+            guard let self else { return }
+            self.sweepSessions()
+            self.scheduleSweep()
+        }
+    }
+
     /// Clients of streams are to reconnect, elsewhere: a closed stream says so (reference: rtdb-protocol 1.4).
     func loopWillDrain() {
         isDraining = true
         for group in streams.values {
             for stream in group.values { stream.exchange.close() }
         }
+        closeSessions()
     }
 
     func loopWillStop() { link = nil }

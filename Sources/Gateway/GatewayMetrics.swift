@@ -9,6 +9,10 @@ public final class GatewayMetrics: Sendable {
     public let streamsResumed = Counter()
     public let streamEvents = Counter()
     public let conflations = Counter()
+    public let sessions = Gauge()
+    public let sessionsOpened = Counter()
+    public let listens = Gauge()
+    public let listenEvents = Counter()
     public let clientErrors = Counter()
     public let serverErrors = Counter()
 

@@ -23,6 +23,18 @@ public struct GatewaySettings: Sendable {
     public var maxResumeEntries: Int64 = 100_000
     /// The most streams at once.
     public var maxStreams = 100_000
+    /// The most realtime sessions at once.
+    public var maxSessions = 100_000
+    /// The most bytes that one message of a realtime client may have (reference: rtdb-protocol 6.7).
+    public var maxMessageBytes = 16 << 20
+    /// The most listens of one realtime session.
+    public var maxListens = 10_000
+    /// The most requests of one realtime session that may wait for an answer.
+    public var maxWaitingRequests = 10_000
+    /// The most onDisconnect orders of one realtime session.
+    public var maxDisconnectOrders = 1_000
+    /// How long a realtime client may say nothing, not even answer a ping, before it is taken for gone.
+    public var sessionTimeoutMilliseconds = 60_000
     /// Entries that may be in the log and not yet here before the gateway calls itself not ready.
     public var maxReadyLag: Int64 = 10_000
 

@@ -19,11 +19,13 @@ public struct Batch: Sendable {
         public let path: Path
         /// `ChangeCodec`'s text.
         public let changes: [UInt8]
+        public let origin: Origin?
 
-        public init(operation: Tree.Operation, path: Path, changes: [UInt8]) {
+        public init(operation: Tree.Operation, path: Path, changes: [UInt8], origin: Origin? = nil) {
             self.operation = operation
             self.path = path
             self.changes = changes
+            self.origin = origin
         }
     }
 
@@ -36,12 +38,15 @@ public struct Batch: Sendable {
     public let rows: RowChanges
     /// Security rules among the records, with their seqs.
     public let rules: [StoredRules]
+    /// Sessions whose onDisconnect orders are among the records: their rows go with this batch, or the batch doesn't.
+    public let claims: [String]
 
     public init(
         namespace: Int64, expectedHead: Int64, id: [UInt8], records: [Record], rows: RowChanges,
-        rules: [StoredRules] = []
+        rules: [StoredRules] = [], claims: [String] = []
     ) {
         self.rules = rules
+        self.claims = claims
         self.namespace = namespace
         self.expectedHead = expectedHead
         self.id = id

@@ -7,6 +7,8 @@ extension LogSession {
         case committed
         /// Another gateway's entries are in the log behind the expected head. Nothing was written.
         case headMoved
+        /// A session's orders that are in the batch have been carried out by somebody else. Nothing was written.
+        case alreadyClaimed
     }
 
     private enum SQL {
@@ -20,10 +22,10 @@ extension LogSession {
         static let appendLog = PostgresStatement(
             "append_log",
             """
-            insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
-            select $1, $2 + n, clock_timestamp(), $3, op, path, changes
-            from unnest($4, $5, $6::json[]) with ordinality as entry (op, path, changes, n)
-            """, types: [.int8, .int8, .uuid, .textArray, .textArray, .textArray])
+            insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, origin)
+            select $1, $2 + n, clock_timestamp(), $3, op, path, changes, origin
+            from unnest($4, $5, $6::json[], $7::json[]) with ordinality as entry (op, path, changes, origin, n)
+            """, types: [.int8, .int8, .uuid, .textArray, .textArray, .textArray, .textArray])
         static let upsertRows = PostgresStatement(
             "upsert_rows",
             """
@@ -55,6 +57,9 @@ extension LogSession {
             return .committed
         } catch let error as PostgresError where error.sqlState == "PM001" {
             return .headMoved
+        } catch let error as PostgresError where error.sqlState == "PM002" {
+            if isLocked, connection.isOpen { unlockHead() }
+            return .alreadyClaimed
         } catch {
             if isLocked, connection.isOpen { unlockHead() }
             throw LogStoreError(error)
@@ -64,11 +69,20 @@ extension LogSession {
     /// Begins a transaction, waits for the head's lock, and returns the head: where gateways contend, evaluating under the
     /// lock beats guessing. Ends with `commit(isLocked:)` or `unlockHead`.
     public func lockHead(_ namespace: Int64, expectedHead: Int64) throws(LogStoreError) -> Int64 {
-        // A partition is made in a transaction of its own, before.
-        try ensurePartition(namespace, upTo: expectedHead + settings.entriesPerPartition / 4)
-        return try translated { () throws(PostgresError) in
-            let results = try connection.pipeline([.prepared(SQL.begin), .prepared(SQL.lockHead, [.int8(namespace)])])
-            return try results[1].int64(0, 0)
+        var expectedHead = expectedHead
+        while true {
+            // A partition is made in a transaction of its own, before.
+            try ensurePartition(namespace, upTo: expectedHead + settings.entriesPerPartition / 4)
+            let head = try translated { () throws(PostgresError) in
+                let results = try connection.pipeline([
+                    .prepared(SQL.begin), .prepared(SQL.lockHead, [.int8(namespace)]),
+                ])
+                return try results[1].int64(0, 0)
+            }
+            if partitionedTo[namespace, default: 0] > head + settings.entriesPerPartition / 8 { return head }
+            // The head is far beyond what was expected: there may be nowhere to write to.
+            unlockHead()
+            expectedHead = head
         }
     }
 
@@ -87,6 +101,7 @@ extension LogSession {
         if upsertCount > 0 { steps.append(.prepared(SQL.upsertRows, upserts)) }
         if deleteCount > 0 { steps.append(.prepared(SQL.deleteRows, deletes)) }
         steps.append(contentsOf: rulesSteps(batch))
+        steps.append(contentsOf: claimSteps(batch))
         steps.append(.prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]))
         steps.append(.prepared(SQL.commit))
         return steps
@@ -100,6 +115,12 @@ extension LogSession {
         }
     }
 
+    private func claimSteps(_ batch: Batch) -> [PipelineStep] {
+        batch.claims.map {
+            .query("select pathmirror.claim_session($1, $2)", [.int8(batch.namespace), .text($0)])
+        }
+    }
+
     private func advanceParameters(_ batch: Batch) -> PostgresParameters {
         [.int8(batch.namespace), .int8(batch.expectedHead), .int8(Int64(batch.records.count))]
     }
@@ -108,10 +129,12 @@ extension LogSession {
         var operations = PostgresArray(of: .text)
         var paths = PostgresArray(of: .text)
         var changes = PostgresArray(of: .text)
+        var origins = PostgresArray(of: .text)
         for record in batch.records {
             operations.appendText(record.operation.rawValue)
             paths.appendText(record.path.description)
             changes.appendText(record.changes)
+            if let origin = record.origin { origins.appendText(origin.json) } else { origins.appendNull() }
         }
         var parameters = PostgresParameters()
         parameters.appendInt8(batch.namespace)
@@ -120,6 +143,7 @@ extension LogSession {
         parameters.append(operations)
         parameters.append(paths)
         parameters.append(changes)
+        parameters.append(origins)
         return parameters
     }
 
@@ -170,7 +194,7 @@ extension LogSession {
                 }
             }
             try connection.pipeline(
-                rulesSteps(batch) + [
+                rulesSteps(batch) + claimSteps(batch) + [
                     .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
                     .prepared(SQL.commit),
                 ])

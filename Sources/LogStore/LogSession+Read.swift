@@ -9,15 +9,16 @@ public struct LoggedEntry: Sendable {
 
 extension LogSession {
     private static let entryColumns = """
-        seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id
+        seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id, origin::text
         """
 
     /// Entries after `seq` in order, at most `limit` of them and, from the second on, about `maxBytes` of changes. The
     /// first is `seq + 1`, or a later one when that isn't retained any more.
     ///
-    /// - Throws: `corrupt` if the seqs that follow have gaps.
+    /// - Throws: `corrupt` if the seqs that follow have gaps, unless the caller looks for them itself.
     public func read(
-        _ namespace: Int64, after seq: Int64, through last: Int64 = .max, limit: Int = 1_000, maxBytes: Int = 16 << 20
+        _ namespace: Int64, after seq: Int64, through last: Int64 = .max, limit: Int = 1_000, maxBytes: Int = 16 << 20,
+        allowsGaps: Bool = false
     ) throws(LogStoreError) -> [LoggedEntry] {
         let rows = try translated { () throws(PostgresError) in
             try connection.execute(
@@ -33,7 +34,7 @@ extension LogSession {
         entries.reserveCapacity(rows.rowCount)
         for row in 0..<rows.rowCount {
             let logged = try decode(rows, row)
-            if let previous = entries.last?.entry.seq, logged.entry.seq != previous + 1 {
+            if !allowsGaps, let previous = entries.last?.entry.seq, logged.entry.seq != previous + 1 {
                 throw .corrupt("the log has seq \(logged.entry.seq) after \(previous)")
             }
             entries.append(logged)
@@ -51,7 +52,8 @@ extension LogSession {
             let changes = try ChangeCodec.decode(try rows.bytes(row, 4))
             let entry = Entry(
                 seq: seq, committedAt: try rows.int64(row, 1), operation: operation,
-                path: Path(splitting: try rows.string(row, 3)), changes: changes, isBulk: try rows.int32(row, 5) > 0)
+                path: Path(splitting: try rows.string(row, 3)), changes: changes, isBulk: try rows.int32(row, 5) > 0,
+                origin: rows.isNull(row, 7) ? nil : Origin(json: try rows.bytes(row, 7)))
             return LoggedEntry(entry: entry, batchID: try rows.bytes(row, 6))
         } catch let error as LogStoreError {
             throw error

@@ -1,4 +1,5 @@
 import Postgres
+public import Tree
 
 extension LogSession {
     /// The rules that hold at the head, or nil when none were ever uploaded.
@@ -14,6 +15,26 @@ extension LogSession {
     /// All rules that the namespace has had, oldest first.
     public func rulesHistory(_ namespace: Int64) throws(LogStoreError) -> [StoredRules] {
         try rules(namespace, "order by seq", [])
+    }
+
+    /// Makes these the namespace's rules, by an entry of their own behind whatever else is being written. The source is
+    /// taken as it is: check it before.
+    ///
+    /// - Returns: the entry's seq.
+    /// - Throws: when the connection is lost, it is not known whether they were stored: look at `currentRules`.
+    public func setRules(
+        _ namespace: Int64, source: [UInt8], origin: Origin
+    ) throws(LogStoreError) -> Int64 {
+        guard let record = try self.namespace(id: namespace) else { throw .unknownNamespace("\(namespace)") }
+        let head = try lockHead(namespace, expectedHead: record.head)
+        let entry = Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([]), origin: origin)
+        let batch = Batch(
+            namespace: namespace, expectedHead: head, id: Batch.makeID(), records: [entry], rows: RowChanges(),
+            rules: [StoredRules(seq: head + 1, source: source)])
+        guard try commit(batch, isLocked: true) == .committed else {
+            throw .corrupt("the head moved although it was locked")
+        }
+        return head + 1
     }
 
     private func rules(

@@ -1,6 +1,9 @@
 public import Postgres
 
 extension LogSession {
+    /// Throws unless the database's schema is this program's.
+    public func checkSchema() throws(LogStoreError) { try Migrations.check(connection) }
+
     /// From now on `waitForCommits` hears of commits.
     public func listen() throws(LogStoreError) {
         try translated { () throws(PostgresError) in try connection.executeScript("listen pathmirror") }

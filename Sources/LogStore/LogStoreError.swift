@@ -11,6 +11,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     /// A migration that was applied is not the one that this program knows.
     case migrationChanged(version: Int)
     case unknownNamespace(String)
+    /// An import in chunks met somebody else's write.
+    case importConflict(String)
     /// Something in the database that this program would never have written.
     case corrupt(String)
 
@@ -33,6 +35,7 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         case .migrationChanged(let version):
             "Migration \(version) was applied with another text than this program's: the database was not made by this pathmirror."
         case .unknownNamespace(let name): "There is no namespace \"\(name)\"."
+        case .importConflict(let what): what
         case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."
         }
     }

@@ -21,6 +21,9 @@ public struct PostgresParameters: Sendable {
     /// The number of parameters.
     public var count: Int { slots.count }
 
+    /// The size of the values.
+    public var byteCount: Int { bytes.count }
+
     /// Empties the list and keeps its storage.
     public mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)

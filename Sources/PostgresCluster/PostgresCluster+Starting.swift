@@ -24,7 +24,7 @@ extension PostgresCluster {
             try ClusterCreation(place: place, user: user, binaries: binaries, durability: settings.durability).run()
         } else {
             try requireOwner(place, user)
-            try StalePostmaster.clear(data: place.data, progress: progress)
+            try StalePostmaster.clear(data: place.data, socketDirectory: place.socketDirectory, progress: progress)
         }
         let configuration = ServerConfiguration.text(settings)
         try Files.write(place.data + "/postgresql.conf", configuration, mode: 0o600, owner: user)

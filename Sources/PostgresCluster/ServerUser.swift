@@ -31,8 +31,8 @@ struct ServerUser: Equatable {
         }
         // By number: a user without an entry in the password file works too. setpriv replaces itself by the command,
         // so the process id is the command's own. The current directory may be closed to this user, and PostgreSQL
-        // wants to return to where it was started.
-        prefix = ["sh", "-c", "cd / && exec \"$@\"", "sh"]
+        // wants to return to where it was started. The shell is named in full, as our own PATH may be anything.
+        prefix = ["/bin/sh", "-c", "cd / && exec \"$@\"", "sh"]
         prefix += ["setpriv", "--reuid=\(userID)", "--regid=\(groupID)", "--clear-groups", "--"]
     }
 

@@ -1,29 +1,30 @@
 import Glibc
 
-/// A PostgreSQL that outlived the process that started it, found through its postmaster.pid. The caller holds the
-/// data directory's lock, so whoever started it is gone.
+/// A PostgreSQL that outlived the process that started it, and the files by which PostgreSQL says that it runs. The
+/// caller holds the data directory's lock, so whoever started it is gone.
 enum StalePostmaster {
     /// Stops it, rather than going on with it: its settings and its version may be others, and only a child of ours
-    /// tells us when it ends.
-    static func clear(data: String, progress: (String) -> Void) throws(ClusterError) {
-        let path = data + "/postmaster.pid"
-        guard let process = processID(Files.read(path)) else { return }
-        switch ProcessTable.isPostmaster(process, data: data) {
-        case .yes:
+    /// tells us when it ends. Then removes its files.
+    ///
+    /// PostgreSQL would refuse to start while a process with the number in them exists, and cannot tell when that is a
+    /// zombie that nobody waits for (process 1 of a container often does not) or belongs to another program by now.
+    /// What is left of a server still holds its shared memory, which guards against a second one.
+    static func clear(
+        data: String, socketDirectory: String, progress: (String) -> Void
+    ) throws(ClusterError) {
+        let socket = "\(socketDirectory)/.s.PGSQL.\(ServerConfiguration.port)"
+        let files = [data + "/postmaster.pid", socket + ".lock"]
+        for process in files.compactMap({ processID(Files.read($0)) }) {
+            // `unknown` is another user's process, and PostgreSQL runs as the owner of its data only.
+            guard ProcessTable.isPostmaster(process, data: data) == .yes else { continue }
             progress("stopping the PostgreSQL (process \(process)) that an earlier pathmirror left running")
             guard stop(process) else {
                 throw ClusterError(
                     .start, "PostgreSQL (process \(process)), left by an earlier pathmirror, does not stop: kill it")
             }
-        case .no:
-            // The number belongs to another program by now (likely in containers, where numbers are small).
-            // PostgreSQL cannot tell that and would refuse to start; its shared memory still guards against a second
-            // server.
-            if ProcessTable.isAlive(process) {
-                unlink(path)
-            }
-        case .unknown:
-            break
+        }
+        for file in files + [socket] where unlink(file) != 0 && errno != ENOENT {
+            throw Files.fail("remove \(file)")
         }
     }
 

@@ -61,6 +61,12 @@ public struct QueryContext: Sendable {
         }
     }
 
+    /// A read over REST, where a plain read is ordered by key and an order is always named.
+    public static func overREST(_ query: Query?) -> QueryContext {
+        guard let query else { return QueryContext(order: .key) }
+        return QueryContext(query, namesPriority: true)
+    }
+
     @inline(__always)
     func isOrdered(by order: QueryOrder) -> Bool {
         switch order {

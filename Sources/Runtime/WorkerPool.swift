@@ -2,7 +2,8 @@
 /// The queue is bounded; over the bound `submit` refuses.
 public final class WorkerPool: Sendable {
     fileprivate struct State {
-        var jobs: [@Sendable () -> Void] = []
+        /// Jobs that were taken are nil: what they held is let go of.
+        var jobs: [(@Sendable () -> Void)?] = []
         var next = 0
         var isStopping = false
     }
@@ -34,9 +35,13 @@ public final class WorkerPool: Sendable {
         }
     }
 
-    /// Lets the queued jobs finish and ends the threads.
+    /// Lets the jobs that run finish and ends the threads. Jobs that are still queued don't run.
     public func stop() {
-        state.broadcast { $0.isStopping = true }
+        state.broadcast { state in
+            state.isStopping = true
+            state.jobs.removeAll()
+            state.next = 0
+        }
         for thread in threads { thread.join() }
     }
 }
@@ -50,11 +55,15 @@ extension WorkerPool.State {
     fileprivate mutating func take() -> Job? {
         guard next < jobs.count else { return isStopping ? .stop : nil }
         let job = jobs[next]
+        jobs[next] = nil
         next += 1
         if next == jobs.count {
             jobs.removeAll(keepingCapacity: true)
             next = 0
+        } else if next > 1_024 {
+            jobs.removeFirst(next)
+            next = 0
         }
-        return .run(job)
+        return job.map { .run($0) }
     }
 }

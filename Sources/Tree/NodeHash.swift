@@ -51,6 +51,13 @@ extension Node {
         }
     }
 
+    /// `type:value` of a bare leaf, as hashes spell it.
+    public var leafHashText: [UInt8] {
+        var text: [UInt8] = []
+        appendLeafText(to: &text)
+        return text
+    }
+
     private static func appendNumberText(_ value: Double, to text: inout [UInt8]) {
         text.append(contentsOf: "number:".utf8)
         let digits: StaticString = "0123456789abcdef"

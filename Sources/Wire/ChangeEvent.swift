@@ -35,7 +35,7 @@ public enum ChangeEvent: Sendable, Equatable {
             return
         }
         guard let first = below.first else { return nil }
-        if case .update = entry.operation {
+        if entry.operation == .update || entry.changes.count > 1 {
             // One operation is one event, at the update's own place, or at the listener's where that is lower.
             let base = listener.contains(entry.path) ? entry.path : listener
             self = .patch(

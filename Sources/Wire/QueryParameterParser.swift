@@ -94,7 +94,9 @@ struct QueryParameterParser {
 
     /// A JSON primitive, or one followed by a key: `5,"key"`.
     private static func bound(_ text: String) throws(RESTError) -> Raw {
-        if let node = try? JSONParser.parse(text), let raw = primitive(node) { return Raw(value: raw) }
+        // Empty objects and arrays are null in the tree, but no primitives.
+        let isContainer = text.first { !$0.isWhitespace }.map { $0 == "{" || $0 == "[" } ?? true
+        if !isContainer, let node = try? JSONParser.parse(text), let raw = primitive(node) { return Raw(value: raw) }
         if let pair = try? JSONParser.parse("[\(text)]"), pair.childCount == 2,
             let value = primitive(pair.child(Key("0"))), case .string(let key) = pair.child(Key("1"))
         {

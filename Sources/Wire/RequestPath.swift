@@ -26,13 +26,14 @@ public enum RequestPath {
     }
 
     private static func key(_ part: ArraySlice<UInt8>) throws(RESTError) -> Key {
-        let bytes: [UInt8]
-        if part.contains(UInt8(ascii: "%")) {
-            guard let decoded = PercentEncoding.decode(part) else { throw .invalidPath }
-            bytes = decoded
-        } else {
-            bytes = Array(part)
+        var isPlain = true
+        for byte in part where byte == UInt8(ascii: "%") || byte >= 0x80 {
+            isPlain = false
+            break
         }
+        // Nearly all keys: nothing to decode and nothing to validate.
+        if isPlain { return Key(String(decoding: part, as: UTF8.self)) }
+        guard let bytes = PercentEncoding.decode(part) else { throw .invalidPath }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw .invalidPath }
         return Key(text)
     }

@@ -90,27 +90,33 @@ import Testing
             folder.progress == ["stopping the PostgreSQL (process \(orphan)) that an earlier pathmirror left running"])
     }
 
-    @Test func aReusedProcessNumberDoesNotBlock() throws {
-        let folder = ClusterFolder("reused")
+    /// PostgreSQL itself believes in any process of its user: in a stranger that got the number, and in a zombie.
+    @Test(arguments: [["sleep", "60"], ["true"]])
+    func aProcessNumberThatIsNotTheServersDoesNotBlock(command: [String]) throws {
+        let folder = ClusterFolder("number-\(command[0])")
         let first = try folder.start()
-        let file = folder.path + "/pgdata/postmaster.pid"
-        let text = try #require(Files.read(file))
-        let owner = try #require(Files.status(file))
+        let files = [folder.path + "/pgdata/postmaster.pid", folder.path + "/run/.s.PGSQL.5432.lock"]
+        let texts = try files.map { try #require(Files.read($0)) }
+        let owner = try #require(Files.status(files[0]))
         first.killHard()
-        // A live process of the server's user, so that PostgreSQL itself would believe in it.
         let user = try ServerUser(existingData: folder.path + "/pgdata")
         let null = open("/dev/null", O_RDWR | O_CLOEXEC)
-        let other = try ChildProcess.spawn(user.command(["sleep", "60"]), output: null)
+        let other = try ChildProcess.spawn(user.command(command), output: null)
         defer {
             kill(other, SIGKILL)
             waitpid(other, nil, 0)
             close(null)
         }
-        let rest = text.drop { !$0.isNewline }
-        try Files.write(file, "\(other)\(rest)", mode: 0o600, owner: nil)
-        chown(file, owner.st_uid, owner.st_gid)
+        let isZombie = command == ["true"]
+        while isZombie, ProcessTable.isAlive(other) { pause(milliseconds: 1) }
+        for (file, text) in zip(files, texts) {
+            try Files.write(file, "\(other)\(text.drop { !$0.isNewline })", mode: 0o600, owner: nil)
+            chown(file, owner.st_uid, owner.st_gid)
+        }
+        #expect(PostgresCluster.runningURL(dataDirectory: folder.path) == nil)
         #expect(try folder.start().value("SELECT 'up'") == "up")
-        #expect(ProcessTable.isAlive(other))
+        #expect(PostgresCluster.runningURL(dataDirectory: folder.path) != nil)
+        #expect(ProcessTable.isAlive(other) == !isZombie)
     }
 
     @Test func anUnfinishedCreationIsDoneAgain() throws {

@@ -50,8 +50,8 @@ import Tree
 
     @Test func administratorsAreNotJudged() throws {
         #expect(try write("other", .int(1), auth: .admin) == .allowed)
-        #expect(RuleSet.denyAll.mayRead(.root, query: nil as Query?, root: .null, auth: .admin, now: 0) == .allowed)
-        #expect(!RuleSet.denyAll.mayRead(.root, query: nil as Query?, root: .null, auth: user, now: 0).isAllowed)
+        #expect(RuleSet.denyAll.mayRead(.root, query: nil, root: .null, auth: .admin, now: 0) == .allowed)
+        #expect(!RuleSet.denyAll.mayRead(.root, query: nil, root: .null, auth: user, now: 0).isAllowed)
         #expect(!RuleSet.denyAll.mayWrite([.root], root: .null, newRoot: .int(1), auth: user, now: 0).isAllowed)
         #expect(
             RuleSet.allowAll.mayWrite(["a"], root: .null, newRoot: .int(1), auth: .unauthenticated, now: 0) == .allowed)
@@ -72,7 +72,7 @@ import Tree
     @Test func aPriorityIsNotBoundToACapture() throws {
         let rules = try rules("{\"rules\":{\"p\":{\"$x\":{\".read\":true,\".write\":true}}}}")
         let root = try JSONParser.parse("{\"p\": 1}")
-        #expect(!rules.mayRead("p/.priority", query: nil as Query?, root: root, auth: user, now: 0).isAllowed)
+        #expect(!rules.mayRead("p/.priority", query: nil, root: root, auth: user, now: 0).isAllowed)
         let new = root.replacing("p/.priority", with: .int(2))
         #expect(!rules.mayWrite(["p/.priority"], root: root, newRoot: new, auth: user, now: 0).isAllowed)
     }
@@ -91,10 +91,10 @@ import Tree
         for index in 0..<40 {
             let path = Path([Key("k\(index)")])
             #expect(
-                rules.mayRead(path, query: nil as Query?, root: .null, auth: user, now: 0).isAllowed == (index % 2 == 0)
+                rules.mayRead(path, query: nil, root: .null, auth: user, now: 0).isAllowed == (index % 2 == 0)
             )
         }
-        #expect(rules.mayRead("k40", query: nil as Query?, root: .null, auth: user, now: 0).isAllowed)
+        #expect(rules.mayRead("k40", query: nil, root: .null, auth: user, now: 0).isAllowed)
     }
 
     @Test func explanationsShowEveryPart() throws {

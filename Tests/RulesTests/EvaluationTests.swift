@@ -71,7 +71,7 @@ import Tree
         ]
         let auth = Node(children: [(Key("uid"), .string("u")), (Key("token"), Node(children: claims))])
         let rules = try rules("{\"rules\":{\".read\":\"\(expression)\"}}")
-        let decision = rules.mayRead(.root, query: nil as Query?, root: .null, auth: AuthContext(auth: auth), now: 0)
+        let decision = rules.mayRead(.root, query: nil, root: .null, auth: AuthContext(auth: auth), now: 0)
         #expect(decision.isAllowed == expected)
     }
 
@@ -108,5 +108,8 @@ import Tree
         let query = QueryContext(Query(index: .child("a/b"), start: bound, end: bound, limit: .last(4)))
         #expect(query.order == .child("a/b") && query.equalTo == .int(3) && query.limitToLast == 4)
         #expect(QueryContext(Query(index: .value, start: bound)).equalTo == .null)
+        #expect(QueryContext.overREST(nil).order == .key)
+        #expect(QueryContext.overREST(Query(index: .priority)).order == .priority)
+        #expect(QueryContext.overREST(Query(index: .value)).order == .value)
     }
 }

@@ -57,7 +57,7 @@ import Tree
                 let rules = try RuleSet(json: text)
                 accepted += 1
                 for path: Path in ["p", "p/a", "items/x"] {
-                    let read = rules.mayRead(path, query: nil as Query?, root: root, auth: auth, now: 1)
+                    let read = rules.mayRead(path, query: nil, root: root, auth: auth, now: 1)
                     let explained = rules.explainRead(path, root: root, auth: auth, now: 1)
                     #expect(explained.decision == read)
                     #expect(!explained.description.isEmpty)

@@ -30,6 +30,6 @@ func evaluates(
     let rules = try rules("{\"rules\": {\"p\": {\".read\": \"\(escaped)\"}}}", limits: limits)
     let root = Node.null.replacing(Path(splitting: "p"), with: try JSONParser.parse(data))
     let auth = AuthContext(auth: try JSONParser.parse(auth))
-    return rules.mayRead(Path(splitting: "p"), query: nil as Query?, root: root, auth: auth, now: 1_700_000_000_000)
+    return rules.mayRead(Path(splitting: "p"), query: nil, root: root, auth: auth, now: 1_700_000_000_000)
         .isAllowed
 }

@@ -69,4 +69,11 @@ struct RulesBenchmark {
         }
         measure("a room, read") { rules.mayRead("rooms/lobby", query: .plain, root: root, auth: auth, now: now) }
     }
+    @Test func millisecondsToCompileALargeDocument() throws {
+        let rule = "auth != null && root.child('members/' + $x + '/' + auth.uid).val() === true && newData.val() <= now"
+        let nodes = (0..<1600).map { "\"node\($0)\": {\"$x\": {\".write\": \"\(rule)\"}}" }
+        let text = "{\"rules\": {\(nodes.joined(separator: ",\n"))}}"
+        let time = try ContinuousClock().measure { _ = try rules(text) }
+        FileHandle.standardError.write(Data("compiling \(text.utf8.count) bytes: \(time)\n".utf8))
+    }
 }

@@ -164,7 +164,7 @@ def test_serve_without_rules_denies_all_but_the_administrator(serve):
         assert response.status == 401
         assert response.body == b'{\n  "error" : "Permission denied"\n}\n'
     for wrong in (rest.get("x", auth="wrong"), rest.get("x", headers={"Authorization": "Bearer owner"})):
-        assert wrong.status == 401 and wrong.error in ("Permission denied", "Could not parse auth token.")
+        assert (wrong.status, wrong.error) == (401, "Could not parse auth token.")
     assert rest.put("x", 1, auth=SECRET).status == 200
     assert rest.get("x", headers={"Authorization": f"Bearer {SECRET}"}).json() == 1
 

@@ -41,7 +41,8 @@ def test_iso_code_lists(serve, database_url, scratch, name):
 
 def test_the_cars_of_vega(serve, database_url):
     cars = json.loads(Path(local_data.cars.filepath).read_text())
-    rest = serve().unique()
+    rules = {"rules": {".read": True, ".write": True, "$set": {".indexOn": ["Horsepower", "Origin"]}}}
+    rest = serve(rules=rules).unique()
     cli.succeeds("import", local_data.cars.filepath, "--path", f"/{rest.base}", "--database-url", database_url)
     wait_until(lambda: rest.value(shallow="true"), "the gateway to see the import")
     assert normal(rest.value()) == normal(cars)
@@ -49,6 +50,9 @@ def test_the_cars_of_vega(serve, database_url):
     assert sorted(car["Name"] for car in strong.values()) == sorted(car["Name"] for car in cars if (car["Horsepower"] or 0) >= 200)
     europe = rest.value(format="export", **ordered(orderBy="Origin", equalTo="Europe"))
     assert len(europe) == sum(car["Origin"] == "Europe" for car in cars)
+    unindexed = rest.get(**ordered(orderBy="Name", limitToFirst=1))
+    assert unindexed.status == 400
+    assert unindexed.error == f'Index not defined, add ".indexOn": "Name", for path "/{rest.base}", to the rules'
 
 
 def test_from_standard_input_to_standard_output(serve, database_url):
@@ -131,6 +135,7 @@ def test_a_bad_file_is_explained_and_changes_nothing(serve, database_url, scratc
 
 
 def test_a_missing_file_and_wrong_usage(database_url):
+    cli.succeeds("migrate", "up", "--database-url", database_url)
     missing = cli.command("import", "/nowhere/file.json", "--database-url", database_url)
     assert missing.returncode == 1 and "/nowhere/file.json" in missing.stderr
     assert cli.command("import", "--database-url", database_url).returncode == 2

@@ -164,7 +164,7 @@ def test_shutdown_finishes_what_is_in_flight_and_ends_streams(serve, database_ur
 
 
 def test_shutdown_answers_a_request_that_is_half_sent_or_closes(serve):
-    gateway = serve()
+    gateway = serve("--shutdown-ms", "1000")
     with raw_connection(gateway.port) as idle, raw_connection(gateway.port) as busy:
         idle.sendall(b"GET /x.json HTTP/1.1\r\nHost: x\r\n\r\n")
         assert Responses(idle).next()[0] == 200

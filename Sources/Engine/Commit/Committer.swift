@@ -22,8 +22,8 @@ final class Committer {
         while true {
             switch core.takeJob() {
             case .work(let namespace):
-                work(namespace)
-                if namespace.finishedTask() { core.add(.work(namespace)) }
+                let isRead = work(namespace)
+                if namespace.finishedTask(followsLog: isRead) { core.add(.work(namespace)) }
             case .load(let name): load(name)
             case .stop:
                 session?.close()
@@ -90,23 +90,38 @@ final class Committer {
 
     // MARK: Work
 
-    private func work(_ namespace: LiveNamespace) {
+    /// False when the log could not be read: what the tail finds next is a reason to try again, not what it has found.
+    private func work(_ namespace: LiveNamespace) -> Bool {
         let task = namespace.takeTask()
-        guard core.health.isUp || session != nil else {
+        guard core.health.isUp || answers() else {
             fail(task.batch, in: namespace, .unavailable(core.health.reason))
-            return
+            return false
         }
         do throws(LogStoreError) {
             if task.remoteHead > namespace.snapshot.seq || (task.hasWaiters && task.batch.isEmpty) {
-                _ = try follow(namespace, try connected())
+                _ = try follow(namespace, try connected(), to: task.remoteHead)
             }
         } catch {
             if error.isConnectionLost { lost(error) }
             core.logger.error("the log can't be read", [("namespace", namespace.name), ("error", "\(error)")])
             fail(task.batch, in: namespace, Self.engineError(error))
-            return
+            return false
         }
         if !task.batch.isEmpty { commit(task.batch, in: namespace, isContended: task.isContended) }
+        return true
+    }
+
+    /// Whether this committer's connection works although the database was found to be down: a batch that is sent into a
+    /// dead one has an unknown outcome, which nobody needs to be told who can be refused.
+    private func answers() -> Bool {
+        guard let session else { return false }
+        do throws(LogStoreError) {
+            _ = try session.heads([])
+            return true
+        } catch {
+            lost(error)
+            return false
+        }
     }
 
     /// A batch that was sent and whose answer was lost.
@@ -117,39 +132,54 @@ final class Committer {
 
     private func commit(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool) {
         var attempt = 0
-        var lostBatch: Lost?
+        // Any of them may yet be written, until one is, or the head has moved past them all.
+        var lostBatches: [Lost] = []
         while true {
             do throws(LogStoreError) {
                 let session = try connected()
-                if let lost = lostBatch {
+                if let lost = lostBatches.last {
                     if try session.findBatch(lost.batch) {
                         finish(waiting, lost.evaluation, in: namespace)
                         return
                     }
-                    // The lost session may yet come to it: what is followed next is searched for it, too.
-                    if try follow(namespace, session).contains(where: { $0 == lost.batch.id }) {
-                        complete(waiting, lost.evaluation.outcomes)
-                        return
-                    }
+                    // A lost session may yet come to it: whatever is followed from now on is searched for its batch.
+                    if complete(waiting, lostBatches, foundAmong: try follow(namespace, session)) { return }
                 }
                 let isLocked = isContended || attempt >= 2
                 if isLocked {
-                    guard try lockHead(namespace, session) else {
+                    let lock = try lockHead(namespace, session)
+                    if complete(waiting, lostBatches, foundAmong: lock.batches) {
+                        if lock.isHeld { session.unlockHead() }
+                        return
+                    }
+                    guard lock.isHeld else {
                         attempt += 1
                         continue
                     }
                 }
                 let snapshot = namespace.snapshot
-                var evaluation = Evaluation(snapshot, timestamp: Clock.unixMilliseconds)
+                var evaluation = Evaluation(
+                    snapshot, timestamp: Clock.unixMilliseconds, keepsSteps: namespace.listenerCount > 0)
                 for item in waiting { evaluation.apply(item.write) }
                 guard !evaluation.records.isEmpty else {
-                    if isLocked { session.unlockHead() }
+                    // No transaction says that the refusals are of the newest state: somebody has to look.
+                    if isLocked {
+                        session.unlockHead()
+                    } else if try !isAtHead(namespace, session) {
+                        let followed = try follow(namespace, session)
+                        if complete(waiting, lostBatches, foundAmong: followed) { return }
+                        attempt += 1
+                        continue
+                    }
+                    // Every order was denied: nothing is left to be done for the session.
+                    for claim in evaluation.claims { try session.forgetSession(namespace.id, claim) }
                     complete(waiting, evaluation.outcomes)
                     return
                 }
                 let batch = Batch(
                     namespace: namespace.id, expectedHead: snapshot.seq, id: Batch.makeID(),
-                    records: evaluation.records, rows: evaluation.rows.sink, rules: evaluation.newRules)
+                    records: evaluation.records, rows: evaluation.rows.sink, rules: evaluation.newRules,
+                    claims: evaluation.claims)
                 let start = Clock.monotonicNanoseconds
                 do throws(LogStoreError) {
                     switch try session.commit(batch, isLocked: isLocked) {
@@ -158,35 +188,33 @@ final class Committer {
                         namespace.noteContention(false)
                         finish(waiting, evaluation, in: namespace)
                         return
+                    case .alreadyClaimed:
+                        complete(waiting, [.committed(seq: snapshot.seq, changes: [])])
+                        return
                     case .headMoved:
                         core.metrics.conflicts.add()
                         namespace.noteContention(true)
-                        let ids = try follow(namespace, session)
-                        if let lost = lostBatch, ids.contains(where: { $0 == lost.batch.id }) {
-                            complete(waiting, lost.evaluation.outcomes)
-                            return
-                        }
+                        if complete(waiting, lostBatches, foundAmong: try follow(namespace, session)) { return }
                         attempt += 1
                         core.metrics.retries.add()
                     }
                 } catch {
                     if error.isConnectionLost {
                         core.metrics.unknownCommits.add()
-                        lostBatch = Lost(batch: batch, evaluation: evaluation)
+                        lostBatches.append(Lost(batch: batch, evaluation: evaluation))
                     }
                     throw error
                 }
             } catch {
-                guard error.isConnectionLost else {
+                if error.isConnectionLost {
+                    lost(error)
+                } else {
                     core.logger.error("commit failed", [("namespace", namespace.name), ("error", "\(error)")])
-                    fail(waiting, in: namespace, Self.engineError(error))
-                    return
                 }
-                lost(error)
                 let deadline = waiting.first?.deadline ?? 0
                 // Only a batch that may have been written is worth waiting for.
-                guard lostBatch != nil, Clock.monotonicMilliseconds < deadline, !core.stopsNow else {
-                    fail(waiting, in: namespace, lostBatch == nil ? .unavailable("\(error)") : .outcomeUnknown)
+                guard !lostBatches.isEmpty, Clock.monotonicMilliseconds < deadline, !core.stopsNow else {
+                    fail(waiting, in: namespace, lostBatches.isEmpty ? Self.engineError(error) : .outcomeUnknown)
                     return
                 }
                 core.pause(milliseconds: 20 + Int64.random(in: 0...80))
@@ -195,42 +223,65 @@ final class Committer {
         }
     }
 
-    /// Takes the head's lock and brings the snapshot up to it. False when that must be tried again.
-    private func lockHead(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> Bool {
+    /// Answers the writes with what a lost batch made of them, if the log turned out to hold one; true if so.
+    private func complete(
+        _ waiting: [WriteQueue.Waiting], _ lostBatches: [Lost], foundAmong batches: [[UInt8]]
+    ) -> Bool {
+        guard let lost = lostBatches.first(where: { batches.contains($0.batch.id) }) else { return false }
+        complete(waiting, lost.evaluation.outcomes)
+        return true
+    }
+
+    private func isAtHead(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> Bool {
+        let known = namespace.snapshot.seq
+        return try session.heads([namespace.id]).first.map { $0.head == known } ?? true
+    }
+
+    /// Takes the head's lock and brings the snapshot up to it; `isHeld` is false when that must be tried again. Also tells
+    /// which batches the snapshot was brought up by.
+    private func lockHead(
+        _ namespace: LiveNamespace, _ session: LogSession
+    ) throws(LogStoreError) -> (isHeld: Bool, batches: [[UInt8]]) {
         let known = namespace.snapshot.seq
         let head = try session.lockHead(namespace.id, expectedHead: known)
-        guard head != known else { return true }
+        guard head != known else { return (true, []) }
         // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
         let entries = try session.read(namespace.id, after: known)
         let isPlain = entries.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
         guard entries.first?.entry.seq == known + 1, isPlain else {
             session.unlockHead()
-            _ = try follow(namespace, session)
-            return false
+            return (false, try follow(namespace, session, to: head))
         }
         apply(entries.map(\.entry), to: namespace)
+        let batches = entries.map(\.batchID)
         guard namespace.snapshot.seq == head else {
             session.unlockHead()
-            return false
+            return (false, batches)
         }
-        return true
+        return (true, batches)
     }
 
     // MARK: Following the log
 
     /// Reads and applies what is in the log after the snapshot. Returns the batches that it came from.
-    private func follow(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> [[UInt8]] {
+    ///
+    /// - Parameter head: where the log is said to end. Where it doesn't, entries are pruned, or the database is an older
+    ///   one than before; only the tree itself can tell then.
+    private func follow(
+        _ namespace: LiveNamespace, _ session: LogSession, to head: Int64? = nil
+    ) throws(LogStoreError) -> [[UInt8]] {
         var batches: [[UInt8]] = []
         while true {
             let known = namespace.snapshot.seq
             let logged = try session.read(namespace.id, after: known)
-            guard let first = logged.first else { return batches }
+            guard let first = logged.first else {
+                if let head, head != known, batches.isEmpty { try reload(namespace, session) }
+                return batches
+            }
             batches.append(contentsOf: logged.map(\.batchID))
             guard first.entry.seq == known + 1 else {
-                // The entries between are pruned: only the tree itself can tell.
-                let (head, root, stored) = try session.loadTree(namespace.id)
-                namespace.reset(
-                    to: Snapshot(seq: head, root: root, rules: version(stored, of: namespace.name)))
+                // The entries between are pruned.
+                try reload(namespace, session)
                 continue
             }
             var entries: [Entry] = []
@@ -250,6 +301,11 @@ final class Committer {
             apply(entries, to: namespace)
             core.metrics.followedEntries.add(logged.count)
         }
+    }
+
+    private func reload(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) {
+        let (head, root, stored) = try session.loadTree(namespace.id)
+        namespace.reset(to: Snapshot(seq: head, root: root, rules: version(stored, of: namespace.name)))
     }
 
     private func apply(_ entries: [Entry], to namespace: LiveNamespace) {
@@ -312,7 +368,11 @@ final class Committer {
         core.metrics.batchSize.observe(Double(evaluation.records.count))
         core.metrics.writes.add(evaluation.records.count)
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
-        namespace.publish(evaluation.steps, evaluation.snapshot)
+        if evaluation.keepsSteps {
+            namespace.publish(evaluation.steps, evaluation.snapshot)
+        } else {
+            namespace.publishUnheard(evaluation.snapshot)
+        }
         complete(waiting, evaluation.outcomes)
     }
 

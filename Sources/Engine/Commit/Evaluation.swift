@@ -10,14 +10,19 @@ struct Evaluation {
     private(set) var head: Int64
     private(set) var rules: RulesVersion
     private(set) var newRules: [StoredRules] = []
+    private(set) var claims: [String] = []
     private(set) var records: [Batch.Record] = []
     private(set) var rows = RowDiff(RowChanges())
     private(set) var steps: [Step] = []
     private(set) var outcomes: [WriteOutcome] = []
 
     private let timestamp: Int64
+    /// Whether anybody will want to know the way from the first tree to the last. Without listeners it would only keep
+    /// alive what is freed again a moment later.
+    let keepsSteps: Bool
 
-    init(_ snapshot: Snapshot, timestamp: Int64) {
+    init(_ snapshot: Snapshot, timestamp: Int64, keepsSteps: Bool = true) {
+        self.keepsSteps = keepsSteps
         root = snapshot.root
         head = snapshot.seq
         rules = snapshot.rules
@@ -37,6 +42,7 @@ struct Evaluation {
         case .set(let path, let node): changes = [Change(path: path, value: node)]
         case .update(_, let several): changes = several
         case .rules(let set): return adopt(set, write)
+        case .disconnect(let session, let orders): return disconnect(session, orders, write)
         }
         if write.hasServerValue {
             changes = changes.map { change in
@@ -62,13 +68,28 @@ struct Evaluation {
         commit(write, changes, before: before, after: after)
     }
 
+    private mutating func disconnect(_ session: String, _ orders: [[Change]], _ write: Write) {
+        let before = outcomes
+        for changes in orders {
+            let action: Write.Action =
+                changes.count == 1 ? .set(changes[0].path, changes[0].value) : .update(base: .root, changes)
+            apply(
+                Write(
+                    action, operation: .disconnect, hasServerValue: write.hasServerValue, byteCount: 0,
+                    auth: write.auth, origin: write.origin))
+        }
+        claims.append(session)
+        outcomes = before + [.committed(seq: head, changes: [])]
+    }
+
     /// New rules hold for the writes behind them, in this batch already.
     private mutating func adopt(_ set: RuleSet, _ write: Write) {
         head += 1
         rules = RulesVersion(seq: head, set: set)
         newRules.append(StoredRules(seq: head, source: set.source))
-        records.append(Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([])))
-        let entry = Entry(seq: head, committedAt: timestamp, operation: .rules, path: .root, changes: [])
+        records.append(Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([]), origin: write.origin))
+        let entry = Entry(
+            seq: head, committedAt: timestamp, operation: .rules, path: .root, changes: [], origin: write.origin)
         steps.append(Step(entry: entry, before: root, after: root))
         outcomes.append(.committed(seq: head, changes: []))
     }
@@ -80,7 +101,10 @@ struct Evaluation {
     private func priorityProblem(_ changes: [Change]) -> String? {
         for change in changes where change.path.namesPriority && !change.value.isNull {
             guard let parent = change.path.parent, root[parent].isNull else { continue }
-            let isMade = changes.contains { $0.path.contains(parent) && !$0.path.namesPriority && !$0.value.isNull }
+            let isMade = changes.contains { change in
+                !change.path.namesPriority && !change.value.isNull
+                    && (change.path.contains(parent) || parent.contains(change.path))
+            }
             if !isMade { return "There is nothing at \(parent) that could have a priority." }
         }
         return nil
@@ -102,10 +126,15 @@ struct Evaluation {
         }
         root = after
         records.append(
-            Batch.Record(operation: write.operation, path: write.path, changes: ChangeCodec.encode(changes)))
-        let entry = Entry(
-            seq: head, committedAt: timestamp, operation: write.operation, path: write.path, changes: changes)
-        steps.append(Step(entry: entry, before: before, after: after))
+            Batch.Record(
+                operation: write.operation, path: write.path, changes: ChangeCodec.encode(changes),
+                origin: write.origin))
+        if keepsSteps {
+            let entry = Entry(
+                seq: head, committedAt: timestamp, operation: write.operation, path: write.path, changes: changes,
+                origin: write.origin)
+            steps.append(Step(entry: entry, before: before, after: after))
+        }
         outcomes.append(.committed(seq: head, changes: changes))
     }
 }

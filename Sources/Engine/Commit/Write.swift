@@ -10,6 +10,9 @@ public struct Write: Sendable {
         case update(base: Path, [Change])
         /// Makes these the namespace's rules.
         case rules(RuleSet)
+        /// Does what a session had asked for, each order as a write of its own; a denied one is left out. Once only,
+        /// whoever tries.
+        case disconnect(session: String, orders: [[Change]])
     }
 
     public let action: Action
@@ -22,10 +25,12 @@ public struct Write: Sendable {
     public let byteCount: Int
     /// Whom the rules judge.
     public let auth: AuthContext
+    /// Who makes it, for the log.
+    public let origin: Origin?
 
     public init(
         _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
-        byteCount: Int, auth: AuthContext
+        byteCount: Int, auth: AuthContext, origin: Origin? = nil
     ) {
         self.action = action
         self.operation = operation
@@ -33,6 +38,12 @@ public struct Write: Sendable {
         self.hasServerValue = hasServerValue
         self.byteCount = byteCount
         self.auth = auth
+        self.origin = origin
+    }
+
+    /// Whether it has to be the only write of its SQL transaction.
+    var goesAlone: Bool {
+        if case .disconnect = action { true } else { false }
     }
 
     /// The place that the request named.
@@ -40,7 +51,7 @@ public struct Write: Sendable {
         switch action {
         case .set(let path, _): path
         case .update(let base, _): base
-        case .rules: .root
+        case .rules, .disconnect: .root
         }
     }
 }

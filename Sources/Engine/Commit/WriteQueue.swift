@@ -30,6 +30,7 @@ struct WriteQueue {
         var bytes = 0
         var end = first
         while end < waiting.count, end - first < settings.maxBatchWrites {
+            if end > first, waiting[end].write.goesAlone || waiting[first].write.goesAlone { break }
             bytes += waiting[end].write.byteCount
             if end > first, bytes > settings.maxBatchBytes { break }
             end += 1

@@ -51,21 +51,16 @@ struct ListenerIndex {
         }
     }
 
-    /// The listeners that a replacement at `path` touches: at the path, above it, and below it. For a priority, those at
-    /// its node and above.
+    /// The listeners that a replacement at `path` touches: at the path, above it, and below it. A priority has its own
+    /// path, and nothing below it.
     func forEachTouched(by path: Path, _ body: (any ChangeListener) -> Void) {
         var place = root
-        let keys = path.namesPriority ? path.keys.dropLast() : path.keys[...]
-        for key in keys {
+        for key in path.keys {
             for listener in place.listeners.values { body(listener) }
             guard let next = place.children[key] else { return }
             place = next
         }
-        if path.namesPriority {
-            for listener in place.listeners.values { body(listener) }
-        } else {
-            Self.forEach(in: place, body)
-        }
+        Self.forEach(in: place, body)
     }
 
     func forEach(_ body: (any ChangeListener) -> Void) { Self.forEach(in: root, body) }

@@ -57,6 +57,15 @@ final class Published: Sendable {
         for listener in all { listener.rulesChanged(in: snapshot) }
     }
 
+    /// Publishes a state without its steps, which nobody was there to hear when they were made.
+    func publishUnheard(_ snapshot: Snapshot) {
+        let isHeard = state.withLock { state -> Bool in
+            if state.index.isEmpty { state.snapshot = snapshot }
+            return !state.index.isEmpty
+        }
+        if isHeard { reset(to: snapshot) }
+    }
+
     /// Publishes a state whose way here is not known.
     func reset(to snapshot: Snapshot) {
         let listeners = state.withLock { state -> [any ChangeListener] in

@@ -1,44 +1,135 @@
 import Crypto
-import HTTPServer
-import Runtime
 import Rules
+import Runtime
 import Tree
-import Wire
 
-/// Finds out who asks from a request's credentials.
-struct Authenticator: Sendable {
-    /// Whether `owner` is an administrator, for peers on this machine: `pathmirror dev` only.
-    let acceptsOwner: Bool
-    let secrets: [Secret<[UInt8]>]
-
-    /// - Throws: 401 when a credential was given and means nothing.
-    func identity(of request: HTTPRequest, _ parameters: RESTParameters) throws(RESTError) -> AuthContext {
-        guard let credential = credential(of: request, parameters) else { return .unauthenticated }
-        if acceptsOwner, request.isLoopbackPeer, credential == "owner" { return try override(parameters) }
-        let bytes = Array(credential.utf8)
-        var isKnown = false
-        // All are compared, so that the time taken tells nothing.
-        for secret in secrets where Digest.isEqualInConstantTime(Digest.sha256(bytes), Digest.sha256(secret.revealed())) {
-            isKnown = true
-        }
-        guard isKnown else { throw .unparsableToken }
-        return try override(parameters)
+/// Finds out who asks from a credential (reference: rtdb-protocol 10). Any thread; never blocks.
+final class Authenticator: Sendable {
+    /// What a caller shows.
+    struct Question: Sendable {
+        /// The credential; nil for none.
+        var credential: String?
+        /// The namespace that is asked for: secrets are each namespace's own.
+        var namespace: String
+        /// Whether the caller is on this machine.
+        var isLoopback: Bool
+        var override = Override.none
     }
 
-    /// An administrator may act as somebody else (reference: rtdb-protocol 7.2).
-    private func override(_ parameters: RESTParameters) throws(RESTError) -> AuthContext {
-        guard let text = parameters.authOverride else { return .admin }
-        guard let parsed = try? JSONParser.parse(text), parsed.node.isNull || parsed.node.isBranch else {
-            throw RESTError(400, "auth_variable_override must be a JSON object or null")
-        }
-        return AuthContext(auth: parsed.node)
+    /// An administrator may act as somebody else (reference: rtdb-protocol 7.2 and 10.1).
+    enum Override: Sendable {
+        case none
+        /// What rules are to see as `auth`; `.null` for a caller who is not signed in.
+        case auth(Node)
     }
 
-    private func credential(of request: HTTPRequest, _ parameters: RESTParameters) -> String? {
-        if let auth = parameters.auth ?? parameters.accessToken { return auth }
-        guard let header = request.headerText("authorization") else { return nil }
-        let parts = header.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
-        return String(parts[1])
+    enum Answer: Sendable {
+        case now(Result<Session, AuthFailure>)
+        /// The issuer's keys have to be fetched first. Call it once with what is to be done with the result, which then
+        /// is called once, from another thread.
+        case later(@Sendable (@escaping @Sendable (Result<Session, AuthFailure>) -> Void) -> Void)
+    }
+
+    let secrets = SecretStore()
+    private let acceptsOwner: Bool
+    private let acceptsUnsignedTokens: Bool
+    private let customTokens: CustomTokens
+    private let idTokens: IDTokens?
+
+    init(_ credentials: Gateway.Credentials, keySet: KeySet? = nil) {
+        acceptsOwner = credentials.acceptsOwner
+        acceptsUnsignedTokens = credentials.acceptsUnsignedTokens
+        customTokens = CustomTokens(skewSeconds: credentials.clockSkewSeconds)
+        idTokens = credentials.idTokens.flatMap { settings in
+            keySet.map { IDTokens(settings, skewSeconds: credentials.clockSkewSeconds, keySet: $0) }
+        }
+        secrets.replace(administrators: credentials.administratorSecrets, databases: credentials.databaseSecrets)
+    }
+
+    /// - Parameter now: milliseconds since 1970.
+    func authenticate(_ question: Question, now: Int64 = Clock.unixMilliseconds) -> Answer {
+        guard let credential = question.credential else { return .now(Self.overridden(.anonymous, question)) }
+        do throws(AuthFailure) {
+            switch try identify(credential, question, now: now) {
+            case .session(let session): return .now(Self.overridden(session, question))
+            case .keyNeeded(let token):
+                return .later { [idTokens] callback in
+                    idTokens?.whenVerified(token) { callback($0.flatMap { Self.overridden($0, question) }) }
+                }
+            }
+        } catch {
+            return .now(.failure(error))
+        }
+    }
+
+    /// Whether a session still holds: not expired, and its secret not rotated away.
+    func isValid(_ session: Session, now: Int64 = Clock.unixMilliseconds) -> Bool {
+        if let end = session.expiresAt, end <= now { return false }
+        return secrets.holds(session.basis)
+    }
+
+    private func identify(
+        _ credential: String, _ question: Question, now: Int64
+    ) throws(AuthFailure) -> IDTokens.Outcome {
+        if acceptsOwner, question.isLoopback, credential == "owner" {
+            return .session(Session(.admin, power: .everything))
+        }
+        guard JWT.looksLikeToken(credential) else { return .session(try secret(credential, question.namespace)) }
+        if let session = idTokens?.knownSession(of: credential, now: now) { return .session(session) }
+        // The algorithm decides which keys are tried, and each kind of key accepts its own algorithm only: the public
+        // key of an issuer never serves as a secret.
+        let token: JWT
+        do throws(JWTError) { token = try JWT(credential) } catch { throw AuthFailure(error) }
+        switch token.algorithm {
+        case .rs256:
+            guard let idTokens else { throw .unparsable(reason: "ID tokens are not configured") }
+            return try idTokens.session(of: token, credential, now: now)
+        case .hs256:
+            return .session(try customTokens.session(of: token, secrets, namespace: question.namespace, now: now))
+        case .none:
+            guard acceptsUnsignedTokens, question.isLoopback else {
+                throw .unparsable(reason: "nobody signed the token")
+            }
+            // Emulators' tokens may be long expired (reference: rtdb-protocol 10.2).
+            return .session(Session(AuthContext(auth: try IDTokens.auth(token.claims))))
+        }
+    }
+
+    private func secret(_ text: String, _ namespace: String) throws(AuthFailure) -> Session {
+        let bytes = Array(text.utf8)
+        let administrator = SecretStore.find(bytes, in: secrets.administrators)
+        let database = SecretStore.find(bytes, in: secrets.database(namespace))
+        if let administrator {
+            return Session(.admin, power: .everything, basis: .administratorSecret(administrator.id))
+        }
+        guard let database else { throw .unparsable(reason: "the secret is not known") }
+        return Session(.admin, power: .namespace, basis: .databaseSecret(database.id, namespace: namespace))
+    }
+
+    private static func overridden(_ session: Session, _ question: Question) -> Result<Session, AuthFailure> {
+        switch question.override {
+        case .none: .success(session)
+        case .auth(let auth):
+            session.context.isAdmin ? .success(session.acting(as: auth)) : .failure(.overrideRefused)
+        }
+    }
+}
+
+extension Authenticator.Override {
+    /// The `auth` that a JSON text stands for: an object or null.
+    init(json: [UInt8]) throws(AuthFailure) {
+        let value: ClaimValue
+        do throws(JWTError) { value = try ClaimsReader.value(json) } catch { throw .badOverride }
+        switch value {
+        case .null: self = .auth(.null)
+        case .object(let claims): self = .auth(Node(claims))
+        default: throw .badOverride
+        }
+    }
+}
+
+extension AuthFailure {
+    init(_ error: JWTError) {
+        if case .expired = error { self = .expired } else { self = .unparsable(reason: "\(error)") }
     }
 }

@@ -17,6 +17,8 @@ extension GatewayLoop {
             exchange.respond(
                 status: 200, headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
                 body: Array(MetricsReport(gateway).text.utf8))
+        case ("/.ws", _): try openWebSocket(request, exchange)
+        case ("/.lp", _): try longPoll(request, exchange)
         case ("/.settings/rules.json", _): try rulesSettings(request, exchange)
         default:
             try RequestPath.refuse(request.path)

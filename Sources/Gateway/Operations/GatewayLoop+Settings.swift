@@ -8,8 +8,20 @@ extension GatewayLoop {
     /// `/.settings/rules.json`: the security rules, for administrators (reference: security-rules 12).
     func rulesSettings(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         let parameters = try RESTParameters.settings(request.query)
-        guard try gateway.authenticator.identity(of: request, parameters).isAdmin else { throw .permissionDenied }
         let name = try NamespaceName.find(request, parameters, gateway.settings)
+        try withSession(request, parameters, namespace: name, exchange) { loop, session, exchange in
+            do throws(RESTError) {
+                guard session.mayAdminister else { throw .permissionDenied }
+                try loop.rulesSettings(request, name, session, exchange)
+            } catch {
+                loop.respond(error, to: exchange)
+            }
+        }
+    }
+
+    private func rulesSettings(
+        _ request: HTTPRequest, _ name: String, _ session: Session, _ exchange: HTTPExchange
+    ) throws(RESTError) {
         switch request.method {
         case .get, .head:
             let isStrict = request.query?.elementsContain("format=strict") ?? false
@@ -25,21 +37,28 @@ extension GatewayLoop {
             } catch {
                 throw RESTError(400, "\(error)")
             }
+            // Tools ask first whether rules are good.
+            if request.query?.elementsContain("dryRun=true") ?? false {
+                return exchange.respond(
+                    status: 200, headers: Self.errorHeaders, body: Array("{\"status\":\"ok\"}".utf8))
+            }
+            let origin = session.origin(via: .rest, address: request.remoteAddress)
             withNamespace(name, exchange) { loop, namespace, exchange in
-                loop.adopt(rules, namespace, exchange)
+                loop.adopt(rules, origin, namespace, exchange)
             }
         default: throw RESTError(405, "The method must be GET or PUT")
         }
     }
 
-    private func adopt(_ rules: RuleSet, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
-        let write = Write(.rules(rules), operation: .rules, byteCount: rules.source.count, auth: .admin)
+    private func adopt(_ rules: RuleSet, _ origin: Origin, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
+        let write = Write(
+            .rules(rules), operation: .rules, byteCount: rules.source.count, auth: .admin, origin: origin)
         let reference = exchange.reference
         namespace.submit(write, to: RulesSink(reference), token: 0)
     }
 
     /// Does `work` with a namespace and the exchange, now or when the namespace is loaded.
-    private func withNamespace(
+    func withNamespace(
         _ name: String, _ exchange: HTTPExchange,
         _ work: @escaping @Sendable (GatewayLoop, LiveNamespace, HTTPExchange) -> Void
     ) {

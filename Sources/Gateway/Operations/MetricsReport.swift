@@ -69,6 +69,11 @@ struct MetricsReport {
         metrics.counter(
             "pathmirror_conflations_total", "Times that a slow stream's events were replaced by a fresh value.",
             counts.conflations.current)
+        metrics.gauge("pathmirror_sessions", "Open realtime sessions.", counts.sessions.current)
+        metrics.counter("pathmirror_sessions_total", "Realtime sessions opened.", counts.sessionsOpened.current)
+        metrics.gauge("pathmirror_listens", "Listens of realtime sessions.", counts.listens.current)
+        metrics.counter(
+            "pathmirror_listen_events_total", "Events handed to realtime listens.", counts.listenEvents.current)
         metrics.counter("pathmirror_client_errors_total", "Requests refused (4xx).", counts.clientErrors.current)
         metrics.counter("pathmirror_server_errors_total", "Requests failed (5xx).", counts.serverErrors.current)
     }

@@ -36,7 +36,7 @@ final class Call {
     let method: Method
     let path: Path
     let parameters: RESTParameters
-    let auth: AuthContext
+    let session: Session
     let namespaceName: String
     var namespace: LiveNamespace?
     var timer: LoopTimer?
@@ -48,16 +48,22 @@ final class Call {
 
     init(
         request: HTTPRequest, exchange: HTTPExchange, method: Method, path: Path, parameters: RESTParameters,
-        auth: AuthContext, namespaceName: String
+        session: Session, namespaceName: String
     ) {
         self.request = request
         self.exchange = exchange
         self.method = method
         self.path = path
         self.parameters = parameters
-        self.auth = auth
+        self.session = session
         self.namespaceName = namespaceName
     }
+
+    /// Whom the rules judge.
+    var auth: AuthContext { session.context }
+
+    /// Who makes a write, for the log.
+    var origin: Origin { session.origin(via: .rest, address: request.remoteAddress) }
 
     /// `Accept: text/event-stream`
     var wantsStream: Bool {
@@ -68,7 +74,7 @@ final class Call {
         request.header("if-none-match") != nil || request.headerText("x-firebase-etag")?.lowercased() == "true"
     }
 
-    var acceptsGzip: Bool { request.headerText("accept-encoding")?.lowercased().contains("gzip") ?? false }
+    var acceptsGzip: Bool { AcceptEncoding.allowsGzip(request.headerText("accept-encoding")) }
 }
 
 /// The tags by which REST clients compare values: the node hash, and `null_etag` for nothing (reference: rtdb-protocol 7.4).

@@ -6,7 +6,14 @@ enum NamespaceName {
     static func find(
         _ request: HTTPRequest, _ parameters: RESTParameters, _ settings: GatewaySettings
     ) throws(RESTError) -> String {
-        if let name = parameters.namespace {
+        try find(request, parameters.namespace, settings)
+    }
+
+    /// - Parameter named: what the request's `ns` says.
+    static func find(
+        _ request: HTTPRequest, _ named: String?, _ settings: GatewaySettings
+    ) throws(RESTError) -> String {
+        if let name = named {
             guard isValid(name.utf8) else {
                 throw RESTError(400, "ns must be a database name: letters, digits, - and _, at most 64")
             }

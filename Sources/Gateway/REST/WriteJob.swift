@@ -117,13 +117,10 @@ struct WriteJob: Sendable {
 
     /// One path of an update may not lie at or below another.
     private static func refuseOverlaps(_ changes: [Change]) throws(RESTError) {
-        guard changes.count > 1 else { return }
-        let paths = changes.map(\.path).sorted { $0.keys.lexicographicallyPrecedes($1.keys) }
-        for (first, second) in zip(paths, paths.dropFirst()) where first.contains(second) {
-            throw RESTError(
-                400, first == second
-                    ? "Invalid data; \(first) is in the update twice"
-                    : "Invalid data; \(first) is an ancestor of \(second) in the same update")
-        }
+        guard let (first, second) = Change.overlap(in: changes) else { return }
+        throw RESTError(
+            400, first == second
+                ? "Invalid data; \(first) is in the update twice"
+                : "Invalid data; \(first) is an ancestor of \(second) in the same update")
     }
 }

@@ -46,7 +46,8 @@ extension GatewayLoop {
             let write = Write(
                 parsed.action, operation: parsed.operation,
                 expectedHash: call.request.headerText("if-match").map(ETag.hash),
-                hasServerValue: parsed.hasServerValue, byteCount: parsed.body.count + 64, auth: call.auth)
+                hasServerValue: parsed.hasServerValue, byteCount: parsed.body.count + 64, auth: call.auth,
+                origin: call.origin)
             guard let link else { return }
             namespace.submit(write, to: link, token: call.exchange.id)
         }
@@ -59,7 +60,7 @@ extension GatewayLoop {
             switch parsed.action {
             case .set(let path, let node): root[path].rowCount + node.rowCount
             case .update(_, let changes): changes.reduce(0) { $0 + root[$1.path].rowCount + $1.value.rowCount }
-            case .rules: 0
+            case .rules, .disconnect: 0
             }
         return Int64(rows) / 100 > limit
     }

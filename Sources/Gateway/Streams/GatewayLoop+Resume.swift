@@ -11,7 +11,7 @@ extension GatewayLoop {
         let group = stream.group
         if lastSeen == snapshot.seq {
             gateway.metrics.streamsResumed.add()
-            return stream.begin(with: [], at: lastSeen)
+            return begin(stream, with: [], at: lastSeen)
         }
         guard let link else { return }
         let id = stream.exchange.id
@@ -26,7 +26,7 @@ extension GatewayLoop {
                 guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
                 if let missed {
                     loop.gateway.metrics.streamsResumed.add()
-                    stream.begin(with: missed, at: snapshot.seq)
+                    loop.begin(stream, with: missed, at: snapshot.seq)
                 } else {
                     loop.sendFirstValue(stream, snapshot)
                 }
@@ -46,13 +46,13 @@ extension GatewayLoop {
             self.sendFirstValue(stream, group.namespace.snapshot)
         }
         _ = timer
-        group.namespace.whenApplied(lastSeen) {
+        group.namespace.whenApplied(lastSeen, within: Int64(gateway.settings.minSeqWaitMilliseconds)) {
             link.post { loop in
                 guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
                 guard case .opening = stream.state else { return }
                 // Events behind `lastSeen` have waited in the stream since it was opened.
                 loop.gateway.metrics.streamsResumed.add()
-                stream.begin(with: [], at: lastSeen)
+                loop.begin(stream, with: [], at: lastSeen)
             }
         }
     }
@@ -67,11 +67,13 @@ final class ResumeReading: Sendable {
         var needsFreshValue = false
     }
     private let state: MutexBox<State>
-    private let key: StreamKey
+    private let key: ListenerKey
+    private let form: JSONForm
     private let maxBytes: Int
 
-    init(_ key: StreamKey, maxBytes: Int) {
+    init(_ key: ListenerKey, maxBytes: Int) {
         self.key = key
+        form = if case .events(let form) = key.encoding { form } else { .export }
         self.maxBytes = maxBytes
         state = MutexBox(State())
     }
@@ -92,7 +94,7 @@ final class ResumeReading: Sendable {
                 // A window of the past is not known.
                 if key.query != nil { state.needsFreshValue = true }
                 if state.needsFreshValue { return false }
-                let bytes = StreamEvent.encode(event, seq: entry.seq, form: key.form)
+                let bytes = StreamEvent.encode(event, seq: entry.seq, form: form)
                 state.byteCount += bytes.count
                 state.events.append(SharedBytes(bytes))
             }

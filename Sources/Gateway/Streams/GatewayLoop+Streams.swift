@@ -23,10 +23,12 @@ extension GatewayLoop {
         guard gateway.metrics.streams.current < gateway.settings.maxStreams else {
             return respond(RESTError(503, "Too many streams are open"), to: call.exchange, retryAfter: 5)
         }
-        let key = StreamKey(
-            namespace: namespace.id, path: call.path, query: call.parameters.query, form: call.parameters.form)
-        let (group, snapshot) = gateway.streams.join(key, namespace, link)
-        let stream = Stream(call.exchange, group, call.auth, seq: snapshot.seq)
+        let key = ListenerKey(
+            namespace: namespace.id, path: call.path, query: call.parameters.query,
+            encoding: .events(call.parameters.form))
+        let (group, snapshot) = gateway.listeners.join(key, namespace, link)
+        let stream = Stream(call.exchange, group, call.session, seq: snapshot.seq)
+        sessionWatch.add(call.session)
         streams[ObjectIdentifier(group), default: [:]][call.exchange.id] = stream
         gateway.metrics.streams.add(1)
         gateway.metrics.streamsOpened.add()
@@ -54,7 +56,7 @@ extension GatewayLoop {
     func sendFirstValue(_ stream: Stream, _ snapshot: Snapshot) {
         let group = stream.group
         guard group.value(in: snapshot).rowCount > gateway.settings.heavyRows else {
-            return stream.begin(with: [group.initialEvent(snapshot)], at: snapshot.seq)
+            return begin(stream, with: [group.initialEvent(snapshot)], at: snapshot.seq)
         }
         guard let link else { return }
         let id = stream.exchange.id
@@ -66,9 +68,16 @@ extension GatewayLoop {
         if !isQueued { stream.exchange.close() }
     }
 
-    private func firstValueEncoded(_ bytes: SharedBytes, _ seq: Int64, _ id: UInt64, _ group: StreamGroup) {
+    private func firstValueEncoded(_ bytes: SharedBytes, _ seq: Int64, _ id: UInt64, _ group: ListenerGroup) {
         guard let stream = streams[ObjectIdentifier(group)]?[id] else { return }
-        stream.begin(with: [bytes], at: seq)
+        begin(stream, with: [bytes], at: seq)
+    }
+
+    /// Sends a stream its first value, or what it has missed. If more has been dropped meanwhile, the value follows anew as
+    /// soon as the client has taken this: it makes progress however fast things change.
+    func begin(_ stream: Stream, with bytes: [SharedBytes], at seq: Int64) {
+        stream.begin(with: bytes, at: seq)
+        if case .conflated = stream.state, stream.exchange.queuedOutputBytes == 0 { drained(stream) }
     }
 
     // MARK: Events
@@ -86,19 +95,24 @@ extension GatewayLoop {
     func restart(group: ObjectIdentifier, from snapshot: Snapshot) {
         guard let members = streams[group] else { return }
         for stream in members.values {
-            if case .live = stream.state {
-                stream.state = .opening([])
-                sendFirstValue(stream, snapshot)
+            switch stream.state {
+            case .live: sendValueAnew(stream, snapshot)
+            case .opening: stream.reopen(at: snapshot.seq)
+            // Begins again anyway, as soon as the client has caught up.
+            case .conflated, .closed: break
             }
         }
     }
 
+    private func sendValueAnew(_ stream: Stream, _ snapshot: Snapshot) {
+        stream.reopen(at: snapshot.seq)
+        sendFirstValue(stream, snapshot)
+    }
+
     private func conflate(_ stream: Stream) {
         gateway.metrics.conflations.add()
-        if case .opening = stream.state {
-            stream.state = .opening([])
-            return sendFirstValue(stream, stream.group.namespace.snapshot)
-        }
+        // A value is on its way; `begin` will see that it is not the last.
+        if case .opening = stream.state { return stream.reopen(at: stream.group.namespace.snapshot.seq) }
         stream.exchange.dropQueuedOutput()
         stream.state = .conflated
         // What is partly sent goes out first; `drained` follows, unless nothing is left to wait for.
@@ -107,8 +121,7 @@ extension GatewayLoop {
 
     private func drained(_ stream: Stream) {
         guard case .conflated = stream.state else { return }
-        stream.state = .opening([])
-        sendFirstValue(stream, stream.group.namespace.snapshot)
+        sendValueAnew(stream, stream.group.namespace.snapshot)
     }
 
     /// Ends the streams of readers whom a change of rules or data has shut out, before they are sent anything more
@@ -123,18 +136,11 @@ extension GatewayLoop {
             let decision = snapshot.rules.set.mayRead(
                 key.path, query: key.query, root: snapshot.root, auth: stream.auth, now: now)
             if !decision.isAllowed {
-                cancel(stream)
+                stream.end(with: StreamEvent.cancel)
                 members[id] = nil
             }
         }
         return members
-    }
-
-    private func cancel(_ stream: Stream) {
-        stream.exchange.dropQueuedOutput()
-        stream.exchange.send(SharedBytes(StreamEvent.cancel))
-        stream.state = .closed
-        stream.exchange.close()
     }
 
     func sendKeepAlives() {
@@ -146,11 +152,11 @@ extension GatewayLoop {
         }
     }
 
-    private func closed(_ id: UInt64, _ group: StreamGroup) {
+    private func closed(_ id: UInt64, _ group: ListenerGroup) {
         guard let stream = streams[ObjectIdentifier(group)]?.removeValue(forKey: id) else { return }
         stream.state = .closed
         if streams[ObjectIdentifier(group)]?.isEmpty == true { streams[ObjectIdentifier(group)] = nil }
         gateway.metrics.streams.add(-1)
-        if let link { gateway.streams.leave(group, link) }
+        if let link { gateway.listeners.leave(group, link) }
     }
 }

@@ -18,18 +18,23 @@ final class Stream {
     }
 
     let exchange: HTTPExchange
-    let group: StreamGroup
-    let auth: AuthContext
+    let group: ListenerGroup
+    let session: Session
     /// The entry that the client was brought to.
     var seq: Int64
     var state = State.opening([])
     /// Bytes of events that wait while opening.
     private var waitingBytes = 0
+    /// Behind first values of earlier entries there is a gap: events between were dropped.
+    private var oldestFirstValue: Int64 = 0
 
-    init(_ exchange: HTTPExchange, _ group: StreamGroup, _ auth: AuthContext, seq: Int64) {
+    /// Whom the rules judge.
+    var auth: AuthContext { session.context }
+
+    init(_ exchange: HTTPExchange, _ group: ListenerGroup, _ session: Session, seq: Int64) {
         self.exchange = exchange
         self.group = group
-        self.auth = auth
+        self.session = session
         self.seq = seq
     }
 
@@ -59,13 +64,34 @@ final class Stream {
         seq = last.seq
     }
 
+    /// Sends a last event and closes. What had not been sent is not sent any more.
+    func end(with event: [UInt8]) {
+        exchange.dropQueuedOutput()
+        exchange.send(SharedBytes(event))
+        state = .closed
+        exchange.close()
+    }
+
+    /// Drops the events that wait: after a value of before `seq`, which may still be on its way from a worker, there has
+    /// to come another one.
+    func reopen(at seq: Int64) {
+        state = .opening([])
+        waitingBytes = 0
+        oldestFirstValue = seq
+    }
+
     /// The first value (or what was missed) goes out, then what has waited for it.
     func begin(with bytes: [SharedBytes], at seq: Int64) {
         guard case .opening(let waiting) = state else { return }
         for piece in bytes { exchange.send(piece) }
         self.seq = seq
-        state = .live
         waitingBytes = 0
+        guard seq >= oldestFirstValue else {
+            // What followed it was dropped: true as of its seq, and to be followed by the value as it is then.
+            state = .conflated
+            return
+        }
+        state = .live
         for event in waiting where event.seq > self.seq {
             exchange.send(event.bytes)
             self.seq = event.seq

@@ -68,18 +68,31 @@ public final class Importer {
             if let most = settings.rowsPerChunk, rowsInChunk >= most { try commit(isLast: false) }
         } catch {
             abandon()
-            throw LogStoreError(error)
+            try? forgetProgress(after: error)
+            throw Self.named(error)
         }
+    }
+
+    private func forgetProgress(after error: any Error) throws {
+        if error is ImportConflict, fingerprint != nil { try forgetProgress() }
+    }
+
+    private static func named(_ error: any Error) -> LogStoreError {
+        if let conflict = error as? ImportConflict { return .importConflict("\(conflict)") }
+        return LogStoreError(error)
     }
 
     /// Commits what is left. After it everything is visible.
     public func finish() throws(LogStoreError) {
         do {
+            // An export of nothing replaces what is there with nothing.
+            if rowsDone == 0 { try begin() }
             if isOpen { try commit(isLast: true) }
             if fingerprint != nil { try forgetProgress() }
         } catch {
             abandon()
-            throw LogStoreError(error)
+            try? forgetProgress(after: error)
+            throw Self.named(error)
         }
     }
 
@@ -93,12 +106,30 @@ public final class Importer {
 
     private func begin() throws {
         let head = try session.lockHead(namespace.id, expectedHead: namespace.head)
+        if lastSeq > 0 { try refuseOthersWrites(through: head) }
         seq = head + 1
         part = 0
         rowsInChunk = 0
         isOpen = true
         // Only the first chunk makes room; the others add to it.
-        if rowsDone == 1 { try clear() }
+        if rowsDone <= 1 { try clear() }
+    }
+
+    /// Between chunks others may write, but not where the rest goes: rows can only be added where nothing is.
+    private func refuseOthersWrites(through head: Int64) throws {
+        var after = lastSeq
+        while after < head {
+            let page = try session.read(namespace.id, after: after, through: head)
+            guard let last = page.last?.entry, page.first?.entry.seq == after + 1 else {
+                throw ImportConflict(path: path, seq: after + 1)
+            }
+            for entry in page.map(\.entry) {
+                let isTouched = entry.changes.contains { $0.path.contains(path) || path.contains($0.path) }
+                let isBulkHere = entry.isBulk && (entry.path.contains(path) || path.contains(entry.path))
+                if isTouched || isBulkHere { throw ImportConflict(path: path, seq: entry.seq) }
+            }
+            after = last.seq
+        }
     }
 
     /// Removes what is at and below the path, and the leaves above it, which become branches.
@@ -168,14 +199,15 @@ public final class Importer {
         entry.appendText(path.description)
         entry.appendJSON(changes)
         entry.appendInt4(part)
+        entry.appendJSON(Origin(uid: nil, isAdmin: true, via: .cli, address: nil).json)
         var steps: [PipelineStep] = [
             .query(
                 "select pathmirror.advance($1, $2, $3)",
                 [.int8(namespace.id), .int8(seq - 1), .int8(1)]),
             .query(
                 """
-                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts)
-                values ($1, $2, clock_timestamp(), $3, 'import', $4, $5, $6)
+                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts, origin)
+                values ($1, $2, clock_timestamp(), $3, 'import', $4, $5, $6, $7)
                 """, entry),
             .query("select pg_notify('pathmirror', $1)", [.text("\(namespace.id) \(seq)")]),
         ]
@@ -183,11 +215,13 @@ public final class Importer {
             steps.append(
                 .query(
                     """
-                    insert into pathmirror.import_progress (namespace_id, path_hash, fingerprint, rows_done)
-                    values ($1, $2, $3, $4) on conflict (namespace_id, path_hash)
-                    do update set fingerprint = excluded.fingerprint, rows_done = excluded.rows_done
+                    insert into pathmirror.import_progress (namespace_id, path_hash, fingerprint, rows_done, last_seq)
+                    values ($1, $2, $3, $4, $5) on conflict (namespace_id, path_hash) do update set
+                    fingerprint = excluded.fingerprint, rows_done = excluded.rows_done, last_seq = excluded.last_seq
                     """,
-                    [.int8(namespace.id), .text(pathHash), .text(fingerprint), .int8(Int64(rowsDone))]))
+                    [
+                        .int8(namespace.id), .text(pathHash), .text(fingerprint), .int8(Int64(rowsDone)), .int8(seq),
+                    ]))
         }
         steps.append(.query("commit"))
         try session.connection.pipeline(steps)
@@ -203,15 +237,29 @@ public final class Importer {
         guard let fingerprint else { return 0 }
         let rows = try session.connection.execute(
             """
-            select rows_done from pathmirror.import_progress
+            select rows_done, last_seq from pathmirror.import_progress
             where namespace_id = $1 and path_hash = $2 and fingerprint = $3
             """, [.int8(namespace.id), .text(pathHash), .text(fingerprint)])
-        return rows.rowCount == 0 ? 0 : Int(try rows.int64(0, 0))
+        guard rows.rowCount == 1 else { return 0 }
+        lastSeq = try rows.int64(0, 1)
+        return Int(try rows.int64(0, 0))
     }
 
+    /// Forgets how far an interrupted import has come: started again, it begins anew.
     private func forgetProgress() throws {
         _ = try session.connection.execute(
             "delete from pathmirror.import_progress where namespace_id = $1 and path_hash = $2",
             [.int8(namespace.id), .text(pathHash)])
+    }
+}
+
+/// Somebody wrote where an import in chunks was loading.
+private struct ImportConflict: Error, CustomStringConvertible {
+    let path: Path
+    let seq: Int64
+
+    var description: String {
+        "Entry \(seq) changed something at, above or below \(path) while the import was loading there. "
+            + "What is loaded stays; started again, the import begins anew and replaces it."
     }
 }

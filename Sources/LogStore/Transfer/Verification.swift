@@ -1,6 +1,19 @@
 import Postgres
 public import Tree
 
+/// Something that is derived from the tree and kept by itself, such as a mirror's table: `log verify` compares it with what
+/// the tree says.
+public protocol VerifiableProjection {
+    /// For messages, such as `mirror posts`.
+    var name: String { get }
+    /// The entry up to which it has come; nil while it is being built. Called first, inside the transaction (repeatable
+    /// read, read only) in which all of a verification happens.
+    func cursor(_ session: LogSession) throws -> Int64?
+    /// Compares it with the tree after entry `seq`, its cursor, in the same transaction. Says each difference as a
+    /// sentence, and of many the first ones and their number.
+    func compare(with root: Node, at seq: Int64, _ session: LogSession) throws -> [String]
+}
+
 /// Rebuilds a namespace's tree from its log and compares it with the stored one.
 public struct Verification: Sendable {
     public struct Difference: Sendable, Equatable {
@@ -12,10 +25,14 @@ public struct Verification: Sendable {
     }
 
     public let head: Int64
+    /// The snapshot that the tree was rebuilt from; 0 for the empty tree.
+    public let startSeq: Int64
     public let entryCount: Int64
     public let rowCount: Int
     /// What is wrong with the log itself, as sentences.
     public let problems: [String]
+    /// The names of the projections that were compared.
+    public let projections: [String]
     /// The first differences; `differenceCount` counts all.
     public let differences: [Difference]
     public let differenceCount: Int
@@ -25,19 +42,31 @@ public struct Verification: Sendable {
     static let maxDifferences = 100
 
     /// Reads everything on one snapshot of the database; writers go on meanwhile.
+    ///
+    /// Begins with the snapshot that the log was pruned behind, or else with the empty tree, and compares with every later
+    /// snapshot, with each projection at its cursor, and with the stored tree.
     public static func run(
-        _ session: LogSession, _ namespace: NamespaceRecord, progress: (Int64) -> Void = { _ in }
+        _ session: LogSession, _ namespace: NamespaceRecord, projections: [any VerifiableProjection] = [],
+        progress: (Int64) -> Void = { _ in }
     ) throws -> Verification {
         try session.inReadTransaction {
             guard let record = try session.namespace(id: namespace.id) else {
                 throw LogStoreError.unknownNamespace(namespace.name)
             }
-            var problems: [String] = []
-            if record.retainedFrom > 1 {
-                problems.append(
-                    "The log begins at seq \(record.retainedFrom): without its beginning the tree can't be rebuilt.")
+            let snapshots = try session.snapshots(record.id).filter { $0.seq >= record.retainedFrom - 1 }
+            let start = record.retainedFrom > 1 ? snapshots.first?.seq : nil
+            var checks = Checks(snapshots: snapshots.map(\.seq).filter { $0 > start ?? 0 })
+            if record.retainedFrom > 1, start != record.retainedFrom - 1 {
+                checks.problems.append(
+                    "The log begins at seq \(record.retainedFrom), and there is no snapshot of the tree before it"
+                        + (start.map { ": only what follows seq \($0) is verified." }
+                            ?? ": without its beginning the tree can't be rebuilt."))
             }
-            let rebuilt = try rebuild(session, record, &problems, progress)
+            for projection in projections { try checks.add(projection, session) }
+            var tree = try PastTree(session, record.id, from: start)
+            // With no snapshot to begin with, what is left of the log is still looked through for gaps.
+            if start == nil, record.retainedFrom > 1 { tree.skip(to: record.retainedFrom - 1) }
+            try rebuild(&tree, session, record, &checks, progress)
             var builder = TreeBuilder()
             try session.forEachNode(record.id) { path, value, isLong in
                 if isLong {
@@ -52,42 +81,77 @@ public struct Verification: Sendable {
                     "select count(*) from pathmirror.node where namespace_id = $1", [.int8(record.id)]
                 ).int64(0, 0))
             if rowsInTable != stored.rowCount {
-                problems.append("The tree's table has \(rowsInTable) rows, but they make a tree of \(stored.rowCount).")
+                checks.problems.append(
+                    "The tree's table has \(rowsInTable) rows, but they make a tree of \(stored.rowCount).")
             }
             var diff = RowDiff(DifferenceSink())
-            diff.compare(rebuilt.root, stored, changedAt: .root)
+            diff.compare(tree.root, stored, changedAt: .root)
             return Verification(
-                head: record.head, entryCount: rebuilt.count, rowCount: rowsInTable, problems: problems,
-                differences: diff.sink.first, differenceCount: diff.sink.count)
+                head: record.head, startSeq: tree.startSeq, entryCount: tree.entryCount, rowCount: rowsInTable,
+                problems: checks.problems, projections: checks.verified, differences: diff.sink.first,
+                differenceCount: diff.sink.count)
+        }
+    }
+
+    /// What is compared on the way, at its seq.
+    private struct Checks {
+        var snapshots: [Int64]
+        var projections: [(seq: Int64, projection: any VerifiableProjection)] = []
+        var problems: [String] = []
+        var verified: [String] = []
+
+        init(snapshots: [Int64]) { self.snapshots = snapshots }
+
+        mutating func add(_ projection: any VerifiableProjection, _ session: LogSession) throws {
+            guard let seq = try projection.cursor(session) else {
+                problems.append("\(projection.name) has no cursor yet and is not verified.")
+                return
+            }
+            projections.append((seq, projection))
+        }
+
+        mutating func reached(_ tree: PastTree, _ session: LogSession, _ record: NamespaceRecord) throws {
+            if snapshots.first == tree.seq {
+                snapshots.removeFirst()
+                var diff = RowDiff(DifferenceSink())
+                diff.compare(try session.loadSnapshot(record.id, at: tree.seq), tree.root, changedAt: .root)
+                if let first = diff.sink.first.first {
+                    problems.append(
+                        "The snapshot at seq \(tree.seq) differs from the log in \(diff.sink.count) rows, first at \(first.path).")
+                }
+            }
+            while let index = projections.firstIndex(where: { $0.seq == tree.seq }) {
+                let projection = projections.remove(at: index).projection
+                let differences = try projection.compare(with: tree.root, at: tree.seq, session)
+                problems.append(contentsOf: differences.map { "\(projection.name): \($0)" })
+                verified.append(projection.name)
+            }
         }
     }
 
     private static func rebuild(
-        _ session: LogSession, _ record: NamespaceRecord, _ problems: inout [String], _ progress: (Int64) -> Void
-    ) throws -> (root: Node, count: Int64) {
-        var root = Node.null
-        var last = record.retainedFrom - 1
-        var count: Int64 = 0
+        _ tree: inout PastTree, _ session: LogSession, _ record: NamespaceRecord, _ checks: inout Checks,
+        _ progress: (Int64) -> Void
+    ) throws {
+        try checks.reached(tree, session, record)
         while true {
-            let page = try session.read(record.id, after: last, limit: 5_000)
-            guard let first = page.first else { break }
-            if first.entry.seq != last + 1 {
-                problems.append("Seq \(last + 1) is missing: the log goes on with \(first.entry.seq).")
-            }
+            let page = try session.read(record.id, after: tree.seq, limit: tree.pageLimit, allowsGaps: true)
+            if page.isEmpty { break }
             for logged in page {
-                for change in logged.entry.changes { root = root.replacing(change.path, with: change.value) }
-                if logged.entry.isBulk {
-                    try session.forEachPart(record.id, of: logged.entry.seq) { (changes) throws(LogStoreError) in
-                        for change in changes { root = root.replacing(change.path, with: change.value) }
-                    }
+                if logged.entry.seq != tree.seq + 1 {
+                    checks.problems.append("Seq \(tree.seq + 1) is missing: the log goes on with \(logged.entry.seq).")
                 }
-                last = logged.entry.seq
+                try tree.apply(logged.entry)
+                try checks.reached(tree, session, record)
             }
-            count += Int64(page.count)
-            progress(last)
+            progress(tree.seq)
         }
-        if last != record.head { problems.append("The head is \(record.head), but the log ends at \(last).") }
-        return (root, count)
+        if tree.seq != record.head {
+            checks.problems.append("The head is \(record.head), but the log ends at \(tree.seq).")
+        }
+        for (seq, projection) in checks.projections {
+            checks.problems.append("\(projection.name) is at seq \(seq), where the log can't be rebuilt to.")
+        }
     }
 }
 

@@ -291,19 +291,30 @@ public struct JSONRowReader: ~Copyable {
     }
 }
 
-/// Tells whether a key came before in its object. While keys come in order, which exports do, nothing is remembered.
+/// Tells whether a key came before in its object. While keys come in order, which exports do, they only have to be kept;
+/// once the order ends, they are looked up.
 struct KeyOrder {
-    private var last: Key?
     private var isAscending = true
+    /// The keys so far, while they ascend.
+    private var inOrder: [Key] = []
+    /// And once they don't.
     private var seen: Set<Key> = []
-    /// Keys that are remembered for the case that order ends.
-    private static let maxRemembered = 4_000_000
+    private var last: Key?
+    /// Keys that are kept for the case that order ends.
+    private static let maxKept = 4_000_000
 
     /// False for a key that came before, or, far into an object without order, that may have.
     mutating func isNew(_ key: Key) -> Bool {
         defer { last = key }
-        if let last, !(last < key) { isAscending = false }
-        if seen.count < Self.maxRemembered { return seen.insert(key).inserted }
-        return isAscending
+        if isAscending {
+            guard let last, !(last < key) else {
+                if inOrder.count < Self.maxKept { inOrder.append(key) }
+                return true
+            }
+            isAscending = false
+            seen = Set(inOrder)
+            inOrder = []
+        }
+        return seen.count < Self.maxKept && seen.insert(key).inserted
     }
 }

@@ -116,6 +116,9 @@ public struct JSONWriter {
         raw(isPretty ? " : " : ":")
     }
 
+    /// JSON that is text already.
+    public mutating func append(_ json: [UInt8]) { bytes.append(contentsOf: json) }
+
     public mutating func raw(_ text: StaticString) {
         bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }

@@ -9,6 +9,17 @@ public struct Change: Sendable, Equatable {
     }
 }
 
+extension Change {
+    /// Two changes of which one lies at or below the other, if there are any: one write can't have both.
+    public static func overlap(in changes: [Change]) -> (ancestor: Path, path: Path)? {
+        guard changes.count > 1 else { return nil }
+        // In this order a path's first descendant, if it has any, comes right behind it.
+        let paths = changes.map(\.path).sorted { $0.keys.lexicographicallyPrecedes($1.keys) }
+        for (first, second) in zip(paths, paths.dropFirst()) where first.contains(second) { return (first, second) }
+        return nil
+    }
+}
+
 /// What a client asked for.
 public enum Operation: String, Sendable, CaseIterable {
     case set
@@ -19,6 +30,8 @@ public enum Operation: String, Sendable, CaseIterable {
     case transaction
     /// A bulk load; its values are in the entry's parts.
     case load = "import"
+    /// What a client had asked for, for the case that its connection ends.
+    case disconnect = "onDisconnect"
     /// New security rules, which hold from this entry on. Changes no data.
     case rules
 }
@@ -35,9 +48,12 @@ public struct Entry: Sendable, Equatable {
     public let changes: [Change]
     /// True for a load, whose values below `path` are not among `changes`.
     public let isBulk: Bool
+    /// Who made the write, where that is known.
+    public let origin: Origin?
 
     public init(
-        seq: Int64, committedAt: Int64, operation: Operation, path: Path, changes: [Change], isBulk: Bool = false
+        seq: Int64, committedAt: Int64, operation: Operation, path: Path, changes: [Change], isBulk: Bool = false,
+        origin: Origin? = nil
     ) {
         self.seq = seq
         self.committedAt = committedAt
@@ -45,6 +61,7 @@ public struct Entry: Sendable, Equatable {
         self.path = path
         self.changes = changes
         self.isBulk = isBulk
+        self.origin = origin
     }
 }
 

@@ -27,7 +27,7 @@ struct OptionSpecification {
 struct CommandSpecification {
     let name: String
     let summary: String
-    /// Names of arguments without dashes, for the help; `[X]` may be left out.
+    /// Names of arguments without dashes, for the help; `[X]` may be left out, and a last one of `X…` stands for many.
     let positionals: [String]
     let options: [OptionSpecification]
 
@@ -102,7 +102,9 @@ struct ParsedArguments {
             }
         }
         let least = specification.positionals.filter { !$0.hasPrefix("[") }.count
-        guard (least...max(least, specification.positionals.count)).contains(positionals.count) else {
+        let takesMany = specification.positionals.last?.hasSuffix("…") ?? false
+        let most = takesMany ? Int.max : max(least, specification.positionals.count)
+        guard (least...most).contains(positionals.count) else {
             throw UsageError(
                 positionals.count < least
                     ? "\(specification.positionals[positionals.count]) is missing."

@@ -19,5 +19,8 @@ struct Environment {
 
     init(values: [String: String]) { self.values = values }
 
+    /// Everything, for those who look names up later.
+    var all: [String: String] { values }
+
     subscript(_ name: String) -> String? { values[name] }
 }

@@ -18,10 +18,16 @@ enum Signals {
     }
 
     /// Waits until the program is asked to end.
-    static func waitForTermination() {
+    ///
+    /// - Parameter onHangup: what SIGHUP is for; without it, SIGHUP asks to end, too.
+    static func waitForTermination(onHangup: (() -> Void)? = nil) {
         var set = termination
         var received: Int32 = 0
-        while sigwait(&set, &received) != 0 {}
+        while true {
+            guard sigwait(&set, &received) == 0 else { continue }
+            guard received == SIGHUP, let onHangup else { return }
+            onHangup()
+        }
     }
 
     /// Whether the program is asked to end; waits at most so long.

@@ -12,6 +12,13 @@ enum Commands {
     static var all: [any Command.Type] { [
         DevCommand.self, ServeCommand.self, MigrateUpCommand.self, MigrateStatusCommand.self, ImportCommand.self,
         ExportCommand.self, LogListCommand.self, LogShowCommand.self, LogTailCommand.self, LogVerifyCommand.self,
+        LogBlameCommand.self, LogSnapshotCommand.self, LogPruneCommand.self, ReplayTreeCommand.self, ReplayLogCommand.self,
+        ReplayApplyCommand.self, DiffCommand.self,
+        RulesGetCommand.self,
+        RulesSetCommand.self, RulesCheckCommand.self, RulesTestCommand.self, RulesHistoryCommand.self,
+        RulesRollbackCommand.self, RulesExplainCommand.self, TokenMintCommand.self, TokenInspectCommand.self,
+        MirrorApplyCommand.self, MirrorInferCommand.self, MirrorListCommand.self, MirrorStatusCommand.self,
+        MirrorPauseCommand.self, MirrorResumeCommand.self, MirrorDropCommand.self, MirrorErrorsCommand.self,
         VersionCommand.self,
     ] }
 

@@ -27,6 +27,7 @@ struct DevCommand: Command {
         options.gateway.defaultNamespace = namespace
         options.engine.createsNamespaces = true
         options.credentials.acceptsOwner = true
+        options.credentials.acceptsUnsignedTokens = true
         if !options.hasRulesFile {
             options.engine.defaultRules = RulesVersion(seq: 0, set: .allowAll, enforcesIndexes: false)
         }
@@ -34,7 +35,7 @@ struct DevCommand: Command {
 
         var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
         settings.progress = { logger.info($0) }
-        let cluster = try PostgresCluster.start(settings)
+        var cluster = try PostgresCluster.start(settings)
         defer { cluster.stop() }
         let session = try LogSession(cluster.url)
         for migration in try Migrations.up(session.connection) {
@@ -59,7 +60,13 @@ struct DevCommand: Command {
 
               \(cluster.psqlCommand)
             """)
-        Signals.waitForTermination()
+        while !Signals.isTerminationWanted(milliseconds: 200) {
+            guard !cluster.isRunning else { continue }
+            logger.error("PostgreSQL ended by itself; starting it again", [("log", cluster.logPath)])
+            // Lets go of the data directory, too. The new server has the address of the old one.
+            cluster.stop(.immediate)
+            cluster = try PostgresCluster.start(settings)
+        }
     }
 
     private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int) throws -> Service {

@@ -37,6 +37,8 @@ private enum EntryText {
         writer.writeString(entry.operation.rawValue)
         writer.writeKey("path", isFirst: false)
         writer.writeString(entry.path.description)
+        writer.writeKey("origin", isFirst: false)
+        writer.append(entry.origin?.json ?? Array("null".utf8))
         writer.writeKey("bulk", isFirst: false)
         writer.write(.bool(entry.isBulk))
         writer.writeKey("changes", isFirst: false)

@@ -48,7 +48,7 @@ struct ServeCommand: Command {
             options.logger.notice("no --rules: in namespaces without rules nobody but administrators gets in")
         }
         for address in service.addresses { console.write("pathmirror: ready on http://\(address)") }
-        Signals.waitForTermination()
+        Signals.waitForTermination { service.reload() }
         service.stop()
     }
 

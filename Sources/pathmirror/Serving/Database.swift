@@ -9,19 +9,26 @@ enum Database {
         .init("data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror"),
     ]
 
-    static func url(_ arguments: ParsedArguments) throws -> PostgresURL {
+    /// - Parameter dataOption: the option that names the data directory, where `--data` is something else.
+    static func url(_ arguments: ParsedArguments, dataOption: String = "data") throws -> PostgresURL {
         if let text = arguments["database-url"] { return try PostgresURL(text) }
-        let directory = arguments["data"] ?? ".pathmirror"
+        let directory = arguments[dataOption] ?? ".pathmirror"
         guard let url = PostgresCluster.runningURL(dataDirectory: directory) else {
             throw CommandFailure(
-                "No database: give --database-url, or --data with the directory of a running 'pathmirror dev' (\(directory) has none).")
+                "No database: give --database-url, or --\(dataOption) with the directory of a running 'pathmirror dev' (\(directory) has none).")
         }
         return url
     }
 
     /// A session on a database whose schema is this program's.
-    static func session(_ arguments: ParsedArguments, _ purpose: String) throws -> LogSession {
-        let session = try LogSession(try url(arguments).withApplicationName("pathmirror \(purpose)"))
+    static func session(
+        _ arguments: ParsedArguments, _ purpose: String, dataOption: String = "data"
+    ) throws -> LogSession {
+        var settings = LogSession.Settings()
+        // What an operator starts takes as long as it takes.
+        settings.connection.statementTimeoutMs = 0
+        let session = try LogSession(
+            try url(arguments, dataOption: dataOption).withApplicationName("pathmirror \(purpose)"), settings: settings)
         try Migrations.check(session.connection)
         return session
     }
@@ -30,7 +37,8 @@ enum Database {
     static func namespace(
         _ arguments: ParsedArguments, _ session: LogSession, creating: Bool = false
     ) throws -> NamespaceRecord {
-        let name = arguments["ns"] ?? "default"
+        // As for `serve`, whose first namespace is the default one.
+        let name = arguments["ns"]?.split(separator: ",").first.map(String.init) ?? "default"
         guard let record = try session.namespace(named: name, creating: creating) else {
             throw CommandFailure("There is no namespace \"\(name)\".")
         }

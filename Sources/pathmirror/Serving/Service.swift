@@ -1,7 +1,9 @@
 import Engine
 import Gateway
+import HTTPClient
 import HTTPServer
 import LogStore
+import Mirrors
 import Postgres
 import Runtime
 import Synchronization
@@ -12,6 +14,8 @@ final class Service {
     private let engine: Engine
     private let gateway: Gateway
     private let server: HTTPServer
+    private let mirrors: MirrorService
+    private let secretWatch: SecretWatch?
 
     /// Starts everything; requests are served when it returns.
     init(_ options: ServiceOptions, url: PostgresURL) throws {
@@ -19,6 +23,7 @@ final class Service {
         engine = try Engine(
             url: url, settings: options.engine, sessionSettings: options.session, metrics: EngineMetrics(),
             logger: options.logger)
+        mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             engine: engine, settings: options.gateway, credentials: options.credentials, logger: options.logger
@@ -28,10 +33,19 @@ final class Service {
         let server = server
         statistics.withLock { $0 = server }
         try server.start()
+        let files = options.authentication.secretFiles
+        secretWatch =
+            !files.all.isEmpty
+            ? SecretWatch(files, options.logger) { secrets in
+                gateway.replaceSecrets(administrators: secrets.administrators, databases: secrets.databases)
+            } : nil
     }
 
     /// Where it listens.
     var addresses: [ListenAddress] { server.boundAddresses }
+
+    /// Reads again what can change while it runs: the files of secrets.
+    func reload() { secretWatch?.reload() }
 
     /// Finishes what is under way and stops: streams are closed, so that clients reconnect elsewhere; requests that came
     /// are answered; writes that wait are committed.
@@ -41,7 +55,11 @@ final class Service {
         server.beginDrain()
         engine.stop(milliseconds: Int64(options.shutdownMilliseconds))
         server.stop(deadlineMs: max(100, Int(deadline - Clock.monotonicMilliseconds)))
+        // After the last write, and with no hurry: what a mirror lacks its next runner gets from the log.
+        mirrors.stop()
         gateway.stop()
+        secretWatch?.stop()
+        options.authentication.client?.stop()
         options.logger.notice("stopped")
     }
 

@@ -2,13 +2,15 @@ import Engine
 import Gateway
 import HTTPServer
 import LogStore
+import Mirrors
 import Runtime
 
 /// The options that `dev` and `serve` have in common, as settings of the rooms.
 struct ServiceOptions {
-    static let options: [OptionSpecification] = [
+    static let options = AuthenticationOptions.options + own
+
+    private static let own: [OptionSpecification] = [
         .init("rules", "FILE", "security rules, as for the original database"),
-        .init("admin-secret-file", "FILE", "a file with a secret that makes whoever sends it an administrator"),
         .init("loops", "N", "event loops (threads) for requests; default: one a core, at most 4"),
         .init("committers", "N", "threads that commit, each with a connection; default 2"),
         .init("workers", "N", "threads for large bodies and answers; default 2"),
@@ -21,6 +23,10 @@ struct ServiceOptions {
         .init("write-stall-timeout-ms", "N", "how long a client may take nothing of an answer; default 30000"),
         .init("sse-keepalive-ms", "N", "how often a stream is sent a keep-alive; default 30000"),
         .init("sse-buffer-bytes", "N", "bytes that wait for a slow stream before it is conflated; default 1048576"),
+        .init("session-timeout-ms", "N", "how long a realtime client may be silent before it is taken for gone; default 60000"),
+        .init("max-sessions", "N", "the most realtime clients at once; default 100000"),
+        .init("heartbeat-ms", "N", "how often the gateway says in the database that it is alive; default 3000"),
+        .init("dead-after-ms", "N", "how long a gateway says nothing before others end its sessions; default 15000"),
         .init("max-resume-entries", "N", "the most entries that a resuming stream is replayed; default 100000"),
         .init("max-batch-writes", "N", "the most writes in one SQL transaction; default 1000"),
         .init("max-waiting-writes", "N", "the most writes of a namespace that wait; default 50000"),
@@ -35,7 +41,9 @@ struct ServiceOptions {
     var gateway = GatewaySettings()
     var server = HTTPServerSettings()
     var session = LogSession.Settings()
-    var credentials = Gateway.Credentials()
+    var mirrors = MirrorSettings()
+    let authentication: AuthenticationOptions
+    var credentials: Gateway.Credentials
     /// Whether `--rules` was given.
     var hasRulesFile = false
     var shutdownMilliseconds = 10_000
@@ -49,6 +57,8 @@ struct ServiceOptions {
             throw UsageError("--log-level must be debug, info, notice, warning or error.")
         }
         logger = Logger(level: level, format: format)
+        authentication = try AuthenticationOptions(arguments)
+        credentials = authentication.credentials
         server.loops = try arguments.integer("loops", in: 1...256) ?? min(4, Processors.count)
         if let count = try arguments.integer("committers", in: 1...64) { engine.committers = count }
         if let count = try arguments.integer("workers", in: 1...64) { gateway.workers = count }
@@ -66,6 +76,17 @@ struct ServiceOptions {
         if let time = try arguments.integer("write-stall-timeout-ms", in: day) { server.writeStallTimeoutMs = time }
         if let time = try arguments.integer("sse-keepalive-ms", in: day) { gateway.streamKeepAliveMilliseconds = time }
         if let size = try arguments.integer("sse-buffer-bytes", in: 1...(1 << 30)) { gateway.streamBufferBytes = size }
+        if let time = try arguments.integer("session-timeout-ms", in: 100...86_400_000) {
+            gateway.sessionTimeoutMilliseconds = time
+        }
+        if let count = try arguments.integer("max-sessions", in: 0...10_000_000) { gateway.maxSessions = count }
+        if let time = try arguments.integer("heartbeat-ms", in: 10...3_600_000) {
+            engine.heartbeatMilliseconds = Int64(time)
+        }
+        if let time = try arguments.integer("dead-after-ms", in: day) { engine.deadAfterMilliseconds = Int64(time) }
+        guard engine.deadAfterMilliseconds > engine.heartbeatMilliseconds else {
+            throw UsageError("--dead-after-ms must be longer than --heartbeat-ms.")
+        }
         if let count = try arguments.integer("max-resume-entries", in: 0...1_000_000_000) {
             gateway.maxResumeEntries = Int64(count)
         }
@@ -74,23 +95,16 @@ struct ServiceOptions {
         if let time = try arguments.integer("commit-deadline-ms", in: day) {
             engine.commitDeadlineMilliseconds = Int64(time)
         }
-        if let time = try arguments.integer("poll-ms", in: 10...60_000) { engine.pollMilliseconds = time }
+        if let time = try arguments.integer("poll-ms", in: 10...60_000) {
+            engine.pollMilliseconds = time
+            mirrors.pollMilliseconds = Int64(time)
+        }
+        mirrors.environment = Environment.current.all
         if let time = try arguments.integer("shutdown-ms", in: 0...3_600_000) { shutdownMilliseconds = time }
-        try takeSecret(arguments)
         if let file = arguments["rules"] {
             engine.defaultRules = try RulesFile.load(file)
             hasRulesFile = true
         }
         server.errorBody = { _, text in ("application/json; charset=utf-8", ErrorReply.body(text)) }
-    }
-
-    private mutating func takeSecret(_ arguments: ParsedArguments) throws {
-        guard let file = arguments["admin-secret-file"] else { return }
-        var secret = try Files.read(file, maxBytes: 64 * 1024)
-        while let last = secret.last, last == 0x0A || last == 0x0D { secret.removeLast() }
-        guard secret.count >= 16 else {
-            throw CommandFailure("The secret in \(file) must have at least 16 bytes: anybody could guess a shorter one.")
-        }
-        credentials.administratorSecrets = [Secret(secret)]
     }
 }

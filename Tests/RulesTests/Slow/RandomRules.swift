@@ -4,7 +4,7 @@ struct RandomRules {
     /// Of a hundred parts of expressions, how many are of any type instead of the one that is due.
     var disobedience = 0
 
-    static let keys = ["a", "b", "c", "1", "é"]
+    static let keys = ["a", "b", "1", "3", "12", "é"]
     static let strings = ["", "a", "b", "ab", "1", "a/b", "/c/", "A", "é", "😀b", "x y", "aab"]
 
     // MARK: Data
@@ -90,7 +90,7 @@ struct RandomRules {
             case 5, 6: return .binary(random.pick(["==", "!=", "===", "!=="]), value(next), value(next))
             case 7: return .binary(random.pick(["<", "<=", ">", ">="]), ordered(next), ordered(next))
             case 8: return .choose(boolean(next), boolean(next), boolean(next))
-            case 9: return .call(snapshot(next), "hasChild", [string(next)])
+            case 9: return .call(snapshot(next), "hasChild", [path(next)])
             case 10: return .call(snapshot(next), "hasChildren", random.chance(40) ? [] : [.array(strings(next))])
             case 11: return .call(string(next), random.pick(["contains", "beginsWith", "endsWith"]), [string(next)])
             case 12: return .call(string(next), "matches", [.regex(random.pick(SlowRegex.all))])
@@ -102,7 +102,7 @@ struct RandomRules {
         }
 
         private mutating func strings(_ depth: Int) -> [SlowExpression] {
-            (0..<random.below(3)).map { _ in string(depth) }
+            (0..<random.below(3)).map { _ in path(depth) }
         }
 
         mutating func value(_ depth: Int) -> SlowExpression {
@@ -126,6 +126,25 @@ struct RandomRules {
             case 0, 1: number(depth)
             case 2, 3: string(depth)
             default: auth(depth)
+            }
+        }
+
+        /// A string, or a sum as paths are put together of.
+        private mutating func path(_ depth: Int) -> SlowExpression {
+            if random.chance(40) { return string(depth) }
+            var sum = random.chance(50) ? .string(random.pick(["", "a/"])) : pathTerm(depth)
+            for _ in 0..<(1 + random.below(3)) { sum = .binary("+", sum, pathTerm(depth)) }
+            // Some of these are sums of numbers, which are no paths.
+            return random.chance(50) ? .binary("+", sum, .string("")) : sum
+        }
+
+        private mutating func pathTerm(_ depth: Int) -> SlowExpression {
+            switch random.below(6) {
+            case 0, 1: .number(random.pick([1, 2]))
+            case 2: .string(random.pick(["a/", "/", "", "a", "1/3"]))
+            case 3: captures.randomElement(using: &random).map { .name($0) } ?? .string("b")
+            case 4: .call(.name("data"), "val", [])
+            default: string(depth - 1)
             }
         }
 
@@ -175,7 +194,7 @@ struct RandomRules {
             switch random.below(6) {
             case 0, 1: return .call(snapshot(depth - 1), "parent", [])
             case 2: return .choose(boolean(depth - 1), snapshot(depth - 1), snapshot(depth - 1))
-            default: return .call(snapshot(depth - 1), "child", [string(depth - 1)])
+            default: return .call(snapshot(depth - 1), "child", [path(depth - 1)])
             }
         }
 

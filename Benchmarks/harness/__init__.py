@@ -1,0 +1,1 @@
+"""What the benchmarks share: processes, a gateway, load generators, data, the report."""

@@ -1,0 +1,42 @@
+"""What a suite is given."""
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .machine import Quiet
+from .report import Measure, Report
+
+
+@dataclass
+class Context:
+    quick: bool
+    quiet: Quiet
+    report: Report = field(default_factory=Report)
+    suite: str = ""
+    _start: float = 0
+
+    def begin(self, suite: str):
+        self.suite, self._start = suite, time.monotonic()
+
+    def pick(self, full, quick):
+        """A size or a time: the one for whole runs, or the one for quick runs."""
+        return quick if self.quick else full
+
+    def rounds(self, full: int, quick: int, until: float) -> Iterator[int]:
+        """Numbers of rounds, at least one; none is begun later than `until` seconds (a fifth in quick runs) after the
+        suite's beginning, so that a slow or busy machine gets fewer rounds instead of a longer run."""
+        for number in range(self.pick(full, quick)):
+            if number and time.monotonic() - self._start > self.pick(until, until / 5):
+                return
+            yield number
+
+    def progress(self, text: str):
+        print(f"bench: {self.suite}: {text}", file=sys.stderr, flush=True)
+
+    def measure(self, text: str, rounds: list[float], **options):
+        self.report.measures.append(Measure(self.suite, text, rounds, **options))
+
+    def note(self, text: str):
+        self.report.notes.append(f"{self.suite}: {text}")

@@ -1,0 +1,55 @@
+"""The load generators: wrk for HTTP, pgbench for SQL."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from . import machine, process
+from .gateway import Gateway
+from .processor import Meter
+
+FOLDER = machine.REPOSITORY / "Benchmarks"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a generator measured."""
+
+    per_second: float
+    # Milliseconds; of pgbench, which gives no percentiles, the mean stands for the median.
+    latency: float
+    # Processor time of an operation in microseconds: generator, gateway and PostgreSQL together.
+    cost: float
+
+
+class Wrong(Exception):
+    """The answers were not what a benchmark may count."""
+
+
+def wrk(gateway: Gateway, target: str, seconds: int, connections: int = 64, script: str = "report.lua",
+        arguments: tuple = ()) -> Load:
+    """Load with keep-alive connections. A single answer that is not 2xx makes the result worthless."""
+    meter = Meter(gateway.pid, gateway.postmaster)
+    text = process.run(
+        [machine.program("wrk"), "-t", min(2, connections), "-c", connections, "-d", f"{seconds}s", "--timeout", "20s",
+         "-s", FOLDER / "wrk" / script, gateway.url + target, "--", *arguments], seconds + 60)
+    result = json.loads(re.search(r"^RESULT (.*)$", text, re.MULTILINE).group(1))
+    if result["non2xx"] or result["broken"] or not result["requests"]:
+        raise Wrong(f"{result['non2xx']} answers were not 2xx and {result['broken']} connections failed on {target}")
+    return Load(result["requests"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["requests"])
+
+
+def pgbench(gateway: Gateway, script: str, seconds: int, clients: int = 64, **variables) -> Load:
+    """The same work by SQL clients, with prepared statements."""
+    defines = [word for name, value in variables.items() for word in ("-D", f"{name}={value}")]
+    meter = Meter(gateway.pid, gateway.postmaster)
+    text = process.run(
+        [machine.program("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", min(2, clients), "-T", seconds,
+         *defines, "-f", FOLDER / "pgbench" / script], seconds + 60, env=gateway.environment)
+    failed = re.search(r"^number of failed transactions: (\d+)", text, re.MULTILINE)
+    if failed and int(failed.group(1)):
+        raise Wrong(f"{failed.group(1)} transactions of pgbench failed")
+    number = {name: float(re.search(pattern, text, re.MULTILINE).group(1)) for name, pattern in {
+        "rate": r"^tps = ([\d.]+)", "latency": r"^latency average = ([\d.]+) ms",
+        "count": r"^number of transactions actually processed: (\d+)"}.items()}
+    return Load(number["rate"], number["latency"], meter.used * 1e6 / number["count"])

@@ -1,0 +1,70 @@
+"""Results as ratios, for people and for programs."""
+
+import json
+import statistics
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Measure:
+    """One line of the report: its rounds' figures, and the aim where there is one."""
+
+    suite: str
+    text: str
+    rounds: list[float]
+    unit: str = ""
+    aim: float | None = None
+    # Absolute figures of this machine, for the brackets.
+    absolute: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.aim is None else self.median >= self.aim
+
+    def row(self) -> list[str]:
+        low, high = min(self.rounds), max(self.rounds)
+        spread = f"{figure(low)} – {figure(high)}" if len(self.rounds) > 1 else ""
+        aim = "" if self.aim is None else f">= {figure(self.aim)} {'met' if self.met else 'MISSED'}"
+        return [self.text, figure(self.median) + self.unit, spread, aim, f"[{self.absolute}]" if self.absolute else ""]
+
+    def object(self) -> dict:
+        return {"suite": self.suite, "measure": self.text, "unit": self.unit.strip() or "ratio", "median": self.median,
+                "min": min(self.rounds), "max": max(self.rounds), "rounds": self.rounds, "aim": self.aim,
+                "met": self.met, "absolute": self.absolute}
+
+
+@dataclass
+class Report:
+    measures: list[Measure] = field(default_factory=list)
+    # What was checked, and what a reader of the figures should know.
+    notes: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        rows = [["", "median", "min – max", "aim", "[this machine]"]]
+        rows += [measure.row() for measure in self.measures]
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        lines, suite = [], None
+        for index, row in enumerate(rows):
+            if index and self.measures[index - 1].suite != suite:
+                suite = self.measures[index - 1].suite
+                lines.append(f"\n{suite}")
+            cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), row[3].ljust(widths[3])]
+            lines.append(("  " + "  ".join(cells) + "  " + row[4]).rstrip())
+        return "\n".join(lines + [""] + [f"- {note}" for note in self.notes])
+
+    def json(self, **facts) -> str:
+        return json.dumps({**facts, "measures": [measure.object() for measure in self.measures], "notes": self.notes},
+                          indent=2, ensure_ascii=False) + "\n"
+
+
+def figure(number: float) -> str:
+    """Three digits that matter, thousands with commas."""
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.1f}" if abs(number) >= 10 else f"{number:.2f}"
+
+
+def typical(figures: list[float]) -> str:
+    return figure(statistics.median(figures))

@@ -1,0 +1,1 @@
+"""The benchmarks, one a file: each has `NAME` and `run(context)`."""

@@ -1,0 +1,43 @@
+"""Resident memory of the gateway: a leaf, a listener, an idle connection."""
+
+import time
+
+from harness import machine
+from harness.connections import Connections
+from harness.context import Context
+from harness.dataset import dataset
+from harness.gateway import Gateway
+from harness.report import figure
+
+NAME = "memory"
+CONNECTIONS = 5_000
+FIRST_CONNECTIONS = 1_000
+
+
+def run(context: Context):
+    context.progress("loading the data")
+    data = dataset(context.pick(1_000_000, 200_000))
+    count = min(CONNECTIONS, machine.raise_open_files(CONNECTIONS + FIRST_CONNECTIONS + 500) - FIRST_CONNECTIONS - 500)
+    with Gateway() as gateway:
+        gateway.command("import", data.export, "--ns", "big")
+        # Each figure from a fresh process: what an earlier one has freed would hide what a later one takes.
+        gateway.restart()
+        empty = machine.settled_resident_bytes(gateway.pid)
+        start = time.monotonic()
+        gateway.request("GET", "/users.json?ns=big&print=silent")
+        loading = time.monotonic() - start
+        loaded = machine.settled_resident_bytes(gateway.pid)
+        context.measure("memory a leaf, after a restart", [(loaded - empty) / data.leaves], unit=" bytes",
+                        absolute=f"{data.leaves:,} leaves, {figure(data.export.stat().st_size / data.leaves)} bytes "
+                        f"each as JSON, loaded in {figure(loading)} s")
+        for text, path in (("a listener (one path)", "/users/u1"), ("an idle connection", None)):
+            context.progress(f"{count:,} connections")
+            gateway.restart()
+            gateway.request("PUT", "/users/u1.json", '{"name":"Ada"}')
+            # The first ones may live in memory that starting up has left free.
+            with Connections(gateway.port, FIRST_CONNECTIONS, path):
+                before = machine.settled_resident_bytes(gateway.pid)
+                with Connections(gateway.port, count, path):
+                    after = machine.settled_resident_bytes(gateway.pid)
+            context.measure(f"memory {text}", [(after - before) / count], unit=" bytes",
+                            absolute=f"{count:,} connections; the kernel's buffers are not in it")

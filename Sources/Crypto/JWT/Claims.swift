@@ -1,0 +1,83 @@
+/// A JSON value in a token. Unlike data of the database its keys may be anything.
+public enum ClaimValue: Sendable, Equatable {
+    case null
+    case bool(Bool)
+    case integer(Int64)
+    case number(Double)
+    case string(String)
+    case array([ClaimValue])
+    case object(Claims)
+
+    public var string: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    public var bool: Bool? {
+        if case .bool(let flag) = self { flag } else { nil }
+    }
+
+    public var object: Claims? {
+        if case .object(let claims) = self { claims } else { nil }
+    }
+
+    /// A time in seconds since 1970, rounded down; nil for anything that is no time.
+    var seconds: Int64? {
+        let latest: Int64 = 1 << 53
+        switch self {
+        case .integer(let value): return (0...latest).contains(value) ? value : nil
+        case .number(let value):
+            guard value.isFinite, value >= 0, value <= Double(latest) else { return nil }
+            return Int64(value.rounded(.down))
+        default: return nil
+        }
+    }
+}
+
+extension ClaimValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
+    ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+    public init(stringLiteral value: String) { self = .string(value) }
+    public init(integerLiteral value: Int64) { self = .integer(value) }
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    public init(arrayLiteral elements: ClaimValue...) { self = .array(elements) }
+
+    /// Of equal names the last wins.
+    public init(dictionaryLiteral elements: (String, ClaimValue)...) {
+        var claims = Claims()
+        for (name, value) in elements { claims[name] = value }
+        self = .object(claims)
+    }
+}
+
+/// A JSON object in a token: no name comes twice, and the order is kept.
+public struct Claims: Sendable, Equatable, ExpressibleByDictionaryLiteral {
+    public struct Member: Sendable, Equatable {
+        public let name: String
+        public let value: ClaimValue
+    }
+    public private(set) var members: [Member] = []
+
+    public init() {}
+
+    /// Of equal names the last wins.
+    public init(dictionaryLiteral elements: (String, ClaimValue)...) {
+        for (name, value) in elements { self[name] = value }
+    }
+
+    /// Looks through the members; a token has few.
+    public subscript(name: String) -> ClaimValue? {
+        get { members.first { $0.name.utf8.elementsEqual(name.utf8) }?.value }
+        set {
+            let index = members.firstIndex { $0.name.utf8.elementsEqual(name.utf8) }
+            switch (index, newValue) {
+            case (let index?, let value?): members[index] = Member(name: name, value: value)
+            case (let index?, nil): members.remove(at: index)
+            case (nil, let value?): members.append(Member(name: name, value: value))
+            case (nil, nil): break
+            }
+        }
+    }
+
+    /// Adds a member that is known to be new.
+    mutating func append(_ name: String, _ value: ClaimValue) { members.append(Member(name: name, value: value)) }
+}

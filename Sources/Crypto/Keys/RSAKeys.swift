@@ -1,0 +1,100 @@
+internal import CCrypto
+
+/// A key of libcrypto, freed with its last owner.
+///
+/// @unchecked Sendable is safe: a key is never changed once it is made, its count of references is atomic, and
+/// libcrypto allows any number of threads to use one key for verifying and signing.
+private final class KeyHandle: @unchecked Sendable {
+    let pointer: OpaquePointer
+
+    /// Takes over the key; nil for none.
+    init?(owning pointer: OpaquePointer?) {
+        // What libcrypto noted about a refused text must not be taken for the reason of some later failure.
+        ERR_clear_error()
+        guard let pointer else { return nil }
+        self.pointer = pointer
+    }
+
+    deinit { EVP_PKEY_free(pointer) }
+
+    /// Throws unless it is an RSA key of a sound size.
+    func requireRSA() throws(CryptoError) {
+        guard EVP_PKEY_get_base_id(pointer) == EVP_PKEY_RSA else { throw .unusableKey("it is not an RSA key") }
+        let bits = EVP_PKEY_get_bits(pointer)
+        guard (2_048...8_192).contains(bits) else {
+            throw .unusableKey("it has \(bits) bits; 2048 to 8192 are allowed")
+        }
+    }
+}
+
+/// An RSA public key of 2,048 to 8,192 bits, for checking RS256 signatures (RSASSA-PKCS1-v1_5 with SHA-256).
+public struct RSAPublicKey: Sendable {
+    private let handle: KeyHandle
+
+    /// Of modulus and exponent, big-endian: the `n` and `e` of a JWK.
+    public init(modulus: [UInt8], exponent: [UInt8]) throws(CryptoError) {
+        let isOdd = { (number: [UInt8]) in (number.last ?? 0) & 1 == 1 }
+        let exponentDigits = exponent.drop { $0 == 0 }
+        guard modulus.count <= 1_025, (1...8).contains(exponentDigits.count), isOdd(modulus), isOdd(exponent),
+            !exponentDigits.elementsEqual([1]),
+            let handle = KeyHandle(
+                owning: pathmirror_rsa_public_key(modulus, modulus.count, exponent, exponent.count))
+        else { throw .notAKey("an RSA key's modulus and exponent") }
+        try handle.requireRSA()
+        self.handle = handle
+    }
+
+    /// The key of an X.509 certificate in PEM. The certificate's own signature and dates are not looked at: whoever
+    /// names it vouches for it.
+    public init(certificatePEM text: String) throws(CryptoError) {
+        let bytes = Array(text.utf8)
+        guard bytes.count <= 64 * 1024, let handle = KeyHandle(owning: pathmirror_certificate_key(bytes, bytes.count))
+        else { throw .notAKey("an X.509 certificate in PEM") }
+        try handle.requireRSA()
+        self.handle = handle
+    }
+
+    /// Whether the bytes were signed with this key's other half.
+    public func isValidSignature(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
+        guard signature.count == Int(EVP_PKEY_get_size(handle.pointer)), let context = EVP_MD_CTX_new() else {
+            return false
+        }
+        defer {
+            EVP_MD_CTX_free(context)
+            ERR_clear_error()
+        }
+        return EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, handle.pointer) == 1
+            && EVP_DigestVerify(context, signature, signature.count, bytes, bytes.count) == 1
+    }
+}
+
+/// An RSA private key of 2,048 to 8,192 bits, for signing as RS256.
+public struct RSAPrivateKey: Sendable {
+    private let handle: KeyHandle
+
+    /// Of an unencrypted private key in PEM.
+    public init(pem text: [UInt8]) throws(CryptoError) {
+        guard text.count <= 64 * 1024, let handle = KeyHandle(owning: pathmirror_private_key(text, text.count)) else {
+            throw .notAKey("a private key in PEM without a password")
+        }
+        try handle.requireRSA()
+        self.handle = handle
+    }
+
+    public func sign(_ bytes: [UInt8]) throws(CryptoError) -> [UInt8] {
+        guard let context = EVP_MD_CTX_new() else { throw .cannotSign }
+        defer {
+            EVP_MD_CTX_free(context)
+            ERR_clear_error()
+        }
+        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, handle.pointer) == 1 else { throw .cannotSign }
+        var isSigned = false
+        let signature = [UInt8](unsafeUninitializedCapacity: Int(EVP_PKEY_get_size(handle.pointer))) { buffer, count in
+            var length = buffer.count
+            isSigned = EVP_DigestSign(context, buffer.baseAddress, &length, bytes, bytes.count) == 1
+            count = isSigned ? length : 0
+        }
+        guard isSigned else { throw .cannotSign }
+        return signature
+    }
+}

@@ -1,0 +1,123 @@
+import Crypto
+import Rules
+import Runtime
+import Tree
+
+/// Checks tokens that an identity provider signed with RS256 (reference: rtdb-protocol 10.2).
+final class IDTokens: Sendable {
+    enum Outcome: Sendable {
+        case session(Session)
+        /// Everything but the signature is as it should be; its key is not here.
+        case keyNeeded(Unverified)
+    }
+
+    struct Unverified: Sendable {
+        fileprivate let token: JWT
+        fileprivate let keyID: String
+        fileprivate let session: Session
+        fileprivate let digest: [UInt8]
+    }
+
+    static let maxUIDBytes = 256
+
+    private let settings: IDTokenSettings
+    private let skewSeconds: Int64
+    private let keySet: KeySet
+    private let cache = SessionCache(capacity: 20_000)
+
+    init(_ settings: IDTokenSettings, skewSeconds: Int64, keySet: KeySet) {
+        self.settings = settings
+        self.skewSeconds = skewSeconds
+        self.keySet = keySet
+    }
+
+    /// The session of a token that was verified before: clients send the same one for an hour, and a signature costs
+    /// some 30 microseconds.
+    func knownSession(of credential: String, now: Int64) -> Session? {
+        cache.session(Digest.sha256(Array(credential.utf8)), version: keySet.version, now: now)
+    }
+
+    func session(of token: JWT, _ credential: String, now: Int64) throws(AuthFailure) -> Outcome {
+        let unverified: Unverified
+        do throws(JWTError) {
+            unverified = try check(token, Digest.sha256(Array(credential.utf8)), now: now)
+        } catch {
+            throw AuthFailure(error)
+        }
+        switch keySet.key(unverified.keyID) {
+        case .key(let key, let version): return .session(try verify(unverified, key, version))
+        case .unknown: throw .unparsable(reason: "the token's key is not among the issuer's")
+        case .unavailable: throw .unavailable
+        case .wait: return .keyNeeded(unverified)
+        }
+    }
+
+    /// Calls back once the key was fetched, or could not be.
+    func whenVerified(_ unverified: Unverified, _ callback: @escaping @Sendable (Result<Session, AuthFailure>) -> Void)
+    {
+        keySet.whenKnown(unverified.keyID) { [self] lookup in
+            let result: Result<Session, AuthFailure>
+            switch lookup {
+            case .key(let key, let version):
+                do throws(AuthFailure) {
+                    result = .success(try verify(unverified, key, version))
+                } catch {
+                    result = .failure(error)
+                }
+            case .unknown: result = .failure(.unparsable(reason: "the token's key is not among the issuer's"))
+            case .unavailable, .wait: result = .failure(.unavailable)
+            }
+            callback(result)
+        }
+    }
+
+    /// Everything that needs no key: a forged or old token must not make anybody fetch keys.
+    private func check(_ token: JWT, _ digest: [UInt8], now: Int64) throws(JWTError) -> Unverified {
+        guard token.algorithm == .rs256 else { throw .wrongAlgorithm(token.algorithm.rawValue) }
+        guard let keyID = token.keyID, (1...256).contains(keyID.utf8.count) else { throw .malformed("no key id") }
+        let claims = token.claims
+        guard claims["iss"] == .string(settings.issuer) else { throw .wrongIssuer }
+        switch claims["aud"] {
+        case .string(let audience)? where audience == settings.audience: break
+        case .array(let audiences)? where audiences.contains(.string(settings.audience)): break
+        default: throw .wrongAudience
+        }
+        let times = try TokenTimes(claims, now: now / 1_000, skew: skewSeconds, requiresExpiry: true)
+        guard times.issuedAt != nil else { throw .badClaim("iat") }
+        guard let subject = claims["sub"]?.string, (1...Self.maxUIDBytes).contains(subject.utf8.count) else {
+            throw .badClaim("sub")
+        }
+        let session = Session(
+            AuthContext(auth: Self.auth(claims, uid: subject)),
+            expiresAt: times.expiresAt.map { ($0 + skewSeconds) * 1_000 })
+        return Unverified(token: token, keyID: keyID, session: session, digest: digest)
+    }
+
+    private func verify(
+        _ unverified: Unverified, _ key: RSAPublicKey, _ version: Int
+    ) throws(AuthFailure) -> Session {
+        do throws(JWTError) {
+            try unverified.token.verify(with: key)
+        } catch {
+            throw AuthFailure(error)
+        }
+        cache.insert(unverified.session, unverified.digest, version: version)
+        return unverified.session
+    }
+
+    // MARK: Claims as rules see them
+
+    /// The `auth` of a token that nobody signed.
+    static func auth(_ claims: Claims) throws(AuthFailure) -> Node {
+        guard let uid = claims["sub"]?.string ?? claims["user_id"]?.string, (1...maxUIDBytes).contains(uid.utf8.count)
+        else { throw .unparsable(reason: "\(JWTError.badClaim("sub"))") }
+        return auth(claims, uid: uid)
+    }
+
+    private static func auth(_ claims: Claims, uid: String) -> Node {
+        let provider = claims["firebase"]?.object?["sign_in_provider"]?.string ?? "custom"
+        return Node(children: [
+            (Key("uid"), .string(uid)), (Key("provider"), .string(provider)), (Key("token"), Node(claims)),
+        ])
+    }
+}

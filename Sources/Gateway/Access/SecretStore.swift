@@ -1,0 +1,61 @@
+import Crypto
+import Runtime
+import Synchronization
+
+/// Tells one secret from another without being it: its SHA-256.
+struct SecretID: Sendable, Hashable {
+    fileprivate let digest: [UInt8]
+
+    init(_ secret: [UInt8]) { digest = Digest.sha256(secret) }
+}
+
+/// The secrets that hold now. They may be replaced at any time, from any thread.
+final class SecretStore: Sendable {
+    struct Item: Sendable {
+        let id: SecretID
+        let secret: Secret<[UInt8]>
+
+        init(_ secret: Secret<[UInt8]>) {
+            self.secret = secret
+            id = SecretID(secret.revealed())
+        }
+    }
+
+    private struct State {
+        var administrators: [Item] = []
+        var databases: [String: [Item]] = [:]
+    }
+    private let state = Mutex(State())
+    private let count = Atomic<Int>(0)
+
+    /// Moves whenever secrets are replaced: what was found valid before has to be looked at again.
+    var generation: Int { count.load(ordering: .acquiring) }
+
+    func replace(administrators: [Secret<[UInt8]>], databases: [String: [Secret<[UInt8]>]]) {
+        let new = State(
+            administrators: administrators.map(Item.init), databases: databases.mapValues { $0.map(Item.init) })
+        state.withLock { $0 = new }
+        count.wrappingAdd(1, ordering: .acquiringAndReleasing)
+    }
+
+    var administrators: [Item] { state.withLock { $0.administrators } }
+
+    func database(_ namespace: String) -> [Item] { state.withLock { $0.databases[namespace] ?? [] } }
+
+    /// The item whose secret the text is. All are compared, so that the time taken tells nothing.
+    static func find(_ text: [UInt8], in items: [Item]) -> Item? {
+        let id = SecretID(text)
+        var found: Item?
+        for item in items where Digest.isEqualInConstantTime(item.id.digest, id.digest) { found = item }
+        return found
+    }
+
+    /// Whether what a session rests on still holds.
+    func holds(_ basis: Session.Basis) -> Bool {
+        switch basis {
+        case .itself: true
+        case .administratorSecret(let id): administrators.contains { $0.id == id }
+        case .databaseSecret(let id, let namespace): database(namespace).contains { $0.id == id }
+        }
+    }
+}

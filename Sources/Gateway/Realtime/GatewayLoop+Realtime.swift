@@ -1,0 +1,238 @@
+import Crypto
+import Engine
+import HTTPServer
+import Rules
+import Runtime
+import Tree
+import Wire
+
+extension GatewayLoop {
+    // MARK: WebSocket
+
+    /// `/.ws`: greets the client and begins its session (reference: rtdb-protocol 1).
+    func openWebSocket(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        guard request.method == .get, request.isUpgrade, request.headerText("upgrade")?.lowercased() == "websocket",
+            let key = request.headerText("sec-websocket-key"), (16...64).contains(key.utf8.count)
+        else { throw RESTError(400, "This path is for WebSocket clients") }
+        guard request.headerText("sec-websocket-version") == "13" else {
+            throw RESTError(400, "The WebSocket version must be 13")
+        }
+        let parameters = RealtimeParameters(request.query)
+        guard parameters.version == "5" else { throw RESTError(400, "The protocol version must be 5") }
+        let name = try NamespaceName.find(request, parameters.namespace, gateway.settings)
+        guard gateway.metrics.sessions.current < gateway.settings.maxSessions else {
+            throw RESTError(503, "Too many sessions are open")
+        }
+        let opening = Opening(
+            accept: Self.acceptKey(key), host: request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost",
+            lastSession: parameters.lastSession, isUpgradeOfPolling: parameters.pollingSession != nil,
+            isLoopback: request.isLoopbackPeer, remoteAddress: request.remoteAddress)
+        withNamespace(name, exchange) { loop, namespace, exchange in
+            loop.greet(opening, namespace, exchange)
+        }
+    }
+
+    /// What a handshake said.
+    private struct Opening: Sendable {
+        let accept: String
+        let host: String
+        let lastSession: String?
+        let isUpgradeOfPolling: Bool
+        let isLoopback: Bool
+        let remoteAddress: String
+    }
+
+    private static func acceptKey(_ key: String) -> String {
+        // The fixed text is RFC 6455's.
+        let digest = Digest.sha1(Array("\(key)258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8))
+        return String(decoding: Base64.encode(digest), as: UTF8.self)
+    }
+
+    private func greet(_ opening: Opening, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
+        guard let receiver = WebSocketReceiver(maxMessageBytes: gateway.settings.maxMessageBytes) else {
+            return exchange.close()
+        }
+        let transport = WebSocketTransport(exchange)
+        let connection = WebSocketConnection(receiver, maxMessageBytes: gateway.settings.maxMessageBytes)
+        exchange.upgrade(headers: ["Upgrade": "websocket", "Sec-WebSocket-Accept": opening.accept]) {
+            [weak self] bytes in
+            self?.received(bytes, connection, transport, exchange)
+        }
+        if opening.isUpgradeOfPolling {
+            // The client keeps polling (reference: rtdb-protocol 1.8).
+            _ = transport.send(ServerMessage.reset(host: opening.host))
+            return transport.close()
+        }
+        let session = begin(namespace, transport, isLoopback: opening.isLoopback, opening.remoteAddress)
+        connection.session = session
+        let id = session.id
+        exchange.onClose = { [weak self] in self?.ended(id) }
+        exchange.onDrain = { [weak session] in session?.drained() }
+        session.answer(
+            ServerMessage.hello(timestamp: Clock.unixMilliseconds, host: opening.host, session: session.id))
+        if let last = opening.lastSession { endEarlier(last, before: session) }
+    }
+
+    private func received(
+        _ bytes: UnsafeRawBufferPointer, _ connection: WebSocketConnection, _ transport: WebSocketTransport,
+        _ exchange: HTTPExchange
+    ) {
+        connection.session?.lastHeard = Clock.monotonicMilliseconds
+        let isGood = connection.take(bytes)
+        let output = connection.takeOutput()
+        if !output.isEmpty { transport.send(frames: SharedBytes(output)) }
+        if !isGood { exchange.close() }
+    }
+
+    // MARK: Sessions
+
+    func begin(
+        _ namespace: LiveNamespace, _ transport: any RealtimeTransport, isLoopback: Bool, _ remoteAddress: String
+    ) -> RealtimeSession {
+        let session = RealtimeSession(
+            RealtimeHub.makeToken(), self, namespace, transport, isLoopback: isLoopback,
+            remoteAddress: remoteAddress)
+        sessions[session.id] = session
+        if let link { gateway.sessions.add(session.id, link) }
+        gateway.metrics.sessions.add(1)
+        gateway.metrics.sessionsOpened.add()
+        return session
+    }
+
+    /// The session's connection is gone.
+    func ended(_ id: String, _ completion: @escaping @Sendable () -> Void = {}) {
+        guard let session = sessions.removeValue(forKey: id) else { return completion() }
+        gateway.sessions.remove(id)
+        gateway.metrics.sessions.add(-1)
+        session.ended(completion)
+    }
+
+    /// A client that comes back names its last session: that one ends first, lest its end undo what the new one does
+    /// (reference: rtdb-protocol 9).
+    func endEarlier(_ last: String, before session: RealtimeSession) {
+        guard last != session.id, let link else { return }
+        session.hold()
+        let id = session.id
+        let isReleased = MutexBox(false)
+        let release: @Sendable () -> Void = {
+            let isFirst = isReleased.withLock { value -> Bool in
+                defer { value = true }
+                return !value
+            }
+            if isFirst { link.post { $0.sessions[id]?.release() } }
+        }
+        // The new session must not wait for ever for what the database does with the old one.
+        _ = loop.schedule(afterMilliseconds: 5_000) { release() }
+        if let home = gateway.sessions.link(of: last) {
+            home.post { loop in
+                loop.sessions[last]?.transport.close()
+                loop.ended(last, release)
+            }
+        } else {
+            gateway.engine.sessions.adopt(last, in: session.namespace, release)
+        }
+    }
+
+    // MARK: Listens
+
+    /// Adds a listen to its group, and tells from which snapshot on the group hears.
+    func join(_ target: ListenTarget, _ session: RealtimeSession) -> (RealtimeListen, Snapshot)? {
+        guard let link else { return nil }
+        let key = ListenerKey(
+            namespace: session.namespace.id, path: target.path, query: target.query, encoding: .realtime)
+        let (group, snapshot) = gateway.listeners.join(key, session.namespace, link)
+        nextListen += 1
+        let listen = RealtimeListen(nextListen, target, group, session, seq: snapshot.seq)
+        listens[ObjectIdentifier(group), default: [:]][listen.id] = listen
+        gateway.metrics.listens.add(1)
+        return (listen, snapshot)
+    }
+
+    func forget(_ listen: RealtimeListen) {
+        let group = ObjectIdentifier(listen.group)
+        guard listens[group]?.removeValue(forKey: listen.id) != nil else { return }
+        if listens[group]?.isEmpty == true { listens[group] = nil }
+        gateway.metrics.listens.add(-1)
+        if let link { gateway.listeners.leave(listen.group, link) }
+    }
+
+    /// Hands encoded events to this loop's listens of a group.
+    func deliverRealtime(_ encoded: EncodedEvents, to group: ObjectIdentifier) {
+        guard let last = encoded.events.last?.seq else { return }
+        recheckListens(of: group)
+        guard let members = listens[group] else { return }
+        var frames = TaggedFrames(encoded)
+        for listen in members.values { listen.session.changed(listen, &frames, last: last) }
+        gateway.metrics.listenEvents.add(members.count * encoded.events.count)
+    }
+
+    func restartRealtime(group: ObjectIdentifier, from snapshot: Snapshot) {
+        guard let members = listens[group] else { return }
+        for listen in members.values where listen.state == .live { listen.session.sendAnew(listen, snapshot) }
+    }
+
+    func recheckListens(of group: ObjectIdentifier) {
+        guard let members = listens[group] else { return }
+        for listen in members.values where !listen.session.login.context.isAdmin {
+            let session = listen.session
+            if !session.mayRead(listen.target.path, listen.target.query, session.namespace.snapshot) {
+                session.cancel(listen)
+            }
+        }
+    }
+
+    // MARK: Writes
+
+    func submit(
+        _ write: Write, for session: RealtimeSession, _ body: @escaping (RealtimeSession, WriteOutcome) -> Void
+    ) {
+        guard let realtimeSink else { return }
+        nextWrite += 1
+        let token = nextWrite
+        session.writes[token] = body
+        realtimeWrites[token] = session.id
+        session.namespace.submit(write, to: realtimeSink, token: token)
+    }
+
+    func realtimeWritten(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        for (token, outcome) in outcomes {
+            guard let id = realtimeWrites.removeValue(forKey: token), let session = sessions[id],
+                let body = session.writes.removeValue(forKey: token)
+            else { continue }
+            body(session, outcome)
+            session.writeAnswered()
+        }
+    }
+
+    // MARK: Time
+
+    /// Finds peers that have gone silently, and logins that hold no more.
+    func sweepSessions() {
+        let now = Clock.monotonicMilliseconds
+        let time = Clock.unixMilliseconds
+        for session in sessions.values {
+            session.recheckLogin(now: time)
+            if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds) {
+                session.transport.abandon()
+                ended(session.id)
+            } else if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds / 3) {
+                (session.transport as? WebSocketTransport)?.ping()
+            }
+        }
+    }
+
+    func closeSessions() {
+        for session in sessions.values { session.close() }
+    }
+}
+
+/// Brings the outcomes of realtime writes back to their loop.
+final class RealtimeSink: WriteSink {
+    private let link: LoopLink
+
+    init(_ link: LoopLink) { self.link = link }
+
+    func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        link.post { $0.realtimeWritten(outcomes) }
+    }
+}

@@ -1,0 +1,19 @@
+import Crypto
+import Synchronization
+
+/// Where each realtime session lives: its loop.
+final class RealtimeHub: Sendable {
+    private let loops = Mutex<[String: LoopLink]>([:])
+
+    func add(_ session: String, _ link: LoopLink) { loops.withLock { $0[session] = link } }
+    func remove(_ session: String) { loops.withLock { $0[session] = nil } }
+
+    /// 32 hex digits that nobody can guess: session ids and their passwords.
+    static func makeToken() -> String {
+        var generator = SystemRandomNumberGenerator()
+        let words = (generator.next() as UInt64, generator.next() as UInt64)
+        return withUnsafeBytes(of: words) { Hex.encode($0) }
+    }
+
+    func link(of session: String) -> LoopLink? { loops.withLock { $0[session] } }
+}

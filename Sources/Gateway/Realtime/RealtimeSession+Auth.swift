@@ -1,0 +1,75 @@
+import Engine
+import Rules
+import Runtime
+import Tree
+import Wire
+
+extension RealtimeSession {
+    func authenticate(_ number: Int64, _ request: AuthRequest) {
+        var question = Authenticator.Question(
+            credential: request.credential, namespace: namespace.name, isLoopback: isLoopback)
+        do throws(AuthFailure) {
+            if request.isUnauthenticated {
+                question.override = .auth(.null)
+            } else if let override = request.override {
+                question.override = try .init(json: override)
+            }
+        } catch {
+            return refuse(number, error)
+        }
+        switch loop.gateway.authenticator.authenticate(question) {
+        case .now(let result): authenticated(number, result)
+        case .later(let start):
+            // Requests behind it are judged by it (reference: rtdb-protocol 3.6).
+            hold()
+            guard let link = loop.link else { return }
+            let id = id
+            start { result in
+                link.post { loop in
+                    guard let session = loop.sessions[id] else { return }
+                    session.authenticated(number, result)
+                    session.release()
+                }
+            }
+        }
+    }
+
+    private func authenticated(_ number: Int64, _ result: Result<Session, AuthFailure>) {
+        switch result {
+        case .failure(let failure): refuse(number, failure)
+        case .success(let login):
+            changeLogin(login)
+            var writer = JSONWriter(form: .plain)
+            writer.beginObject()
+            writer.writeKey("auth", isFirst: true)
+            writer.write(login.context.auth)
+            writer.writeKey("expires", isFirst: false)
+            if let end = login.expiresAt { writer.writeInteger(end / 1_000) } else { writer.raw("null") }
+            writer.endObject()
+            answer(number, "ok", .raw(writer.bytes))
+        }
+    }
+
+    private func refuse(_ number: Int64, _ failure: AuthFailure) {
+        answer(number, failure.socketStatus, .text(failure.socketText))
+    }
+
+    func unauthenticate(_ number: Int64) {
+        changeLogin(.anonymous)
+        answer(number, "ok", .text("unauthenticated"))
+    }
+
+    private func changeLogin(_ login: Session) {
+        self.login = login
+        recheckListens()
+        // What is done at the end is judged by the login that the session has then.
+        if !disconnects.isEmpty { store() }
+    }
+
+    /// Ends a login that holds no more: expired, or its secret taken away (reference: rtdb-protocol 10.1).
+    func recheckLogin(now: Int64) {
+        guard !loop.gateway.authenticator.isValid(login, now: now) else { return }
+        answer(ServerMessage.authRevoked("expired_token", "Auth token is expired."))
+        changeLogin(.anonymous)
+    }
+}

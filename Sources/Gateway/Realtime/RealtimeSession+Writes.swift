@@ -1,0 +1,84 @@
+import Engine
+import Rules
+import Runtime
+import Tree
+import Wire
+
+extension RealtimeSession {
+    func write(
+        _ number: Int64, _ action: Write.Action, hash: String?, operation: Tree.Operation, hasServerValue: Bool,
+        byteCount: Int
+    ) {
+        guard writes.count < settings.maxWaitingRequests else {
+            return answer(number, "unavailable", .text("Too many writes are waiting."))
+        }
+        loop.gateway.metrics.writes.add()
+        let write = Write(
+            action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
+            hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
+            origin: login.origin(via: .ws, address: remoteAddress))
+        loop.submit(write, for: self) { session, outcome in
+            session.answer(number, outcome)
+        }
+    }
+
+    private func answer(_ number: Int64, _ outcome: WriteOutcome) {
+        switch outcome {
+        case .committed: answerWrite(number, "ok", .none)
+        case .preconditionFailed: answerWrite(number, "datastale", .text("Transaction hash does not match"))
+        case .denied: answerWrite(number, "permission_denied", .text("Permission denied"))
+        case .refused(let reason): answerWrite(number, "failure", .text(reason))
+        case .failed(let error):
+            switch error {
+            case .unavailable, .overloaded, .stopping, .unknownNamespace:
+                answerWrite(number, "unavailable", .text("The service is unavailable. Try again later."))
+            case .outcomeUnknown: answerWrite(number, "unavailable", .text(error.description))
+            case .corrupt: answerWrite(number, "failure", .text("Internal server error"))
+            }
+        }
+    }
+
+    // MARK: onDisconnect
+
+    /// Changes what is to be done at the end: checked against the rules now (and again then), stored, answered.
+    ///
+    /// - Parameter changes: what the rules judge; nil for a cancel, which nobody may be denied.
+    func order(_ number: Int64, _ changes: [Change]?, _ change: (inout DisconnectQueue) -> Void) {
+        let snapshot = namespace.snapshot
+        if let changes, !login.context.isAdmin {
+            let now = Clock.unixMilliseconds
+            var root = snapshot.root
+            for change in changes {
+                let value = change.value.resolved(existing: root[change.path], timestamp: now)
+                root = root.replacing(change.path, with: value)
+            }
+            let decision = snapshot.rules.set.mayWrite(
+                changes.map(\.path), root: snapshot.root, newRoot: root, auth: login.context, now: now)
+            guard decision.isAllowed else { return answer(number, "permission_denied", .text("Permission denied")) }
+        }
+        let had = !disconnects.isEmpty
+        var changed = disconnects
+        change(&changed)
+        guard changed.orders.count <= settings.maxDisconnectOrders else {
+            return answer(number, "too_big", .text("Too many onDisconnect operations"))
+        }
+        disconnects = changed
+        guard had || !disconnects.isEmpty else { return answer(number, "ok", .none) }
+        store { session, isStored in
+            session.answer(
+                number, isStored ? "ok" : "unavailable",
+                isStored ? .none : .text("The service is unavailable. Try again later."))
+        }
+    }
+
+    /// Stores the orders; `body` hears whether that was done.
+    func store(_ body: @escaping @Sendable (RealtimeSession, Bool) -> Void = { _, _ in }) {
+        guard let link = loop.link else { return }
+        let id = id
+        loop.gateway.engine.sessions.save(stored) { isStored in
+            link.post { loop in
+                if let session = loop.sessions[id] { body(session, isStored) }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import Engine
+import HTTPServer
+import LogStore
+import Rules
+import Runtime
+import Tree
+import Wire
+
+/// One realtime client: takes its requests in order, and answers. Belongs to its loop's thread.
+///
+/// Order is the point: what a write changes is pushed to the writer's own listens before the write is answered, and data
+/// of a listen before the listen is (reference: rtdb-protocol 3.6). Committers tell a loop of changes before they tell it
+/// of outcomes, and the loop does both in the order told.
+final class RealtimeSession {
+    let id: String
+    unowned let loop: GatewayLoop
+    let namespace: LiveNamespace
+    let transport: any RealtimeTransport
+    let isLoopback: Bool
+    let remoteAddress: String
+
+    var login = Session.anonymous
+    var listens: [ListenTarget: RealtimeListen] = [:]
+    var disconnects = DisconnectQueue()
+    /// Requests that wait while a login is checked, or an earlier session of the client is being ended.
+    private var waiting: [ClientRequest] = []
+    private var holds = 0
+    /// Writes that are not answered yet, and what is to be done when they are.
+    var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
+    /// Answers to writes that wait until conflated listens have been sent their values.
+    private var heldAnswers: [[UInt8]] = []
+    private(set) var isEnded = false
+    private var isClosing = false
+    /// Monotonic milliseconds of the last sign of life.
+    var lastHeard = Clock.monotonicMilliseconds
+
+    init(
+        _ id: String, _ loop: GatewayLoop, _ namespace: LiveNamespace, _ transport: any RealtimeTransport,
+        isLoopback: Bool, remoteAddress: String
+    ) {
+        self.id = id
+        self.loop = loop
+        self.namespace = namespace
+        self.transport = transport
+        self.isLoopback = isLoopback
+        self.remoteAddress = remoteAddress
+    }
+
+    var settings: GatewaySettings { loop.gateway.settings }
+
+    // MARK: Messages
+
+    /// Takes a whole message. False when the connection must be closed.
+    func take(_ message: [UInt8]) -> Bool {
+        guard !isEnded, !isClosing else { return true }
+        do throws(MessageError) {
+            switch try ClientMessageParser.parse(message) {
+            case .ping: answer(ServerMessage.pong)
+            case .control: break
+            case .request(let request):
+                guard holds > 0 else {
+                    perform(request)
+                    return true
+                }
+                guard waiting.count < settings.maxWaitingRequests else { return false }
+                waiting.append(request)
+            }
+            return true
+        } catch {
+            loop.gateway.logger.debug("realtime message refused", [("session", id), ("reason", error.reason)])
+            return false
+        }
+    }
+
+    /// Later requests wait until as many releases.
+    func hold() { holds += 1 }
+
+    func release() {
+        holds -= 1
+        while holds == 0, !waiting.isEmpty, !isEnded {
+            perform(waiting.removeFirst())
+        }
+    }
+
+    private func perform(_ request: ClientRequest) {
+        let number = request.number
+        switch request.action {
+        case .stats, .appCheck: answer(number, "ok", .none)
+        case .listen(let target, let hash, let compound): listen(number, target, hash, compound)
+        case .unlisten(let target): unlisten(number, target)
+        case .get(let path, let query): get(number, path, query)
+        case .put(let path, let value, let hash, let byteCount):
+            write(
+                number, .set(path, value.node), hash: hash, operation: value.node.isNull ? .remove : .set,
+                hasServerValue: value.hasServerValue, byteCount: byteCount)
+        case .merge(let path, let changes, let hasServerValue, let hash, let byteCount):
+            write(
+                number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
+                byteCount: byteCount)
+        case .onDisconnectPut(let path, let value): order(number, [Change(path: path, value: value)]) { $0.put(path, value) }
+        case .onDisconnectMerge(_, let changes): order(number, changes) { $0.merge(changes) }
+        case .onDisconnectCancel(let path): order(number, nil) { $0.cancel(path) }
+        case .authenticate(let login): authenticate(number, login)
+        case .unauthenticate: unauthenticate(number)
+        case .echo(let value): answer(number, "ok", .raw(value.text))
+        case .refused(let reason): answer(number, "failure", .text(reason))
+        }
+    }
+
+    // MARK: Answers
+
+    func answer(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail) {
+        answer(ServerMessage.answer(number, status, detail))
+    }
+
+    func answer(_ message: [UInt8]) {
+        if !isEnded { _ = transport.send(message) }
+    }
+
+    /// Answers a write: behind the values of listens that had to be conflated, which hold what it changed.
+    func answerWrite(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail) {
+        let message = ServerMessage.answer(number, status, detail)
+        if listens.values.contains(where: { $0.state == .conflated }) {
+            heldAnswers.append(message)
+        } else {
+            answer(message)
+        }
+    }
+
+    func sendHeldAnswers() {
+        for message in heldAnswers { answer(message) }
+        heldAnswers.removeAll()
+    }
+
+    // MARK: The end
+
+    /// Takes no more requests, answers the writes that are under way, and closes: the client reconnects.
+    func close() {
+        guard !isClosing, !isEnded else { return }
+        isClosing = true
+        if writes.isEmpty { transport.close() }
+    }
+
+    /// A write was answered.
+    func writeAnswered() {
+        if isClosing, writes.isEmpty { transport.close() }
+    }
+
+    /// The connection is gone, however that came: what the client had asked for in this case is done.
+    func ended(_ completion: @escaping @Sendable () -> Void = {}) {
+        guard !isEnded else { return completion() }
+        isEnded = true
+        for listen in listens.values { loop.forget(listen) }
+        listens.removeAll()
+        writes.removeAll()
+        guard !disconnects.isEmpty else { return completion() }
+        loop.gateway.engine.sessions.end(stored, completion)
+    }
+
+    /// The session as the database keeps it.
+    var stored: StoredSession {
+        StoredSession(
+            namespace: namespace.id, namespaceName: namespace.name, id: id, orders: disconnects.orders.map(\.changes),
+            isAdmin: login.context.isAdmin, auth: login.context.auth)
+    }
+}

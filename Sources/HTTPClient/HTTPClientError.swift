@@ -1,0 +1,31 @@
+/// Why a request has no response. Holds no part of the request: addresses may carry secrets.
+public enum HTTPClientError: Error, Equatable, Sendable, CustomStringConvertible {
+    case cannotStart(String)
+    /// The request itself can't be sent, such as an address that is none.
+    case badRequest(String)
+    case timedOut
+    /// The host's name is not known, or nothing listens there.
+    case unreachable(String)
+    /// The peer is not who it should be, or doesn't speak TLS.
+    case insecure(String)
+    case tooManyRedirects
+    case responseTooLarge
+    /// The connection broke, or what came is not HTTP.
+    case failed(String)
+    /// The client was stopped, or has too much to do.
+    case refused(String)
+
+    public var description: String {
+        switch self {
+        case .cannotStart(let what): "The HTTP client can't start: \(what)."
+        case .badRequest(let what): "The request can't be sent: \(what)."
+        case .timedOut: "The server took too long."
+        case .unreachable(let what): "The server can't be reached: \(what)."
+        case .insecure(let what): "The server can't be trusted: \(what)."
+        case .tooManyRedirects: "The server redirects too often."
+        case .responseTooLarge: "The response is too large."
+        case .failed(let what): "The request failed: \(what)."
+        case .refused(let what): "The request was not sent: \(what)."
+        }
+    }
+}

@@ -1,0 +1,163 @@
+internal import CCurl
+
+/// One request on its way. Belongs to the client's thread; libcurl holds a pointer to it until `finish`.
+final class Transfer {
+    let easy: UnsafeMutableRawPointer
+    private let request: ClientRequest
+    private let completion: HTTPClient.Completion
+    private var headerList: UnsafeMutablePointer<curl_slist>?
+    private var headers: [(name: String, value: String)] = []
+    private var responseBody: [UInt8] = []
+    private var isTooLarge = false
+
+    init(_ request: ClientRequest, _ settings: HTTPClient.Settings, _ completion: @escaping HTTPClient.Completion)
+        throws(HTTPClientError)
+    {
+        guard let easy = curl_easy_init() else { throw .cannotStart("no memory for a request") }
+        self.easy = easy
+        self.request = request
+        self.completion = completion
+        try prepare(settings)
+    }
+
+    deinit {
+        curl_easy_cleanup(easy)
+        curl_slist_free_all(headerList)
+    }
+
+    private func prepare(_ settings: HTTPClient.Settings) throws(HTTPClientError) {
+        let schemes = request.allowsPlainHTTP ? "http,https" : "https"
+        try set(CURLOPT_URL, request.url)
+        try set(CURLOPT_PROTOCOLS_STR, schemes)
+        try set(CURLOPT_REDIR_PROTOCOLS_STR, schemes)
+        try set(CURLOPT_NOSIGNAL, 1)
+        try set(CURLOPT_TIMEOUT_MS, request.timeoutMilliseconds)
+        try set(CURLOPT_CONNECTTIMEOUT_MS, request.connectTimeoutMilliseconds)
+        try set(CURLOPT_FOLLOWLOCATION, request.maxRedirects > 0 ? 1 : 0)
+        try set(CURLOPT_MAXREDIRS, request.maxRedirects)
+        try set(CURLOPT_SSL_VERIFYPEER, 1)
+        try set(CURLOPT_SSL_VERIFYHOST, 2)
+        if let file = settings.certificateAuthoritiesFile { try set(CURLOPT_CAINFO, file) }
+        try set(CURLOPT_USERAGENT, settings.userAgent)
+        try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes)
+        try prepareBody()
+        try prepareHeaders()
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        check(pathmirror_curl_set_pointer(easy, CURLOPT_PRIVATE, context))
+        check(pathmirror_curl_set_pointer(easy, CURLOPT_WRITEDATA, context))
+        check(pathmirror_curl_set_pointer(easy, CURLOPT_HEADERDATA, context))
+        check(
+            pathmirror_curl_set_sink(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
+                Transfer.received(bytes, size * count, context) { $0.takeBody($1) }
+            })
+        check(
+            pathmirror_curl_set_sink(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
+                Transfer.received(bytes, size * count, context) { $0.takeHeader($1) }
+            })
+    }
+
+    private func prepareBody() throws(HTTPClientError) {
+        guard request.method != "GET" || !request.body.isEmpty else { return }
+        if request.method == "HEAD" { return try set(CURLOPT_NOBODY, 1) }
+        try set(CURLOPT_CUSTOMREQUEST, request.method)
+        guard !request.body.isEmpty || request.method == "POST" || request.method == "PUT" else { return }
+        check(pathmirror_curl_set_size(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)))
+        // libcurl takes a copy.
+        let code = request.body.withUnsafeBytes { bytes in
+            pathmirror_curl_set_pointer(
+                easy, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: bytes.baseAddress))
+        }
+        // An empty body has no bytes to copy, but is one.
+        if request.body.isEmpty { try set(CURLOPT_POSTFIELDS, "") } else { check(code) }
+    }
+
+    private func prepareHeaders() throws(HTTPClientError) {
+        for (name, value) in request.headers {
+            guard !name.isEmpty, (name + value).utf8.allSatisfy({ $0 >= 0x20 || $0 == 0x09 }) else {
+                throw .badRequest("a header has a line break in it")
+            }
+            // A header without value is written with a semicolon; with a colon it would be removed.
+            let line = value.isEmpty ? "\(name);" : "\(name): \(value)"
+            guard let list = curl_slist_append(headerList, line) else { throw .cannotStart("no memory for a request") }
+            headerList = list
+        }
+        if headerList != nil { check(pathmirror_curl_set_list(easy, CURLOPT_HTTPHEADER, headerList)) }
+    }
+
+    private func set(_ option: CURLoption, _ value: Int) throws(HTTPClientError) {
+        guard pathmirror_curl_set_long(easy, option, value) == CURLE_OK else { throw .badRequest("bad option") }
+    }
+
+    private func set(_ option: CURLoption, _ value: String) throws(HTTPClientError) {
+        guard pathmirror_curl_set_text(easy, option, value) == CURLE_OK else { throw .badRequest("bad option") }
+    }
+
+    /// Of options that only a libcurl without them refuses, and this program is linked with one that has them.
+    private func check(_ code: CURLcode) { assert(code == CURLE_OK) }
+
+    // MARK: What comes in
+
+    private static func received(
+        _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int, _ context: UnsafeMutableRawPointer?,
+        _ take: (Transfer, UnsafeRawBufferPointer) -> Bool
+    ) -> Int {
+        guard let context, let bytes else { return 0 }
+        let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+        return take(transfer, UnsafeRawBufferPointer(start: bytes, count: count)) ? count : 0
+    }
+
+    private func takeBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard responseBody.count + bytes.count <= request.maxResponseBytes else {
+            isTooLarge = true
+            return false
+        }
+        responseBody.append(contentsOf: bytes)
+        return true
+    }
+
+    private func takeHeader(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let line = String(decoding: bytes, as: UTF8.self)
+        if line.hasPrefix("HTTP/") {
+            // The response after a redirect or a 100.
+            headers.removeAll()
+            responseBody.removeAll()
+            return true
+        }
+        guard let colon = line.firstIndex(of: ":") else { return true }
+        guard headers.count < 200 else {
+            isTooLarge = true
+            return false
+        }
+        let value = line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" }
+        let end = value.lastIndex { !$0.isWhitespace }
+        headers.append((line[..<colon].lowercased(), end.map { String(value[...$0]) } ?? ""))
+        return true
+    }
+
+    // MARK: The end
+
+    /// Tells the outcome. The transfer is out of libcurl's hands by then.
+    func finish(_ code: CURLcode) {
+        guard code == CURLE_OK else { return completion(.failure(error(code))) }
+        completion(
+            .success(
+                ClientResponse(
+                    status: pathmirror_curl_status(easy), headers: headers, body: responseBody)))
+    }
+
+    func fail(_ error: HTTPClientError) { completion(.failure(error)) }
+
+    private func error(_ code: CURLcode) -> HTTPClientError {
+        if isTooLarge || code == CURLE_FILESIZE_EXCEEDED { return .responseTooLarge }
+        let text = String(cString: curl_easy_strerror(code))
+        switch code {
+        case CURLE_OPERATION_TIMEDOUT: return .timedOut
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: return .unreachable(text)
+        case CURLE_TOO_MANY_REDIRECTS: return .tooManyRedirects
+        case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: return .badRequest(text)
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM:
+            return .insecure(text)
+        default: return .failed(text)
+        }
+    }
+}

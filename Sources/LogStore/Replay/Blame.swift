@@ -1,0 +1,76 @@
+import Postgres
+public import Tree
+
+/// Finds the entries that wrote at, above or below a path, newest first.
+public struct Blame: Sendable {
+    public struct Line: Sendable {
+        public let entry: Entry
+        /// What the entry put at the path, or below or above it; null for what it removed.
+        public let changes: [Change]
+        /// Whether some of what is there now was written by it.
+        public let isCurrent: Bool
+    }
+
+    private static let page: Int64 = 20_000
+
+    /// Calls `body` for each entry until it returns false or the log's beginning is reached. Memory holds one entry (of a
+    /// bulk entry, one part).
+    public static func run(
+        _ session: LogSession, _ namespace: NamespaceRecord, _ path: Path, _ body: (Line) throws -> Bool
+    ) throws {
+        let current = try versions(session, namespace.id, path)
+        var before = namespace.head + 1
+        while before > namespace.retainedFrom {
+            let after = max(namespace.retainedFrom - 1, before - 1 - page)
+            for seq in try touching(session, namespace.id, path, after: after, before: before) {
+                guard let entry = try session.read(namespace.id, after: seq - 1, through: seq).first?.entry else { continue }
+                var changes = entry.changes.compactMap { $0.narrowed(to: path) }
+                if entry.isBulk {
+                    try session.forEachPart(namespace.id, of: seq) { (part) throws(LogStoreError) in
+                        // Some show what came; all could be millions.
+                        guard changes.count < 100 else { return }
+                        changes.append(contentsOf: part.compactMap { $0.narrowed(to: path) })
+                    }
+                }
+                guard !changes.isEmpty else { continue }
+                let line = Line(entry: entry, changes: changes, isCurrent: current.contains(seq))
+                guard try body(line) else { return }
+            }
+            before = after + 1
+        }
+    }
+
+    /// The seqs of one page that touch the path, newest first.
+    private static func touching(
+        _ session: LogSession, _ namespace: Int64, _ path: Path, after: Int64, before: Int64
+    ) throws -> [Int64] {
+        let rows = try session.connection.execute(
+            """
+            select seq from pathmirror.log
+            where namespace_id = $1 and seq > $2 and seq < $3 and (
+                exists (
+                    select from json_object_keys(changes) as place
+                    where place = $4 or place = '/' or $4 = '/' or starts_with(place, $4 || '/') or starts_with($4, place || '/'))
+                or (parts > 0 and exists (
+                    select from pathmirror.log_part as part cross join json_object_keys(part.changes) as place
+                    where part.namespace_id = $1 and part.seq = log.seq
+                        and (place = $4 or $4 = '/' or starts_with(place, $4 || '/') or starts_with($4, place || '/')))))
+            order by seq desc
+            """, [.int8(namespace), .int8(after), .int8(before), .text(path.description)])
+        return try (0..<rows.rowCount).map { try rows.int64($0, 0) }
+    }
+
+    /// The seqs that wrote what is at and below the path now.
+    private static func versions(_ session: LogSession, _ namespace: Int64, _ path: Path) throws -> Set<Int64> {
+        let rows = try session.connection.execute(
+            """
+            select distinct node.version
+            from pathmirror.node cross join lateral pathmirror.node_range($2) as bounds
+            where node.namespace_id = $1
+                and (node.path = bounds.own_key or (node.path >= bounds.low and node.path < bounds.high))
+                and (bounds.beginning is null or node.path = bounds.own_key
+                    or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning))
+            """, [.int8(namespace), .text(path.isRoot ? "" : path.description)])
+        return Set(try (0..<rows.rowCount).map { try rows.int64($0, 0) })
+    }
+}

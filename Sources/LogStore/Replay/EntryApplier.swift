@@ -1,0 +1,331 @@
+import Crypto
+import Postgres
+import Tree
+
+/// Applies entries of another log to a namespace: each becomes an entry there, which its gateways, listeners and mirrors
+/// follow like any other. What was applied is remembered in the same transaction, so that nothing is applied twice,
+/// however often and in whatever order files are given.
+///
+/// The tree is not needed: the database changes its rows (`pathmirror.apply_change`). Memory holds one batch, or one part.
+public final class EntryApplier {
+    /// Entries in one transaction, which holds the head's lock.
+    public var batchEntries = 200
+    private static let batchBytes = 4 << 20
+
+    public private(set) var appliedCount = 0
+    /// Entries that were applied before.
+    public private(set) var knownCount = 0
+    /// Entries that carry no data, such as security rules.
+    public private(set) var skippedCount = 0
+    public private(set) var lastSeq: Int64 = 0
+
+    private let session: LogSession
+    private let namespace: NamespaceRecord
+    private let isDryRun: Bool
+    private let pace: (Int) throws -> Void
+
+    private struct Waiting {
+        let line: LogLine
+        let head: LogLine.Head
+        let changes: [Change]
+    }
+    private var waiting: [Waiting] = []
+    private var waitingBytes = 0
+    private var bulk: Bulk?
+
+    /// A bulk entry whose parts are coming.
+    private struct Bulk {
+        let line: LogLine
+        let head: LogLine.Head
+        let changes: [Change]
+        /// Nil where it isn't to be applied.
+        let seq: Int64?
+        var parts = 0
+    }
+
+    /// - Parameter pace: told how many entries each batch had, outside of transactions; may wait.
+    public init(
+        _ session: LogSession, _ namespace: NamespaceRecord, isDryRun: Bool = false,
+        pace: @escaping (Int) throws -> Void = { _ in }
+    ) {
+        self.session = session
+        self.namespace = namespace
+        self.isDryRun = isDryRun
+        self.pace = pace
+    }
+
+    /// Takes the file's next line.
+    public func add(_ line: LogLine, number: Int, byteCount: Int) throws {
+        if let bulk {
+            guard line.source == bulk.line.source, line.seq == bulk.line.seq else {
+                throw ReplayError.badLine(number, reason: "entry \(bulk.line.seq) is not complete: the file was cut")
+            }
+            switch line.content {
+            case .part(let changes): return try addPart(changes)
+            case .end(let parts): return try endBulk(parts, number)
+            case .entry, .bulk:
+                throw ReplayError.badLine(number, reason: "entry \(bulk.line.seq) begins again before it is complete")
+            }
+        }
+        switch line.content {
+        case .entry(let head, let changes):
+            guard !changes.isEmpty else {
+                skippedCount += 1
+                return
+            }
+            waiting.append(Waiting(line: line, head: head, changes: changes))
+            waitingBytes += byteCount
+            if waiting.count >= batchEntries || waitingBytes >= Self.batchBytes { try flush() }
+        case .bulk(let head, let changes):
+            try flush()
+            try beginBulk(line, head, changes)
+        case .part, .end:
+            throw ReplayError.badLine(number, reason: "it is part of entry \(line.seq), whose first line is missing")
+        }
+    }
+
+    /// Applies what is left.
+    public func finish() throws {
+        if let bulk {
+            abandon()
+            throw ReplayError.badLine(0, reason: "the file ends within entry \(bulk.line.seq)")
+        }
+        try flush()
+    }
+
+    /// Undoes the open transaction.
+    public func abandon() {
+        bulk = nil
+        session.unlockHead()
+    }
+
+    // MARK: Entries
+
+    private func flush() throws {
+        guard !waiting.isEmpty else { return }
+        let batch = waiting
+        waiting.removeAll()
+        waitingBytes = 0
+        // One source at a time; files of several were put together by hand.
+        var start = 0
+        while start < batch.count {
+            var end = start
+            while end < batch.count, batch[end].line.source == batch[start].line.source { end += 1 }
+            try apply(Array(batch[start..<end]))
+            start = end
+        }
+        try pace(batch.count)
+    }
+
+    private func apply(_ batch: [Waiting]) throws {
+        guard let source = batch.first.map({ Self.hash($0.line.source) }) else { return }
+        if isDryRun {
+            let known = try known(source, batch.map(\.line.seq))
+            return count(batch.filter { !known.contains($0.line.seq) }.count, of: batch.count)
+        }
+        do {
+            var seq = try begin()
+            let known = try known(source, batch.map(\.line.seq))
+            var seen = known
+            var steps: [PipelineStep] = []
+            var appliedCount = 0
+            for item in batch where seen.insert(item.line.seq).inserted {
+                steps.append(.query(Self.append, parameters(item, seq)))
+                steps.append(remember(source, item.line.seq, seq))
+                lastSeq = seq
+                seq += 1
+                appliedCount += 1
+            }
+            steps.append(.query("commit"))
+            try session.connection.pipeline(steps)
+            count(appliedCount, of: batch.count)
+        } catch {
+            session.unlockHead()
+            throw error
+        }
+    }
+
+    private func count(_ applied: Int, of all: Int) {
+        appliedCount += applied
+        knownCount += all - applied
+    }
+
+    private static let append = """
+        select pathmirror.append_entry($1, $2, $3, $4, $5, $6, $7, $8::int8[]::integer[], $9, $10)
+        """
+
+    private func parameters(_ item: Waiting, _ seq: Int64) -> PostgresParameters {
+        var paths = PostgresArray(of: .text)
+        var ends = PostgresArray(of: .int8)
+        var rows = Rows()
+        for change in item.changes {
+            paths.appendText(change.path.description)
+            rows.append(change)
+            ends.appendInt8(Int64(rows.count))
+        }
+        return [
+            .int8(namespace.id), .int8(seq), .text(item.head.operation.rawValue), .text(item.head.path.description),
+            .json(ChangeCodec.encode(item.changes)), .json(origin(item.line, item.head)), .array(paths), .array(ends),
+            .array(rows.paths), .array(rows.values),
+        ]
+    }
+
+    /// Leaves as two arrays.
+    private struct Rows {
+        var paths = PostgresArray(of: .text)
+        var values = PostgresArray(of: .text)
+        var count = 0
+
+        mutating func append(_ change: Change) {
+            if change.path.namesPriority {
+                if !change.value.isNull { append(Array(change.path.description.utf8), change.value) }
+                return
+            }
+            TreeRows.forEach(in: change.value, at: change.path) { append($0, $1) }
+        }
+
+        private mutating func append(_ path: [UInt8], _ value: Node) {
+            paths.appendText(path)
+            values.appendText(JSONWriter.encode(value, form: .plain))
+            count += 1
+        }
+    }
+
+    /// Who wrote it there, and by which entry.
+    private func origin(_ line: LogLine, _ head: LogLine.Head) -> [UInt8] {
+        var writer = JSONWriter(form: .export)
+        let uid = head.origin.flatMap { RawJSON($0.json).members?.first { $0.key == "uid" }?.value }
+        writer.beginObject()
+        writer.writeKey("uid", isFirst: true)
+        writer.append(uid?.text ?? Array("null".utf8))
+        writer.writeKey("admin", isFirst: false)
+        writer.write(.bool(true))
+        writer.writeKey("via", isFirst: false)
+        writer.writeString(Origin.Door.cli.rawValue)
+        writer.writeKey("replayed", isFirst: false)
+        writer.beginObject()
+        writer.writeKey("source", isFirst: true)
+        writer.writeString(line.source)
+        writer.writeKey("seq", isFirst: false)
+        writer.writeInteger(line.seq)
+        writer.writeKey("committedAt", isFirst: false)
+        writer.writeString(head.committedAt)
+        writer.endObject()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    // MARK: Bulk entries
+
+    private func beginBulk(_ line: LogLine, _ head: LogLine.Head, _ changes: [Change]) throws {
+        let source = Self.hash(line.source)
+        if isDryRun {
+            let isKnown = try !known(source, [line.seq]).isEmpty
+            count(isKnown ? 0 : 1, of: 1)
+            bulk = Bulk(line: line, head: head, changes: changes, seq: nil)
+            return
+        }
+        let seq = try begin()
+        guard try known(source, [line.seq]).isEmpty else {
+            session.unlockHead()
+            count(0, of: 1)
+            bulk = Bulk(line: line, head: head, changes: changes, seq: nil)
+            return
+        }
+        for change in changes {
+            var rows = Rows()
+            rows.append(change)
+            _ = try session.connection.execute(
+                "select pathmirror.apply_change($1, $2, $3, $4, $5)",
+                [.int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths), .array(rows.values)])
+        }
+        bulk = Bulk(line: line, head: head, changes: changes, seq: seq)
+    }
+
+    private func addPart(_ changes: [Change]) throws {
+        bulk?.parts += 1
+        guard let bulk, let seq = bulk.seq else { return }
+        var paths = PostgresArray(of: .text)
+        var values = PostgresArray(of: .text)
+        var isPlain = true
+        for change in changes {
+            isPlain = isPlain && !change.value.isBranch && change.value.priority.isNull && !change.value.isNull
+            paths.appendText(change.path.description)
+            values.appendText(JSONWriter.encode(change.value, form: .export))
+        }
+        if isPlain {
+            _ = try session.connection.execute(
+                """
+                select pathmirror.apply_change($1, $2, path, array[path], array[value])
+                from unnest($3, $4) with ordinality as row (path, value, n) order by n
+                """, [.int8(namespace.id), .int8(seq), .array(paths), .array(values)])
+        } else {
+            for change in changes {
+                var rows = Rows()
+                rows.append(change)
+                _ = try session.connection.execute(
+                    "select pathmirror.apply_change($1, $2, $3, $4, $5)",
+                    [
+                        .int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths),
+                        .array(rows.values),
+                    ])
+            }
+        }
+        _ = try session.connection.execute(
+            "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)",
+            [.int8(namespace.id), .int8(seq), .int4(Int32(bulk.parts - 1)), .json(ChangeCodec.encode(changes))])
+    }
+
+    private func endBulk(_ parts: Int, _ number: Int) throws {
+        guard let bulk else { return }
+        guard parts == bulk.parts else {
+            throw ReplayError.badLine(
+                number, reason: "entry \(bulk.line.seq) has \(bulk.parts) of its \(parts) parts: the file was changed")
+        }
+        self.bulk = nil
+        guard let seq = bulk.seq else { return }
+        try session.connection.pipeline([
+            .query(
+                "select pathmirror.finish_entry($1, $2, $3, $4, $5, $6, $7)",
+                [
+                    .int8(namespace.id), .int8(seq), .text(bulk.head.operation.rawValue),
+                    .text(bulk.head.path.description), .json(ChangeCodec.encode(bulk.changes)), .int4(Int32(parts)),
+                    .json(origin(bulk.line, bulk.head)),
+                ]),
+            remember(Self.hash(bulk.line.source), bulk.line.seq, seq),
+            .query("commit"),
+        ])
+        lastSeq = seq
+        count(1, of: 1)
+        try pace(1)
+    }
+
+    // MARK: The database
+
+    /// The seq that comes next, under the head's lock.
+    private func begin() throws -> Int64 {
+        try session.connection.pipeline([
+            .query("begin"), .query("select pathmirror.begin_entry($1)", [.int8(namespace.id)]),
+        ])[1].int64(0, 0)
+    }
+
+    private func known(_ source: [UInt8], _ seqs: [Int64]) throws -> Set<Int64> {
+        var wanted = PostgresArray(of: .int8)
+        for seq in seqs { wanted.appendInt8(seq) }
+        let rows = try session.connection.execute(
+            """
+            select source_seq from pathmirror.replay_applied
+            where namespace_id = $1 and source = $2 and source_seq = any($3)
+            """, [.int8(namespace.id), .uuid(source), .array(wanted)])
+        return Set(try (0..<rows.rowCount).map { try rows.int64($0, 0) })
+    }
+
+    private func remember(_ source: [UInt8], _ sourceSeq: Int64, _ seq: Int64) -> PipelineStep {
+        .query(
+            "insert into pathmirror.replay_applied (namespace_id, source, source_seq, seq) values ($1, $2, $3, $4)",
+            [.int8(namespace.id), .uuid(source), .int8(sourceSeq), .int8(seq)])
+    }
+
+    /// 16 bytes that stand for a source's name.
+    private static func hash(_ source: String) -> [UInt8] { Array(Digest.sha256(Array(source.utf8)).prefix(16)) }
+}

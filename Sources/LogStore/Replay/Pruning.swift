@@ -1,0 +1,187 @@
+import Postgres
+
+/// Shortens a namespace's log: keeps the tree before the first entry that stays as a snapshot, then drops what is before.
+public struct Pruning {
+    /// What is to stay.
+    public enum Keeping: Sendable, Equatable {
+        case entries(Int64)
+        case seconds(Int64)
+
+        /// `30d`, `12h`, `45m`, or a number of entries.
+        public init?(_ text: String) {
+            let units: [Character: Int64] = ["d": 86_400, "h": 3_600, "m": 60]
+            if let unit = text.last.flatMap({ units[$0] }) {
+                guard let count = Int64(text.dropLast()), count >= 0, count < 1_000_000 else { return nil }
+                self = .seconds(count * unit)
+            } else {
+                guard let count = Int64(text), count >= 0 else { return nil }
+                self = .entries(count)
+            }
+        }
+    }
+
+    /// Somebody who still needs entries.
+    public struct Cursor: Sendable, Equatable {
+        public let kind: String
+        public let name: String
+        public let seq: Int64
+    }
+
+    /// What there is to do.
+    public struct Plan: Sendable, Equatable {
+        /// The oldest entry in the log now, and afterwards.
+        public let oldFrom: Int64
+        public let newFrom: Int64
+        /// What was asked for, where cursors or the size of partitions keep more.
+        public let wantedFrom: Int64
+        public let head: Int64
+        /// Cursors that keep entries which were to go; when forced, those that lose entries.
+        public let holders: [Cursor]
+        /// Partitions that go whole.
+        public let partitions: [String]
+        /// Entries that go one by one.
+        public let deletedEntries: Int64
+        public var isEmpty: Bool { newFrom == oldFrom && partitions.isEmpty && deletedEntries == 0 }
+    }
+
+    private let session: LogSession
+    private let namespace: Int64
+    /// Only up to so many entries of a partition that stays are deleted: more would bloat it.
+    public static let mostDeleted: Int64 = 100_000
+
+    public init(_ session: LogSession, _ namespace: NamespaceRecord) {
+        self.session = session
+        self.namespace = namespace.id
+    }
+
+    public func plan(_ keeping: Keeping, force: Bool) throws -> Plan {
+        guard let record = try session.namespace(id: namespace) else { throw LogStoreError.unknownNamespace("\(namespace)") }
+        let wanted = max(record.retainedFrom, try firstKept(keeping, record))
+        let holders = try cursors().filter { $0.seq + 1 < wanted }
+        var from = wanted
+        if !force, let oldest = holders.map(\.seq).min() { from = max(record.retainedFrom, oldest + 1) }
+        let all = try partitions(record.head)
+        if let last = all.first(where: { $0.first < from && from < $0.end }) {
+            // Rows below its beginning are in other partitions; rows below what is retained are gone.
+            let count = from - max(last.first, record.retainedFrom)
+            if count > Self.mostDeleted { from = max(record.retainedFrom, last.first) }
+        }
+        let whole = all.filter { $0.end <= from }
+        let rest = all.first { $0.first < from && from < $0.end }
+        let left = try rest.map { try entries(from: $0.first, before: from) } ?? 0
+        return Plan(
+            oldFrom: record.retainedFrom, newFrom: from, wantedFrom: wanted, head: record.head, holders: holders,
+            partitions: whole.map(\.name), deletedEntries: left)
+    }
+
+    /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
+    /// what this one began.
+    public func run(_ plan: Plan, progress: (String) -> Void = { _ in }) throws {
+        guard let record = try session.namespace(id: namespace) else { throw LogStoreError.unknownNamespace("\(namespace)") }
+        let needed = plan.newFrom - 1
+        if plan.newFrom > record.retainedFrom {
+            if try !session.snapshots(namespace).contains(where: { $0.seq == needed }) {
+                progress("snapshot of the tree at seq \(needed)")
+                var tree = try PastTree(session, record, for: needed)
+                try tree.advance(to: needed)
+                try session.saveSnapshot(namespace, at: needed, tree.root, for: .prune)
+            }
+            _ = try session.connection.execute(
+                """
+                update pathmirror.namespace set retained_from = $2
+                where id = $1 and retained_from < $2 and exists (
+                    select from pathmirror.snapshot where namespace_id = $1 and seq = $2 - 1)
+                """, [.int8(namespace), .int8(plan.newFrom)])
+        }
+        for name in plan.partitions {
+            progress("partition \(name)")
+            try drop(name)
+        }
+        progress("\(plan.deletedEntries) entries")
+        try deleteRows(of: "log", before: plan.newFrom)
+        try deleteRows(of: "log_part", before: plan.newFrom)
+        for snapshot in try session.snapshots(namespace) where snapshot.seq < needed && snapshot.purpose == .prune {
+            _ = try session.dropSnapshot(namespace, at: snapshot.seq)
+        }
+    }
+
+    // MARK: Looking
+
+    private func firstKept(_ keeping: Keeping, _ record: NamespaceRecord) throws -> Int64 {
+        switch keeping {
+        case .entries(let count): return max(1, record.head - count + 1)
+        case .seconds(let seconds):
+            let time = try session.connection.execute(
+                "select ((extract(epoch from now()) - $1) * 1000000)::bigint", [.int8(seconds)]
+            ).int64(0, 0)
+            // Older than the log: nothing is too old.
+            return try session.lastSeq(record, committedBy: time).map { $0 + 1 } ?? record.retainedFrom
+        }
+    }
+
+    /// Everybody who still needs entries, and the last seq that each is done with.
+    public func cursors() throws -> [Cursor] {
+        let rows = try session.connection.execute(
+            "select kind, name, seq from pathmirror.log_cursor where namespace_id = $1 order by seq, kind, name",
+            [.int8(namespace)])
+        return try (0..<rows.rowCount).map {
+            Cursor(kind: try rows.string($0, 0), name: try rows.string($0, 1), seq: try rows.int64($0, 2))
+        }
+    }
+
+    private struct Partition {
+        let name: String
+        let first: Int64
+        let end: Int64
+    }
+
+    private func partitions(_ head: Int64) throws -> [Partition] {
+        // Names are log_<namespace>_<first seq>. Detached ones are of a prune that was cut short.
+        let rows = try session.connection.execute(
+            """
+            select relname, split_part(relname, '_', 3)::bigint as first from pg_class
+            where relnamespace = 'pathmirror'::regnamespace and relkind = 'r' and relname ~ ('^log_' || $1::text || '_[0-9]+$')
+            order by first
+            """, [.int8(namespace)])
+        let end = try session.connection.execute(
+            "select partitioned_to from pathmirror.namespace where id = $1", [.int8(namespace)]
+        ).int64(0, 0)
+        return try (0..<rows.rowCount).map { row in
+            Partition(
+                name: try rows.string(row, 0), first: try rows.int64(row, 1),
+                end: row + 1 < rows.rowCount ? try rows.int64(row + 1, 1) : end)
+        }
+    }
+
+    private func entries(from first: Int64, before end: Int64) throws -> Int64 {
+        try session.connection.execute(
+            "select count(*) from pathmirror.log where namespace_id = $1 and seq >= $2 and seq < $3",
+            [.int8(namespace), .int8(first), .int8(end)]
+        ).int64(0, 0)
+    }
+
+    // MARK: Doing
+
+    private func drop(_ name: String) throws {
+        let state = try session.connection.execute(
+            """
+            select inhdetachpending from pg_inherits join pg_class on pg_class.oid = inhrelid
+            where relname = $1 and relnamespace = 'pathmirror'::regnamespace
+            """, [.text(name)])
+        if state.rowCount == 1 {
+            // Detaching in this way keeps nobody from writing or reading meanwhile.
+            let word = try state.bool(0, 0) ? "finalize" : "concurrently"
+            try session.connection.executeScript("alter table pathmirror.log detach partition pathmirror.\(name) \(word)")
+        }
+        try session.connection.executeScript("drop table pathmirror.\(name)")
+    }
+
+    private func deleteRows(of table: String, before seq: Int64) throws {
+        while try session.connection.execute(
+            """
+            delete from pathmirror.\(table) where namespace_id = $1 and seq < $2 and seq in (
+                select seq from pathmirror.\(table) where namespace_id = $1 and seq < $2 order by seq limit 10000)
+            """, [.int8(namespace), .int8(seq)]
+        ).affectedRows > 0 {}
+    }
+}

@@ -1,0 +1,31 @@
+/// Why something can't be replayed.
+public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Neither the log nor a snapshot reaches back so far.
+    case notRetained(seq: Int64, oldest: Int64)
+    case beyondHead(seq: Int64, head: Int64)
+    /// No moment in any form that is known.
+    case badMoment(String)
+    case beforeTheLog(time: String, oldest: String)
+    /// A line of a file of entries.
+    case badLine(Int, reason: String)
+    /// The log was pruned while it was being read.
+    case pruned(seq: Int64)
+    case noSnapshot(seq: Int64)
+    /// The namespace that a tree is to go into has data.
+    case notEmpty(namespace: String, head: Int64)
+
+    public var description: String {
+        switch self {
+        case .notRetained(let seq, let oldest):
+            "The tree at seq \(seq) can't be rebuilt any more: the log and the snapshots reach back to the tree at seq \(oldest)."
+        case .beyondHead(let seq, let head): "There is no seq \(seq) yet: the head is \(head)."
+        case .badMoment(let text):
+            "\"\(text)\" is neither a seq nor a time: give a whole number, \"head\", or a time such as 2026-01-31T12:00:00Z."
+        case .beforeTheLog(let time, let oldest): "Nothing is known of \(time): what is retained begins at \(oldest)."
+        case .badLine(let line, let reason): "Line \(line): \(reason)."
+        case .pruned(let seq): "The log was pruned meanwhile: entry \(seq) is gone. Try again."
+        case .noSnapshot(let seq): "There is no snapshot at seq \(seq)."
+        case .notEmpty(let name, let head): "Namespace \"\(name)\" is not new: its head is \(head)."
+        }
+    }
+}

@@ -1,0 +1,193 @@
+import Postgres
+public import Tree
+
+/// A whole tree that is kept, as of one entry.
+public struct TreeSnapshot: Sendable, Equatable {
+    public let seq: Int64
+    /// When the snapshot was taken, in milliseconds since 1970.
+    public let createdAt: Int64
+    public let rowCount: Int64
+    public let purpose: Purpose
+
+    public enum Purpose: String, Sendable {
+        case manual
+        /// Made so that the log before it could go; goes itself when the log behind it does.
+        case prune
+    }
+}
+
+extension LogSession {
+    /// The namespace's snapshots, oldest first.
+    public func snapshots(_ namespace: Int64) throws(LogStoreError) -> [TreeSnapshot] {
+        try translated { () throws(PostgresError) in
+            let rows = try connection.execute(
+                """
+                select seq, (extract(epoch from created_at) * 1000)::bigint, row_count, made_by
+                from pathmirror.snapshot where namespace_id = $1 order by seq
+                """, [.int8(namespace)])
+            var found: [TreeSnapshot] = []
+            for row in 0..<rows.rowCount {
+                found.append(
+                    TreeSnapshot(
+                        seq: try rows.int64(row, 0), createdAt: try rows.int64(row, 1), rowCount: try rows.int64(row, 2),
+                        purpose: TreeSnapshot.Purpose(rawValue: try rows.string(row, 3)) ?? .manual))
+            }
+            return found
+        }
+    }
+
+    /// Keeps the tree as it is now. The rows never leave the server, and it all happens in one transaction: either the
+    /// snapshot is there whole, or nothing is. Writers go on meanwhile.
+    ///
+    /// - Returns: the snapshot's seq; of the one that was there already if the tree hasn't changed since.
+    public func takeSnapshot(
+        _ namespace: Int64, for purpose: TreeSnapshot.Purpose = .manual, progress: (Int) throws -> Void = { _ in }
+    ) throws -> Int64 {
+        try inSnapshotTransaction {
+            let head = try connection.execute(
+                "select head from pathmirror.namespace where id = $1", [.int8(namespace)]
+            ).int64(0, 0)
+            guard try beginSnapshot(namespace, head, purpose) else { return head }
+            var last: [UInt8] = []
+            var rowCount = 0
+            var chunk: Int32 = 0
+            while true {
+                let page = try connection.execute(
+                    Self.copyPage, [.int8(namespace), .int8(head), .int4(chunk), .textBytes(last)])
+                let count = Int(try page.int64(0, 0))
+                if count == 0 { break }
+                last = try page.bytes(0, 1)
+                rowCount += count
+                chunk += 1
+                try progress(rowCount)
+            }
+            try endSnapshot(namespace, head, rowCount)
+            return head
+        }
+    }
+
+    /// Keeps a tree of the past, as `PastTree` rebuilt it.
+    public func saveSnapshot(
+        _ namespace: Int64, at seq: Int64, _ root: Node, for purpose: TreeSnapshot.Purpose = .manual
+    ) throws {
+        try inSnapshotTransaction {
+            guard try beginSnapshot(namespace, seq, purpose) else { return }
+            var leaves = JSONWriter(form: .export)
+            var isEmpty = true
+            var chunk: Int32 = 0
+            let flush = { (leaves: inout JSONWriter) throws in
+                leaves.endObject()
+                _ = try self.connection.execute(
+                    "insert into pathmirror.snapshot_chunk (namespace_id, seq, chunk, leaves) values ($1, $2, $3, $4)",
+                    [.int8(namespace), .int8(seq), .int4(chunk), .json(leaves.bytes)])
+                leaves.removeAll()
+                chunk += 1
+                isEmpty = true
+            }
+            var rowCount = 0
+            try TreeRows.forEach(in: root) { path, value in
+                if isEmpty { leaves.beginObject() }
+                leaves.writeKey(String(decoding: path, as: UTF8.self), isFirst: isEmpty)
+                leaves.write(value)
+                isEmpty = false
+                rowCount += 1
+                if leaves.bytes.count >= 1 << 20 { try flush(&leaves) }
+            }
+            if !isEmpty { try flush(&leaves) }
+            try endSnapshot(namespace, seq, rowCount)
+        }
+    }
+
+    /// Forgets a snapshot; false when there was none.
+    public func dropSnapshot(_ namespace: Int64, at seq: Int64) throws -> Bool {
+        let results = try connection.pipeline([
+            .query("begin"),
+            .query(
+                "delete from pathmirror.snapshot_chunk where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)]),
+            .query("delete from pathmirror.snapshot where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)]),
+            .query("commit"),
+        ])
+        return results[2].affectedRows == 1
+    }
+
+    /// The tree of a snapshot, or what is in it at and below a path, at its place.
+    func loadSnapshot(_ namespace: Int64, at seq: Int64, within path: Path? = nil) throws -> Node {
+        let known = try connection.execute(
+            "select row_count from pathmirror.snapshot where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)])
+        guard known.rowCount == 1 else { throw ReplayError.noSnapshot(seq: seq) }
+        var builder = TreeBuilder()
+        var rowCount: Int64 = 0
+        var chunk: Int32 = 0
+        while true {
+            let rows = try connection.execute(
+                "select leaves::text from pathmirror.snapshot_chunk where namespace_id = $1 and seq = $2 and chunk = $3",
+                [.int8(namespace), .int8(seq), .int4(chunk)])
+            guard rows.rowCount == 1 else { break }
+            for leaf in try ChangeCodec.decode(try rows.bytes(0, 0)) {
+                rowCount += 1
+                if let path, !path.contains(leaf.path) { continue }
+                let text = Array(leaf.path.description.utf8)
+                if text.count > StoredPath.maxPlainBytes {
+                    builder.addUnordered(leaf.path, leaf.value)
+                } else {
+                    text.withUnsafeBytes { builder.add($0, leaf.value) }
+                }
+            }
+            chunk += 1
+        }
+        let expected = try known.int64(0, 0)
+        guard rowCount == expected else {
+            throw LogStoreError.corrupt("the snapshot at seq \(seq) has \(rowCount) rows instead of \(expected)")
+        }
+        return builder.finish()
+    }
+
+    /// A piece of at most 5,000 rows and, from the second on, about a megabyte as stored.
+    private static let copyPage = """
+        with page as (
+            select path, rest, value, sum(pg_column_size(value) + length(path)) over (order by path) as size
+            from (
+                select path, rest, value from pathmirror.node
+                where namespace_id = $1 and path > $4 order by path limit 5000
+            ) as next
+        ), kept as (
+            select * from page where size <= 1048576 or path = (select min(path) from page)
+        ), saved as (
+            insert into pathmirror.snapshot_chunk (namespace_id, seq, chunk, leaves)
+            select $1, $2, $3, json_object_agg(pathmirror.full_path(path, rest), value order by path) from kept
+            having count(*) > 0
+        )
+        select count(*), max(path) from kept
+        """
+
+    /// False when there is one at that seq.
+    private func beginSnapshot(
+        _ namespace: Int64, _ seq: Int64, _ purpose: TreeSnapshot.Purpose
+    ) throws(PostgresError) -> Bool {
+        try connection.execute(
+            """
+            insert into pathmirror.snapshot (namespace_id, seq, entry_at, row_count, made_by)
+            values ($1, $2, (select committed_at from pathmirror.log where namespace_id = $1 and seq = $2), 0, $3)
+            on conflict (namespace_id, seq) do nothing
+            """, [.int8(namespace), .int8(seq), .text(purpose.rawValue)]
+        ).affectedRows == 1
+    }
+
+    private func endSnapshot(_ namespace: Int64, _ seq: Int64, _ rowCount: Int) throws(PostgresError) {
+        _ = try connection.execute(
+            "update pathmirror.snapshot set row_count = $3 where namespace_id = $1 and seq = $2",
+            [.int8(namespace), .int8(seq), .int8(Int64(rowCount))])
+    }
+
+    private func inSnapshotTransaction<Result>(_ body: () throws -> Result) throws -> Result {
+        try connection.executeScript("begin isolation level repeatable read")
+        do {
+            let result = try body()
+            try connection.executeScript("commit")
+            return result
+        } catch {
+            if connection.isOpen { try? connection.executeScript("rollback") }
+            throw error
+        }
+    }
+}

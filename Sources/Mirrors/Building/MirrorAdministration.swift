@@ -1,0 +1,129 @@
+public import LogStore
+public import Postgres
+import Tree
+
+/// What operators do with mirrors. Belongs to one thread, which it blocks.
+public final class MirrorAdministration {
+    public let source: LogSession
+    private let url: PostgresURL
+    private let connector: TargetConnector
+    private let sessionSettings: LogSession.Settings
+
+    /// - Parameter url: the gateway's database, migrated.
+    public init(_ url: PostgresURL, environment: [String: String]) throws {
+        var settings = LogSession.Settings()
+        settings.connection.statementTimeoutMs = 0
+        sessionSettings = settings
+        self.url = url
+        connector = TargetConnector(url: url, settings: settings.connection, environment: environment)
+        source = try LogSession(url.withApplicationName("pathmirror mirror"), settings: settings)
+    }
+
+    public func close() { source.close() }
+
+    func connect(_ mirror: CatalogMirror) throws -> PostgresConnection {
+        try connector.connect(mirror.target, as: "mirror")
+    }
+
+    public func mirrors() throws -> [CatalogMirror] { try Catalog.mirrors(source.connection) }
+
+    public func mirror(named name: String, of namespace: String) throws -> CatalogMirror {
+        guard let mirror = try mirrors().first(where: { $0.name == name && $0.namespace == namespace }) else {
+            throw MirrorError.refused("There is no mirror \"\(name)\" of namespace \"\(namespace)\".")
+        }
+        return mirror
+    }
+
+    /// What applying a definition would do; `namespace` is for definitions that name none.
+    public func plan(_ definition: MirrorDefinition, namespace: String) throws -> MirrorPlan {
+        let name = definition.namespace ?? namespace
+        guard let record = try source.namespace(named: name) else { throw LogStoreError.unknownNamespace(name) }
+        let target = try connector.connect(definition.target, as: "mirror plan")
+        defer { target.close() }
+        return try MirrorPlan.make(definition, namespace: (record.id, name), mirrors: mirrors(), target: target)
+    }
+
+    /// Carries a plan out. Nil when nothing had to be built.
+    public func carryOut(
+        _ plan: MirrorPlan, progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
+    ) throws -> MirrorBuilder.Outcome? {
+        switch plan.action {
+        case .unchanged: return nil
+        case .alter(let statements):
+            guard let mirror = plan.existing else { return nil }
+            try alter(mirror, plan.definition, statements)
+            return nil
+        case .create, .rebuild:
+            var mirror = plan.existing
+            if mirror == nil {
+                _ = try Catalog.insert(source.connection, plan.namespaceID, plan.definition)
+                mirror = try self.mirror(named: plan.definition.name, of: plan.namespace)
+            }
+            guard let mirror else { return nil }
+            return try build(mirror, plan.definition, progress: progress)
+        }
+    }
+
+    /// Makes a mirror's table anew, beside the one that is there, and swaps.
+    public func rebuild(
+        _ mirror: CatalogMirror, progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
+    ) throws -> MirrorBuilder.Outcome {
+        try build(mirror, mirror.definition, progress: progress)
+    }
+
+    private func build(
+        _ mirror: CatalogMirror, _ definition: MirrorDefinition,
+        progress: @escaping (MirrorBuilder.Progress) -> Void
+    ) throws -> MirrorBuilder.Outcome {
+        let target = try connector.connect(mirror.target, as: "mirror build")
+        defer { target.close() }
+        let misfitWriter = try connector.connect(mirror.target, as: "mirror build")
+        defer { misfitWriter.close() }
+        let lookup = try LogSession(url.withApplicationName("pathmirror mirror build"), settings: sessionSettings)
+        defer { lookup.close() }
+        return try MirrorBuilder(
+            source: source, lookup: lookup, target: target, misfitWriter: misfitWriter, mirror: mirror,
+            definition: definition, progress: progress
+        ).run()
+    }
+
+    private func alter(_ mirror: CatalogMirror, _ definition: MirrorDefinition, _ statements: [String]) throws {
+        let target = try connector.connect(mirror.target, as: "mirror alter")
+        defer { target.close() }
+        var cursor: PostgresParameters = [.int8(mirror.namespaceID), .uuid(mirror.id)]
+        cursor.appendJSON(definition.json)
+        // The cursor first: it keeps the mirror's runner away.
+        let steps: [PipelineStep] =
+            [
+                .query("begin"), .query("set local lock_timeout = '5s'"),
+                .query(
+                    """
+                    update pathmirror.mirror_cursor set definition = $3, generation = generation
+                    where namespace_id = $1 and mirror = $2
+                    """, cursor),
+            ] + statements.map { .query($0) } + [.query("commit")]
+        _ = try target.pipeline(steps)
+        try Catalog.update(source.connection, mirror.id, definition)
+        try Catalog.announce(source.connection)
+    }
+
+    /// Removes a mirror and its table.
+    public func drop(_ mirror: CatalogMirror) throws {
+        let target = try connector.connect(mirror.target, as: "mirror drop")
+        defer { target.close() }
+        let parameters: PostgresParameters = [.int8(mirror.namespaceID), .uuid(mirror.id)]
+        let cursor = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first
+        var steps: [PipelineStep] = [
+            .query("begin"), .query("set local lock_timeout = '5s'"),
+            .query("delete from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2", parameters),
+            .query("delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2", parameters),
+        ]
+        if let cursor {
+            let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
+            steps.append(.query("drop table if exists \(table.qualifiedName)"))
+        }
+        _ = try target.pipeline(steps + [.query("commit")])
+        try Catalog.delete(source.connection, mirror)
+        try Catalog.announce(source.connection)
+    }
+}

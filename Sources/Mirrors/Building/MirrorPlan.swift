@@ -1,0 +1,143 @@
+import Postgres
+import Tree
+
+/// What applying a definition would do.
+public struct MirrorPlan: Sendable {
+    public enum Action: Sendable, Equatable {
+        /// A new table is filled from the tree.
+        case create
+        /// Comments or indexes change in place: the statements.
+        case alter([String])
+        /// A new table is made beside the old one and takes its place.
+        case rebuild
+        case unchanged
+    }
+
+    public let definition: MirrorDefinition
+    public let namespace: String
+    public let namespaceID: Int64
+    public let action: Action
+    /// What is different, as clauses.
+    public let reasons: [String]
+    /// The mirror as it is; nil for a new one.
+    public let existing: CatalogMirror?
+
+    public var actionName: String {
+        switch action {
+        case .create: "create"
+        case .alter: "alter"
+        case .rebuild: "rebuild"
+        case .unchanged: "unchanged"
+        }
+    }
+}
+
+extension MirrorPlan {
+    /// Compares a definition with what is there.
+    ///
+    /// - Throws: `refused` for what can't be: another mirror's table, a move to another database.
+    static func make(
+        _ definition: MirrorDefinition, namespace: (id: Int64, name: String), mirrors: [CatalogMirror],
+        target: PostgresConnection
+    ) throws -> MirrorPlan {
+        let existing = mirrors.first { $0.namespaceID == namespace.id && $0.name == definition.name }
+        let rival = mirrors.first { mirror in
+            mirror.definition.tableName == definition.tableName && mirror.target == definition.target
+                && !(mirror.namespaceID == namespace.id && mirror.name == definition.name)
+        }
+        if let rival {
+            throw MirrorError.refused(
+                "\(definition.tableName) is the table of mirror \"\(rival.name)\" of namespace \"\(rival.namespace)\".")
+        }
+        let plan = { (action: Action, reasons: [String]) in
+            MirrorPlan(
+                definition: definition, namespace: namespace.name, namespaceID: namespace.id, action: action,
+                reasons: reasons, existing: existing)
+        }
+        let cursor = try existing.flatMap { try Catalog.cursors(target, namespace.id, [$0.id]).first }
+        if let existing, existing.target != definition.target {
+            throw MirrorError.refused(
+                "Mirror \"\(definition.name)\" can't move to another database: drop it, then apply the definition.")
+        }
+        let table = MirrorTable(definition, name: definition.table, label: "")
+        let isThere = try target.execute(
+            "select to_regclass($1) is not null", [.text(table.qualifiedName)]
+        ).bool(0, 0)
+        guard let cursor else {
+            guard !isThere else { throw occupied(definition) }
+            return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"])
+        }
+        let old = cursor.definition
+        if old.tableName != definition.tableName, isThere { throw occupied(definition) }
+        let reasons = differences(old, definition)
+        if !isThere, old.tableName == definition.tableName { return plan(.rebuild, reasons + ["the table is gone"]) }
+        if reasons.isEmpty { return plan(.unchanged, []) }
+        guard old.rows == definition.rows else { return plan(.rebuild, reasons) }
+        return plan(.alter(alterations(old, table)), reasons)
+    }
+
+    private static func occupied(_ definition: MirrorDefinition) -> MirrorError {
+        .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
+    }
+
+    /// The statements that change comments and indexes.
+    private static func alterations(_ old: MirrorDefinition, _ table: MirrorTable) -> [String] {
+        let new = table.definition
+        var statements: [String] = []
+        for index in old.indexes where !new.indexes.contains(index) {
+            let name = quotedIdentifier(table.indexName(index, of: table.name))
+            statements.append("drop index if exists \(quotedIdentifier(table.schema)).\(name)")
+        }
+        for index in new.indexes where !old.indexes.contains(index) { statements.append(table.createSQL(index)) }
+        return statements + table.commentSQL
+    }
+
+    /// How two definitions differ, as clauses.
+    static func differences(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [String] {
+        var found: [String] = []
+        if old.pattern != new.pattern { found.append("the path: \(old.pattern) → \(new.pattern)") }
+        if old.tableName != new.tableName { found.append("the table: \(old.tableName) → \(new.tableName)") }
+        for key in new.keys {
+            guard let before = old.keys.first(where: { $0.name == key.name }) else { continue }
+            if before.type != key.type { found.append("the type of \(key.name): \(before.type.rawValue) → \(key.type.rawValue)") }
+        }
+        for column in new.columns {
+            guard let before = old.columns.first(where: { $0.name == column.name }) else {
+                found.append("the new column \(column.name)")
+                continue
+            }
+            if before.type != column.type {
+                found.append("the type of \(column.name): \(before.type.rawValue) → \(column.type.rawValue)")
+            }
+            if before.path != column.path { found.append("the path of \(column.name)") }
+            if before.defaultValue != column.defaultValue { found.append("the default of \(column.name)") }
+            if before.notNull != column.notNull { found.append("\"not null\" of \(column.name)") }
+        }
+        for column in old.columns where !new.columns.contains(where: { $0.name == column.name }) {
+            found.append("\(column.name) is gone")
+        }
+        if old.rest?.name != new.rest?.name { found.append("the column of the rest") }
+        if found.isEmpty, old.rows != new.rows { found.append("the order of the columns") }
+        if old.indexes != new.indexes { found.append("the indexes") }
+        if old.comments != new.comments { found.append("the comments") }
+        return found
+    }
+}
+
+extension MirrorDefinition {
+    /// The definition without what can change in a table in place.
+    fileprivate var rows: MirrorDefinition {
+        MirrorDefinition(
+            name: name, namespace: nil, pattern: pattern, schema: schema, table: table, target: nil, comment: nil,
+            keys: keys.map { .init(name: $0.name, type: $0.type, comment: nil) },
+            columns: columns.map {
+                .init(
+                    name: $0.name, type: $0.type, path: $0.path, defaultValue: $0.defaultValue, notNull: $0.notNull,
+                    comment: nil)
+            }, rest: rest.map { .init(name: $0.name, comment: nil) }, indexes: [])
+    }
+
+    fileprivate var comments: [String?] {
+        [comment] + keys.map(\.comment) + columns.map(\.comment) + [rest?.comment]
+    }
+}

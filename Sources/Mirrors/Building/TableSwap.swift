@@ -1,0 +1,173 @@
+import LogStore
+import Postgres
+
+/// Puts a finished table in the place of the one that a mirror had, with its rights and the views that read it, in a
+/// transaction that is also the cursor's.
+struct TableSwap {
+    private let target: PostgresConnection
+    private let mirror: CatalogMirror
+    private let table: MirrorTable
+    private let old: MirrorCursor?
+
+    init(_ target: PostgresConnection, _ mirror: CatalogMirror, from table: MirrorTable, replacing old: MirrorCursor?) {
+        self.target = target
+        self.mirror = mirror
+        self.table = table
+        self.old = old
+    }
+
+    /// Opens the transaction and keeps the old table's cursor where it is.
+    func begin() throws {
+        try target.executeScript("begin; set local lock_timeout = '2s'")
+        guard let old else { return }
+        let rows = try target.execute(
+            """
+            select generation from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2 for update
+            """, [.int8(mirror.namespaceID), .uuid(mirror.id)])
+        guard rows.rowCount == 1, try rows.int64(0, 0) == old.generation else { throw MirrorError.moved }
+    }
+
+    /// Swaps, moves the cursor, commits.
+    func finish(_ definition: MirrorDefinition, generation: Int64, seq: Int64) throws {
+        // Views are then written out with all names qualified.
+        try target.executeScript("set local search_path = pg_catalog")
+        let final = MirrorTable(definition, name: definition.table, label: "")
+        var views: [String] = []
+        if let old {
+            let oldTable = MirrorTable(old.definition, name: old.definition.table, label: "")
+            if try exists(oldTable.qualifiedName) {
+                views = try dependentViews(oldTable)
+                try copyRights(from: oldTable)
+                try target.executeScript(
+                    "alter table \(oldTable.qualifiedName) rename to \(quotedIdentifier(retired))")
+            }
+        }
+        try rename(to: final)
+        for view in views { try replace(view) }
+        if let old {
+            let retired = MirrorTable(old.definition, name: retired, label: "")
+            try target.executeScript("drop table if exists \(retired.qualifiedName)")
+        }
+        try grantToReader(final)
+        try moveCursor(definition, generation, seq)
+        try target.executeScript("commit")
+    }
+
+    private var retired: String { "_old" + table.name.dropFirst("_build".count) }
+
+    private func exists(_ name: String) throws -> Bool {
+        try target.execute("select to_regclass($1) is not null", [.text(name)]).bool(0, 0)
+    }
+
+    private func rename(to final: MirrorTable) throws {
+        let schema = quotedIdentifier(table.schema)
+        var statements: [String] = []
+        // The retired table's indexes go with it, but still have the names.
+        if let old, try exists("\(schema).\(quotedIdentifier(retired))") {
+            let definition = old.definition
+            let before = MirrorTable(definition, name: definition.table, label: "")
+            let names =
+                [before.keyName(of: definition.table)]
+                + definition.indexes.map { before.indexName($0, of: definition.table) }
+            for (index, name) in names.enumerated() {
+                statements.append(
+                    "alter index if exists \(schema).\(quotedIdentifier(name)) rename to \(quotedIdentifier("\(retired)_\(index)"))")
+            }
+        }
+        statements.append("alter table \(table.qualifiedName) rename to \(quotedIdentifier(final.name))")
+        let pairs =
+            [(table.keyName(of: table.name), final.keyName(of: final.name))]
+            + table.definition.indexes.map { (table.indexName($0, of: table.name), final.indexName($0, of: final.name)) }
+        for (from, to) in pairs {
+            statements.append(
+                "alter index \(schema).\(quotedIdentifier(from)) rename to \(quotedIdentifier(to))")
+        }
+        for sql in statements { try target.executeScript(sql) }
+    }
+
+    // MARK: Views and rights
+
+    /// The views that read the table, nearest first, each as the statement that makes it read the table's successor.
+    private func dependentViews(_ table: MirrorTable) throws -> [String] {
+        let rows = try target.execute(
+            """
+            with recursive dependent (oid, depth) as (
+                select to_regclass($1)::oid, 0
+                union all
+                select rewrite.ev_class, dependent.depth + 1
+                from dependent
+                join pg_depend as depend on depend.refobjid = dependent.oid and depend.refclassid = 'pg_class'::regclass
+                    and depend.classid = 'pg_rewrite'::regclass
+                join pg_rewrite as rewrite on rewrite.oid = depend.objid and rewrite.ev_class <> dependent.oid
+                where dependent.depth < 50
+            )
+            select class.relkind::text, format('%I.%I', namespace.nspname, class.relname),
+                coalesce('with (' || array_to_string(class.reloptions, ', ') || ')', ''), pg_get_viewdef(class.oid)
+            from (select oid, max(depth) as depth from dependent where depth > 0 group by oid) as found
+            join pg_class as class on class.oid = found.oid
+            join pg_namespace as namespace on namespace.oid = class.relnamespace
+            order by found.depth
+            """, [.text(table.qualifiedName)])
+        return try (0..<rows.rowCount).map { row in
+            let name = try rows.string(row, 1)
+            guard try rows.string(row, 0) == "v" else {
+                throw MirrorError.refused(
+                    "The materialized view \(name) reads the table, which can't be replaced under it: drop it, and make it anew afterwards.")
+            }
+            return "create or replace view \(name) \(try rows.string(row, 2)) as \(try rows.string(row, 3))"
+        }
+    }
+
+    private func replace(_ view: String) throws {
+        do throws(PostgresError) {
+            try target.executeScript(view)
+        } catch {
+            guard !error.endsConnection else { throw error }
+            throw MirrorError.refused(
+                "A view that reads the table does not fit the new one: \(error). Drop the view, and make it anew afterwards.")
+        }
+    }
+
+    private func copyRights(from old: MirrorTable) throws {
+        let rows = try target.execute(
+            """
+            select format('alter table %s owner to %I', $2::text, pg_get_userbyid(relowner)) from pg_class
+            where oid = to_regclass($1)
+                and relowner <> (select relowner from pg_class where oid = to_regclass($2))
+            union all
+            select format('grant %s on %s to %s%s', acl.privilege_type, $2::text,
+                case when acl.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(acl.grantee)) end,
+                case when acl.is_grantable then ' with grant option' else '' end)
+            from pg_class, aclexplode(relacl) as acl where pg_class.oid = to_regclass($1) and acl.grantee <> relowner
+            """, [.text(old.qualifiedName), .text(table.qualifiedName)])
+        for row in 0..<rows.rowCount { try target.executeScript(try rows.string(row, 0)) }
+    }
+
+    /// The reporting role, where there is one, may read every mirror.
+    private func grantToReader(_ final: MirrorTable) throws {
+        let exists = try target.execute("select exists (select from pg_roles where rolname = 'pathmirror_reader')")
+        guard try exists.bool(0, 0) else { return }
+        try target.executeScript(
+            """
+            grant usage on schema \(quotedIdentifier(final.schema)) to pathmirror_reader;
+            grant select on \(final.qualifiedName) to pathmirror_reader
+            """)
+    }
+
+    private func moveCursor(_ definition: MirrorDefinition, _ generation: Int64, _ seq: Int64) throws {
+        var cursor: PostgresParameters = [
+            .int8(mirror.namespaceID), .uuid(mirror.id), .int8(seq), .int8(generation),
+        ]
+        cursor.appendJSON(definition.json)
+        _ = try target.execute(
+            """
+            insert into pathmirror.mirror_cursor (namespace_id, mirror, seq, generation, definition)
+            values ($1, $2, $3, $4, $5) on conflict (namespace_id, mirror) do update
+            set seq = excluded.seq, generation = excluded.generation, definition = excluded.definition,
+                entry_at = null, moved_at = clock_timestamp()
+            """, cursor)
+        _ = try target.execute(
+            "delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation <> $3",
+            [.int8(mirror.namespaceID), .uuid(mirror.id), .int8(generation)])
+    }
+}

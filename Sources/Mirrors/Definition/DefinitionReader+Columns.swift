@@ -1,0 +1,182 @@
+import Tree
+
+extension DefinitionReader {
+    mutating func keys(
+        _ value: SourceValue?, _ pattern: PathPattern?, _ place: SourcePlace
+    ) -> [MirrorDefinition.KeyColumn] {
+        guard let pattern else { return [] }
+        var members: [String: SourceValue] = [:]
+        if let value { members = object(value, "keys", allowed: pattern.captures) ?? [:] }
+        return pattern.captures.map { name in
+            guard let value = members[name] else { return .init(name: name, type: .text, comment: nil) }
+            let part = "keys.\(name)"
+            if case .string = value.kind { return .init(name: name, type: keyType(value, part), comment: nil) }
+            guard let parts = object(value, part, allowed: ["type", "comment"]) else {
+                return .init(name: name, type: .text, comment: nil)
+            }
+            return .init(
+                name: name, type: parts["type"].map { keyType($0, "\(part).type") } ?? .text,
+                comment: parts["comment"].flatMap { text($0, "\(part).comment") })
+        }
+    }
+
+    private mutating func keyType(_ value: SourceValue, _ part: String) -> KeyType {
+        guard let text = text(value, part) else { return .text }
+        if let type = KeyType(rawValue: text) { return type }
+        note(value.place, part, "a key can't be stored as \"\(text)\"; types of keys are \(KeyType.list)")
+        return .text
+    }
+
+    mutating func columns(_ value: SourceValue?, _ place: SourcePlace) -> [MirrorDefinition.Column] {
+        guard let value else { return [] }
+        guard case .object(let members) = value.kind else {
+            note(value.place, "columns", "this should be an object of columns by name, but is \(value.kindName)")
+            return []
+        }
+        return members.compactMap { column($0.key, $0.value) }
+    }
+
+    private mutating func column(_ name: String, _ value: SourceValue) -> MirrorDefinition.Column? {
+        let part = "columns.\(name)"
+        if case .string = value.kind {
+            guard let type = columnType(value, part), let path = relativePath(name, value.place, part) else { return nil }
+            return .init(
+                name: name, type: type, path: path, defaultValue: .null, notNull: nil, comment: nil)
+        }
+        let allowed = ["type", "path", "default", "not null", "comment"]
+        guard let members = object(value, part, allowed: allowed) else { return nil }
+        guard let typeValue = members["type"] else {
+            note(value.place, part, "the type is missing; types are \(ColumnType.list)")
+            return nil
+        }
+        let given = members["path"].flatMap { text($0, "\(part).path") } ?? name
+        guard let type = columnType(typeValue, "\(part).type"),
+            let path = relativePath(given, members["path"]?.place ?? value.place, "\(part).path")
+        else { return nil }
+        let defaultValue = members["default"].map { self.defaultValue($0, type, "\(part).default") } ?? .null
+        var notNull: MirrorDefinition.NotNull?
+        if let policy = members["not null"] { notNull = self.notNull(policy, "\(part).not null") }
+        if notNull == .useDefault, defaultValue.isNull {
+            note(value.place, part, "\"not null\" is \"default\", but there is no default")
+        }
+        return .init(
+            name: name, type: type, path: path, defaultValue: defaultValue, notNull: notNull,
+            comment: members["comment"].flatMap { text($0, "\(part).comment") })
+    }
+
+    private mutating func columnType(_ value: SourceValue, _ part: String) -> ColumnType? {
+        guard let text = text(value, part) else { return nil }
+        if let type = ColumnType(rawValue: text) { return type }
+        note(value.place, part, "there is no type \"\(text)\"; types are \(ColumnType.list)")
+        return nil
+    }
+
+    private mutating func notNull(_ value: SourceValue, _ part: String) -> MirrorDefinition.NotNull? {
+        let policies = MirrorDefinition.NotNull.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+        guard let text = text(value, part) else { return nil }
+        if let policy = MirrorDefinition.NotNull(rawValue: text) { return policy }
+        note(value.place, part, "says what becomes of a record without the value: \(policies)")
+        return nil
+    }
+
+    /// `author/name`; `.` is the record itself, `.priority` at the end the priority.
+    private mutating func relativePath(_ text: String, _ place: SourcePlace, _ part: String) -> Path? {
+        if text == "." { return .root }
+        let path = Path(splitting: text)
+        guard !path.isRoot else {
+            note(place, part, "the path is empty; the record itself is \".\"")
+            return nil
+        }
+        for (index, key) in path.keys.enumerated() {
+            if key == .priority, index == path.depth - 1 { continue }
+            if let violation = KeyRules.violation(in: key) {
+                note(place, part, "the path's part \"\(key.text)\" \(violation.reason)")
+                return nil
+            }
+        }
+        return path
+    }
+
+    private mutating func defaultValue(_ value: SourceValue, _ type: ColumnType, _ part: String) -> Node {
+        let node: Node
+        switch value.kind {
+        case .null:
+            node = .null
+        case .bool(let flag): node = .bool(flag)
+        case .string(let text): node = .string(text)
+        case .number(let text): node = (try? JSONParser.parse(text)) ?? .null
+        case .array, .object:
+            note(value.place, part, "a default is a string, a number or a boolean")
+            return .null
+        }
+        if case .misfit(let reason) = Conversion.convert(node, to: type) {
+            note(value.place, part, "the default doesn't fit \(type.rawValue): \(reason)")
+        }
+        return node
+    }
+
+    mutating func rest(_ value: SourceValue?) -> MirrorDefinition.Rest? {
+        guard let value else { return nil }
+        if case .string(let name) = value.kind { return .init(name: name, comment: nil) }
+        guard let members = object(value, "rest", allowed: ["column", "comment"]) else { return nil }
+        guard let column = members["column"] else {
+            note(value.place, "rest", "the column's name is missing")
+            return nil
+        }
+        return text(column, "rest.column").map { name in
+            .init(name: name, comment: members["comment"].flatMap { text($0, "rest.comment") })
+        }
+    }
+
+    mutating func indexes(
+        _ value: SourceValue?, _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column],
+        _ rest: MirrorDefinition.Rest?
+    ) -> [MirrorDefinition.Index] {
+        guard let value else { return [] }
+        guard case .array(let elements) = value.kind else {
+            note(value.place, "indexes", "this should be an array of indexes, but is \(value.kindName)")
+            return []
+        }
+        let names = Set(keys.map(\.name) + columns.map(\.name) + [MirrorDefinition.seqColumn, MirrorDefinition.updatedAtColumn] + (rest.map { [$0.name] } ?? []))
+        let manyValued = Set(
+            columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name) + (rest.map { [$0.name] } ?? []))
+        return elements.enumerated().compactMap { index, element in
+            self.index(element, "indexes[\(index)]", names: names, manyValued: manyValued)
+        }
+    }
+
+    private mutating func index(
+        _ value: SourceValue, _ part: String, names: Set<String>, manyValued: Set<String>
+    ) -> MirrorDefinition.Index? {
+        var list = value
+        var method: String?
+        if case .object = value.kind {
+            guard let members = object(value, part, allowed: ["columns", "using"]) else { return nil }
+            guard let columns = members["columns"] else {
+                note(value.place, part, "the columns are missing")
+                return nil
+            }
+            list = columns
+            method = members["using"].flatMap { text($0, "\(part).using") }
+            if let method, !["btree", "gin"].contains(method), let place = members["using"]?.place {
+                note(place, "\(part).using", "there is no method \"\(method)\"; methods are btree, gin")
+            }
+        }
+        var columns: [String] = []
+        switch list.kind {
+        case .string(let name): columns = [name]
+        case .array(let elements): columns = elements.compactMap { text($0, part) }
+        default: note(list.place, part, "this should be a column's name or an array of them, but is \(list.kindName)")
+        }
+        for name in columns where !names.contains(name) { note(list.place, part, "there is no column \"\(name)\"") }
+        guard !columns.isEmpty else {
+            if case .array = list.kind { note(list.place, part, "the index has no columns") }
+            return nil
+        }
+        let isGIN = method.map { $0 == "gin" } ?? columns.contains { manyValued.contains($0) }
+        if isGIN, !columns.allSatisfy({ manyValued.contains($0) }) {
+            note(list.place, part, "a gin index is for jsonb and text[] columns alone")
+        }
+        return .init(columns: columns, isGIN: isGIN)
+    }
+}

@@ -1,0 +1,184 @@
+import Postgres
+
+extension MirrorDefinition {
+    /// The definitions in a file: one object, an array of them, or `{"mirrors": […]}`.
+    ///
+    /// - Parameter source: the file's name, for messages.
+    /// - Throws: every mistake that was found.
+    public static func read(_ bytes: [UInt8], source: String) throws(DefinitionError) -> [MirrorDefinition] {
+        let root: SourceValue
+        do {
+            root = try SourceText.read(bytes)
+        } catch {
+            throw DefinitionError(
+                source: source, problems: [.init(place: error.place, part: "", reason: error.reason)])
+        }
+        var values: [SourceValue] = [root]
+        if case .array(let elements) = root.kind { values = elements }
+        if case .object(let members) = root.kind, members.count == 1, members[0].key == "mirrors",
+            case .array(let elements) = members[0].value.kind
+        {
+            values = elements
+        }
+        var problems: [DefinitionError.Problem] = []
+        var definitions: [MirrorDefinition] = []
+        for value in values {
+            var reader = DefinitionReader()
+            if let definition = reader.definition(value) { definitions.append(definition) }
+            problems += reader.problems
+        }
+        if problems.isEmpty, definitions.isEmpty {
+            problems.append(.init(place: root.place, part: "", reason: "there is no mirror in this file"))
+        }
+        guard problems.isEmpty else { throw DefinitionError(source: source, problems: problems) }
+        return definitions
+    }
+}
+
+/// Makes a definition out of a JSON value and notes every mistake on the way.
+struct DefinitionReader {
+    private(set) var problems: [DefinitionError.Problem] = []
+    private static let members = [
+        "name", "namespace", "path", "table", "target", "comment", "keys", "columns", "rest", "indexes",
+    ]
+
+    mutating func note(_ place: SourcePlace, _ part: String, _ reason: String) {
+        problems.append(.init(place: place, part: part, reason: reason))
+    }
+
+    mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
+        guard let members = object(value, "", allowed: Self.members) else { return nil }
+        let name = members["name"].flatMap { text($0, "name") }
+        if name == nil, members["name"] == nil { note(value.place, "name", "is missing: a mirror needs a name") }
+        if let name, let place = members["name"]?.place { check(name: name, place) }
+        let pattern = pattern(members["path"], value.place)
+        let (schema, table) = tableName(members["table"], name)
+        let columns = columns(members["columns"], value.place)
+        let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
+        let rest = rest(members["rest"])
+        checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
+        let indexes = indexes(members["indexes"], keys, columns, rest)
+        let target = members["target"].flatMap { self.target($0) }
+        let namespace = members["namespace"].flatMap { text($0, "namespace") }
+        let comment = members["comment"].flatMap { text($0, "comment") }
+        guard problems.isEmpty, let pattern, let name else { return nil }
+        return MirrorDefinition(
+            name: name, namespace: namespace, pattern: pattern, schema: schema, table: table, target: target,
+            comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes)
+    }
+
+    // MARK: Parts
+
+    private mutating func check(name: String, _ place: SourcePlace) {
+        let isPlain = name.unicodeScalars.allSatisfy { scalar in
+            switch scalar {
+            case "0"..."9", "a"..."z", "A"..."Z", "_", "-": true
+            default: false
+            }
+        }
+        if name.isEmpty || !isPlain || name.utf8.count > MirrorDefinition.maxNameBytes {
+            note(place, "name", "a mirror's name has 1 to 63 letters, digits, _ and -")
+        }
+    }
+
+    private mutating func pattern(_ value: SourceValue?, _ place: SourcePlace) -> PathPattern? {
+        guard let value else {
+            note(place, "path", "is missing: it says which records are mirrored, such as /posts/{post_id}")
+            return nil
+        }
+        guard let text = text(value, "path") else { return nil }
+        do {
+            return try PathPattern(text)
+        } catch {
+            note(value.place, "path", error.reason)
+            return nil
+        }
+    }
+
+    private mutating func tableName(_ value: SourceValue?, _ name: String?) -> (String, String) {
+        guard let value else { return ("mirror", name ?? "") }
+        guard let text = text(value, "table") else { return ("", "") }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard parts.count <= 2, parts.allSatisfy({ !$0.isEmpty }) else {
+            note(value.place, "table", "\"\(text)\" is neither a table nor schema.table")
+            return ("", "")
+        }
+        let schema = parts.count == 2 ? parts[0] : "mirror"
+        let table = parts[parts.count - 1]
+        if schema == "pathmirror" || schema.hasPrefix("pg_") || schema == "information_schema" {
+            note(value.place, "table", "the schema \(schema) is the system's; choose another, such as mirror")
+        }
+        checkIdentifier(schema, value.place, "table")
+        checkIdentifier(table, value.place, "table")
+        return (schema, table)
+    }
+
+    private mutating func target(_ value: SourceValue) -> String? {
+        guard let text = text(value, "target") else { return nil }
+        if text.hasPrefix("env:") {
+            if text.dropFirst(4).isEmpty { note(value.place, "target", "env: needs the name of an environment variable") }
+            return text
+        }
+        do {
+            _ = try PostgresURL(text)
+        } catch {
+            note(value.place, "target", error.message)
+        }
+        return text
+    }
+
+    mutating func checkIdentifier(_ name: String, _ place: SourcePlace, _ part: String) {
+        if name.isEmpty { note(place, part, "a name is empty") }
+        if name.unicodeScalars.contains("\0") { note(place, part, "a name can't hold U+0000") }
+        if name.utf8.count > MirrorDefinition.maxNameBytes {
+            note(place, part, "\"\(name)\" has \(name.utf8.count) bytes; PostgreSQL's names end at 63")
+        }
+    }
+
+    /// No two columns with one name, none with a name of ours.
+    private mutating func checkNames(
+        _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column], _ rest: MirrorDefinition.Rest?,
+        _ place: SourcePlace
+    ) {
+        var seen: Set<String> = []
+        for name in keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? []) {
+            checkIdentifier(name, place, "columns")
+            if name.hasPrefix("_") { note(place, "columns.\(name)", "names that begin with _ are Pathmirror's own") }
+            if !seen.insert(name).inserted { note(place, "columns.\(name)", "there are two columns with this name") }
+        }
+        if seen.count > MirrorDefinition.maxColumns {
+            note(place, "columns", "a table can't have more than \(MirrorDefinition.maxColumns) columns")
+        }
+    }
+
+    // MARK: Values
+
+    /// An object's members by key; notes keys that are not among `allowed`.
+    mutating func object(_ value: SourceValue, _ part: String, allowed: [String]) -> [String: SourceValue]? {
+        guard case .object(let members) = value.kind else {
+            note(value.place, part, "this should be an object, but is \(value.kindName)")
+            return nil
+        }
+        var found: [String: SourceValue] = [:]
+        for member in members {
+            if !allowed.contains(member.key) {
+                let path = part.isEmpty ? member.key : "\(part).\(member.key)"
+                note(member.place, path, "is unknown here; known are \(allowed.joined(separator: ", "))")
+            }
+            found[member.key] = member.value
+        }
+        return found
+    }
+
+    mutating func text(_ value: SourceValue, _ part: String) -> String? {
+        guard case .string(let text) = value.kind else {
+            note(value.place, part, "this should be a string, but is \(value.kindName)")
+            return nil
+        }
+        if text.unicodeScalars.contains("\0") {
+            note(value.place, part, "PostgreSQL can't hold U+0000")
+            return nil
+        }
+        return text
+    }
+}

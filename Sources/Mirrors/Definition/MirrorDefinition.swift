@@ -1,0 +1,70 @@
+public import Tree
+
+/// What a mirror is to be: which records, in which table, with which columns.
+public struct MirrorDefinition: Sendable, Equatable {
+    /// What becomes of a record that has no fitting value for a column that must have one.
+    public enum NotNull: String, Sendable, CaseIterable {
+        /// The record makes no row.
+        case skip
+        /// The record makes no row, and is recorded as an error.
+        case error
+        /// The column's default stands in.
+        case useDefault = "default"
+    }
+
+    public struct KeyColumn: Sendable, Equatable {
+        /// The capture's name, which is the column's.
+        public let name: String
+        public let type: KeyType
+        public let comment: String?
+    }
+
+    public struct Column: Sendable, Equatable {
+        public let name: String
+        public let type: ColumnType
+        /// The value's place in the record; the root is the record itself.
+        public let path: Path
+        /// What stands for an absent value.
+        public let defaultValue: Node
+        public let notNull: NotNull?
+        public let comment: String?
+    }
+
+    /// The column that takes what no other column does.
+    public struct Rest: Sendable, Equatable {
+        public let name: String
+        public let comment: String?
+    }
+
+    public struct Index: Sendable, Equatable {
+        public let columns: [String]
+        public let isGIN: Bool
+    }
+
+    public let name: String
+    /// Nil for the one that the command names.
+    public let namespace: String?
+    public let pattern: PathPattern
+    public let schema: String
+    public let table: String
+    /// Another database: its URL, or `env:NAME`. May hold a password.
+    public let target: String?
+    public let comment: String?
+    public let keys: [KeyColumn]
+    public let columns: [Column]
+    public let rest: Rest?
+    public let indexes: [Index]
+
+    /// The longest name of PostgreSQL, in bytes.
+    static let maxNameBytes = 63
+    /// PostgreSQL ends at 1,600, some of which are ours.
+    static let maxColumns = 1_500
+
+    /// The columns that every table has.
+    public static let seqColumn = "_seq"
+    public static let updatedAtColumn = "_updated_at"
+    public static let misfitsColumn = "_misfits"
+
+    /// `schema.table`, for messages.
+    public var tableName: String { "\(schema).\(table)" }
+}

@@ -1,0 +1,104 @@
+public import Tree
+
+/// The places of a mirror's records: `/rooms/{room_id}/messages/{message_id}`. A part in braces stands for any key and
+/// captures it.
+public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
+    public enum Part: Sendable, Equatable {
+        case key(Key)
+        case capture(String)
+    }
+
+    public let parts: [Part]
+
+    /// The keys of the pattern before its first capture: everything that the mirror reads is below.
+    public let base: Path
+    public let captures: [String]
+
+    public var depth: Int { parts.count }
+
+    private static let maxLiteralBytes = 1_000
+
+    /// - Throws: a sentence that says what is wrong.
+    public init(_ text: String) throws(PatternError) {
+        guard text.hasPrefix("/") else { throw PatternError("a path pattern begins with /, such as /posts/{post_id}") }
+        var parts: [Part] = []
+        var captures: [String] = []
+        for piece in text.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+            guard !piece.isEmpty else { throw PatternError("the path pattern \(text) has an empty part") }
+            guard piece.contains("{") || piece.contains("}") else {
+                let key = Key(String(piece))
+                if let violation = KeyRules.violation(in: key) {
+                    throw PatternError("the part \"\(piece)\" of the path pattern \(violation.reason)")
+                }
+                parts.append(.key(key))
+                continue
+            }
+            let name = String(piece.dropFirst().dropLast())
+            guard piece.hasPrefix("{"), piece.hasSuffix("}"), !name.isEmpty, !name.contains("{"), !name.contains("}")
+            else { throw PatternError("\"\(piece)\" captures nothing: a capture is a whole part, such as {post_id}") }
+            guard !captures.contains(name) else { throw PatternError("{\(name)} comes twice in the path pattern") }
+            captures.append(name)
+            parts.append(.capture(name))
+        }
+        guard parts.count <= KeyRules.maxDepth else {
+            throw PatternError("the path pattern has more than \(KeyRules.maxDepth) parts")
+        }
+        guard !captures.isEmpty else {
+            throw PatternError("the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}")
+        }
+        let literal = parts.reduce(0) { size, part in
+            if case .key(let key) = part { size + key.byteCount + 1 } else { size }
+        }
+        guard literal <= Self.maxLiteralBytes else {
+            throw PatternError("the path pattern is longer than \(Self.maxLiteralBytes) bytes")
+        }
+        self.parts = parts
+        self.captures = captures
+        base = Path(
+            parts.prefix { if case .key = $0 { true } else { false } }.compactMap {
+                if case .key(let key) = $0 { key } else { nil }
+            })
+    }
+
+    /// The place of the record with these captured keys.
+    public func path(of keys: [Key]) -> Path {
+        var rest = keys[...]
+        return Path(
+            parts.map { part in
+                switch part {
+                case .key(let key): key
+                case .capture: rest.popFirst() ?? Key("")
+                }
+            })
+    }
+
+    /// The place above all records that have these first captured keys: as far as it is the same for all of them.
+    func path(above keys: [Key]) -> Path {
+        var rest = keys[...]
+        var path: [Key] = []
+        for part in parts {
+            switch part {
+            case .key(let key): path.append(key)
+            case .capture:
+                guard let key = rest.popFirst() else { return Path(path) }
+                path.append(key)
+            }
+        }
+        return Path(path)
+    }
+
+    public var description: String {
+        parts.map { part in
+            switch part {
+            case .key(let key): "/\(key.text)"
+            case .capture(let name): "/{\(name)}"
+            }
+        }.joined()
+    }
+}
+
+/// Why a text is no path pattern.
+public struct PatternError: Error, Sendable {
+    public let reason: String
+    init(_ reason: String) { self.reason = reason }
+}

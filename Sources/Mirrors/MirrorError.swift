@@ -1,0 +1,54 @@
+public import LogStore
+public import Postgres
+
+/// What can go wrong with a mirror.
+public enum MirrorError: Error, Sendable, CustomStringConvertible {
+    case database(PostgresError)
+    case log(LogStoreError)
+    /// One mirror's table refused what it was told; the others are well.
+    case table(mirror: String, PostgresError)
+    /// Somebody else has moved the cursor or changed the definition: read them anew.
+    case moved
+    /// The entries behind the cursor are not in the log any more.
+    case pruned(cursor: Int64, retainedFrom: Int64)
+    /// Asked to stop.
+    case stopped
+    /// Something to tell the operator, as a sentence.
+    case refused(String)
+    /// A stored definition that this program can't read.
+    case definition(DefinitionError)
+
+    public var description: String {
+        switch self {
+        case .database(let error): "\(error)"
+        case .log(let error): "\(error)"
+        case .table(let mirror, let error): "The table of mirror \"\(mirror)\" can't be written: \(error)"
+        case .moved: "The mirror was changed by somebody else meanwhile."
+        case .pruned(let cursor, let retainedFrom):
+            "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): rebuild it with 'pathmirror replay mirror'."
+        case .stopped: "Stopped."
+        case .refused(let reason): reason
+        case .definition(let error): "\(error)"
+        }
+    }
+
+    init(_ error: any Error) {
+        switch error {
+        case let error as MirrorError: self = error
+        case let error as PostgresError: self = .database(error)
+        case let error as LogStoreError:
+            if case .database(let database) = error { self = .database(database) } else { self = .log(error) }
+        case let error as DefinitionError: self = .definition(error)
+        default: self = .refused("\(error)")
+        }
+    }
+
+    /// The connection to one of the databases is gone.
+    var endsConnection: Bool {
+        switch self {
+        case .database(let error), .table(_, let error): error.endsConnection
+        case .log(let error): error.isConnectionLost
+        default: false
+        }
+    }
+}

@@ -1,0 +1,150 @@
+import Tree
+
+/// A row as a mirror's table is to have it.
+struct ProjectedRow: Sendable {
+    let keys: [Key]
+    /// One a column of the definition, and one for the rest where there is one.
+    var cells: [Cell]
+    let stamp: Stamp
+    /// Columns whose values didn't fit.
+    var misfits: [String] = []
+}
+
+/// The entry that something comes from.
+struct Stamp: Sendable, Equatable {
+    let seq: Int64
+    /// Milliseconds since 1970; nil when the entry is not in the log any more.
+    let committedAt: Int64?
+}
+
+/// A value that didn't fit its column, or a record that could not become a row.
+struct Misfit: Sendable, Equatable {
+    /// The record's path.
+    let record: String
+    /// Empty for the whole row.
+    let column: String
+    /// The value's place.
+    let path: String
+    let seq: Int64
+    /// JSON, cut where it is long; nil for no value.
+    let value: String?
+    let reason: String
+}
+
+/// Turns records into rows.
+struct Projector: Sendable {
+    let definition: MirrorDefinition
+    /// Paths of columns that lie directly in the record, for a quick look at whether anything is left for the rest.
+    private let shallowKeys: Set<Key>
+    private let hasDeepPaths: Bool
+
+    /// Over it, the row's key would not fit into an index.
+    static let maxKeyBytes = 2_400
+    private static let maxShownBytes = 4_096
+
+    init(_ definition: MirrorDefinition) {
+        self.definition = definition
+        shallowKeys = Set(definition.columns.compactMap { $0.path.depth == 1 ? $0.path[0] : nil })
+        hasDeepPaths = definition.columns.contains { $0.path.depth != 1 }
+    }
+
+    /// The record's row, nil when it makes none. What didn't fit is added to `misfits`.
+    func row(_ record: Node, keys: [Key], stamp: Stamp, misfits: inout [Misfit]) -> ProjectedRow? {
+        if record.isNull { return nil }
+        guard check(keys, record, stamp, &misfits) else { return nil }
+        var row = ProjectedRow(keys: keys, cells: [], stamp: stamp)
+        row.cells.reserveCapacity(definition.columns.count + 1)
+        var isWanted = true
+        for column in definition.columns {
+            let value = column.path.depth == 1 ? record.child(column.path[0], orPriority: true) : record[column.path]
+            var outcome = Conversion.convert(value, to: column.type)
+            var isMissing = value.isNull
+            if case .misfit(let reason) = outcome {
+                misfits.append(misfit(column, value, keys, stamp, reason))
+                row.misfits.append(column.name)
+                outcome = .cell(.null)
+                isMissing = column.notNull != nil
+            }
+            if isMissing, !column.defaultValue.isNull {
+                outcome = Conversion.convert(column.defaultValue, to: column.type)
+            } else if isMissing, column.notNull != nil {
+                isWanted = false
+                if column.notNull == .error, value.isNull {
+                    misfits.append(misfit(column, value, keys, stamp, "there is no value where one must be"))
+                }
+            }
+            if case .cell(let cell) = outcome { row.cells.append(cell) } else { row.cells.append(.null) }
+        }
+        if let rest = definition.rest { addRest(rest, record, &row, &misfits) }
+        return isWanted ? row : nil
+    }
+
+    private func check(_ keys: [Key], _ record: Node, _ stamp: Stamp, _ misfits: inout [Misfit]) -> Bool {
+        let size = keys.reduce(0) { $0 + $1.byteCount }
+        var reason: String?
+        if size > Self.maxKeyBytes {
+            reason = "the captured keys have \(size) bytes together; a row's key ends at \(Self.maxKeyBytes)"
+        }
+        for (key, column) in zip(keys, definition.keys) where reason == nil && !column.type.holds(key) {
+            reason = "the key \(column.name) is no \(column.type.rawValue) as PostgreSQL writes one"
+        }
+        guard let reason else { return true }
+        let path = definition.pattern.path(of: keys).description
+        misfits.append(
+            Misfit(record: path, column: "", path: path, seq: stamp.seq, value: Self.shown(record), reason: reason))
+        return false
+    }
+
+    private func misfit(
+        _ column: MirrorDefinition.Column, _ value: Node, _ keys: [Key], _ stamp: Stamp, _ reason: String
+    ) -> Misfit {
+        let record = definition.pattern.path(of: keys)
+        return Misfit(
+            record: record.description, column: column.name, path: record.appending(column.path).description,
+            seq: stamp.seq, value: value.isNull ? nil : Self.shown(value), reason: reason)
+    }
+
+    /// What no column takes; what a column refused stays here.
+    private func addRest(
+        _ rest: MirrorDefinition.Rest, _ record: Node, _ row: inout ProjectedRow, _ misfits: inout [Misfit]
+    ) {
+        var left = record
+        if case .branch(let branch) = record, !hasDeepPaths, row.misfits.isEmpty,
+            branch.children.allSatisfy({ shallowKeys.contains($0.key) })
+        {
+            left = .null
+        } else {
+            for column in definition.columns where !row.misfits.contains(column.name) {
+                left = left.replacing(column.path, with: .null)
+            }
+        }
+        if left.isNull { return row.cells.append(.null) }
+        switch Conversion.convert(left, to: .jsonb) {
+        case .cell(let cell): row.cells.append(cell)
+        case .misfit(let reason):
+            let path = definition.pattern.path(of: row.keys).description
+            misfits.append(
+                Misfit(
+                    record: path, column: rest.name, path: path, seq: row.stamp.seq, value: Self.shown(left),
+                    reason: reason))
+            row.misfits.append(rest.name)
+            row.cells.append(.null)
+        }
+    }
+
+    /// The value as JSON that PostgreSQL's text can hold (U+0000 is escaped), cut where it is long.
+    static func shown(_ value: Node) -> String {
+        let bytes = JSONWriter.encode(value, form: .export)
+        guard bytes.count > maxShownBytes else { return String(decoding: bytes, as: UTF8.self) }
+        var end = maxShownBytes
+        while bytes[end] & 0xC0 == 0x80 { end -= 1 }
+        return String(decoding: bytes[..<end], as: UTF8.self) + "…"
+    }
+}
+
+extension Node {
+    /// The child, or for `.priority` the priority.
+    fileprivate func child(_ key: Key, orPriority: Bool) -> Node {
+        key == .priority ? priority : child(key)
+    }
+}

@@ -1,0 +1,149 @@
+import LogStore
+import Tree
+
+/// Reads the records of a pattern from the tree's table, one after another: memory holds one.
+enum RecordStream {
+    /// - Parameters:
+    ///   - above: the first captured keys, where not all records are wanted.
+    ///   - body: takes a record with the newest version among its rows.
+    static func read(
+        _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogSession,
+        _ body: ([Key], Node, Int64) throws -> Void
+    ) throws {
+        var gatherer = RecordGatherer(pattern)
+        try source.forEachRow(namespace, below: pattern.path(above: captured)) { row in
+            try gatherer.take(row, body)
+        }
+        try gatherer.finish(body)
+        // Records so far down that their rows don't come together are read one by one.
+        for keys in gatherer.farAway {
+            guard let (value, version) = try source.readSubtrees(namespace, [pattern.path(of: keys)]).first else { continue }
+            if !value.isNull { try body(keys, value, version) }
+        }
+    }
+
+    /// The versions of all rows of those records; some more than once.
+    static func versions(
+        _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogSession,
+        _ body: (Int64) -> Void
+    ) throws {
+        var last: Int64 = -1
+        try source.forEachRow(namespace, below: pattern.path(above: captured)) { row in
+            if row.version != last { body(row.version) }
+            last = row.version
+        }
+    }
+}
+
+/// Makes records of rows that come in the order of their path's bytes.
+struct RecordGatherer {
+    private let pattern: PathPattern
+    private var prefix: [UInt8] = []
+    private var keys: [Key] = []
+    private var builder = TreeBuilder()
+    private var version: Int64 = 0
+    /// Records that are leaves wait for their priority: `/a b` sorts between `/a` and `/a/.priority`.
+    private var leaves: [(prefix: [UInt8], keys: [Key], value: Node, version: Int64)] = []
+    private(set) var farAway: Set<[Key]> = []
+
+    init(_ pattern: PathPattern) { self.pattern = pattern }
+
+    mutating func take(
+        _ row: borrowing LogSession.StoredRow, _ body: ([Key], Node, Int64) throws -> Void
+    ) throws {
+        let path = row.path
+        let isSame =
+            !prefix.isEmpty && path.count > prefix.count && path[prefix.count] == UInt8(ascii: "/")
+            && path.prefix(prefix.count).elementsEqual(prefix)
+        if !isSame {
+            try close(body)
+            guard try begin(path, row, body) else { return }
+        }
+        let value = try JSONParser.parse(row.value)
+        version = max(version, row.version)
+        let rest = UnsafeRawBufferPointer(rebasing: path[prefix.count...])
+        if row.isLong {
+            builder.addUnordered(Path(splitting: String(decoding: rest, as: UTF8.self)), value)
+        } else {
+            builder.add(rest, value)
+        }
+    }
+
+    mutating func finish(_ body: ([Key], Node, Int64) throws -> Void) throws {
+        try close(body)
+        try release(nil, body)
+    }
+
+    /// Starts the record that the path is in. False when the row needs no more: it is in no record, is a leaf that is
+    /// one, or gives a priority to one.
+    private mutating func begin(
+        _ path: UnsafeRawBufferPointer, _ row: borrowing LogSession.StoredRow,
+        _ body: ([Key], Node, Int64) throws -> Void
+    ) throws -> Bool {
+        try release(path, body)
+        guard let (end, keys) = record(path) else { return false }
+        if end + 1 > LogSession.maxPlainPathBytes {
+            farAway.insert(keys)
+            return false
+        }
+        if end == path.count {
+            leaves.append((Array(path), keys, try JSONParser.parse(row.value), row.version))
+            return false
+        }
+        let prefix = Array(path[..<end])
+        if let index = leaves.firstIndex(where: { $0.prefix == prefix }) {
+            // Below a leaf there is nothing but its priority.
+            leaves[index].value = leaves[index].value.withPriority(try JSONParser.parse(row.value))
+            leaves[index].version = max(leaves[index].version, row.version)
+            return false
+        }
+        self.prefix = prefix
+        self.keys = keys
+        return true
+    }
+
+    /// Where the record's own path ends, and its captured keys; nil for a path above or beside the records.
+    private func record(_ path: UnsafeRawBufferPointer) -> (end: Int, keys: [Key])? {
+        var keys: [Key] = []
+        var start = 0
+        for part in pattern.parts {
+            guard start < path.count else { return nil }
+            var end = start + 1
+            while end < path.count, path[end] != UInt8(ascii: "/") { end += 1 }
+            let text = path[(start + 1)..<end]
+            switch part {
+            case .key(let key): guard text.elementsEqual(key.text.utf8) else { return nil }
+            case .capture:
+                let key = Key(String(decoding: text, as: UTF8.self))
+                if key == .priority { return nil }
+                keys.append(key)
+            }
+            start = end
+        }
+        return (start, keys)
+    }
+
+    private mutating func close(_ body: ([Key], Node, Int64) throws -> Void) throws {
+        guard !prefix.isEmpty else { return }
+        let value = builder.finish()
+        if !value.isNull { try body(keys, value, version) }
+        prefix = []
+        version = 0
+    }
+
+    /// Gives out the leaves whose priority would have come by now.
+    private mutating func release(
+        _ path: UnsafeRawBufferPointer?, _ body: ([Key], Node, Int64) throws -> Void
+    ) throws {
+        guard !leaves.isEmpty else { return }
+        var kept: [(prefix: [UInt8], keys: [Key], value: Node, version: Int64)] = []
+        for leaf in leaves {
+            if let path, !(leaf.prefix + Array("/.priority".utf8)).lexicographicallyPrecedes(path) {
+                kept.append(leaf)
+            } else {
+                try body(leaf.keys, leaf.value, leaf.version)
+            }
+        }
+        leaves = kept
+    }
+}

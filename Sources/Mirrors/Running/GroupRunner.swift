@@ -1,0 +1,124 @@
+import LogStore
+import Postgres
+import Runtime
+import Tree
+
+/// Runs the mirrors of one namespace and target while it holds their lock: a thread, with a connection to each of the two
+/// databases.
+///
+/// The lock is held by the connection that writes: whoever loses the one has lost the other. What makes rows and cursor
+/// exact is not the lock, though, but the cursors' own row locks.
+final class GroupRunner: Sendable {
+    private struct News {
+        var head: Int64 = 0
+        var mirrors: [CatalogMirror]
+        var mirrorsVersion = 1
+        var stops = false
+    }
+
+    private let core: MirrorCore
+    private let group: MirrorGroup
+    private let news: Condition<News>
+
+    init(_ core: MirrorCore, _ group: MirrorGroup, _ mirrors: [CatalogMirror]) {
+        self.core = core
+        self.group = group
+        news = Condition(News(mirrors: mirrors))
+    }
+
+    func headSeen(_ head: Int64) { news.signal { $0.head = max($0.head, head) } }
+
+    func mirrorsSeen(_ mirrors: [CatalogMirror]) {
+        news.signal { news in
+            let isSame =
+                news.mirrors.count == mirrors.count
+                && zip(news.mirrors, mirrors).allSatisfy {
+                    $0.id == $1.id && $0.isPaused == $1.isPaused && $0.definition == $1.definition
+                }
+            guard !isSame else { return }
+            news.mirrors = mirrors
+            news.mirrorsVersion += 1
+        }
+    }
+
+    func stop() { news.broadcast { $0.stops = true } }
+
+    private var stopsNow: Bool { core.stopsNow || news.withLock { $0.stops } }
+
+    func run() {
+        var pause = core.settings.firstRetryMilliseconds
+        while !stopsNow {
+            var hasWorked = false
+            do {
+                let source = try core.source("mirror reader")
+                defer { core.close(source.connection) }
+                let target = try core.target(group.target)
+                defer { core.close(target) }
+                var work = MirrorWork(core, group, source, target)
+                try takeLock(source, target, &work)
+                hasWorked = true
+                try follow(&work)
+            } catch {
+                guard !stopsNow else { return }
+                let error = MirrorError(error)
+                report(failure: "\(error)")
+                core.logger.warning(
+                    "mirrors stopped", [("namespace", group.namespace), ("error", "\(error)")])
+                if hasWorked { pause = core.settings.firstRetryMilliseconds }
+                wait(milliseconds: pause)
+                pause = min(pause * 2, core.settings.maxRetryMilliseconds)
+            }
+        }
+    }
+
+    private func wait(milliseconds: Int64) {
+        _ = news.wait(milliseconds: milliseconds) { $0.stops || core.stopsNow ? true : nil }
+    }
+
+    private func report(failure: String) {
+        let mirrors = news.withLock { $0.mirrors }
+        core.board.set(
+            group.description,
+            mirrors.map { mirror in
+                var report = MirrorReport(namespace: mirror.namespace, name: mirror.name, state: .broken)
+                report.message = failure
+                return report
+            })
+    }
+
+    /// Waits until no other gateway runs these mirrors.
+    private func takeLock(_ source: LogSession, _ target: PostgresConnection, _ work: inout MirrorWork) throws {
+        let name = "pathmirror mirrors \(try Catalog.installation(source.connection)) \(group.namespaceID)"
+        while !stopsNow {
+            let isHeld = try target.execute(
+                "select pg_try_advisory_lock(hashtextextended($1, 0))", [.text(name)]
+            ).bool(0, 0)
+            if isHeld { return }
+            let mirrors = news.withLock { $0.mirrors }
+            core.board.set(
+                group.description,
+                mirrors.map { MirrorReport(namespace: $0.namespace, name: $0.name, state: .elsewhere) })
+            wait(milliseconds: core.settings.takeoverMilliseconds + Int64.random(in: 0...200))
+        }
+    }
+
+    private func follow(_ work: inout MirrorWork) throws {
+        var seenVersion = 0
+        while !stopsNow {
+            let (mirrors, version, head) = news.withLock { ($0.mirrors, $0.mirrorsVersion, $0.head) }
+            if version != seenVersion || work.needsReload {
+                try work.load(mirrors)
+                seenVersion = version
+            }
+            let isDone = try work.step(head)
+            try work.report(head: head)
+            guard isDone else { continue }
+            let position = work.position
+            let until = work.millisecondsToRetry
+            _ = news.wait(milliseconds: min(core.settings.pollMilliseconds, until)) { news -> Bool? in
+                news.head > position || news.mirrorsVersion != version || news.stops || core.stopsNow ? true : nil
+            }
+            work.mayBeLate = true
+        }
+    }
+}

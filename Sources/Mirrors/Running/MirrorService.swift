@@ -1,0 +1,212 @@
+import LogStore
+public import Postgres
+public import Runtime
+import Synchronization
+
+/// How mirrors are run; every field has its default.
+public struct MirrorSettings: Sendable {
+    /// How often the log is looked at although nothing was announced.
+    public var pollMilliseconds: Int64 = 1_000
+    /// How long until somebody else's group of mirrors is tried again, in case its gateway is gone.
+    public var takeoverMilliseconds: Int64 = 1_000
+    /// The first and the longest pause before something broken is tried again.
+    public var firstRetryMilliseconds: Int64 = 200
+    public var maxRetryMilliseconds: Int64 = 30_000
+    /// How long a mirror waits for a table that somebody has locked, before it counts as broken.
+    public var lockTimeoutMilliseconds: Int64 = 2_000
+    /// Entries read at once.
+    public var entriesAtOnce = 5_000
+    /// For targets of the form `env:NAME`.
+    public var environment: [String: String] = [:]
+    /// Names this gateway in `pathmirror.mirror_run`.
+    public var gateway = "gateway"
+
+    public init() {}
+}
+
+/// Runs the mirrors: one thread that follows announcements, and one for the mirrors of each namespace and target. Several
+/// gateways share the work; each group of mirrors is run by one of them.
+public final class MirrorService: Sendable {
+    private let core: MirrorCore
+    private let wake: WakeHandle
+    private let thread: Thread
+
+    /// Starts; the database may be absent, and come later.
+    public init(
+        url: PostgresURL, settings: MirrorSettings = MirrorSettings(), logger: Logger
+    ) throws(PostgresError) {
+        let core = MirrorCore(url: url, settings: settings, logger: logger)
+        let wake = try WakeHandle()
+        self.core = core
+        self.wake = wake
+        thread = Thread(name: "mirrors") { MirrorSupervisor(core, wake).run() }
+    }
+
+    /// How the mirrors fare.
+    public var reports: [MirrorReport] { core.board.all }
+
+    /// Ends all work at once: what was under way is rolled back and done again by the next to run.
+    public func stop() {
+        core.stop()
+        wake.wake()
+        thread.join()
+    }
+}
+
+/// What the threads that run mirrors share.
+final class MirrorCore: Sendable {
+    let url: PostgresURL
+    let settings: MirrorSettings
+    let logger: Logger
+    let board = ReportBoard()
+    private let stopping = Condition(false)
+    private let connections = Mutex<[Int32: PostgresCancelHandle]>([:])
+
+    init(url: PostgresURL, settings: MirrorSettings, logger: Logger) {
+        self.url = url
+        self.settings = settings
+        self.logger = logger
+    }
+
+    var stopsNow: Bool { stopping.withLock { $0 } }
+
+    func stop() {
+        stopping.broadcast { $0 = true }
+        for handle in connections.withLock({ Array($0.values) }) { handle.abandon() }
+    }
+
+    /// Waits; ends early when the service stops.
+    func pause(milliseconds: Int64) {
+        _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
+    }
+
+    /// Settings of connections that may wait long for the server, yet notice soon that it is gone.
+    var connectionSettings: ConnectionSettings {
+        var connection = ConnectionSettings()
+        connection.statementTimeoutMs = 0
+        connection.sessionSettings["lock_timeout"] = "\(settings.lockTimeoutMilliseconds)"
+        return connection
+    }
+
+    var connector: TargetConnector {
+        TargetConnector(url: url, settings: connectionSettings, environment: settings.environment)
+    }
+
+    func source(_ purpose: String) throws -> LogSession {
+        var session = LogSession.Settings()
+        session.connection = connectionSettings
+        let opened = try LogSession(url.withApplicationName("pathmirror \(purpose)"), settings: session)
+        register(opened.connection)
+        return opened
+    }
+
+    func target(_ target: String?) throws -> PostgresConnection {
+        let connection = try connector.connect(target, as: "mirror writer")
+        register(connection)
+        return connection
+    }
+
+    private func register(_ connection: PostgresConnection) {
+        connections.withLock { $0[connection.backendPID] = connection.cancelHandle }
+        if stopsNow { connection.cancelHandle.abandon() }
+    }
+
+    func close(_ connection: PostgresConnection) {
+        connections.withLock { _ = $0.removeValue(forKey: connection.backendPID) }
+        connection.close()
+    }
+}
+
+/// Follows announcements of commits and of changed mirrors, and sees that each group of mirrors has its runner.
+private final class MirrorSupervisor {
+    private let core: MirrorCore
+    private let wake: WakeHandle
+    private var runners: [MirrorGroup: (runner: GroupRunner, thread: Thread)] = [:]
+    private var catalogIsStale = true
+
+    init(_ core: MirrorCore, _ wake: WakeHandle) {
+        self.core = core
+        self.wake = wake
+    }
+
+    func run() {
+        var pause = core.settings.firstRetryMilliseconds
+        while !core.stopsNow {
+            do {
+                let session = try core.source("mirrors")
+                defer { core.close(session.connection) }
+                try session.listen()
+                try session.connection.executeScript("listen \(Catalog.channel)")
+                catalogIsStale = true
+                try follow(session)
+                pause = core.settings.firstRetryMilliseconds
+            } catch {
+                guard !core.stopsNow else { break }
+                core.logger.debug("mirrors have lost the database", [("error", "\(MirrorError(error))")])
+                core.pause(milliseconds: pause)
+                pause = min(pause * 2, core.settings.maxRetryMilliseconds)
+            }
+        }
+        for (runner, thread) in runners.values {
+            runner.stop()
+            thread.join()
+        }
+    }
+
+    private func follow(_ session: LogSession) throws {
+        var nextLook: Int64 = 0
+        while !core.stopsNow {
+            let now = Clock.monotonicMilliseconds
+            if catalogIsStale || now >= nextLook {
+                try readCatalog(session)
+                nextLook = now + core.settings.pollMilliseconds
+            }
+            let wait = max(1, Int(nextLook - Clock.monotonicMilliseconds))
+            for notification in try session.connection.waitForNotifications(timeoutMs: wait, wake: wake) {
+                if notification.channel == Catalog.channel {
+                    catalogIsStale = true
+                    continue
+                }
+                let parts = notification.payload.split(separator: " ")
+                guard parts.count == 2, let namespace = Int64(parts[0]), let head = Int64(parts[1]) else { continue }
+                for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }
+            }
+        }
+    }
+
+    private func readCatalog(_ session: LogSession) throws {
+        catalogIsStale = false
+        let mirrors = try Catalog.mirrors(session.connection)
+        let groups = Dictionary(grouping: mirrors) {
+            MirrorGroup(namespaceID: $0.namespaceID, namespace: $0.namespace, target: $0.target)
+        }
+        for (group, mirrors) in groups {
+            if let running = runners[group] {
+                running.runner.mirrorsSeen(mirrors)
+                continue
+            }
+            let runner = GroupRunner(core, group, mirrors)
+            runners[group] = (runner, Thread(name: "mirror") { runner.run() })
+        }
+        for (group, running) in runners where groups[group] == nil {
+            running.runner.stop()
+            running.thread.join()
+            core.board.set(group.description, nil)
+            runners[group] = nil
+        }
+        let heads = try session.heads(Array(Set(groups.keys.map(\.namespaceID))))
+        for (namespace, head) in heads {
+            for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }
+        }
+    }
+}
+
+/// The mirrors of one namespace in one target: they move together.
+struct MirrorGroup: Hashable, Sendable, CustomStringConvertible {
+    let namespaceID: Int64
+    let namespace: String
+    let target: String?
+
+    /// A key, not for people: it may hold a password.
+    var description: String { "\(namespaceID) \(target ?? "")" }
+}

@@ -1,0 +1,239 @@
+import LogStore
+import Postgres
+import Runtime
+import Tree
+
+/// The mirrors of a group as the holder of their lock has them: steps them along the log, and sets aside the ones that
+/// fail.
+struct MirrorWork {
+    private struct Trouble {
+        var retryAt: Int64
+        var pause: Int64
+        var message: String
+    }
+
+    private let core: MirrorCore
+    private let group: MirrorGroup
+    private let source: LogSession
+    private let target: PostgresConnection
+    private let stepper: Stepper
+    private var active: [ActiveMirror] = []
+    /// In the catalog, but without a table.
+    private var building: [String] = []
+    private var paused: [(name: String, seq: Int64)] = []
+    private var troubles: [String: Trouble] = [:]
+    private var behindSince: [String: Int64] = [:]
+    private var lastReport: [MirrorReport] = []
+    private var reportedAt: Int64 = 0
+    /// Cursors or definitions are not what they were when they were read.
+    private(set) var needsReload = true
+    /// The log has to be looked at, as an announcement may have been lost.
+    var mayBeLate = true
+
+    init(_ core: MirrorCore, _ group: MirrorGroup, _ source: LogSession, _ target: PostgresConnection) {
+        self.core = core
+        self.group = group
+        self.source = source
+        self.target = target
+        var stepper = Stepper(source: source, target: target, namespace: group.namespaceID)
+        stepper.entriesAtOnce = core.settings.entriesAtOnce
+        self.stepper = stepper
+    }
+
+    /// Where the mirrors that run are; the least of them.
+    var position: Int64 { runnable.map { active[$0].seq }.min() ?? .max }
+
+    var millisecondsToRetry: Int64 {
+        let now = Clock.monotonicMilliseconds
+        return troubles.values.map { max(1, $0.retryAt - now) }.min() ?? .max
+    }
+
+    private var runnable: [Int] {
+        let now = Clock.monotonicMilliseconds
+        return active.indices.filter { (troubles[active[$0].name]?.retryAt ?? 0) <= now }
+    }
+
+    /// Reads cursors and tables' definitions.
+    mutating func load(_ mirrors: [CatalogMirror]) throws {
+        let cursors = try Catalog.cursors(target, group.namespaceID, mirrors.map(\.id))
+        active = []
+        paused = []
+        building = []
+        for mirror in mirrors {
+            guard let cursor = cursors.first(where: { $0.id == mirror.id }) else {
+                building.append(mirror.name)
+                continue
+            }
+            if mirror.isPaused {
+                paused.append((mirror.name, cursor.seq))
+                continue
+            }
+            active.append(ActiveMirror(mirror, cursor))
+        }
+        let names = Set(active.map(\.name))
+        troubles = troubles.filter { names.contains($0.key) }
+        needsReload = false
+        mayBeLate = true
+    }
+
+    /// Takes a step. True when there is nothing more to do for now.
+    mutating func step(_ head: Int64) throws -> Bool {
+        let able = runnable
+        guard !able.isEmpty else { return true }
+        let low = able.map { active[$0].seq }.min() ?? 0
+        let high = able.map { active[$0].seq }.max() ?? 0
+        guard head > low || mayBeLate else { return true }
+        mayBeLate = false
+        // Those far behind go by themselves, so that the others don't wait for them.
+        if high - low <= Int64(core.settings.entriesAtOnce) { return try advance(able, through: .max) }
+        var isDone = true
+        if head > high { isDone = try advance(able.filter { active[$0].seq == high }, through: .max) }
+        guard !needsReload else { return false }
+        _ = try advance(able.filter { active[$0].seq < high }, through: high)
+        return isDone && position >= head
+    }
+
+    /// Moves some of the mirrors; true when they have come to the head.
+    private mutating func advance(_ indices: [Int], through last: Int64) throws -> Bool {
+        var some = indices.map { active[$0] }
+        do {
+            let step = try stepper.advance(&some, through: last)
+            for (index, mirror) in zip(indices, some) {
+                active[index] = mirror
+                if let trouble = troubles.removeValue(forKey: mirror.name) {
+                    core.logger.notice(
+                        "mirror runs again", [("mirror", mirror.name), ("was", trouble.message)])
+                }
+            }
+            return step.seq >= step.head
+        } catch {
+            let error = MirrorError(error)
+            guard !error.endsConnection, target.isOpen, source.isOpen, !core.stopsNow else { throw error }
+            try failed(error, indices)
+            return false
+        }
+    }
+
+    private mutating func failed(_ error: MirrorError, _ indices: [Int]) throws {
+        switch error {
+        case .moved: needsReload = true
+        case .table(let name, let cause):
+            guard let index = indices.first(where: { active[$0].name == name }) else { throw error }
+            if cause.isRetriable { return }
+            if cause.isAboutData, !active[index].isCareful {
+                active[index].isCareful = true
+                return
+            }
+            setAside(name, "\(cause)")
+        case .pruned:
+            for index in indices where active[index].seq == indices.map({ active[$0].seq }).min() {
+                setAside(active[index].name, "\(error)")
+            }
+        case .database(let cause):
+            if cause.isRetriable { return }
+            // Nobody knows whose fault it is: all of them pause.
+            for index in indices { setAside(active[index].name, "\(error)") }
+        default: for index in indices { setAside(active[index].name, "\(error)") }
+        }
+    }
+
+    private mutating func setAside(_ name: String, _ message: String) {
+        let pause = min(
+            (troubles[name]?.pause).map { $0 * 2 } ?? core.settings.firstRetryMilliseconds,
+            core.settings.maxRetryMilliseconds)
+        if troubles[name] == nil {
+            core.logger.warning(
+                "mirror is broken", [("namespace", group.namespace), ("mirror", name), ("error", message)])
+        }
+        troubles[name] = Trouble(
+            retryAt: Clock.monotonicMilliseconds + pause, pause: pause, message: message)
+        // What broke it may have been a change of the mirror.
+        needsReload = true
+    }
+
+    // MARK: Reports
+
+    /// Tells this process how the mirrors fare, and now and then the database.
+    mutating func report(head: Int64) throws {
+        let now = Clock.monotonicMilliseconds
+        var reports = active.map { mirror -> MirrorReport in
+            let trouble = troubles[mirror.name]
+            var report = MirrorReport(
+                namespace: group.namespace, name: mirror.name, state: trouble == nil ? .running : .broken)
+            report.seq = mirror.seq
+            report.message = trouble?.message
+            return report
+        }
+        for (name, seq) in paused {
+            var report = MirrorReport(namespace: group.namespace, name: name, state: .paused)
+            report.seq = seq
+            reports.append(report)
+        }
+        for index in reports.indices {
+            let name = reports[index].name
+            reports[index].lagEntries = max(0, head - reports[index].seq)
+            if reports[index].lagEntries == 0 {
+                behindSince[name] = nil
+            } else {
+                let since = behindSince[name] ?? now
+                behindSince[name] = since
+                reports[index].lagMilliseconds = now - since
+            }
+        }
+        reports += building.map { MirrorReport(namespace: group.namespace, name: $0, state: .building) }
+        core.board.set(group.description, reports)
+        let isNews = lastReport.map { "\($0.name) \($0.state)" } != reports.map { "\($0.name) \($0.state)" }
+        guard isNews || now - reportedAt >= 5_000 || (group.target != nil && now - reportedAt >= 500) else { return }
+        lastReport = reports
+        reportedAt = now
+        try store()
+    }
+
+    private func store() throws {
+        var steps: [PipelineStep] = []
+        let now = Clock.monotonicMilliseconds
+        for mirror in active {
+            let trouble = troubles[mirror.name]
+            var errors: PostgresValue = .null(.int8)
+            if group.target != nil, mirror.mayHaveErrors {
+                errors = .int8(
+                    try target.execute(
+                        """
+                        select count(*) from pathmirror.mirror_error
+                        where namespace_id = $1 and mirror = $2 and generation = $3
+                        """, [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation)]
+                    ).int64(0, 0))
+            }
+            steps.append(
+                .query(
+                    """
+                    insert into pathmirror.mirror_run
+                        (namespace_id, mirror, state, message, gateway, reported_at, seq, error_count, retry_at)
+                    values ($1, $2, $3, $4, $5, now(), $6, $7, now() + $8 * interval '1 millisecond')
+                    on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
+                        gateway = excluded.gateway, reported_at = excluded.reported_at, seq = excluded.seq,
+                        error_count = excluded.error_count, retry_at = excluded.retry_at
+                    """,
+                    [
+                        .int8(mirror.namespace), .uuid(mirror.id), .text(trouble == nil ? "running" : "broken"),
+                        trouble.map { .text($0.message) } ?? .null(.text), .text(core.settings.gateway),
+                        .int8(mirror.seq), errors,
+                        trouble.map { .float8(Double(max(0, $0.retryAt - now))) } ?? .null(.float8),
+                    ]))
+        }
+        try source.connection.pipeline(steps)
+    }
+}
+
+extension ActiveMirror {
+    /// The mirror as its cursor says it is.
+    init(_ mirror: CatalogMirror, _ cursor: MirrorCursor) {
+        let definition = cursor.definition
+        // Statements are kept by name on a connection: a new generation needs new ones.
+        let label = "\(mirror.name) \(cursor.generation)"
+        self.init(
+            id: mirror.id, namespace: mirror.namespaceID, generation: cursor.generation,
+            table: MirrorTable(definition, name: definition.table, label: label), seq: cursor.seq,
+            mayHaveErrors: cursor.hasErrors)
+    }
+}

@@ -1,0 +1,126 @@
+import LogStore
+import Postgres
+import Tree
+
+/// Brings mirrors of one target forward along the log: rows and cursors in one transaction.
+///
+/// Where an entry changes a part of a record only, the record is read from the tree. The tree is as of the head, not as
+/// of that entry; so the transaction then goes on to the head, where both agree.
+struct Stepper {
+    let source: LogSession
+    let target: PostgresConnection
+    let namespace: Int64
+    /// Entries read at once.
+    var entriesAtOnce = 5_000
+
+    /// Who has begun the transaction on the target and will commit it.
+    enum Transaction {
+        /// The step, which then also locks and moves the cursors.
+        case own
+        /// The caller, who also minds the cursors.
+        case joined
+    }
+
+    struct Step {
+        /// Where the mirrors are now.
+        let seq: Int64
+        /// Where the log was.
+        let head: Int64
+        /// When the entry at `seq` was committed; nil when no entry was read.
+        let entryAt: Int64?
+    }
+
+    /// Takes the mirrors to `through` or a page of entries forward, whichever is less, or, where the tree is asked, to the
+    /// head. They may be at different places. On an error they are where they were.
+    func advance(
+        _ mirrors: inout [ActiveMirror], through last: Int64 = .max, _ transaction: Transaction = .own,
+        rereading: [[Key]] = []
+    ) throws -> Step {
+        var moved = mirrors
+        guard let record = try source.beginSnapshot(namespace) else {
+            throw MirrorError.refused("The namespace is gone.")
+        }
+        defer { source.endSnapshot() }
+        let start = mirrors.map(\.seq).min() ?? record.head
+        let needsRereading = !rereading.isEmpty
+        if record.head <= start, !needsRereading { return Step(seq: start, head: record.head, entryAt: nil) }
+        if record.retainedFrom > start + 1 {
+            throw MirrorError.pruned(cursor: start, retainedFrom: record.retainedFrom)
+        }
+        do {
+            if case .own = transaction { try beginOnTarget(mirrors) }
+            var writer = TableWriter(target)
+            let stamp = Stamp(seq: record.head, committedAt: nil)
+            for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
+            let (end, time) = try readAndWrite(&moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading)
+            let behind = moved.indices.filter { moved[$0].seq < end }
+            for index in behind { moved[index].seq = end }
+            switch transaction {
+            case .own: try writer.flush(commitSteps(behind.map { moved[$0] }, end, time))
+            case .joined: try writer.flush()
+            }
+            for index in moved.indices { moved[index].isCareful = false }
+            mirrors = moved
+            return Step(seq: end, head: record.head, entryAt: time)
+        } catch {
+            if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
+            throw error
+        }
+    }
+
+    private func readAndWrite(
+        _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter, from start: Int64, through last: Int64,
+        head: Int64, mustReachHead: Bool
+    ) throws -> (end: Int64, time: Int64?) {
+        var position = start
+        var time: Int64?
+        var asksTree = mustReachHead
+        while position < head {
+            let page = try source.read(
+                namespace, after: position, through: asksTree ? head : min(head, last), limit: entriesAtOnce)
+            guard let newest = page.last?.entry else { break }
+            for logged in page { try take(logged.entry, &mirrors) }
+            asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
+            for index in mirrors.indices { try writer.write(&mirrors[index], from: source) }
+            position = newest.seq
+            time = newest.committedAt
+            if !asksTree { break }
+        }
+        for index in mirrors.indices where !mirrors[index].pending.isEmpty {
+            try writer.write(&mirrors[index], from: source)
+        }
+        return (position, time)
+    }
+
+    private func take(_ entry: Entry, _ mirrors: inout [ActiveMirror]) throws {
+        for index in mirrors.indices where mirrors[index].seq < entry.seq {
+            mirrors[index].pending.take(entry)
+            guard entry.isBulk, entry.changes.isEmpty else { continue }
+            let stamp = Stamp(seq: entry.seq, committedAt: entry.committedAt)
+            try source.forEachPart(namespace, of: entry.seq) { (changes) throws(LogStoreError) in
+                for change in changes { mirrors[index].pending.take(change, stamp) }
+            }
+        }
+    }
+
+    private func beginOnTarget(_ mirrors: [ActiveMirror]) throws {
+        let results = try target.pipeline([
+            .query("begin"),
+            .prepared(CursorSQL.lock, [.int8(namespace), .array(CursorSQL.ids(mirrors))]),
+        ])
+        let rows = results[1]
+        guard rows.rowCount == mirrors.count else { throw MirrorError.moved }
+        for row in 0..<rows.rowCount {
+            let id = try rows.bytes(row, 0)
+            guard let mirror = mirrors.first(where: { $0.id == id }), try rows.int64(row, 1) == mirror.seq,
+                try rows.int64(row, 2) == mirror.generation
+            else { throw MirrorError.moved }
+        }
+    }
+
+    private func commitSteps(_ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?) -> [PipelineStep] {
+        var parameters: PostgresParameters = [.int8(namespace), .array(CursorSQL.ids(mirrors)), .int8(seq)]
+        if let time { parameters.appendTimestamp(unixMicroseconds: time * 1_000) } else { parameters.appendNull(.timestamptz) }
+        return [.prepared(CursorSQL.move, parameters), .query("commit")]
+    }
+}

@@ -1,0 +1,75 @@
+import Postgres
+
+extension MirrorTable {
+    /// Makes the table without its key and indexes, which come cheaper when it is full.
+    var createSQL: [String] {
+        var lines = columns.map { column in
+            "\(quotedIdentifier(column.name)) \(column.sqlType)\(column.isNotNull ? " not null" : "")"
+        }
+        if lines.isEmpty { lines = [] }
+        return [
+            "create schema if not exists \(quotedIdentifier(schema))",
+            "create table \(qualifiedName) (\(lines.joined(separator: ", ")))",
+        ]
+    }
+
+    /// Adds the primary key and the indexes, under names that depend on the table's.
+    var indexSQL: [String] {
+        var statements = [
+            """
+            alter table \(qualifiedName) add constraint \(quotedIdentifier(keyName(of: name)))
+            primary key (\(Self.list(columns.filter(\.isKey).map(\.name))))
+            """
+        ]
+        for index in definition.indexes { statements.append(createSQL(index)) }
+        return statements
+    }
+
+    func createSQL(_ index: MirrorDefinition.Index) -> String {
+        """
+        create index \(quotedIdentifier(indexName(index, of: name))) on \(qualifiedName)
+        using \(index.isGIN ? "gin" : "btree") (\(Self.list(index.columns)))
+        """
+    }
+
+    /// The comments, which are set again whenever the definition changes.
+    var commentSQL: [String] {
+        var statements = ["comment on table \(qualifiedName) is \(literal(definition.comment))"]
+        for column in columns {
+            statements.append(
+                "comment on column \(qualifiedName).\(quotedIdentifier(column.name)) is \(literal(column.comment))")
+        }
+        return statements
+    }
+
+    func keyName(of table: String) -> String { Self.name([table, "pkey"]) }
+
+    func indexName(_ index: MirrorDefinition.Index, of table: String) -> String {
+        Self.name([table] + index.columns + [index.isGIN ? "gin" : "idx"])
+    }
+
+    /// Parts joined by `_`; where that is too long for PostgreSQL, cut, with a hash that tells it from others.
+    private static func name(_ parts: [String]) -> String {
+        let name = parts.joined(separator: "_")
+        guard name.utf8.count > MirrorDefinition.maxNameBytes else { return name }
+        // FNV-1a.
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        var short = ""
+        for character in name where short.utf8.count + character.utf8.count <= MirrorDefinition.maxNameBytes - 17 {
+            short.append(character)
+        }
+        return short + "_" + String(hash, radix: 16)
+    }
+
+    /// A comment as SQL: COMMENT takes no parameters.
+    private func literal(_ text: String?) -> String {
+        guard let text else { return "null" }
+        var quoted = "E'"
+        for scalar in text.unicodeScalars {
+            if scalar == "'" || scalar == "\\" { quoted += "\\" }
+            quoted.unicodeScalars.append(scalar)
+        }
+        return quoted + "'"
+    }
+}

@@ -1,0 +1,213 @@
+import LogStore
+import Postgres
+import Tree
+
+/// Writes what a stretch of the log does to mirrors' tables, inside of a transaction that is open on the target.
+///
+/// Statements are gathered over all mirrors and sent together, so that a small stretch costs one round trip.
+struct TableWriter {
+    private let connection: PostgresConnection
+    private var steps: [PipelineStep] = []
+    /// Whose each step is.
+    private var owners: [String] = []
+    private var rowsGathered = 0
+    private var bytesGathered = 0
+
+    /// More than this goes at once, not with the rest.
+    private static let maxRows = 5_000
+    private static let maxBytes = 8 << 20
+    /// Records that are asked for in one query.
+    static let recordsAtOnce = 1_000
+
+    init(_ connection: PostgresConnection) { self.connection = connection }
+
+    /// Adds what `mirror.pending` says. `source` has a snapshot open, which is asked for what the log doesn't say.
+    mutating func write(_ mirror: inout ActiveMirror, from source: LogSession) throws {
+        var emptied: [PendingChanges.Emptied] = []
+        var known: [(keys: [Key], value: Node, stamp: Stamp)] = []
+        var unknown: [(keys: [Key], stamp: Stamp)] = []
+        mirror.pending.visit(
+            ranges: { emptied.append($0) },
+            records: { keys, record in
+                switch record {
+                case .known(let value, let stamp): known.append((keys, value, stamp))
+                case .unknown(let stamp): unknown.append((keys, stamp))
+                }
+            })
+        mirror.pending.removeAll()
+        try empty(emptied.map(\.keys), &mirror)
+        for start in stride(from: 0, to: known.count, by: Self.maxRows) {
+            try write(known[start..<min(start + Self.maxRows, known.count)], &mirror)
+        }
+        for start in stride(from: 0, to: unknown.count, by: Self.recordsAtOnce) {
+            let some = unknown[start..<min(start + Self.recordsAtOnce, unknown.count)]
+            let values = try source.readSubtrees(mirror.namespace, some.map { mirror.definition.pattern.path(of: $0.keys) })
+            let records = zip(some, values).map { (keys: $0.keys, value: $1.value, stamp: $0.stamp) }
+            try write(records[...], &mirror)
+        }
+        for range in emptied where range.isReloaded { try reload(range.keys, &mirror, from: source) }
+    }
+
+    /// Sends what was gathered, and `last` behind it.
+    mutating func flush(_ last: [PipelineStep] = []) throws {
+        let all = steps + last
+        let owners = owners
+        steps.removeAll()
+        self.owners.removeAll()
+        rowsGathered = 0
+        bytesGathered = 0
+        do throws(PostgresError) {
+            try connection.pipeline(all)
+        } catch {
+            if !error.endsConnection, let step = error.step, step < owners.count {
+                throw MirrorError.table(mirror: owners[step], error)
+            }
+            throw MirrorError.database(error)
+        }
+    }
+
+    private mutating func add(_ step: PipelineStep, _ mirror: ActiveMirror) {
+        steps.append(step)
+        owners.append(mirror.name)
+    }
+
+    // MARK: Rows
+
+    private mutating func empty(_ ranges: [[Key]], _ mirror: inout ActiveMirror) throws {
+        for (count, some) in Dictionary(grouping: ranges, by: \.count) {
+            add(.prepared(mirror.table.deleteRanges(keyCount: count), RowEncoder.keys(mirror.table, some)), mirror)
+        }
+        guard mirror.mayHaveErrors else { return }
+        for keys in ranges {
+            let path = mirror.definition.pattern.path(above: keys).description
+            add(
+                .prepared(
+                    CursorSQL.deleteErrorsBelow,
+                    [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation), .text(path)]), mirror)
+        }
+    }
+
+    private mutating func write(
+        _ records: ArraySlice<(keys: [Key], value: Node, stamp: Stamp)>, _ mirror: inout ActiveMirror
+    ) throws {
+        var rows: [ProjectedRow] = []
+        rows.reserveCapacity(records.count)
+        var gone: [[Key]] = []
+        var misfits: [Misfit] = []
+        for record in records {
+            if let row = mirror.projector.row(
+                record.value, keys: record.keys, stamp: record.stamp, misfits: &misfits)
+            {
+                rows.append(row)
+            } else {
+                gone.append(record.keys)
+            }
+        }
+        if mirror.mayHaveErrors {
+            var paths = PostgresArray(of: .text)
+            for record in records { paths.appendText(mirror.definition.pattern.path(of: record.keys).description) }
+            add(
+                .prepared(
+                    CursorSQL.deleteErrors,
+                    [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation), .array(paths)]), mirror)
+        }
+        if !gone.isEmpty { add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, gone)), mirror) }
+        try upsert(rows, &misfits, &mirror)
+        store(misfits, &mirror)
+    }
+
+    private mutating func upsert(
+        _ rows: [ProjectedRow], _ misfits: inout [Misfit], _ mirror: inout ActiveMirror
+    ) throws {
+        guard !rows.isEmpty else { return }
+        if mirror.isCareful {
+            try flush()
+            return try upsertCarefully(rows[...], &misfits, mirror)
+        }
+        let parameters = RowEncoder.upsert(mirror.table, rows)
+        rowsGathered += rows.count
+        bytesGathered += parameters.byteCount
+        add(.prepared(mirror.table.upsert, parameters), mirror)
+        if rowsGathered >= Self.maxRows || bytesGathered >= Self.maxBytes { try flush() }
+    }
+
+    private mutating func store(_ misfits: [Misfit], _ mirror: inout ActiveMirror) {
+        guard !misfits.isEmpty else { return }
+        mirror.mayHaveErrors = true
+        add(.prepared(CursorSQL.insertErrors, CursorSQL.errorParameters(mirror, misfits)), mirror)
+    }
+
+    /// Finds the rows that the table refuses (an index that can't hold a value, a constraint that somebody added),
+    /// halving; they are left out and recorded.
+    private func upsertCarefully(
+        _ rows: ArraySlice<ProjectedRow>, _ misfits: inout [Misfit], _ mirror: ActiveMirror
+    ) throws {
+        do throws(PostgresError) {
+            try connection.pipeline([
+                .query("savepoint careful"),
+                .prepared(mirror.table.upsert, RowEncoder.upsert(mirror.table, rows)),
+                .query("release savepoint careful"),
+            ])
+            return
+        } catch {
+            guard error.isAboutData, let first = rows.first else { throw MirrorError(error) }
+            try connection.executeScript("rollback to savepoint careful; release savepoint careful")
+            guard rows.count == 1 else {
+                let middle = rows.startIndex + rows.count / 2
+                try upsertCarefully(rows[..<middle], &misfits, mirror)
+                return try upsertCarefully(rows[middle...], &misfits, mirror)
+            }
+            _ = try connection.executePrepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [first.keys]))
+            let path = mirror.definition.pattern.path(of: first.keys).description
+            misfits.append(
+                Misfit(
+                    record: path, column: "", path: path, seq: first.stamp.seq, value: nil,
+                    reason: "the table refuses the row: \(error.message)"))
+        }
+    }
+
+    // MARK: Ranges
+
+    /// Fills an emptied range with all that the tree has there.
+    private mutating func reload(_ keys: [Key], _ mirror: inout ActiveMirror, from source: LogSession) throws {
+        var gathered: [(keys: [Key], value: Node, version: Int64)] = []
+        var seqs: Set<Int64> = []
+        var times: [Int64: Int64] = [:]
+        // The times of entries can't be asked for while the tree streams in on the same session.
+        try RecordStream.versions(mirror.namespace, mirror.definition.pattern, above: keys, source) { seqs.insert($0) }
+        for part in Array(seqs).chunked(10_000) {
+            times.merge(try source.commitTimes(mirror.namespace, part)) { $1 }
+        }
+        var writer = self
+        let flush = { (mirror: inout ActiveMirror) throws in
+            let records = gathered.map { record in
+                (
+                    keys: record.keys, value: record.value,
+                    stamp: Stamp(seq: record.version, committedAt: times[record.version])
+                )
+            }
+            gathered.removeAll(keepingCapacity: true)
+            try writer.write(records[...], &mirror)
+        }
+        try RecordStream.read(mirror.namespace, mirror.definition.pattern, above: keys, source) { keys, value, version in
+            gathered.append((keys, value, version))
+            if gathered.count >= Self.recordsAtOnce { try flush(&mirror) }
+        }
+        try flush(&mirror)
+        self = writer
+    }
+}
+
+extension PostgresError {
+    /// The server refused a value, not the statement: data exceptions, constraints, program limits.
+    var isAboutData: Bool {
+        guard case .server(let state) = kind else { return kind == .invalidParameter }
+        return state.hasPrefix("22") || state.hasPrefix("23") || state.hasPrefix("54")
+    }
+}
+
+extension Array {
+    func chunked(_ size: Int) -> [[Element]] {
+        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
+    }
+}

@@ -1,0 +1,33 @@
+import Postgres
+
+/// What a database needs that holds mirrors' tables: the cursors and the errors. In Pathmirror's own database migration
+/// 002 has made the same.
+enum TargetSchema {
+    static let sql = """
+        create schema if not exists pathmirror;
+        create table if not exists pathmirror.mirror_cursor (
+            namespace_id bigint not null,
+            mirror uuid not null,
+            seq bigint not null,
+            entry_at timestamptz,
+            definition json not null,
+            generation bigint not null,
+            moved_at timestamptz not null default now(),
+            primary key (namespace_id, mirror)
+        ) with (fillfactor = 50);
+        create table if not exists pathmirror.mirror_error (
+            namespace_id bigint not null,
+            mirror uuid not null,
+            generation bigint not null,
+            record_hash uuid not null,
+            column_name text collate "C" not null,
+            record text collate "C" not null,
+            path text collate "C" not null,
+            seq bigint not null,
+            value text,
+            reason text not null,
+            found_at timestamptz not null default now(),
+            primary key (namespace_id, mirror, generation, record_hash, column_name)
+        );
+        """
+}

@@ -1,0 +1,63 @@
+/// Puts together what a polling client sends in pieces: base64url with `.` as padding, numbered over the session
+/// (reference: rtdb-protocol 1.8). Pure.
+public struct LongPollSegments: Sendable {
+    private var pieces: [Int: (total: Int, data: String)] = [:]
+    private var next = 0
+    private let maxBytes: Int
+    private var byteCount = 0
+
+    public init(maxBytes: Int) { self.maxBytes = maxBytes }
+
+    /// Takes the pieces of one request and returns the messages that are whole now, in order; nil for what is no piece.
+    public mutating func take(_ parameters: RealtimeParameters) -> [[UInt8]]? {
+        var index = 0
+        while let number = parameters["seg\(index)"] {
+            guard let number = Int(number), let total = parameters["ts\(index)"].flatMap({ Int($0) }),
+                let data = parameters["d\(index)"], total > 0, total < 1_000_000
+            else { return nil }
+            index += 1
+            // A piece that came before comes again after a lost answer.
+            guard number >= next, pieces[number] == nil else { continue }
+            byteCount += data.utf8.count
+            guard byteCount <= maxBytes * 2, number - next < 100_000 else { return nil }
+            pieces[number] = (total, data)
+        }
+        var messages: [[UInt8]] = []
+        while let first = pieces[next] {
+            let range = next..<(next + first.total)
+            guard range.allSatisfy({ pieces[$0] != nil }) else { break }
+            var text = ""
+            for number in range { text += pieces.removeValue(forKey: number)?.data ?? "" }
+            next = range.upperBound
+            byteCount -= text.utf8.count
+            guard let message = Self.decode(text), message.count <= maxBytes else { return nil }
+            messages.append(message)
+        }
+        return messages
+    }
+
+    private static func decode(_ text: String) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var bits: UInt32 = 0
+        var count = 0
+        for byte in text.utf8 {
+            let value: UInt32
+            switch byte {
+            case 0x41...0x5A: value = UInt32(byte - 0x41)
+            case 0x61...0x7A: value = UInt32(byte - 0x61 + 26)
+            case 0x30...0x39: value = UInt32(byte - 0x30 + 52)
+            case UInt8(ascii: "-"): value = 62
+            case UInt8(ascii: "_"): value = 63
+            case UInt8(ascii: "."): continue
+            default: return nil
+            }
+            bits = bits << 6 | value
+            count += 6
+            if count >= 8 {
+                count -= 8
+                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
+            }
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,56 @@
+import Tree
+
+/// The protocol's query objects (reference: rtdb-protocol 3.1).
+enum QueryObject {
+    /// Nil for no query, and for one that selects everything.
+    static func parse(_ raw: RawJSON?) throws(MessageError) -> Query? {
+        guard let raw, !raw.isNull else { return nil }
+        guard let members = raw.members else { throw MessageError(reason: "Invalid query: q must be an object") }
+        let fields = ClientMessageParser.Fields(members)
+        var query = Query(index: try index(fields))
+        query.start = try bound(fields, value: "sp", key: "sn", inclusive: "sin", index: query.index)
+        query.end = try bound(fields, value: "ep", key: "en", inclusive: "ein", index: query.index)
+        if let limit = fields["l"] {
+            guard let count = limit.integer, count > 0, count <= Int64(Int32.max) else {
+                throw MessageError(reason: "Invalid query: l must be a positive whole number")
+            }
+            switch fields.string("vf") {
+            case "l", nil: query.limit = .first(Int(count))
+            case "r": query.limit = .last(Int(count))
+            default: throw MessageError(reason: "Invalid query: vf must be l or r")
+            }
+        }
+        return query.selectsAll ? nil : query
+    }
+
+    private static func index(_ fields: ClientMessageParser.Fields) throws(MessageError) -> Query.Index {
+        guard let raw = fields["i"] else { return .priority }
+        guard let name = raw.string else { throw MessageError(reason: "Invalid query: i must be a string") }
+        switch name {
+        case ".key": return .key
+        case ".value": return .value
+        case ".priority": return .priority
+        default:
+            let path = Path(splitting: name)
+            guard !path.isRoot, path.depth <= KeyRules.maxDepth, path.keys.allSatisfy({ KeyRules.violation(in: $0) == nil })
+            else { throw MessageError(reason: "Invalid query: i is no index") }
+            return .child(path)
+        }
+    }
+
+    private static func bound(
+        _ fields: ClientMessageParser.Fields, value: String, key: String, inclusive: String, index: Query.Index
+    ) throws(MessageError) -> Query.Bound? {
+        guard let raw = fields[value] else { return nil }
+        guard let node = raw.scalar else { throw MessageError(reason: "Invalid query: \(value) must be a primitive") }
+        if index == .key {
+            guard case .string = node else { throw MessageError(reason: "Invalid query: \(value) must be a key") }
+        }
+        var name: Key?
+        if let rawKey = fields[key], !rawKey.isNull {
+            guard let text = rawKey.string else { throw MessageError(reason: "Invalid query: \(key) must be a string") }
+            name = Key(text)
+        }
+        return Query.Bound(value: .init(node), key: name, isInclusive: fields[inclusive]?.bool ?? true)
+    }
+}

@@ -1,0 +1,166 @@
+public import Tree
+import Crypto
+
+/// One part of a tree in leaf order, to replace what a client has there (reference: rtdb-protocol 3.7).
+public struct RangeMerge: Sendable, Equatable {
+    /// Exclusive; nil from the beginning.
+    public let start: Path?
+    /// Inclusive; nil to the end.
+    public let end: Path?
+    /// Exactly the leaves of the range, in depth-first order.
+    let rows: [LeafRows.Row]
+
+    /// The ranges of `node` in which it is not what the client's hashes say, in order.
+    public static func differences(_ node: Node, _ hash: CompoundHash) -> [RangeMerge] {
+        var found: [RangeMerge] = []
+        var leaves = LeafRows(node).rows[...]
+        var start: Path?
+        for (index, expected) in hash.hashes.enumerated() {
+            let end = index < hash.posts.count ? hash.posts[index] : nil
+            let count = end.map { end in leaves.prefix { RangeMerge.order($0.path, end) <= 0 }.count } ?? leaves.count
+            let range = leaves.prefix(count)
+            leaves = leaves.dropFirst(count)
+            if RangeText(range).hash != expected {
+                found.append(RangeMerge(start: start, end: end, rows: Array(range)))
+            }
+            start = end
+        }
+        return found
+    }
+
+    /// Writes the leaves as nested objects. Not by way of a tree: a range may hold the priority of a node and none of its
+    /// leaves.
+    func write(to writer: inout JSONWriter) {
+        guard let first = rows.first else { return writer.raw("null") }
+        if first.path.isRoot { return writer.write(first.value) }
+        var open: [Key] = []
+        var hasMembers = false
+        writer.beginObject()
+        for row in rows {
+            let parents = row.path.keys.dropLast()
+            var shared = 0
+            while shared < open.count, shared < parents.count, open[shared] == parents[shared] { shared += 1 }
+            while open.count > shared {
+                writer.endObject()
+                open.removeLast()
+                hasMembers = true
+            }
+            for key in parents[shared...] {
+                writer.writeKey(key.text, isFirst: !hasMembers)
+                writer.beginObject()
+                open.append(key)
+                hasMembers = false
+            }
+            writer.writeKey(row.path.last?.text ?? "", isFirst: !hasMembers)
+            writer.write(row.value)
+            hasMembers = true
+        }
+        for _ in open { writer.endObject() }
+        writer.endObject()
+    }
+
+    /// Component-wise key order, a prefix before what it begins.
+    static func order(_ left: Path, _ right: Path) -> Int {
+        for (first, second) in zip(left.keys, right.keys) {
+            let order = first.order(against: second)
+            if order != 0 { return order }
+        }
+        return left.depth - right.depth
+    }
+}
+
+/// All leaves of a tree, with the priorities of inner nodes as leaves named `.priority`, in depth-first key order.
+struct LeafRows {
+    struct Row: Equatable, Sendable {
+        let path: Path
+        /// A leaf, with its priority.
+        let value: Node
+    }
+    private(set) var rows: [Row] = []
+
+    init(_ node: Node) {
+        var path = Path()
+        walk(node, &path)
+    }
+
+    private mutating func walk(_ node: Node, _ path: inout Path) {
+        guard case .branch(let branch) = node else {
+            if !node.isNull { rows.append(Row(path: path, value: node)) }
+            return
+        }
+        var priority: Node? = branch.priority.isNull ? nil : branch.priority
+        for entry in branch.children {
+            if let value = priority, Key.priority < entry.key {
+                rows.append(Row(path: path.appending(.priority), value: value))
+                priority = nil
+            }
+            path.append(entry.key)
+            walk(entry.node, &path)
+            path.removeLast()
+        }
+        if let priority { rows.append(Row(path: path.appending(.priority), value: priority)) }
+    }
+}
+
+/// The text of a range, hash version 2.
+struct RangeText {
+    private var text: [UInt8] = []
+    private var open: [Key] = []
+    private var needsComma = false
+
+    init(_ rows: ArraySlice<LeafRows.Row>) {
+        guard !rows.isEmpty else { return }
+        text.append(UInt8(ascii: "("))
+        for row in rows { append(row) }
+        for _ in open { text.append(UInt8(ascii: ")")) }
+        text.append(UInt8(ascii: ")"))
+    }
+
+    /// Base64 of SHA-1; empty for an empty range.
+    var hash: String {
+        text.isEmpty ? "" : String(decoding: Base64.encode(Digest.sha1(text)), as: UTF8.self)
+    }
+
+    private mutating func append(_ row: LeafRows.Row) {
+        var shared = 0
+        while shared < open.count, shared < row.path.depth, open[shared] == row.path[shared] { shared += 1 }
+        while open.count > shared {
+            text.append(UInt8(ascii: ")"))
+            open.removeLast()
+            needsComma = true
+        }
+        for key in row.path.keys[shared...] {
+            if needsComma { text.append(UInt8(ascii: ",")) }
+            needsComma = false
+            quoted(key.text)
+            text.append(contentsOf: ":(".utf8)
+            open.append(key)
+        }
+        let priority = row.value.priority
+        if !priority.isNull {
+            text.append(contentsOf: "priority:".utf8)
+            leaf(priority)
+            text.append(UInt8(ascii: ":"))
+        }
+        leaf(row.value.withoutPriority)
+        needsComma = true
+    }
+
+    private mutating func leaf(_ node: Node) {
+        switch node {
+        case .string(let value):
+            text.append(contentsOf: "string:".utf8)
+            quoted(value)
+        default: text.append(contentsOf: node.leafHashText)
+        }
+    }
+
+    private mutating func quoted(_ value: String) {
+        text.append(UInt8(ascii: "\""))
+        for byte in value.utf8 {
+            if byte == UInt8(ascii: "\\") || byte == UInt8(ascii: "\"") { text.append(UInt8(ascii: "\\")) }
+            text.append(byte)
+        }
+        text.append(UInt8(ascii: "\""))
+    }
+}

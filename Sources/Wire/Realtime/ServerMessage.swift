@@ -1,0 +1,154 @@
+public import Tree
+
+/// Messages to realtime clients, as text (reference: rtdb-protocol 1.3, 2.1, 2.4).
+public enum ServerMessage {
+    /// The greeting. `host`: the one that the client used, port included; never the bind address (1.3).
+    public static func hello(timestamp: Int64, host: String, session: String) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 160)
+        writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"h\",\"d\":{\"ts\":")
+        writer.writeInteger(timestamp)
+        writer.raw(",\"v\":\"5\",\"h\":")
+        writer.writeString(host)
+        writer.raw(",\"s\":")
+        writer.writeString(session)
+        writer.raw("}}}")
+        return writer.bytes
+    }
+
+    public static let pong = Array("{\"t\":\"c\",\"d\":{\"t\":\"o\",\"d\":null}}".utf8)
+
+    /// Sends the client to another host, or, while it upgrades its transport, back to the old one.
+    public static func reset(host: String) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 64)
+        writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"r\",\"d\":")
+        writer.writeString(host)
+        writer.raw("}}")
+        return writer.bytes
+    }
+
+    /// What an answer carries besides its status.
+    public enum Detail: Sendable {
+        /// `""`, as most actions are answered.
+        case none
+        /// `{}`: listens need an object (3.3).
+        case emptyObject
+        case noIndex
+        case text(String)
+        case value(Node)
+        /// JSON as it is.
+        case raw([UInt8])
+    }
+
+    public static func answer(_ number: Int64, _ status: String, _ detail: Detail) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 96)
+        writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
+        writer.writeInteger(number)
+        writer.raw(",\"b\":{\"s\":")
+        writer.writeString(status)
+        writer.raw(",\"d\":")
+        switch detail {
+        case .none: writer.raw("\"\"")
+        case .emptyObject: writer.raw("{}")
+        case .noIndex: writer.raw("{\"w\":[\"no_index\"]}")
+        case .text(let text): writer.writeString(text)
+        case .value(let node): writer.write(node)
+        case .raw(let json): writer.append(json)
+        }
+        writer.raw("}}}")
+        return writer.bytes
+    }
+
+    /// A push, but for its end: `finish` adds the tag. So one encoding serves listens with different tags.
+    public static func push(_ event: ChangeEvent, listener: Path, isTagged: Bool) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 160)
+        switch event {
+        case .put(let path, let value) where path.isRoot || !isTagged:
+            begin(&writer, "d", listener.appending(path))
+            writer.write(value)
+        case .put(let path, let value):
+            // A window's changes are merges at the listen's own path (3.4).
+            begin(&writer, "m", listener)
+            merge(&writer, [Change(path: path, value: value)])
+        case .patch(let path, let changes):
+            begin(&writer, "m", listener.appending(path))
+            merge(&writer, changes)
+        }
+        return writer.bytes
+    }
+
+    public static func finish(_ push: [UInt8], tag: Int64?) -> [UInt8] {
+        var bytes = push
+        if let tag { bytes.append(contentsOf: ",\"t\":\(tag)".utf8) }
+        bytes.append(contentsOf: "}}}".utf8)
+        return bytes
+    }
+
+    private static func begin(_ writer: inout JSONWriter, _ action: StaticString, _ path: Path) {
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"")
+        writer.raw(action)
+        writer.raw("\",\"b\":{\"p\":")
+        writer.writeString(String(path.description.dropFirst()))
+        writer.raw(",\"d\":")
+    }
+
+    private static func merge(_ writer: inout JSONWriter, _ changes: [Change]) {
+        writer.beginObject()
+        for (index, change) in changes.enumerated() {
+            writer.writeKey(String(change.path.description.dropFirst()), isFirst: index == 0)
+            writer.write(change.value)
+        }
+        writer.endObject()
+    }
+
+    /// The parts of a listen's data in which the client's differs (3.7), but for the end.
+    public static func rangeMerge(_ ranges: [RangeMerge], listener: Path) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 256)
+        begin(&writer, "rm", listener)
+        writer.raw("[")
+        for (index, range) in ranges.enumerated() {
+            if index > 0 { writer.raw(",") }
+            writer.beginObject()
+            var isFirst = true
+            if let start = range.start {
+                writer.writeKey("s", isFirst: true)
+                writer.writeString(String(start.description.dropFirst()))
+                isFirst = false
+            }
+            if let end = range.end {
+                writer.writeKey("e", isFirst: isFirst)
+                writer.writeString(String(end.description.dropFirst()))
+                isFirst = false
+            }
+            writer.writeKey("m", isFirst: isFirst)
+            range.write(to: &writer)
+            writer.endObject()
+        }
+        writer.raw("]")
+        return writer.bytes
+    }
+
+    /// The listen has lost its permission. `query`: as the client wrote it; none for a default listen.
+    public static func cancel(_ path: Path, query: [UInt8]?) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 96)
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":")
+        writer.writeString(String(path.description.dropFirst()))
+        if let query {
+            writer.raw(",\"q\":[")
+            writer.append(query)
+            writer.raw("]")
+        }
+        writer.raw("}}}")
+        return writer.bytes
+    }
+
+    /// The login has ended.
+    public static func authRevoked(_ status: String, _ text: String) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 96)
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"ac\",\"b\":{\"s\":")
+        writer.writeString(status)
+        writer.raw(",\"d\":")
+        writer.writeString(text)
+        writer.raw("}}}")
+        return writer.bytes
+    }
+}

@@ -1,0 +1,46 @@
+import Tree
+
+/// What `--json` prints, where it is more than a line.
+indirect enum JSONOutput {
+    case null
+    case bool(Bool)
+    case number(Int64)
+    case text(String)
+    /// JSON that is text already.
+    case raw([UInt8])
+    case list([JSONOutput])
+    case object(KeyValuePairs<String, JSONOutput>)
+
+    init(_ text: String?) { self = text.map(JSONOutput.text) ?? .null }
+
+    /// On one line.
+    var line: String {
+        var writer = JSONWriter(form: .plain)
+        write(to: &writer)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    private func write(to writer: inout JSONWriter) {
+        switch self {
+        case .null: writer.raw("null")
+        case .bool(let flag): writer.raw(flag ? "true" : "false")
+        case .number(let number): writer.writeInteger(number)
+        case .text(let text): writer.writeString(text)
+        case .raw(let json): writer.append(json)
+        case .list(let items):
+            writer.raw("[")
+            for (index, item) in items.enumerated() {
+                if index > 0 { writer.raw(",") }
+                item.write(to: &writer)
+            }
+            writer.raw("]")
+        case .object(let members):
+            writer.beginObject()
+            for (index, member) in members.enumerated() {
+                writer.writeKey(member.key, isFirst: index == 0)
+                member.value.write(to: &writer)
+            }
+            writer.endObject()
+        }
+    }
+}

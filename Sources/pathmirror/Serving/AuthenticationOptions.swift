@@ -1,0 +1,68 @@
+import Gateway
+import HTTPClient
+
+/// The options about who is let in.
+struct AuthenticationOptions {
+    static let options: [OptionSpecification] = [
+        .init(
+            "admin-secret-file", "FILE",
+            "secrets, one a line, that make whoever sends one an administrator everywhere; read again when it changes"),
+        .init(
+            "database-secret-file", "NAME=FILE[,…]",
+            "secrets of a namespace, one a line: administrators there, and keys of custom tokens"),
+        .init("database-secrets-file", "FILE", "the same for many, as JSON: {\"namespace\": [\"secret\", …], …}"),
+        .init("project-id", "ID", "accepts the ID tokens of this project of the original service"),
+        .init("issuer", "TEXT", "accepts ID tokens by this issuer ('iss'); with --audience and --jwks-url"),
+        .init("audience", "TEXT", "whom ID tokens must be for ('aud')"),
+        .init("jwks-url", "URL", "the issuer's keys: a JWK set, or certificates by key id"),
+        .init("jwks-ca-file", "FILE", "certificate authorities (PEM) to trust for --jwks-url instead of the system's"),
+        .init("clock-skew-s", "N", "seconds by which issuers' clocks may differ; default 30"),
+    ]
+
+    /// What to start with. `secretFiles` may bring other secrets later.
+    let credentials: Gateway.Credentials
+    let secretFiles: SecretFiles
+    /// What fetches keys; stop it last.
+    let client: HTTPClient?
+
+    private static let projectKeys =
+        "https://www.googleapis.com/robot/v1/metadata/x509/securetoken@system.gserviceaccount.com"
+
+    init(_ arguments: ParsedArguments) throws {
+        secretFiles = try SecretFiles(arguments)
+        var credentials = Gateway.Credentials()
+        let secrets = try secretFiles.load()
+        credentials.administratorSecrets = secrets.administrators
+        credentials.databaseSecrets = secrets.databases
+        credentials.clockSkewSeconds = Int64(try arguments.integer("clock-skew-s", in: 0...3_600) ?? 30)
+        client = try Self.takeIDTokens(arguments, &credentials)
+        self.credentials = credentials
+    }
+
+    private static func takeIDTokens(
+        _ arguments: ParsedArguments, _ credentials: inout Gateway.Credentials
+    ) throws -> HTTPClient? {
+        let project = arguments["project-id"]
+        let issuer = arguments["issuer"] ?? project.map { "https://securetoken.google.com/\($0)" }
+        let audience = arguments["audience"] ?? project
+        let url = arguments["jwks-url"] ?? project.map { _ in projectKeys }
+        guard issuer != nil || audience != nil || url != nil else { return nil }
+        guard let issuer, let audience, let url else {
+            throw UsageError("ID tokens need --project-id, or all of --issuer, --audience and --jwks-url.")
+        }
+        guard !issuer.isEmpty, !audience.isEmpty else { throw UsageError("--issuer and --audience must not be empty.") }
+        guard url.lowercased().hasPrefix("https://") || IDTokenSettings.isLoopback(url) else {
+            throw UsageError(
+                "--jwks-url must be an https: address: whoever changes the keys on the way could be anybody.")
+        }
+        var settings = HTTPClient.Settings()
+        settings.userAgent = "pathmirror/\(VersionCommand.version)"
+        if let file = arguments["jwks-ca-file"] {
+            _ = try Files.read(file)
+            settings.certificateAuthoritiesFile = file
+        }
+        let client = try HTTPClient(settings)
+        credentials.idTokens = IDTokenSettings(issuer: issuer, audience: audience, keySetURL: url, client: client)
+        return client
+    }
+}

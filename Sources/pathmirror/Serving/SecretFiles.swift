@@ -1,0 +1,128 @@
+import Crypto
+import Gateway
+import Glibc
+import Runtime
+
+/// The files that secrets are in.
+struct SecretFiles: Sendable {
+    struct Secrets: Sendable {
+        var administrators: [Secret<[UInt8]>] = []
+        var databases: [String: [Secret<[UInt8]>]] = [:]
+    }
+
+    private let administrators: String?
+    private let databases: [(namespace: String, file: String)]
+    private let table: String?
+
+    init(_ arguments: ParsedArguments) throws {
+        administrators = arguments["admin-secret-file"]
+        table = arguments["database-secrets-file"]
+        databases = try (arguments["database-secret-file"] ?? "").split(separator: ",").map { pair in
+            guard let equals = pair.firstIndex(of: "="), equals > pair.startIndex else {
+                throw UsageError("--database-secret-file must be NAMESPACE=FILE, or several of these with commas.")
+            }
+            return (String(pair[..<equals]), String(pair[pair.index(after: equals)...]))
+        }
+    }
+
+    var all: [String] { [administrators, table].compactMap { $0 } + databases.map(\.file) }
+
+    func load() throws -> Secrets {
+        var secrets = Secrets()
+        if let administrators { secrets.administrators = try Self.lines(of: administrators, leastBytes: 16) }
+        if let table { secrets.databases = try Self.table(table) }
+        for (namespace, file) in databases {
+            secrets.databases[namespace, default: []] += try Self.lines(of: file, leastBytes: 32)
+        }
+        return secrets
+    }
+
+    /// What changes when a file does.
+    var stamp: [String] {
+        all.map { path in
+            var status = stat()
+            guard stat(path, &status) == 0 else { return "none" }
+            let modified = status.st_mtim
+            let changed = status.st_ctim
+            return
+                "\(status.st_ino) \(status.st_size) \(modified.tv_sec).\(modified.tv_nsec) \(changed.tv_sec).\(changed.tv_nsec)"
+        }
+    }
+
+    private static func lines(of file: String, leastBytes: Int) throws -> [Secret<[UInt8]>] {
+        let isBreak = { (byte: UInt8) in byte == 0x0A || byte == 0x0D }
+        let lines = try Files.read(file, maxBytes: 64 * 1024).split(whereSeparator: isBreak)
+        guard !lines.isEmpty else { throw CommandFailure("There is no secret in \(file).") }
+        return try lines.map { try secret(Array($0), file, leastBytes) }
+    }
+
+    /// `{"namespace": "secret"}` or `{"namespace": ["secret", …]}`.
+    private static func table(_ file: String) throws -> [String: [Secret<[UInt8]>]] {
+        let form = "\(file) must be a JSON object: namespace to secret, or to a list of secrets."
+        guard let claims = try? ClaimsReader.object(try Files.read(file, maxBytes: 16 << 20)) else {
+            throw CommandFailure(form)
+        }
+        var secrets: [String: [Secret<[UInt8]>]] = [:]
+        for member in claims.members {
+            let texts: [ClaimValue]
+            if case .array(let several) = member.value { texts = several } else { texts = [member.value] }
+            secrets[member.name] = try texts.map { value in
+                guard let text = value.string else { throw CommandFailure(form) }
+                return try secret(Array(text.utf8), file, 32)
+            }
+        }
+        return secrets
+    }
+
+    private static func secret(_ text: [UInt8], _ file: String, _ leastBytes: Int) throws -> Secret<[UInt8]> {
+        guard text.count >= leastBytes else {
+            throw CommandFailure(
+                "A secret in \(file) must have at least \(leastBytes) bytes: anybody could guess a shorter one.")
+        }
+        return Secret(text)
+    }
+}
+
+/// Reads the files again when they change, or when told to. A file that can't be used changes nothing.
+final class SecretWatch: Sendable {
+    private struct State {
+        var isStopping = false
+        var isWanted = false
+    }
+    private let state: Condition<State>
+    private let thread: Thread
+
+    /// - Parameter replace: gets the new secrets, on the watch's thread.
+    init(_ files: SecretFiles, _ logger: Logger, _ replace: @escaping @Sendable (SecretFiles.Secrets) -> Void) {
+        let state = Condition(State())
+        self.state = state
+        let first = files.stamp
+        thread = Thread(name: "secrets") {
+            var stamp = first
+            while true {
+                let wake = state.wait(milliseconds: 1_000) { state -> State? in
+                    guard state.isStopping || state.isWanted else { return nil }
+                    defer { state.isWanted = false }
+                    return state
+                }
+                if wake?.isStopping == true { return }
+                let new = files.stamp
+                guard new != stamp || wake != nil else { continue }
+                stamp = new
+                do {
+                    replace(try files.load())
+                    logger.notice("secrets read", [("files", files.all.joined(separator: ", "))])
+                } catch {
+                    logger.error("the secrets can't be read; those before stay", [("error", "\(error)")])
+                }
+            }
+        }
+    }
+
+    func reload() { state.signal { $0.isWanted = true } }
+
+    func stop() {
+        state.signal { $0.isStopping = true }
+        thread.join()
+    }
+}

@@ -1,0 +1,140 @@
+import Engine
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// What an engine does with entries that it did not write: imports, pruned logs, databases set back.
+@Suite struct FollowingTests {
+    @Test func importsOfOthersAreOneStep() throws {
+        try withEngines(1, { settings, _ in settings.pollMilliseconds = 20 }) { url, engines in
+            let namespace = try engines[0].namespace()
+            #expect(namespace.write(.update("", [("a/old", .int(1)), ("b", .int(2))]))?.committedSeq == 1)
+            let listener = RecordingListener()
+            let place = Path(splitting: "a/k7")
+            listener.started(namespace.subscribe(listener, at: place), at: place)
+            let seq = try Self.importRows(url, at: Path(splitting: "a"), count: 300, bufferBytes: 512)
+            #expect(seq == 2)
+            #expect(namespace.waitFor(2))
+            #expect(namespace.snapshot.root[Path(splitting: "a")].childCount == 300)
+            #expect(namespace.snapshot.root[Path(splitting: "b")] == .int(2))
+            #expect(listener.now.seqs == [2])
+            #expect(listener.now.mistakes == [])
+            #expect(namespace.write(.set("a/k7", .int(-1)))?.committedSeq == 3)
+            #expect(try verify(url).isClean)
+            // A gateway that starts now has the same.
+            try withDirectEngine(url) { other in
+                let fresh = try other.namespace()
+                #expect(fresh.snapshot.root == namespace.snapshot.root)
+            }
+        }
+    }
+
+    /// An import that comes while the engine contends, and so locks the head first.
+    @Test func importsBetweenContendedWrites() throws {
+        try withEngines(2) { url, engines in
+            let namespaces = try engines.map { try $0.namespace() }
+            #expect(
+                eventually {
+                    for namespace in namespaces { _ = namespace.write(.increment("n")) }
+                    return engines.allSatisfy { $0.metrics.conflicts.current > 0 }
+                })
+            let total = try StoredState(url).root[Path(splitting: "n")]
+            _ = try Self.importRows(url, at: Path(splitting: "a"), count: 100, bufferBytes: 512)
+            for namespace in namespaces { #expect(namespace.write(.increment("n"))?.committedSeq != nil) }
+            guard case .int(let before) = total else { return #expect(Bool(false), "the counter is a number") }
+            let stored = try StoredState(url)
+            #expect(stored.root[Path(splitting: "n")] == .int(before + 2))
+            #expect(stored.root[Path(splitting: "a")].childCount == 100)
+            for namespace in namespaces {
+                #expect(namespace.waitFor(stored.head))
+                #expect(namespace.snapshot.root == stored.root)
+            }
+            #expect(try verify(url).isClean)
+        }
+    }
+
+    /// What lies between is pruned: the tree is loaded anew, and listeners are told to begin again.
+    @Test(arguments: [1, 0])
+    func prunedLog(left: Int64) throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            let engine = try TestEngine(proxy.url) { settings, _ in settings.pollMilliseconds = 20 }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
+            let listener = RecordingListener()
+            listener.started(namespace.subscribe(listener, at: .root), at: .root)
+            proxy.setDown(true)
+            #expect(eventually { !engine.engine.health.isUp })
+            try withDirectEngine(url) { other in
+                let writer = try other.namespace()
+                for value in 2...5 as ClosedRange<Int64> { _ = writer.write(.set("x", .int(value))) }
+            }
+            let session = try LogSession(url)
+            defer { session.close() }
+            try session.connection.executeScript(
+                """
+                delete from pathmirror.log where seq <= \(5 - left);
+                update pathmirror.namespace set retained_from = \(6 - left)
+                """)
+            proxy.setDown(false)
+            #expect(listener.wait { $0.resets == [5] } != nil)
+            #expect(namespace.waitFor(5))
+            #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(5))
+            #expect(eventually { namespace.write(.set("x", .int(6)))?.committedSeq == 6 })
+            #expect(listener.wait { $0.seqs.last == 6 } != nil)
+            #expect(listener.now.mistakes == [])
+        }
+    }
+
+    /// A failover that lost the newest entries: the engine knows more than the database. It must come back to it.
+    @Test func databaseSetBack() throws {
+        try withEngines(1, { settings, _ in settings.pollMilliseconds = 20 }) { url, engines in
+            let namespace = try engines[0].namespace()
+            for value in 1...3 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
+            let session = try LogSession(url)
+            defer { session.close() }
+            try session.connection.executeScript(
+                """
+                begin;
+                delete from pathmirror.log where seq > 1;
+                update pathmirror.namespace set head = 1;
+                update pathmirror.node set value = '1', version = 1;
+                commit
+                """)
+            #expect(namespace.write(.increment("x"))?.committedSeq == 2)
+            #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(2))
+            try StoredState(url).check(equals: [namespace])
+        }
+    }
+
+    @Test func readingTheLog() throws {
+        try withEngines { url, engines in
+            let namespace = try engines[0].namespace()
+            for value in 1...30 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
+            let read = CollectedEntries()
+            engines[0].engine.readLog(namespace.id, after: 4, through: 20, each: read.take, completion: read.finish)
+            let entries = try #require(read.wait())
+            #expect(entries.map(\.seq) == Array(5...20))
+            #expect(entries.first?.changes == [Change(path: Path(splitting: "x"), value: .int(5))])
+        }
+    }
+
+    static func importRows(_ url: PostgresURL, at path: Path, count: Int, bufferBytes: Int) throws -> Int64 {
+        let session = try LogSession(url)
+        defer { session.close() }
+        let record = try #require(try session.namespace(named: "test"))
+        var settings = Importer.Settings()
+        settings.bufferBytes = bufferBytes
+        let importer = try Importer(session, record, at: path, settings: settings)
+        for index in 0..<count {
+            try importer.add(Array((path.description + "/k\(index)").utf8), .int(Int64(index)))
+        }
+        try importer.finish()
+        return importer.lastSeq
+    }
+}

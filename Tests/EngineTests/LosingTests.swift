@@ -1,0 +1,191 @@
+import Engine
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Connections that are lost in the middle of a COMMIT: each write is answered once, and is in the log as the answer says.
+@Suite struct LosingTests {
+    @Test func batchThatDidNotArriveIsSentAgain() throws {
+        try withProxy { url, proxy, engine in
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.increment("n"))?.committedSeq == 1)
+            proxy.cutNext(.beforeBatchArrives)
+            #expect(namespace.write(.increment("n"))?.committedSeq == 2)
+            #expect(proxy.cutCount == 1)
+            #expect(engine.metrics.unknownCommits.current == 1)
+            try check(url, namespace, total: 2)
+        }
+    }
+
+    @Test func batchThatWasCommittedIsNotSentAgain() throws {
+        try withProxy { url, proxy, engine in
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.increment("n"))?.committedSeq == 1)
+            proxy.cutNext(.beforeCommitAnswer)
+            #expect(namespace.write(.increment("n"))?.committedSeq == 2)
+            #expect(proxy.cutCount == 1)
+            #expect(engine.metrics.unknownCommits.current == 1)
+            try check(url, namespace, total: 2)
+        }
+    }
+
+    @Test(arguments: [1, 100, 400])
+    func batchThatArrivedInPartIsSentAgain(bytes: Int) throws {
+        try withProxy { url, proxy, engine in
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.increment("n"))?.committedSeq == 1)
+            proxy.cutNext(.insideBatch(bytes: bytes))
+            #expect(namespace.write(.increment("n"))?.committedSeq == 2)
+            #expect(proxy.cutCount == 1)
+            try check(url, namespace, total: 2)
+        }
+    }
+
+    /// Lost several times in a row, each time in another way.
+    @Test func losingAgainAndAgain() throws {
+        try withProxy { url, proxy, engine in
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.increment("n"))?.committedSeq == 1)
+            proxy.cutNext(.beforeBatchArrives, times: 3)
+            #expect(namespace.write(.increment("n"))?.committedSeq == 2)
+            #expect(proxy.cutCount == 3)
+            proxy.cutNext(.beforeCommitAnswer, times: 3)
+            for total in 3...6 as ClosedRange<Int64> {
+                #expect(namespace.write(.increment("n"))?.committedSeq == total)
+            }
+            try check(url, namespace, total: 6)
+        }
+    }
+
+    /// The gateway gives the batch up for lost while it is still on its way: it arrives after the gateway has looked.
+    @Test func batchThatArrivesLateIsNotWrittenTwice() throws {
+        try withProxy { url, proxy, engine in
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.increment("n"))?.committedSeq == 1)
+            // The second try is held back as well, and the first then overtakes it.
+            proxy.cutNext(.batchArrivesLate, times: 2)
+            let sink = CollectingSink()
+            namespace.submit(.increment("n"), to: sink, token: 1)
+            #expect(eventually { proxy.heldCount == 2 || !sink.outcomes.isEmpty })
+            proxy.releaseHeld()
+            #expect(sink.outcome(1)?.committedSeq == 2)
+            #expect(namespace.write(.increment("n"))?.committedSeq == 3)
+            try check(url, namespace, total: 3)
+        }
+    }
+
+    /// Where gateways contend, the head's lock is taken before batches are evaluated. Here the gateway is cut off while it
+    /// holds the lock: the server must let go of it soon, though the connection looks alive to it.
+    @Test(arguments: [true, false])
+    func cutOffWhileHoldingTheLock(arrives: Bool) throws {
+        try withProxy { url, proxy, engine in
+            let other = try TestEngine(url)
+            defer { other.stop() }
+            let namespace = try engine.namespace()
+            let rival = try other.namespace()
+            // Until the two have met, so that the engine locks first.
+            #expect(
+                eventually {
+                    _ = rival.write(.increment("other"))
+                    _ = namespace.write(.increment("other"))
+                    return engine.metrics.conflicts.current > 0
+                })
+            proxy.cutNext(.batchArrivesLate)
+            let sink = CollectingSink()
+            namespace.submit(.increment("n"), to: sink, token: 1)
+            #expect(eventually { proxy.heldCount == 1 })
+            if arrives { proxy.releaseHeld() }
+            #expect(sink.outcome(1)?.committedSeq != nil)
+            _ = try #require(namespace.write(.increment("n"))?.committedSeq)
+            try check(url, namespace, total: 2)
+        }
+    }
+
+    /// Worse: it arrives after the gateway has looked for it, and before the gateway takes the head's lock to try again.
+    @Test func lateBatchBetweenLookingAndLocking() throws {
+        try withProxy { url, proxy, engine in
+            let namespace = try engine.namespace()
+            _ = namespace.write(.set("n", .int(0)))
+            // The third try takes the lock; the first two locks are those of the searches.
+            proxy.cutNext(.batchArrivesLate, times: 2)
+            proxy.releaseHeld(before: "lock_head#", occurrence: 3)
+            #expect(namespace.write(.increment("n"))?.committedSeq != nil)
+            #expect(proxy.cutCount == 2)
+            #expect(proxy.heldCount == 0)
+            try check(url, namespace, total: 1)
+        }
+    }
+
+    /// Random cuts under load from two engines: every increment that was acknowledged counts once, and nothing else does.
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func randomCuts(seed: UInt64) throws {
+        try withProxy { url, proxy, engine in
+            let direct = try TestEngine(url)
+            defer { direct.stop() }
+            let namespaces = [try engine.namespace(), try direct.namespace()]
+            let isDone = MutexBox(false)
+            let cutter = Thread(name: "cutter") {
+                var random = SeededGenerator(seed: seed)
+                let cuts: [CuttingProxy.Cut] = [
+                    .beforeBatchArrives, .beforeCommitAnswer, .insideBatch(bytes: 300), .batchArrivesLate,
+                ]
+                var expected = 0
+                while !isDone.withLock({ $0 }) {
+                    let cut = random.pick(cuts)
+                    expected = proxy.cutCount + 1
+                    proxy.cutNext(cut)
+                    _ = eventually(seconds: 5) { proxy.cutCount >= expected || isDone.withLock { $0 } }
+                    if cut == .batchArrivesLate { proxy.releaseHeld() }
+                }
+            }
+            let sinks = [CollectingSink(), CollectingSink()]
+            let each = 400
+            let writers = zip(namespaces, sinks).map { namespace, sink in
+                Thread(name: "writer") {
+                    for token in 0..<UInt64(each) {
+                        namespace.submit(.increment("n"), to: sink, token: token)
+                        if token % 3 == 0 { _ = sink.outcome(token) }
+                    }
+                }
+            }
+            for writer in writers { writer.join() }
+            let outcomes = sinks.map { $0.all(each) }
+            isDone.withLock { $0 = true }
+            cutter.join()
+            for (sink, outcomes) in zip(sinks, outcomes) {
+                #expect(sink.repeated.isEmpty)
+                #expect(try #require(outcomes).values.allSatisfy { $0.committedSeq != nil })
+            }
+            #expect(proxy.cutCount > 0)
+            let stored = try StoredState(url)
+            #expect(stored.root[Path(splitting: "n")] == .int(Int64(each * 2)))
+            #expect(stored.head == Int64(each * 2))
+            stored.check(equals: namespaces)
+        }
+    }
+
+    private func check(
+        _ url: PostgresURL, _ namespace: LiveNamespace, total: Int64, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let stored = try StoredState(url)
+        #expect(stored.root[Path(splitting: "n")] == .int(total), sourceLocation: sourceLocation)
+        stored.check(equals: [namespace], sourceLocation: sourceLocation)
+    }
+
+    /// An engine that reaches its database through a proxy.
+    private func withProxy(_ body: (PostgresURL, CuttingProxy, TestEngine) throws -> Void) throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            let engine = try TestEngine(proxy.url) { settings, _ in
+                settings.pollMilliseconds = 50
+                settings.commitDeadlineMilliseconds = 6_000
+            }
+            defer { engine.stop() }
+            try body(url, proxy, engine)
+        }
+    }
+}

@@ -1,0 +1,188 @@
+import Engine
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// The database goes away and comes back; queues fill; the engine stops.
+@Suite struct OutageTests {
+    @Test func writesFailSoonWithoutTheDatabaseAndEverythingRecovers() throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            let engine = try TestEngine(proxy.url) { settings, _ in settings.pollMilliseconds = 20 }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
+            proxy.setDown(true)
+            #expect(eventually { !engine.engine.health.isUp })
+            // Reads go on from memory.
+            #expect(namespace.snapshot.root[Path(splitting: "x")] == .int(1))
+            let start = Clock.monotonicMilliseconds
+            for _ in 0..<5 {
+                let outcome = namespace.write(.set("x", .int(2)))
+                guard case .unavailable? = outcome?.failure else {
+                    Issue.record("no write succeeds, and none is of unknown outcome: \(String(describing: outcome))")
+                    return
+                }
+            }
+            #expect(Clock.monotonicMilliseconds - start < 5_000)
+            guard case .failure(.unavailable) = engine.load("another") else {
+                return #expect(Bool(false), "no namespace can be loaded")
+            }
+            // Meanwhile another gateway goes on.
+            try withDirectEngine(url) { other in
+                let direct = try other.namespace()
+                #expect(direct.write(.set("y", .int(1)))?.committedSeq == 2)
+            }
+            proxy.setDown(false)
+            #expect(namespace.waitFor(2))
+            #expect(eventually { namespace.write(.set("x", .int(3)))?.committedSeq != nil })
+            #expect(engine.engine.health.isUp)
+            _ = try engine.namespace("another")
+            try StoredState(url).check(equals: [namespace])
+        }
+    }
+
+    /// An engine may start before its database does.
+    @Test func startingWithoutTheDatabase() throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            proxy.setDown(true)
+            let engine = try TestEngine(proxy.url) { settings, _ in settings.pollMilliseconds = 20 }
+            defer { engine.stop() }
+            guard case .failure(.unavailable) = engine.load("test") else {
+                return #expect(Bool(false), "no namespace can be loaded")
+            }
+            proxy.setDown(false)
+            #expect(eventually { (try? engine.load("test").get()) != nil })
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
+        }
+    }
+
+    @Test func fullQueuesRefuse() throws {
+        try withEngines(1, { settings, _ in
+            settings.maxWaitingWrites = 10
+            settings.maxWaitingBytes = 1_000
+        }) { url, engines in
+            let namespace = try engines[0].namespace()
+            let sink = CollectingSink()
+            try Self.whileLocked(url, namespace) {
+                namespace.submit(.set("first", .int(1)), to: sink, token: 0)
+                #expect(eventually { namespace.waitingWrites == 0 })
+                for token in 1...15 as ClosedRange<UInt64> {
+                    namespace.submit(.set("x/\(token)", .int(1)), to: sink, token: token)
+                }
+                // Refused at once, and only these.
+                #expect(Set(sink.outcomes.keys) == [11, 12, 13, 14, 15])
+                #expect(sink.outcomes.values.allSatisfy { $0.failure == .overloaded })
+            }
+            let outcomes = try #require(sink.all(16))
+            #expect((0...10).allSatisfy { outcomes[$0]?.committedSeq != nil })
+            try Self.whileLocked(url, namespace) {
+                namespace.submit(.set("second", .int(1)), to: sink, token: 20)
+                #expect(eventually { namespace.waitingWrites == 0 })
+                // A write that alone is over the bound is taken where nothing waits.
+                namespace.submit(.set("big", .int(1), byteCount: 5_000), to: sink, token: 21)
+                namespace.submit(.set("small", .int(1)), to: sink, token: 22)
+                #expect(sink.outcomes[22]?.failure == .overloaded)
+            }
+            #expect(sink.outcome(20)?.committedSeq != nil)
+            #expect(sink.outcome(21)?.committedSeq != nil)
+            try StoredState(url).check(equals: [namespace])
+        }
+    }
+
+    @Test func stoppingCommitsWhatWaits() throws {
+        try withDatabase { url in
+            let engine = try TestEngine(url)
+            let namespace = try engine.namespace()
+            let sink = CollectingSink()
+            let late = CollectingSink()
+            var tries = 0
+            var stopper: Thread?
+            try Self.whileLocked(url, namespace) {
+                for token in 0..<50 as Range<UInt64> {
+                    namespace.submit(.set("x/\(token)", .int(1)), to: sink, token: token)
+                }
+                let stopping = engine.engine
+                stopper = Thread(name: "stopper") { stopping.stop(milliseconds: 20_000) }
+                // Those that come before it begins to stop are taken, too.
+                #expect(
+                    eventually {
+                        namespace.submit(.set("late", .int(1)), to: late, token: UInt64(tries))
+                        tries += 1
+                        return late.outcomes[UInt64(tries - 1)]?.failure == .stopping
+                    })
+            }
+            stopper?.join()
+            let outcomes = sink.outcomes
+            #expect(outcomes.count == 50)
+            #expect(outcomes.values.allSatisfy { $0.committedSeq != nil })
+            let stored = try StoredState(url)
+            #expect(late.outcomes.count == tries)
+            #expect(stored.head == 50 + Int64(tries) - 1)
+            #expect(namespace.write(.set("late", .int(1)))?.failure == .stopping)
+        }
+    }
+
+    /// A damaged log is said once in a while, not as fast as a processor can.
+    @Test func damagedLogIsNotReadInALoop() throws {
+        try withDatabase { url in
+            let engine = try TestEngine(url) { settings, _ in settings.pollMilliseconds = 20 }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            try withDirectEngine(url) { other in
+                let writer = try other.namespace()
+                #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
+                let session = try LogSession(url)
+                defer { session.close() }
+                // From here on what is written can't be read: entry 2 has an operation that nobody knows.
+                try session.connection.executeScript(
+                    """
+                    create function damage() returns trigger language plpgsql as $$
+                    begin new.op = 'damaged'; return new; end $$;
+                    create trigger damage before insert on pathmirror.log for each row when (new.seq = 2)
+                    execute function damage()
+                    """)
+                #expect(writer.write(.set("x", .int(2)))?.committedSeq == 2)
+                guard case .corrupt? = namespace.write(.set("x", .int(3)))?.failure else {
+                    return #expect(Bool(false), "a write on what can't be read must fail")
+                }
+                // Looks are counted by the server: a few a second, not thousands.
+                let before = try Self.indexScans(session)
+                let start = Clock.monotonicMilliseconds
+                #expect(eventually { Clock.monotonicMilliseconds - start > 500 })
+                #expect(eventually { ((try? Self.indexScans(session)) ?? 0) >= before })
+                #expect(try Self.indexScans(session) - before < 100)
+                #expect(namespace.snapshot.seq == 1)
+            }
+        }
+    }
+
+    /// How often entries were looked for, as far as the server has counted it yet.
+    private static func indexScans(_ session: LogSession) throws -> Int64 {
+        try session.connection.execute(
+            "select coalesce(sum(idx_scan + seq_scan), 0)::bigint from pg_stat_user_tables where relname like 'log\\_%'"
+        ).int64(0, 0)
+    }
+
+    /// Holds the namespace's head, so that no batch can be committed meanwhile.
+    static func whileLocked(_ url: PostgresURL, _ namespace: LiveNamespace, _ body: () throws -> Void) throws {
+        let session = try LogSession(url)
+        defer { session.close() }
+        _ = try session.lockHead(namespace.id, expectedHead: namespace.snapshot.seq)
+        try body()
+        session.unlockHead()
+    }
+}
+
+func withDirectEngine(_ url: PostgresURL, _ body: (TestEngine) throws -> Void) throws {
+    let engine = try TestEngine(url)
+    defer { engine.stop() }
+    try body(engine)
+}

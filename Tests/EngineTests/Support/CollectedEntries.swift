@@ -1,0 +1,22 @@
+import Engine
+import Runtime
+import Tree
+
+/// What `Engine.readLog` gives.
+final class CollectedEntries: Sendable {
+    private let state = Condition<(entries: [Entry], isDone: Bool)>(([], false))
+
+    @Sendable func take(_ entries: [Entry], after seq: Int64) -> Bool {
+        state.withLock { $0.entries += entries }
+        return true
+    }
+
+    @Sendable func finish(_ result: Result<Void, EngineError>) {
+        state.broadcast { $0.isDone = true }
+    }
+
+    /// All of them, once they are there; nil after 20 seconds.
+    func wait() -> [Entry]? {
+        state.wait(milliseconds: 20_000) { $0.isDone ? $0.entries : nil }
+    }
+}

@@ -1,0 +1,66 @@
+import Engine
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// What the database holds of a namespace, and the checks of the invariants on it.
+struct StoredState {
+    let head: Int64
+    let root: Node
+    let entries: [Entry]
+
+    init(_ url: PostgresURL, _ name: String = "test") throws {
+        let session = try LogSession(url)
+        defer { session.close() }
+        let record = try #require(try session.namespace(named: name))
+        let loaded = try session.loadTree(record.id)
+        head = loaded.head
+        root = loaded.root
+        var entries: [Entry] = []
+        while true {
+            let page = try session.read(record.id, after: entries.last?.seq ?? 0)
+            if page.isEmpty { break }
+            entries += page.map(\.entry)
+        }
+        self.entries = entries
+    }
+
+    /// The tree that the log makes.
+    var replayed: Node {
+        entries.reduce(Node.null) { root, entry in
+            entry.changes.reduce(root) { $0.replacing($1.path, with: $1.value) }
+        }
+    }
+
+    /// Gapless from 1 to the head, in order; the stored tree is the log's.
+    func check(sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(entries.map(\.seq) == Array(0...head).filter { $0 > 0 }, sourceLocation: sourceLocation)
+        #expect(
+            zip(entries, entries.dropFirst()).allSatisfy { $0.committedAt <= $1.committedAt }, "times follow seqs",
+            sourceLocation: sourceLocation)
+        #expect(replayed == root, "the log makes the stored tree", sourceLocation: sourceLocation)
+    }
+
+    /// Every engine has come to the head, with the very tree that is stored.
+    func check(
+        equals namespaces: [LiveNamespace], sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        check(sourceLocation: sourceLocation)
+        for namespace in namespaces {
+            #expect(namespace.waitFor(head), "the engine has come to the head", sourceLocation: sourceLocation)
+            let snapshot = namespace.snapshot
+            #expect(snapshot.seq == head, sourceLocation: sourceLocation)
+            #expect(snapshot.root == root, "the engine's tree is the stored one", sourceLocation: sourceLocation)
+        }
+    }
+}
+
+/// `pathmirror log verify` of the test's namespace.
+func verify(_ url: PostgresURL, _ name: String = "test") throws -> Verification {
+    let session = try LogSession(url)
+    defer { session.close() }
+    let record = try #require(try session.namespace(named: name))
+    return try Verification.run(session, record)
+}

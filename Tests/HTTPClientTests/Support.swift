@@ -1,0 +1,53 @@
+import HTTPClient
+import HTTPServer
+import Runtime
+
+/// A server on a free loopback port, whose handlers do what a closure says.
+final class LocalServer: Sendable {
+    typealias Handle = @Sendable (HTTPRequest, HTTPExchange) -> Void
+
+    private let server: HTTPServer
+
+    private final class Handler: HTTPLoopHandler {
+        let handle: Handle
+        init(_ handle: @escaping Handle) { self.handle = handle }
+        func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) { handle(request, exchange) }
+        func loopWillDrain() {}
+        func loopWillStop() {}
+    }
+
+    init(_ handle: @escaping Handle) throws {
+        server = try HTTPServer(settings: HTTPServerSettings()) { _ in Handler(handle) }
+        try server.start()
+    }
+
+    var port: UInt16 { server.boundAddresses.first?.port ?? 0 }
+
+    func url(_ path: String) -> String { "http://127.0.0.1:\(port)\(path)" }
+
+    func stop() { server.stop(deadlineMs: 0) }
+
+    deinit { stop() }
+}
+
+extension HTTPClient {
+    /// Sends and waits.
+    func result(_ request: ClientRequest) -> Result<ClientResponse, HTTPClientError>? {
+        let outcome = Condition<Result<ClientResponse, HTTPClientError>?>(nil)
+        send(request) { result in outcome.broadcast { $0 = result } }
+        return outcome.wait(milliseconds: 60_000) { $0 }
+    }
+
+    func failure(_ request: ClientRequest) -> HTTPClientError? {
+        if case .failure(let error) = result(request) { error } else { nil }
+    }
+}
+
+extension ClientRequest {
+    /// To a server of a test, without TLS.
+    static func plain(_ url: String) -> ClientRequest {
+        var request = ClientRequest(url)
+        request.allowsPlainHTTP = true
+        return request
+    }
+}

@@ -1,0 +1,95 @@
+import Testing
+
+/// The arrows between the rooms point down only. SwiftPM does not see to it: it lets a target import what its
+/// dependencies depend on.
+@Suite struct ImportTests {
+    /// What each room may import of the others.
+    static let allowed: [String: Set<String>] = [
+        "Crypto": ["CCrypto"],
+        "Compression": ["CZlib"],
+        "Tree": ["Crypto"],
+        "Rules": ["Tree", "CRE2"],
+        "Wire": ["Tree", "Crypto"],
+        "Runtime": [],
+        "Postgres": ["CPostgres", "Runtime"],
+        "PostgresCluster": ["Postgres", "Runtime"],
+        "HTTPServer": ["CEvent", "CHTTPParser", "CWSLay", "Runtime"],
+        "HTTPClient": ["CCurl", "Runtime"],
+        "LogStore": ["Postgres", "Tree", "Crypto", "Runtime"],
+        "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
+        "Mirrors": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
+        "Feeds": ["LogStore", "Postgres", "HTTPClient", "Crypto", "Tree", "Runtime"],
+        "Gateway": [
+            "Engine", "Mirrors", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression",
+            "Runtime",
+        ],
+        "Client": ["Wire", "Tree", "HTTPClient", "HTTPServer", "Runtime"],
+    ]
+
+    /// Rooms that may import everything: the executable, and the programs that feed the parsers.
+    static let top: Set<String> = ["pathmirror", "Fuzz"]
+
+    /// What of the toolchain a room may import; the pure ones have no clock, file or socket, so they have no Glibc.
+    static let ofTheSystem: Set<String> = ["Glibc", "Synchronization"]
+    static let pure: Set<String> = ["Crypto", "Compression", "Tree", "Rules", "Wire"]
+
+    @Test func importsPointDown() {
+        let files = SourceFiles.swift(below: "Sources")
+        #expect(files.count > 100, "the sources are found")
+        for file in files where !Self.top.contains(file.room) {
+            guard let allowed = Self.allowed[file.room] else {
+                Issue.record("\(file.room) is a new room: say in this table what it may import (\(file.path))")
+                continue
+            }
+            let system = Self.pure.contains(file.room) ? [] : Self.ofTheSystem
+            for module in file.lines.compactMap(Self.importedModule) where !allowed.union(system).contains(module) {
+                Issue.record("\(file.path) imports \(module), which \(file.room) may not")
+            }
+        }
+    }
+
+    /// A C library has one wrapper.
+    @Test func oneWrapperPerLibrary() {
+        var wrappers: [String: Set<String>] = [:]
+        let libraries = Set(SourceFiles.folders(in: "Sources").filter { Self.isLibrary($0) })
+        for file in SourceFiles.swift(below: "Sources") {
+            for module in file.lines.compactMap(Self.importedModule) where libraries.contains(module) {
+                wrappers[module, default: []].insert(file.room)
+            }
+        }
+        for (library, rooms) in wrappers { #expect(rooms.count == 1, "\(library) is imported by \(rooms.sorted())") }
+    }
+
+    /// Nothing anywhere below `Sources` needs Foundation.
+    @Test func noFoundation() {
+        for file in SourceFiles.swift(below: "Sources") {
+            for module in file.lines.compactMap(Self.importedModule) where module.hasPrefix("Foundation") {
+                Issue.record("\(file.path) imports \(module)")
+            }
+        }
+    }
+
+    @Test func productsDoNotImportTests() {
+        for file in SourceFiles.swift(below: "Sources") {
+            let modules = Set(file.lines.compactMap(Self.importedModule))
+            #expect(modules.isDisjoint(with: ["TestSupport", "Testing", "XCTest"]), "\(file.path)")
+        }
+    }
+
+    /// `CPostgres`, not `Client`.
+    private static func isLibrary(_ name: String) -> Bool {
+        name.first == "C" && name.dropFirst().first?.isUppercase == true
+    }
+
+    /// The module of an import line.
+    static func importedModule(_ line: String) -> String? {
+        var words = line.split(separator: " ")[...]
+        while let first = words.first, first.hasPrefix("@") || accessLevels.contains(String(first)) { words = words.dropFirst() }
+        guard words.first == "import" else { return nil }
+        // `import struct Module.Name`
+        guard let last = words.dropFirst().last(where: { !$0.hasPrefix("//") }) else { return nil }
+        return last.split(separator: ".").first.map(String.init)
+    }
+
+    private static let accessLevels: Set<String> = ["public", "package", "internal", "fileprivate", "private"]
+}

@@ -1,0 +1,65 @@
+import Glibc
+
+/// The files of the repository, found from where this file stands.
+enum SourceFiles {
+    struct File {
+        /// From the repository's folder on.
+        let path: String
+        let lines: [String]
+
+        /// The target that the file belongs to.
+        var room: String { path.split(separator: "/").dropFirst().first.map(String.init) ?? "" }
+    }
+
+    /// The Swift files below a folder of the repository.
+    static func swift(below folder: String) -> [File] {
+        paths(below: folder).filter { $0.hasSuffix(".swift") }.sorted().map { path in
+            File(path: path, lines: text(path).split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
+        }
+    }
+
+    /// The names of the folders right below one.
+    static func folders(in folder: String) -> [String] {
+        names(in: root + "/" + folder).filter { isFolder(root + "/" + folder + "/" + $0) }.sorted()
+    }
+
+    private static let root: String = {
+        // …/Tests/HouseTests/SourceFiles.swift
+        #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+    }()
+
+    private static func paths(below folder: String) -> [String] {
+        names(in: root + "/" + folder).flatMap { name -> [String] in
+            let path = folder + "/" + name
+            return isFolder(root + "/" + path) ? paths(below: path) : [path]
+        }
+    }
+
+    private static func names(in folder: String) -> [String] {
+        guard let directory = opendir(folder) else { return [] }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if !name.hasPrefix(".") { names.append(name) }
+        }
+        return names
+    }
+
+    private static func isFolder(_ path: String) -> Bool {
+        var information = stat()
+        return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFDIR
+    }
+
+    private static func text(_ path: String) -> String {
+        let descriptor = open(root + "/" + path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return "" }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 65_536)
+        while case let count = read(descriptor, &piece, piece.count), count > 0 { bytes += piece[..<count] }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,101 @@
+import Testing
+
+/// What the house style asks of every source file.
+@Suite struct StyleTests {
+    private static let maxFileLines = 500
+
+    @Test func filesAreShort() {
+        for file in SourceFiles.swift(below: "Sources") + SourceFiles.swift(below: "Tests") {
+            #expect(file.lines.count <= Self.maxFileLines, "\(file.path)")
+        }
+    }
+
+    private struct Banned {
+        let text: String
+        let reason: String
+        /// Files where it is right.
+        var exceptions: Set<String> = []
+    }
+
+    private static let banned = [
+        Banned(text: "print(", reason: "output goes through Console or Logger"),
+        Banned(text: "try!", reason: "errors are handled or thrown"),
+        Banned(text: "as!", reason: "types are known"),
+        Banned(text: "fatalError(", reason: "nothing that a peer does ends the process"),
+        Banned(text: "JSONSerialization", reason: "JSON goes straight into the tree type"),
+        Banned(text: "JSONDecoder", reason: "JSON goes straight into the tree type"),
+        Banned(text: "Task.detached", reason: "threads are Runtime's"),
+        Banned(text: "DispatchQueue", reason: "threads are Runtime's"),
+    ]
+
+    @Test func bannedCalls() {
+        for file in SourceFiles.swift(below: "Sources") {
+            for (index, line) in file.lines.enumerated() {
+                let code = Self.withoutCommentsAndTexts(line)
+                for banned in Self.banned where !banned.exceptions.contains(file.path) {
+                    if Self.calls(banned.text, in: code) {
+                        Issue.record("\(file.path):\(index + 1) uses \(banned.text): \(banned.reason)")
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whoever overrules the compiler says why that is safe, right there.
+    @Test func uncheckedConcurrencySaysWhy() {
+        for file in SourceFiles.swift(below: "Sources") + SourceFiles.swift(below: "Tests") {
+            for (index, line) in file.lines.enumerated()
+            where ["@unchecked Sendable", "nonisolated(unsafe)"].contains(where: Self.withoutCommentsAndTexts(line).contains) {
+                let above = index > 0 ? file.lines[index - 1].drop { $0 == " " } : ""
+                #expect(above.hasPrefix("//"), "\(file.path):\(index + 1)")
+            }
+        }
+    }
+
+    /// Nothing that is committed knows the machine that it was written on.
+    @Test func noPathsOfOneMachine() {
+        // Put together here, so that this file does not hold them.
+        let signs = ["/work" + "/main", "/work" + "/shared", "/tmp" + "/brief"]
+        for file in SourceFiles.swift(below: "Sources") + SourceFiles.swift(below: "Tests") {
+            for (index, line) in file.lines.enumerated() {
+                for sign in signs where line.contains(sign) { Issue.record("\(file.path):\(index + 1) names \(sign)") }
+            }
+        }
+    }
+
+    /// The call, and not the end of a longer name.
+    private static func calls(_ text: String, in code: String) -> Bool {
+        var rest = code[...]
+        while let found = rest.firstRange(of: text) {
+            let before = found.lowerBound == code.startIndex ? " " : code[code.index(before: found.lowerBound)]
+            if !before.isLetter, !before.isNumber, before != "_", before != "." { return true }
+            rest = rest[found.upperBound...]
+        }
+        return false
+    }
+
+    /// A line's code alone: without what stands between quotes and behind `//`.
+    static func withoutCommentsAndTexts(_ line: String) -> String {
+        var code = ""
+        var isInText = false
+        var previous: Character = " "
+        for character in line {
+            if character == "\"", previous != "\\" {
+                isInText.toggle()
+            } else if !isInText {
+                if character == "/", previous == "/" { return String(code.dropLast()) }
+                code.append(character)
+            }
+            previous = character
+        }
+        return code
+    }
+
+    @Test func codeIsToldFromComments() {
+        #expect(Self.withoutCommentsAndTexts("let a = \"print(\" // try!") == "let a =  ")
+        #expect(Self.calls("print(", in: "print(1)"))
+        #expect(!Self.calls("print(", in: "fingerprint(1)"))
+        #expect(ImportTests.importedModule("@testable public import struct Tree.Node") == "Tree")
+        #expect(ImportTests.importedModule("important()") == nil)
+    }
+}

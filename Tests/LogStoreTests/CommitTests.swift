@@ -1,0 +1,179 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+@Suite struct CommitTests {
+    @Test func batchWritesLogRowsAndHead() throws {
+        try withSession { session in
+            var writer = BatchWriter(try session.make())
+            let first = writer.batch([
+                [Change(path: Path(splitting: "a"), value: .int(1))],
+                [
+                    Change(path: Path(splitting: "b/c"), value: .string("x").withPriority(.int(5))),
+                    Change(path: Path(splitting: "a"), value: .int(2)),
+                ],
+            ])
+            #expect(try session.commit(first) == .committed)
+            #expect(try session.namespace(id: writer.namespace)?.head == 2)
+            let entries = try session.read(writer.namespace, after: 0)
+            #expect(entries.map(\.entry.seq) == [1, 2])
+            #expect(entries.allSatisfy { $0.batchID == first.id })
+            #expect(entries[1].entry.changes.count == 2)
+            // A row has the seq that last wrote it.
+            let versions = try session.connection.execute("select path, version from pathmirror.node order by path")
+            let found = try (0..<versions.rowCount).map { "\(try versions.string($0, 0)) \(try versions.int64($0, 1))" }
+            #expect(found == ["/a 2", "/b/c 2", "/b/c/.priority 2"])
+            #expect(try session.loadTree(writer.namespace).root == writer.root)
+        }
+    }
+
+    @Test func movedHeadWritesNothing() throws {
+        try withSession { session in
+            var writer = BatchWriter(try session.make())
+            var late = writer
+            #expect(try session.commit(writer.set("a", .int(1))) == .committed)
+            let batch = late.set("b", .int(1))
+            #expect(try session.commit(batch) == .headMoved)
+            #expect(!session.connection.isInTransaction)
+            #expect(try session.findBatch(batch) == false)
+            #expect(try session.namespace(id: writer.namespace)?.head == 1)
+            #expect(try session.loadTree(writer.namespace).root == writer.root)
+            #expect(try session.commit(writer.set("b", .int(2))) == .committed)
+        }
+    }
+
+    @Test func largeBatchesToo() throws {
+        try withSession({ $0.copyThreshold = 5 }) { session in
+            var writer = BatchWriter(try session.make())
+            var late = writer
+            let wide = Node(children: (0..<50).map { (Key("k\($0)"), Node.int(Int64($0))) })
+            #expect(try session.commit(writer.set("w", wide)) == .committed)
+            #expect(try session.commit(late.set("w", wide)) == .headMoved)
+            #expect(!session.connection.isInTransaction)
+            // Updated, removed and new rows.
+            let other = Node(children: (20..<80).map { (Key("k\($0)"), Node.int(Int64($0 * 2))) })
+            #expect(try session.commit(writer.set("w", other)) == .committed)
+            #expect(try session.loadTree(writer.namespace).root == writer.root)
+            #expect(try session.commit(writer.set("w", .null)) == .committed)
+            #expect(try count(session, "select count(*) from pathmirror.node") == 0)
+        }
+    }
+
+    /// Random trees replaced by random trees, by rows and by COPY: what is stored is what was written.
+    @Test(arguments: [1, 2, 3, 4] as [UInt64], [3, 100_000])
+    func randomWrites(seed: UInt64, copyThreshold: Int) throws {
+        try withSession({ $0.copyThreshold = copyThreshold }) { session in
+            var writer = BatchWriter(try session.make())
+            var random = TreeGenerator(seed: seed)
+            for _ in 0..<40 {
+                let writes = (0...random.random.below(3)).map { _ in
+                    [Change(path: random.writablePath(maxDepth: 3), value: random.random.oneIn(4) ? .null : random.leafOrTree())]
+                }
+                #expect(try session.commit(writer.batch(writes)) == .committed)
+                if random.random.oneIn(8) { #expect(try session.loadTree(writer.namespace).root == writer.root) }
+            }
+            let loaded = try session.loadTree(writer.namespace)
+            #expect(loaded.root == writer.root)
+            #expect(loaded.head == writer.head)
+            #expect(try count(session, "select count(*) from pathmirror.node") == Int64(writer.root.rowCount))
+        }
+    }
+
+    @Test func partitionsAreMadeOnTheWay() throws {
+        try withSession({ $0.entriesPerPartition = 8 }) { session in
+            var writer = BatchWriter(try session.make())
+            for value in 0..<30 as Range<Int64> { #expect(try session.commit(writer.set("a", .int(value))) == .committed) }
+            // A batch over a boundary.
+            let many = (0..<20).map { [Change(path: Path(splitting: "k\($0)"), value: .int(1))] }
+            #expect(try session.commit(writer.batch(many)) == .committed)
+            #expect(try session.read(writer.namespace, after: 0).map(\.entry.seq) == Array(1...50))
+            #expect(
+                try count(session, "select count(*) from pg_inherits where inhparent = 'pathmirror.log'::regclass") >= 7)
+        }
+    }
+
+    /// Two sessions that know nothing of each other's partitions.
+    @Test func partitionsOfTwoSessions() throws {
+        try withDatabase { url in
+            var settings = LogSession.Settings()
+            settings.entriesPerPartition = 4
+            let sessions = [try LogSession(url, settings: settings), try LogSession(url, settings: settings)]
+            defer { for session in sessions { session.close() } }
+            var writer = BatchWriter(try sessions[0].make())
+            for value in 0..<40 { #expect(try sessions[value % 2].commit(writer.set("a", .int(Int64(value)))) == .committed) }
+            #expect(try sessions[0].read(writer.namespace, after: 0).count == 40)
+        }
+    }
+
+    /// With the head's lock held another's commit waits; its holder commits, and the other finds the head moved.
+    @Test func lockedHead() throws {
+        try withSession { session in
+            var writer = BatchWriter(try session.make())
+            #expect(try session.commit(writer.set("a", .int(1))) == .committed)
+            #expect(try session.lockHead(writer.namespace, expectedHead: 1) == 1)
+            #expect(try session.commit(writer.set("a", .int(2)), isLocked: true) == .committed)
+            #expect(!session.connection.isInTransaction)
+            #expect(try session.lockHead(writer.namespace, expectedHead: 2) == 2)
+            session.unlockHead()
+            #expect(try session.commit(writer.set("a", .int(3))) == .committed)
+            #expect(try session.loadTree(writer.namespace).root == writer.root)
+        }
+    }
+
+    /// Far behind, and the log has grown over several partitions since: the lock's holder still has one to write to.
+    @Test func lockedHeadFarAhead() throws {
+        try withDatabase { url in
+            var settings = LogSession.Settings()
+            settings.entriesPerPartition = 8
+            let session = try LogSession(url, settings: settings)
+            let other = try LogSession(url, settings: settings)
+            defer {
+                session.close()
+                other.close()
+            }
+            var writer = BatchWriter(try session.make())
+            for value in 0..<31 as Range<Int64> { _ = try other.commit(writer.set("a", .int(value))) }
+            for _ in 0..<12 {
+                // It believes to be at 0.
+                #expect(try session.lockHead(writer.namespace, expectedHead: 0) == writer.head)
+                #expect(try session.commit(writer.set("a", .int(1)), isLocked: true) == .committed)
+            }
+        }
+    }
+
+    @Test func findBatch() throws {
+        try withSession { session in
+            var writer = BatchWriter(try session.make())
+            let batch = writer.set("a", .int(1))
+            #expect(try session.findBatch(batch) == false)
+            #expect(try session.commit(batch) == .committed)
+            #expect(try session.findBatch(batch) == true)
+            var twin = BatchWriter(try session.make())
+            #expect(try session.findBatch(twin.set("a", .int(1))) == false, "another id at the same seq")
+        }
+    }
+
+    @Test func pathsAsLongAsTheyMayBe() throws {
+        for threshold in [1, 100_000] {
+            try withSession({ $0.copyThreshold = threshold }) { session in
+                var writer = BatchWriter(try session.make())
+                for variant in 0..<4 { #expect(try session.commit(writer.batch([[Change(path: longPath(variant), value: .int(Int64(variant)))]])) == .committed) }
+                #expect(try session.commit(writer.batch([[Change(path: longPath(1).appending(.priority), value: .int(7))]])) == .committed)
+                #expect(try session.loadTree(writer.namespace).root == writer.root)
+                #expect(writer.root[longPath(1)] == .int(1).withPriority(.int(7)))
+                // A change of one, a leaf in the middle made a branch, and the removal of all.
+                #expect(try session.commit(writer.batch([[Change(path: longPath(2), value: .bool(true))]])) == .committed)
+                #expect(try session.commit(writer.batch([[Change(path: longPath(9, depth: 20), value: .string("leaf"))]])) == .committed)
+                #expect(try session.loadTree(writer.namespace).root == writer.root)
+                #expect(try session.commit(writer.batch([[Change(path: longPath(0).prefix(1), value: .null)]])) == .committed)
+                #expect(try count(session, "select count(*) from pathmirror.node") == 0)
+            }
+        }
+    }
+}
+
+extension TreeGenerator {
+    mutating func leafOrTree() -> Node { random.oneIn(2) ? leaf() : tree(depth: 3) }
+}

@@ -1,0 +1,180 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// Imports and exports of whole trees.
+@Suite struct TransferTests {
+    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
+    func exportThenImportGivesTheSameTree(seed: UInt64) throws {
+        try withSession { session in
+            var random = TreeGenerator(seed: seed)
+            let source = try session.make("source")
+            var writer = BatchWriter(source)
+            for _ in 0..<10 {
+                _ = try session.commit(writer.batch([[Change(path: random.path(maxDepth: 2), value: random.tree(depth: 4))]]))
+            }
+            let text = try export(session, source)
+            #expect(try JSONParser.parse(String(decoding: text, as: UTF8.self)) == writer.root)
+            for rowsPerChunk in [nil, 1, 7] as [Int?] {
+                let target = try session.make("target \(rowsPerChunk ?? 0)")
+                try load(session, target, text, rowsPerChunk: rowsPerChunk, pieceBytes: 1 + random.random.below(50))
+                #expect(try session.loadTree(target.id).root == writer.root)
+                #expect(try Verification.run(session, target).isClean)
+            }
+        }
+    }
+
+    @Test func importReplacesWhatIsThere() throws {
+        try withSession { session in
+            let record = try session.make()
+            var writer = BatchWriter(record)
+            _ = try session.commit(writer.set("a", try JSONParser.parse("{\"old\":1,\"x\":{\"y\":2},\".priority\":3}")))
+            _ = try session.commit(writer.set("b", .int(4)))
+            _ = try session.commit(writer.set("a b", .int(5)))
+            try load(session, record, Array("{\"new\":true}".utf8), at: "a")
+            let expected = try JSONParser.parse("{\"a\":{\"new\":true},\"a b\":5,\"b\":4}")
+            #expect(try session.loadTree(record.id).root == expected)
+            // Below a leaf, which becomes a branch.
+            try load(session, record, Array("{\"deep\":1}".utf8), at: "b/c/d")
+            #expect(try session.loadTree(record.id).root[Path(splitting: "b")] == JSONParser.parse("{\"c\":{\"d\":{\"deep\":1}}}"))
+            // A bare value, at the root too.
+            try load(session, record, Array("5".utf8), at: "a/new")
+            try load(session, record, Array("\"all\"".utf8))
+            #expect(try session.loadTree(record.id).root == .string("all"))
+            #expect(try Verification.run(session, record).isClean)
+        }
+    }
+
+    /// Nothing replaces what is there with nothing.
+    @Test(arguments: ["null", "{}", "{\"a\":null}"])
+    func importOfNothing(text: String) throws {
+        try withSession { session in
+            let record = try session.make()
+            var writer = BatchWriter(record)
+            _ = try session.commit(writer.set("a", .int(1)))
+            try load(session, record, Array(text.utf8))
+            #expect(try session.loadTree(record.id).root == .null)
+            #expect(try Verification.run(session, record).isClean)
+        }
+    }
+
+    @Test func failedImportLeavesNothing() throws {
+        try withSession { session in
+            let record = try session.make()
+            var writer = BatchWriter(record)
+            _ = try session.commit(writer.set("a", .int(1)))
+            #expect(throws: (any Error).self) {
+                try load(session, record, Array("{\"b\":1,\"c\":{\"d\":2},\"e\":oops}".utf8), bufferBytes: 1)
+            }
+            #expect(!session.connection.isInTransaction)
+            #expect(try session.loadTree(record.id).root == writer.root)
+            #expect(try session.namespace(id: record.id)?.head == 1)
+            #expect(try count(session, "select count(*) from pathmirror.log_part") == 0)
+            #expect(try Verification.run(session, record).isClean)
+        }
+    }
+
+    /// Interrupted after some chunks and started again: goes on where it stopped.
+    @Test func chunkedImportGoesOnWhereItStopped() throws {
+        try withSession { session in
+            let record = try session.make()
+            var settings = Importer.Settings()
+            settings.rowsPerChunk = 10
+            let rows = (0..<95).map { (Array("/k\($0)".utf8), Node.int(Int64($0))) }
+            let first = try Importer(session, record, at: .root, settings: settings, fingerprint: "file")
+            for (path, value) in rows[..<37] { try first.add(path, value) }
+            first.abandon()
+            let second = try Importer(session, record, at: .root, settings: settings, fingerprint: "file")
+            #expect(second.resumedRows == 30)
+            for (path, value) in rows { try second.add(path, value) }
+            try second.finish()
+            #expect(try session.loadTree(record.id).root.childCount == 95)
+            #expect(try session.namespace(id: record.id)?.head == 10)
+            #expect(try Verification.run(session, record).isClean)
+            // The next import of it is a new one.
+            #expect(try Importer(session, record, at: .root, settings: settings, fingerprint: "file").resumedRows == 0)
+        }
+    }
+
+    /// Many chunks, over the ends of the log's partitions.
+    @Test func chunksOverPartitions() throws {
+        try withSession({ $0.entriesPerPartition = 8 }) { session in
+            let record = try session.make()
+            let text = "{" + (0..<60).map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
+            try load(session, record, Array(text.utf8), rowsPerChunk: 1)
+            #expect(try session.namespace(id: record.id)?.head == 60)
+            #expect(try Verification.run(session, record).isClean)
+        }
+    }
+
+    @Test func longPaths() throws {
+        try withSession { session in
+            let source = try session.make("source")
+            var writer = BatchWriter(source)
+            for variant in 0..<3 {
+                _ = try session.commit(writer.batch([[Change(path: longPath(variant), value: .int(Int64(variant)).withPriority(.string("p")))]]))
+            }
+            _ = try session.commit(writer.batch([[Change(path: longPath(7, depth: 9), value: .bool(true))]]))
+            let text = try export(session, source)
+            let target = try session.make("target")
+            try load(session, target, text)
+            #expect(try session.loadTree(target.id).root == writer.root)
+            #expect(try Verification.run(session, target).isClean)
+            // A part of it, below the longest prefix that is still a plain row and below one that is none.
+            for depth in [2, 3, 20] {
+                let place = longPath(0).prefix(depth)
+                let part = try JSONParser.parse(String(decoding: try export(session, source, at: place), as: UTF8.self))
+                #expect(part == writer.root[place])
+                try load(session, target, Array("{\"x\":1}".utf8), at: place.description)
+                writer.root = writer.root.replacing(place, with: Node(children: [(Key("x"), .int(1))]))
+                #expect(try session.loadTree(target.id).root == writer.root)
+                writer.root = try session.loadTree(source.id).root
+                try load(session, target, text)
+            }
+        }
+    }
+
+    @Test func exportOfAPart() throws {
+        try withSession { session in
+            let record = try session.make()
+            var writer = BatchWriter(record)
+            _ = try session.commit(writer.set("", try JSONParser.parse("{\"a\":{\"b\":1,\"c\":{\".value\":2,\".priority\":3}},\"a b\":4,\"aa\":5}")))
+            #expect(String(decoding: try export(session, record, at: Path(splitting: "a/b")), as: UTF8.self) == "1\n")
+            #expect(String(decoding: try export(session, record, at: Path(splitting: "none")), as: UTF8.self) == "null\n")
+            let part = try JSONParser.parse(String(decoding: try export(session, record, at: Path(splitting: "a")), as: UTF8.self))
+            #expect(part == writer.root[Path(splitting: "a")])
+        }
+    }
+
+    private func export(_ session: LogSession, _ record: NamespaceRecord, at path: Path = .root) throws -> [UInt8] {
+        var text: [UInt8] = []
+        try Exporter(session, record, at: path) { text += $0 }.run()
+        return text
+    }
+
+    private func load(
+        _ session: LogSession, _ record: NamespaceRecord, _ text: [UInt8], at place: String = "",
+        rowsPerChunk: Int? = nil, pieceBytes: Int = 1_000, bufferBytes: Int = 64
+    ) throws {
+        var settings = Importer.Settings()
+        settings.rowsPerChunk = rowsPerChunk
+        settings.bufferBytes = bufferBytes
+        let path = Path(splitting: place)
+        let importer = try Importer(session, try #require(try session.namespace(id: record.id)), at: path, settings: settings)
+        do {
+            var reader = JSONRowReader(at: path)
+            var rest = text[...]
+            while !rest.isEmpty {
+                try reader.take(Array(rest.prefix(pieceBytes)), importer.add)
+                rest = rest.dropFirst(pieceBytes)
+            }
+            try reader.finish(importer.add)
+            try importer.finish()
+        } catch {
+            importer.abandon()
+            throw error
+        }
+    }
+}

@@ -1,0 +1,116 @@
+import Engine
+import Glibc
+import LogStore
+import Mirrors
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Goal: whatever is written, and whatever happens to the gateways, each table equals the projection of the tree at its
+/// cursor. Method: random mirrors, writes, restarts, lost connections, imports and changed definitions against a real
+/// PostgreSQL; the other side is `PlainProjection` over the tree that the log gives.
+@Suite(.serialized) struct ProjectionProperties {
+    static var seeds: [UInt64] {
+        if let text = getenv("PATHMIRROR_MIRROR_SEEDS").map({ String(cString: $0) }) {
+            return text.split(separator: ",").compactMap { UInt64($0) }
+        }
+        return Array(1...6)
+    }
+
+    @Test(arguments: seeds) func tablesEqualTheProjectionAtTheirCursors(seed: UInt64) throws {
+        var generator = MirrorGenerator(seed: seed)
+        try withEngines { url, engines in
+            let namespace = try engines[0].namespace()
+            let session = try LogSession(url)
+            defer { session.close() }
+            let operators = try MirrorAdministration(url, environment: [:])
+            defer { operators.close() }
+            var services = try (0..<2).map { _ in try makeService(url) }
+            defer { for service in services { service.stop() } }
+            var count = 0
+            for _ in 0..<40 {
+                let sink = CollectingSink()
+                let number = 1 + generator.tree.random.below(12)
+                for token in 0..<number { namespace.submit(generator.write(), to: sink, token: UInt64(token)) }
+                switch generator.tree.random.below(12) {
+                case 0, 1:
+                    // Names are used again: then a definition changes under load.
+                    let definition = try generator.definition("m\(generator.tree.random.below(3))")
+                    _ = try operators.carryOut(try operators.plan(definition, namespace: "test"))
+                case 2:
+                    services.removeFirst().stop()
+                    services.append(try makeService(url))
+                case 3: try loseConnections(session.connection)
+                case 4: try load(session, &generator)
+                case 5:
+                    for mirror in try operators.mirrors() where generator.tree.random.oneIn(2) {
+                        try Catalog.setPaused(session.connection, mirror, !mirror.isPaused)
+                    }
+                case 6:
+                    if let mirror = try operators.mirrors().first { _ = try operators.retryMisfits(mirror) }
+                default: break
+                }
+                #expect(sink.all(number)?.count == number)
+                count += number
+                try check(session, operators)
+            }
+            for mirror in try operators.mirrors() { try Catalog.setPaused(session.connection, mirror, false) }
+            let isThere = try eventually(seconds: 60) {
+                try operators.statuses().allSatisfy { $0.seq == $0.head }
+            }
+            let statuses = try operators.statuses()
+            #expect(isThere, "the mirrors never came to the head: \(statuses)")
+            try check(session, operators)
+        }
+    }
+
+    private func makeService(_ url: PostgresURL) throws -> MirrorService {
+        var settings = MirrorSettings()
+        settings.pollMilliseconds = 100
+        settings.takeoverMilliseconds = 50
+        settings.firstRetryMilliseconds = 10
+        settings.maxRetryMilliseconds = 200
+        settings.entriesAtOnce = 7
+        return try MirrorService(url: url, settings: settings, logger: Logger(level: .error, descriptor: -1))
+    }
+
+    private func check(_ session: LogSession, _ operators: MirrorAdministration) throws {
+        for mirror in try operators.mirrors() {
+            guard let stored = try StoredProjection(session, mirror) else { continue }
+            let difference = stored.difference
+            #expect(difference == nil, "\(difference ?? "")")
+        }
+    }
+
+    private func loseConnections(_ connection: PostgresConnection) throws {
+        _ = try connection.execute(
+            """
+            select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and application_name in ('pathmirror mirror reader', 'pathmirror mirror writer')
+            """)
+    }
+
+    /// An import at some place, in one transaction or in chunks.
+    private func load(_ session: LogSession, _ generator: inout MirrorGenerator) throws {
+        guard let record = try session.namespace(named: "test") else { return }
+        var settings = Importer.Settings()
+        if generator.tree.random.oneIn(2) { settings.rowsPerChunk = 3 }
+        let path = Path([Key("a")].prefix(generator.tree.random.below(2)).map { $0 })
+        let importer = try Importer(session, record, at: path, settings: settings)
+        var rows = Rows()
+        var value = generator.tree.tree(depth: 4)
+        if value.isNull { value = .int(1) }
+        var diff = RowDiff(rows)
+        diff.compare(.null, Node.null.replacing(path, with: value), changedAt: path)
+        rows = diff.sink
+        for (path, value) in rows.all { try importer.add(path, value) }
+        try importer.finish()
+    }
+}
+
+private struct Rows: RowSink {
+    var all: [([UInt8], Node)] = []
+    mutating func row(_ path: [UInt8], old: Node, new: Node) { all.append((path, new)) }
+}

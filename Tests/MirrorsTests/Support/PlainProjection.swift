@@ -1,0 +1,171 @@
+import Glibc
+import Mirrors
+import Tree
+
+/// What a mirror's table should hold, worked out from the whole tree the slow and simple way: the other side of the
+/// property tests.
+struct PlainProjection {
+    struct Row: Equatable {
+        var columns: [String?] = []
+        var misfits: Set<String> = []
+    }
+    /// By captured keys.
+    var rows: [[String]: Row] = [:]
+    /// Record path and column.
+    var errors: Set<[String]> = []
+
+    init(_ definition: MirrorDefinition, _ root: Node) {
+        visit(root, Array(definition.pattern.parts), [], "", definition)
+    }
+
+    private mutating func visit(
+        _ node: Node, _ parts: [PathPattern.Part], _ keys: [String], _ path: String, _ definition: MirrorDefinition
+    ) {
+        guard let part = parts.first else { return record(node, keys, path, definition) }
+        guard case .branch(let branch) = node else { return }
+        for entry in branch.children {
+            var keys = keys
+            switch part {
+            case .key(let key): if key != entry.key { continue }
+            case .capture: keys.append(entry.key.text)
+            }
+            visit(entry.node, Array(parts.dropFirst()), keys, "\(path)/\(entry.key.text)", definition)
+        }
+    }
+
+    private mutating func record(_ node: Node, _ keys: [String], _ path: String, _ definition: MirrorDefinition) {
+        for (key, column) in zip(keys, definition.keys) where column.type == .bigint && "\(Int64(key) ?? 0)" != key {
+            errors.insert([path, ""])
+            return
+        }
+        var row = Row()
+        var left = node
+        var isWanted = true
+        for column in definition.columns {
+            let value = node[column.path]
+            let found = Self.text(value, column.type)
+            var text = found ?? nil
+            let isMisfit = found == nil
+            if isMisfit {
+                row.misfits.insert(column.name)
+                errors.insert([path, column.name])
+            } else {
+                left = left.replacing(column.path, with: .null)
+            }
+            if value.isNull || (isMisfit && column.notNull != nil) {
+                if !column.defaultValue.isNull {
+                    text = Self.text(column.defaultValue, column.type) ?? nil
+                } else if let policy = column.notNull {
+                    isWanted = false
+                    if policy == .error { errors.insert([path, column.name]) }
+                }
+            }
+            row.columns.append(text)
+        }
+        if let rest = definition.rest {
+            let found = Self.text(left, .jsonb)
+            if found == nil {
+                row.misfits.insert(rest.name)
+                errors.insert([path, rest.name])
+            }
+            row.columns.append(found ?? nil)
+        }
+        if isWanted { rows[keys] = row }
+    }
+
+    /// The value as the test reads it back; nil inside for NULL, nil outside for a misfit.
+    private static func text(_ node: Node, _ type: ColumnType) -> String?? {
+        let node = node.isLeaf ? node.withoutPriority : node
+        if node.isNull { return .some(nil) }
+        if type == .jsonb {
+            return json(node).contains("\\u0000") ? .none : .some(canonicalJSON(json(node)))
+        }
+        switch (type, node) {
+        case (.text, .string(let text)): return text.contains("\0") ? .none : .some(text)
+        case (.text, .branch): return .none
+        case (.text, _): return .some(json(node))
+        case (.bigint, .int(let value)): return .some("\(value)")
+        case (.bigint, .double(let value)):
+            return value == value.rounded() && abs(value) < 9e18 ? .some("\(Int64(value))") : .none
+        case (.double, .int(let value)): return .some(number(Double(value)))
+        case (.double, .double(let value)): return .some(number(value))
+        case (.numeric, .int(let value)): return .some(number(Double(value)))
+        case (.numeric, .double(let value)): return .some(number(value))
+        case (.numeric, .string(let text)):
+            let isNumber = !text.isEmpty && text.allSatisfy { $0.isASCII && ($0.isNumber || $0 == ".") }
+            return isNumber ? Double(text).map { .some(number($0)) } ?? .none : .none
+        case (.boolean, .bool(let flag)): return .some("\(flag)")
+        case (.timestamp, .int(let value)): return inRange(value) ? .some("\(value * 1_000)") : .none
+        case (.timestamp, .double(let value)):
+            return abs(value) < 1e14 ? .some("\(Int64((value * 1_000).rounded()))") : .none
+        case (.timestamp, .string(let text)): return moment(text).map { .some("\($0)") } ?? .none
+        case (.date, .int(let value)):
+            guard inRange(value) else { return .none }
+            var seconds = time_t((Double(value) / 1_000).rounded(.down))
+            var parts = tm()
+            gmtime_r(&seconds, &parts)
+            return .some(day(parts))
+        case (.date, .string(let text)):
+            return text.utf8.count == 10 && moment(text) != nil ? .some(text) : .none
+        case (.uuid, .string(let text)):
+            let isUUID = text.utf8.count == 36 && text.filter { $0 == "-" }.count == 4
+            return isUUID ? .some(text.lowercased()) : .none
+        case (.textArray, .branch(let branch)):
+            let values = branch.children.map { ($0.key.text, $0.node.withoutPriority) }
+            if values.allSatisfy({ $0.1 == .bool(true) || $0.1 == .bool(false) }) {
+                return .some(values.filter { $0.1 == .bool(true) }.map(\.0).joined(separator: "\u{1}"))
+            }
+            var elements: [String] = []
+            for (index, value) in values.enumerated() {
+                guard value.0 == "\(index)", case .string(let text) = value.1, !text.contains("\0") else { return .none }
+                elements.append(text)
+            }
+            return .some(elements.joined(separator: "\u{1}"))
+        default: return .none
+        }
+    }
+
+    private static func inRange(_ milliseconds: Int64) -> Bool { abs(milliseconds) < 60_000_000_000_000 }
+
+    private static func day(_ parts: tm) -> String {
+        let pad = { (value: Int32) in value < 10 ? "0\(value)" : "\(value)" }
+        return "\(parts.tm_year + 1900)-\(pad(parts.tm_mon + 1))-\(pad(parts.tm_mday))"
+    }
+
+    /// Knows only the forms that the generator makes.
+    private static func moment(_ text: String) -> Int64? {
+        let shape = String(text.map { $0.isNumber ? "9" : $0 })
+        guard ["9999-99-99", "9999-99-99T99:99:99Z", "9999-99-99 99:99"].contains(shape) else { return nil }
+        let numbers = text.split { !$0.isNumber }.compactMap { Int32($0) }
+        var parts = tm()
+        parts.tm_year = numbers[0] - 1900
+        parts.tm_mon = numbers[1] - 1
+        parts.tm_mday = numbers[2]
+        if numbers.count > 3 { parts.tm_hour = numbers[3] }
+        if numbers.count > 4 { parts.tm_min = numbers[4] }
+        if numbers.count > 5 { parts.tm_sec = numbers[5] }
+        // A day that no month has comes back as another one.
+        let seconds = timegm(&parts)
+        return text.hasPrefix(day(parts)) ? Int64(seconds) * 1_000_000 : nil
+    }
+
+    static func number(_ value: Double) -> String { value == 0 ? "0.0" : value.description }
+
+    private static func json(_ node: Node) -> String {
+        String(decoding: JSONWriter.encode(node, form: .plain), as: UTF8.self)
+    }
+
+    /// The same text for the same value, however it is spelled: -0 is 0 in jsonb.
+    static func canonicalJSON(_ text: String) -> String {
+        guard let node = try? JSONParser.parse(text, maxDepth: 64) else { return text }
+        return json(canonical(node))
+    }
+
+    private static func canonical(_ node: Node) -> Node {
+        switch node {
+        case .double(let value): Node(number: value == 0 ? 0 : value)
+        case .branch(let branch): Node(children: branch.children.map { ($0.key, canonical($0.node)) })
+        default: node
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import Glibc
+import Runtime
+import Synchronization
+
+/// One client's connection through the proxy: two threads that pass on what comes.
+final class ProxiedPair: Sendable {
+    let client: Int32
+    private let server: Int32
+    private let proxy: CuttingProxy
+    private struct State {
+        /// Pumps that have not ended.
+        var pumps = 2
+        var sawBatch = false
+        /// The server's end was taken over by the proxy.
+        var isHeld = false
+    }
+    private let state = Mutex(State())
+
+    init(client: Int32, server: Int32, _ proxy: CuttingProxy) {
+        self.client = client
+        self.server = server
+        self.proxy = proxy
+    }
+
+    func shutDown() {
+        shutdown(client, Int32(SHUT_RDWR))
+        if !state.withLock({ $0.isHeld }) { shutdown(server, Int32(SHUT_RDWR)) }
+    }
+
+    func pumpToServer() {
+        defer { ended() }
+        // The name under which a batch's entries are inserted; it stands in every batch.
+        let sign = Array("append_log#".utf8)
+        var allowed: Int?
+        while var bytes = UnixSocket.receive(from: client) {
+            proxy.messageComes(bytes)
+            if allowed == nil, bytes.contains(sign) {
+                state.withLock { $0.sawBatch = true }
+                switch proxy.takeCutAtBatch() {
+                case .beforeBatchArrives: return
+                case .insideBatch(let count): allowed = count
+                case .batchArrivesLate:
+                    state.withLock { $0.isHeld = true }
+                    proxy.hold(bytes, for: server)
+                    return
+                case .beforeCommitAnswer, nil: break
+                }
+            }
+            if let count = allowed {
+                bytes = Array(bytes.prefix(count))
+                allowed = count - bytes.count
+            }
+            guard UnixSocket.send(bytes[...], to: server) else { return }
+            if allowed == 0 { return }
+        }
+    }
+
+    func pumpToClient() {
+        defer { ended() }
+        let sign = Array("COMMIT\0".utf8)
+        while !state.withLock({ $0.isHeld }), let bytes = UnixSocket.receive(from: server) {
+            if bytes.contains(sign), state.withLock({ $0.sawBatch }), proxy.takeCutAtAnswer() { return }
+            guard UnixSocket.send(bytes[...], to: client) else { return }
+        }
+    }
+
+    /// One pump has ended: so must the other.
+    private func ended() {
+        shutDown()
+        let (isLast, isHeld) = state.withLock { state -> (Bool, Bool) in
+            state.pumps -= 1
+            return (state.pumps == 0, state.isHeld)
+        }
+        guard isLast else { return }
+        proxy.ended(self)
+        close(client)
+        if !isHeld { close(server) }
+    }
+}
+
+extension [UInt8] {
+    /// Whether the other bytes stand somewhere in these.
+    func contains(_ other: [UInt8]) -> Bool {
+        guard count >= other.count, let first = other.first else { return false }
+        for start in 0...(count - other.count) where self[start] == first {
+            if self[start..<(start + other.count)].elementsEqual(other) { return true }
+        }
+        return false
+    }
+}

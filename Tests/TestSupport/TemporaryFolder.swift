@@ -1,0 +1,49 @@
+import Glibc
+import Synchronization
+
+/// Names and removes folders that tests make.
+public enum TemporaryFolder {
+    private static let count = Atomic<Int>(0)
+
+    /// A path of this process's own; nothing is there yet. Short, as sockets' paths have to be.
+    public static func path(_ name: String) -> String {
+        let number = count.wrappingAdd(1, ordering: .relaxed).newValue
+        return "/tmp/pathmirror-\(name)-\(getpid())-\(number)"
+    }
+
+    /// Removes a folder (or file) and everything in it; follows no links.
+    public static func remove(_ path: String) {
+        var information = stat()
+        guard lstat(path, &information) == 0 else { return }
+        guard information.st_mode & S_IFMT == S_IFDIR else {
+            unlink(path)
+            return
+        }
+        for name in names(in: path) { remove(path + "/" + name) }
+        rmdir(path)
+    }
+
+    /// A small file's first line.
+    static func firstLine(of path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 4_096)
+        let count = read(descriptor, &bytes, bytes.count)
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: "\n").first.map(String.init)
+    }
+
+    /// What is in a folder.
+    static func names(in path: String) -> [String] {
+        guard let directory = opendir(path) else { return [] }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+}

@@ -1,0 +1,57 @@
+import Glibc
+import Postgres
+public import PostgresCluster
+import Synchronization
+
+/// One private PostgreSQL for a whole test program, started by whoever needs it first and removed when the program ends.
+public enum TestCluster {
+    private static let prefix = "pathmirror-tests-"
+    private static let directory = "/tmp/\(prefix)\(getpid())"
+    private static let started: Result<PostgresCluster, ClusterError> = start()
+
+    /// Durable against a crash of PostgreSQL, not of the machine: fsync is off.
+    public static func cluster() throws -> PostgresCluster { try started.get() }
+
+    /// A connection to the cluster's own database, for creating and dropping others.
+    static func administrator() throws -> PostgresConnection { try PostgresConnection(cluster().url) }
+
+    /// Where the server's socket is; for those who stand between it and its clients.
+    public static func socketPath() throws -> String {
+        let directories = try administrator().execute("show unix_socket_directories").string(0, 0)
+        return directories.filter { $0 != "\"" } + "/.s.PGSQL.5432"
+    }
+
+    private static func start() -> Result<PostgresCluster, ClusterError> {
+        removeLeftovers()
+        var settings = ClusterSettings(dataDirectory: directory)
+        settings.durability = .testFast
+        settings.settings = ["max_connections": "300", "shared_buffers": "64MB", "autovacuum_naptime": "5min"]
+        do throws(ClusterError) {
+            let cluster = try PostgresCluster.start(settings)
+            atexit { TestCluster.remove() }
+            return .success(cluster)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Ends and removes what test programs have left that were killed.
+    private static func removeLeftovers() {
+        for name in TemporaryFolder.names(in: "/tmp") where name.hasPrefix(prefix) {
+            guard let owner = pid_t(name.dropFirst(prefix.count)), kill(owner, 0) != 0, errno == ESRCH else { continue }
+            let directory = "/tmp/" + name
+            if let server = TemporaryFolder.firstLine(of: directory + "/pgdata/postmaster.pid").flatMap({ pid_t($0) }),
+                TemporaryFolder.firstLine(of: "/proc/\(server)/cmdline")?.contains(directory) == true
+            {
+                kill(server, SIGQUIT)
+                _ = eventually(seconds: 5) { kill(server, 0) != 0 }
+            }
+            TemporaryFolder.remove(directory)
+        }
+    }
+
+    private static func remove() {
+        if case .success(let cluster) = started { cluster.stop(.immediate) }
+        TemporaryFolder.remove(directory)
+    }
+}

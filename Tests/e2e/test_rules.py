@@ -1,0 +1,191 @@
+"""Security rules at the door: who is shut out and when, whom an administrator may act as, which indexes are asked for."""
+
+import json
+
+import pytest
+from harness.gateway import SECRET
+from harness.rest import ordered
+from harness.sse import Listener, Refused
+
+ADMIN = {"Authorization": f"Bearer {SECRET}"}
+OPEN = {".read": True, ".write": True}
+
+
+def put_rules(gateway, rules: dict):
+    """Replaces the rules of the running gateway."""
+    response = gateway.rest.send("PUT", "/.settings/rules.json", json.dumps({"rules": rules}).encode(), ADMIN)
+    assert response.status == 200, response.body
+
+
+def is_cancelled(listener: Listener):
+    """The next event is `cancel`, it is the last one, and the stream ends."""
+    event = listener.next()
+    assert (event.kind, json.loads(event.text)) == ("cancel", "Permission denied."), event
+    assert event.id is None
+    listener.wait_for_end()
+    assert listener.events[-1] is event
+
+
+def is_refused(location, **params):
+    with pytest.raises(Refused) as refusal:
+        Listener(location, **params)
+    assert refusal.value.status == 401
+    assert json.loads(refusal.value.body) == {"error": "Permission denied"}
+
+
+def test_new_rules_shut_a_reader_out_and_nobody_else(serve):
+    gateway = serve()
+    rest = gateway.unique()
+    rest.set(value={"public": {"a": 1}, "private": {"a": 1}})
+    query = ordered(orderBy="$key", limitToFirst=1)
+    with Listener(rest.at("private")) as shut_out, Listener(rest.at("private"), **query) as asking, \
+            Listener(rest.at("public")) as reader, Listener(rest.at("private"), headers=ADMIN) as administrator:
+        for listener in (shut_out, asking, reader, administrator):
+            listener.next()
+        put_rules(gateway, {".write": True, rest.base: {"public": {".read": True}}})
+        is_cancelled(shut_out)
+        is_cancelled(asking)
+        is_refused(rest.at("private"))
+        is_refused(rest.at("private"), last_event_id=shut_out.last_id)
+        seq = rest.patch(value={"public/a": 2, "private/a": 2}).seq
+        for listener in (reader, administrator):
+            event = listener.next()
+            assert (event.id, event.change) == (seq, ("patch", "/", {"a": 2}))
+        assert shut_out.value == asking.value == {"a": 1}
+        put_rules(gateway, OPEN)
+        # Let in again, it goes on where it was.
+        with Listener(rest.at("private"), last_event_id=shut_out.last_id) as again:
+            assert again.next().id == seq
+
+
+def test_new_rules_shut_readers_of_another_gateway_out(serve):
+    here, there = serve(name="serve-a"), serve(name="serve-b")
+    rest = here.unique()
+    rest.set(value=1)
+    with Listener(there.rest.at(rest.base)) as listener:
+        listener.next()
+        put_rules(here, {".read": False})
+        is_cancelled(listener)
+
+
+def test_rules_that_do_not_parse_change_nothing(serve):
+    gateway = serve()
+    rest = gateway.unique()
+    rest.set(value=1)
+    with Listener(rest) as listener:
+        listener.next()
+        response = gateway.rest.send("PUT", "/.settings/rules.json", b'{"rules": {".read": "auth ="}}', ADMIN)
+        assert response.status == 400 and response.error
+        seq = rest.set(value=2).seq
+        event = listener.next()
+        assert (event.kind, event.id) == ("put", seq)
+
+
+def test_only_an_administrator_may_replace_the_rules(serve):
+    gateway = serve()
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer owner"}):
+        assert gateway.rest.send("PUT", "/.settings/rules.json", b'{"rules": {}}', headers).status == 401
+    assert gateway.unique().put(value=1).status == 200
+
+
+@pytest.mark.parametrize("rule, door", [
+    # The data that decides is elsewhere: the reader is told nothing more from then on.
+    ("root.child($test + '/door').val() === 'open'", "door"),
+    # The data that decides is what the reader listens to: the change itself is not told.
+    ("data.child('door').val() === 'open'", "room/door")])
+def test_data_shuts_a_reader_out(serve, rule, door):
+    gateway = serve(rules={"rules": {"$test": {".write": True, "room": {".read": rule}}}})
+    rest = gateway.unique()
+    rest.patch(value={door: "open", "room/talk": "hello"})
+    with Listener(rest.at("room")) as listener:
+        first = listener.next()
+        assert first.data["talk"] == "hello"
+        rest.set(door, "shut")
+        rest.set("room/talk", "secret")
+        is_cancelled(listener)
+        assert listener.value == first.data
+    is_refused(rest.at("room"))
+    rest.set(door, "open")
+    with Listener(rest.at("room"), last_event_id=first.id) as again:
+        again.wait_for_value({**first.data, "talk": "secret"} if door != "door" else {"talk": "secret"})
+
+
+USERS = {"rules": {"$test": {"$user": {".read": "auth.uid === $user", ".write": "auth.uid === $user"},
+                             "anyone": {".read": "auth === null"}}}}
+
+
+def test_an_administrator_may_act_as_a_user(serve):
+    rest = serve(rules=USERS).unique()
+    ann = {"auth": SECRET, "auth_variable_override": json.dumps({"uid": "ann"})}
+    assert rest.put("ann", 1, **ann).status == 200
+    assert rest.get("ann", **ann).json() == 1
+    for response in (rest.get("bob", **ann), rest.put("bob", 1, **ann), rest.get("anyone", **ann), rest.get("ann")):
+        assert (response.status, response.error) == (401, "Permission denied")
+    assert rest.get("bob", auth=SECRET).json() is None
+    assert rest.get("ann", headers=ADMIN, auth_variable_override='{"uid":"ann"}').json() == 1
+    with Listener(rest.at("ann"), **ann) as listener:
+        assert listener.next().data == 1
+    is_refused(rest.at("bob"), **ann)
+
+
+def test_an_administrator_may_act_as_nobody(serve):
+    rest = serve(rules=USERS).unique()
+    nobody = {"auth": SECRET, "auth_variable_override": "null"}
+    assert rest.get("anyone", **nobody).status == 200
+    assert rest.get("ann", **nobody).status == 401
+
+
+@pytest.mark.parametrize("text", ["", "1", '"ann"', "[1]", "true", "{", '{"uid":}'])
+def test_an_override_that_is_none(serve_once, text):
+    response = serve_once.rest.get("x", auth=SECRET, auth_variable_override=text)
+    assert response.status == 400 and "auth_variable_override" in response.error
+
+
+def test_an_override_is_for_administrators(serve_once):
+    assert serve_once.rest.get("x").status == 200
+    assert serve_once.rest.get("x", auth_variable_override='{"uid":"ann"}').status == 401
+    assert serve_once.rest.get("x", auth="wrong", auth_variable_override='{"uid":"ann"}').status == 401
+
+
+@pytest.mark.parametrize("credential", ["wrong", "a.b.c", "eyJhbGciOiJub25lIn0.e30.", "owner", SECRET + "x", SECRET[:-1]])
+def test_wrong_credentials_are_refused_even_where_everybody_may_read(serve_once, credential):
+    for response in (serve_once.rest.get("x", auth=credential), serve_once.rest.get("x", access_token=credential),
+                     serve_once.rest.get("x", headers={"Authorization": f"Bearer {credential}"}),
+                     serve_once.rest.put("x", 1, auth=credential)):
+        assert response.status == 401
+        assert response.body == b'{\n  "error" : "Could not parse auth token."\n}\n'
+
+
+@pytest.fixture(scope="module")
+def serve_once(postgres, logs):
+    """A gateway on a database of its own, open to everybody, shared by tests that write nothing."""
+    from harness.gateway import start_serve
+    from harness.scratch import scratch_directory
+    with scratch_directory("rules") as path:
+        gateway = start_serve(postgres.create_database(), path, logs)
+        yield gateway
+        gateway.sweep()
+
+
+def test_an_order_without_its_index_is_refused(serve):
+    rules = {".read": True, ".write": True, "$test": {"indexed": {".indexOn": ["age", "name/first"]}, "values": {".indexOn": ".value"}}}
+    rest = serve(rules={"rules": rules}).unique()
+    people = {"a": {"age": 3, "name": {"first": "Ann"}}, "b": {"age": 1, "name": {"first": "Bob"}}}
+    rest.set(value={"indexed": people, "plain": people, "values": {"a": 2, "b": 1}})
+
+    def message(index, place):
+        return f'Index not defined, add ".indexOn": "{index}", for path "/{rest.base}/{place}", to the rules'
+
+    for place, order, index in (("plain", "age", "age"), ("plain", "name/first", "name/first"), ("plain", "$value", ".value"),
+                                ("indexed", "size", "size"), ("indexed", "$value", ".value"), ("values", "age", "age")):
+        response = rest.get(place, **ordered(orderBy=order, limitToFirst=1))
+        assert (response.status, response.error) == (400, message(index, place))
+        with pytest.raises(Refused) as refusal:
+            Listener(rest.at(place), **ordered(orderBy=order))
+        assert refusal.value.status == 400
+    assert rest.value("indexed", **ordered(orderBy="age", limitToFirst=1)) == {"b": people["b"]}
+    assert rest.value("indexed", **ordered(orderBy="name/first", limitToFirst=1)) == {"a": people["a"]}
+    assert rest.value("values", **ordered(orderBy="$value", limitToFirst=1)) == {"b": 1}
+    # These orders need none.
+    for order in ("$key", "$priority"):
+        assert list(rest.value("plain", **ordered(orderBy=order, limitToFirst=1))) == ["a"]
