@@ -22,13 +22,17 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 
 let package = Package(
     name: "pathmirror",
-    products: [.executable(name: "pathmirror", targets: ["pathmirror"])],
+    products: [
+        .executable(name: "pathmirror", targets: ["pathmirror"]),
+        .executable(name: "pathmirror-fuzz", targets: ["pathmirror-fuzz"]),
+    ],
     targets: [
         // C libraries: module maps and shims only.
         .systemLibrary(name: "CCrypto"),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // RE2 speaks C++ only.
         .target(name: "CRE2", linkerSettings: [.linkedLibrary("re2")]),
+        .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CWSLay", providers: [.apt(["libwslay-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -46,7 +50,7 @@ let package = Package(
         target("Runtime"),
         target("Postgres", ["CPostgres"]),
         target("PostgresCluster", ["Postgres"]),
-        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
 
         // All SQL of schema pathmirror.
@@ -73,6 +77,35 @@ let package = Package(
                 "Tree",
                 "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
+
+        // Mutates inputs of every parser that meets the network or the log: `make fuzz`.
+        .executableTarget(
+            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Crypto"], path: "Sources/Fuzz", swiftSettings: settings),
+
+        // Tests; run by `swift test`.
+        .target(
+            name: "TestSupport",
+            dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Runtime"],
+            path: "Tests/TestSupport", swiftSettings: settings),
+        tests("CryptoTests", ["Crypto"]),
+        tests("CompressionTests", ["Compression"]),
+        tests("RuntimeTests", ["Runtime"]),
+        tests("TreeTests", ["Tree"]),
+        .testTarget(
+            name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
+            swiftSettings: settings),
+        tests("WireTests", ["Wire", "Tree", "TestSupport"]),
+        tests("PostgresTests", ["Postgres", "PostgresCluster"]),
+        tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
+        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime"]),
+        tests("LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+        tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+        tests("MirrorsTests", ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+        tests(
+            "GatewayTests",
+            ["Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+        tests("HouseTests", []),
     ],
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx17

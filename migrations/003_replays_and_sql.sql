@@ -76,6 +76,23 @@ join pathmirror.namespace on namespace.id = log.namespace_id;
 
 comment on view pathmirror.log_entry is 'One row an entry of the log.';
 
+-- An entry's changes. json_each would refuse them all for one U+0000 in a value: it is hidden from it as an escape that
+-- neither gateways nor jsonb write.
+create function pathmirror.each_change(changes json) returns table (path text, value json, "position" bigint)
+language sql immutable parallel safe as $$
+    select change.key,
+        case
+            when strpos(changes::text, '\u0000') = 0 then change.value
+            else replace(change.value::text, '\ue000', '\u0000')::json
+        end,
+        change.n
+    from json_each(
+        case
+            when strpos(changes::text, '\u0000') = 0 then changes
+            else replace(changes::text, '\u0000', '\ue000')::json
+        end) with ordinality as change (key, value, n)
+$$;
+
 create view pathmirror.log_change as
 select
     namespace.name as namespace, log.namespace_id, log.seq, log.committed_at, log.op,
@@ -89,7 +106,7 @@ cross join lateral (
     select log_part.part + 1, log_part.changes from pathmirror.log_part
     where log.parts > 0 and log_part.namespace_id = log.namespace_id and log_part.seq = log.seq
 ) as piece
-cross join lateral json_each(piece.changes) with ordinality as change (path, value, position);
+cross join lateral pathmirror.each_change(piece.changes) as change;
 
 comment on view pathmirror.log_change is 'One row a change of the log: the value is JSON null where something was removed.';
 
@@ -144,23 +161,27 @@ begin
 end
 $$;
 
--- The column "path" of a leaf's row in pathmirror.node.
-create function pathmirror.stored_key(path text) returns text
+-- What becomes of a path over 2,000 bytes, as index rows have to stay under 2.7 kB: see pathmirror.node.
+create function pathmirror.long_key(path text) returns text
 language sql immutable strict parallel safe as $$
-    select case
-        when octet_length(path) <= 2000 then path
-        else convert_from(substr(convert_to(path, 'UTF8'), 1, pathmirror.path_cut(convert_to(path, 'UTF8'))), 'UTF8')
-            || '#' || encode(sha256(convert_to(path, 'UTF8')), 'hex')
-    end
+    select convert_from(substr(convert_to(path, 'UTF8'), 1, pathmirror.path_cut(convert_to(path, 'UTF8'))), 'UTF8')
+        || '#' || encode(sha256(convert_to(path, 'UTF8')), 'hex')
 $$;
 
--- The column "rest".
-create function pathmirror.stored_rest(path text) returns text
+create function pathmirror.long_rest(path text) returns text
 language sql immutable strict parallel safe as $$
-    select case
-        when octet_length(path) > 2000
-        then convert_from(substr(convert_to(path, 'UTF8'), pathmirror.path_cut(convert_to(path, 'UTF8')) + 1), 'UTF8')
-    end
+    select convert_from(substr(convert_to(path, 'UTF8'), pathmirror.path_cut(convert_to(path, 'UTF8')) + 1), 'UTF8')
+$$;
+
+-- The columns "path" and "rest" of a leaf's row in pathmirror.node. (Not strict, so that they can be inlined.)
+create function pathmirror.stored_key(path text) returns text
+language sql immutable parallel safe as $$
+    select case when octet_length(path) <= 2000 then path else pathmirror.long_key(path) end
+$$;
+
+create function pathmirror.stored_rest(path text) returns text
+language sql immutable parallel safe as $$
+    select case when octet_length(path) > 2000 then pathmirror.long_rest(path) end
 $$;
 
 -- Where the rows at and below a place are: one key, and one range of keys. The root's place is ''.
@@ -188,9 +209,9 @@ begin
 end
 $$;
 
--- A number as the tree holds it: an integer of 64 bits, or else the nearest double.
+-- A number as the tree holds it: an integer of 64 bits, or else the nearest double. Wants extra_float_digits = 1.
 create function pathmirror.number_text(number numeric) returns text
-language plpgsql immutable strict parallel safe set extra_float_digits = 1 as $$
+language plpgsql immutable strict parallel safe as $$
 declare
     nearest double precision;
 begin
@@ -653,9 +674,10 @@ begin
         array_agg(member.value order by member.n)
     into paths, given
     from (
-        select pathmirror.path_keys(pair.key) as keys, pair.value, pair.n,
-            case when array_remove(string_to_array(pair.key, '/'), '') = '{}' then pathmirror.is_key('') end
+        select pathmirror.path_keys(pair.key) as keys, pair.value, pair.n
         from jsonb_each(value) with ordinality as pair (key, value, n)
+        -- What is nothing but slashes names no child.
+        where case when translate(pair.key, '/', '') = '' then pathmirror.is_key(translate(pair.key, '/', '')) else true end
         offset 0
     ) as member;
     if paths is null then
@@ -871,8 +893,9 @@ begin
         execute format(
             'grant execute on function pathmirror.get(text, text, text), pathmirror.get_json(text, text), '
             'pathmirror.plain_form(jsonb), pathmirror.shared_keys(text[], text[]), pathmirror.namespace_id(text), '
+            'pathmirror.each_change(json), '
             'pathmirror.path_keys(text), pathmirror.is_key(text), pathmirror.path_cut(bytea), '
-            'pathmirror.stored_key(text), pathmirror.node_range(text), pathmirror.full_path(text, text), '
+            'pathmirror.stored_key(text), pathmirror.long_key(text), pathmirror.node_range(text), pathmirror.full_path(text, text), '
             'pathmirror.wait_for(text, bigint, interval, text) to %I', role_name);
     end loop;
     if exists (select from pg_roles where rolname = 'pathmirror_writer') then

@@ -8,6 +8,8 @@ public final class LiveNamespace: Sendable {
     public let id: Int64
     public let name: String
 
+    /// Ordered indexes for queries.
+    public let indexes = IndexCache()
     let published: Published
     private let scheduling: Mutex<Scheduling>
     private let settings: EngineSettings

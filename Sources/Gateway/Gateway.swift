@@ -1,4 +1,5 @@
 public import Engine
+import Glibc
 public import HTTPServer
 public import Runtime
 
@@ -8,6 +9,7 @@ public final class Gateway: Sendable {
     public let metrics = GatewayMetrics()
     let settings: GatewaySettings
     let authenticator: Authenticator
+    let limiter: RateLimiter
     let workers: WorkerPool
     let listeners: ListenerHub
     let sessions = RealtimeHub()
@@ -26,10 +28,16 @@ public final class Gateway: Sendable {
         let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
         keySet?.prepare()
         authenticator = Authenticator(credentials, keySet: keySet)
+        limiter = RateLimiter(settings.limits)
         workers = WorkerPool(name: "worker", threads: settings.workers)
         listeners = ListenerHub()
         self.logger = logger
         makeServerReport = serverReport
+        // Others have done what the sessions here had asked for: their clients come back, and say it anew.
+        engine.sessions.onTakenForDead { [sessions, logger] in
+            logger.warning("taken for dead by another gateway; closing all realtime sessions")
+            sessions.closeAll()
+        }
     }
 
     /// The handler of one event loop's requests. Called by the server, on that loop.
@@ -38,6 +46,13 @@ public final class Gateway: Sendable {
     }
 
     var serverReport: ServerReport { makeServerReport() }
+
+    /// Waits, once the server drains, until all realtime sessions have ended, so that the engine has been told what they
+    /// want done; at most so long.
+    public func waitForSessions(milliseconds: Int64) {
+        let deadline = Clock.monotonicMilliseconds + milliseconds
+        while !sessions.isEmpty, Clock.monotonicMilliseconds < deadline { usleep(2_000) }
+    }
 
     /// Ends the threads for heavy work. Call when the server has stopped.
     public func stop() { workers.stop() }
@@ -53,6 +68,12 @@ public struct ServerReport: Sendable {
     public var parseErrors = 0
     public var timeouts = 0
     public var rejected = 0
+    public var overAddressLimit = 0
+    public var handshakes = 0
+    public var resumedHandshakes = 0
+    public var failedHandshakes = 0
+    /// Seconds since 1970; nil where nothing is served over TLS.
+    public var certificateExpiresAt: Int64?
 
     public init() {}
 }

@@ -25,7 +25,7 @@ final class GatewayLoop: HTTPLoopHandler {
     /// When credentials of what is open here have to be looked at again.
     var sessionWatch = SessionWatch()
     private(set) var link: LoopLink?
-    private var isDraining = false
+    private(set) var isDraining = false
 
     init(_ gateway: Gateway, _ loop: EventLoop) {
         self.gateway = gateway
@@ -39,6 +39,7 @@ final class GatewayLoop: HTTPLoopHandler {
     }
 
     func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) {
+        guard admits(request, exchange) else { return }
         do throws(RESTError) {
             try route(request, exchange)
         } catch {
@@ -59,10 +60,11 @@ final class GatewayLoop: HTTPLoopHandler {
         let method = try Call.Method(request, parameters)
         let name = try NamespaceName.find(request, parameters, gateway.settings)
         try withSession(request, parameters, namespace: name, exchange) { loop, session, exchange in
+            guard loop.admits(loop.gateway.limiter.request(by: session, in: name), exchange) else { return }
             loop.begin(
                 Call(
                     request: request, exchange: exchange, method: method, path: place, parameters: parameters,
-                    session: session, namespaceName: name))
+                    session: session, namespaceName: name, address: loop.clientAddress(of: request)))
         }
     }
 

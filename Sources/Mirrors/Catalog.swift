@@ -12,6 +12,8 @@ public struct CatalogMirror: Sendable {
     /// A URL or `env:NAME`; nil for this database. May hold a password.
     public let target: String?
     public let isPaused: Bool
+    /// Different whenever something about the mirror has changed.
+    let revision: Int64
 
     public var name: String { definition.name }
 }
@@ -33,7 +35,8 @@ public enum Catalog {
     public static func mirrors(_ connection: PostgresConnection) throws -> [CatalogMirror] {
         let rows = try connection.execute(
             """
-            select mirror.namespace_id, namespace.name, mirror.id, mirror.definition::text, mirror.target, mirror.is_paused
+            select mirror.namespace_id, namespace.name, mirror.id, mirror.definition::text, mirror.target, mirror.is_paused,
+                (extract(epoch from mirror.updated_at) * 1000000)::bigint
             from pathmirror.mirror join pathmirror.namespace on namespace.id = mirror.namespace_id
             order by mirror.namespace_id, mirror.name
             """)
@@ -41,7 +44,8 @@ public enum Catalog {
             CatalogMirror(
                 namespaceID: try rows.int64(row, 0), namespace: try rows.string(row, 1), id: try rows.bytes(row, 2),
                 definition: try definition(try rows.bytes(row, 3)),
-                target: rows.isNull(row, 4) ? nil : try rows.string(row, 4), isPaused: try rows.bool(row, 5))
+                target: rows.isNull(row, 4) ? nil : try rows.string(row, 4), isPaused: try rows.bool(row, 5),
+                revision: try rows.int64(row, 6))
         }
     }
 
@@ -69,7 +73,7 @@ public enum Catalog {
         var parameters: PostgresParameters = [.uuid(mirror)]
         parameters.appendJSON(definition.json)
         _ = try connection.execute(
-            "update pathmirror.mirror set definition = $2, updated_at = now() where id = $1", parameters)
+            "update pathmirror.mirror set definition = $2, updated_at = clock_timestamp() where id = $1", parameters)
     }
 
     static func delete(_ connection: PostgresConnection, _ mirror: CatalogMirror) throws {
@@ -85,7 +89,7 @@ public enum Catalog {
         _ connection: PostgresConnection, _ mirror: CatalogMirror, _ isPaused: Bool
     ) throws {
         _ = try connection.execute(
-            "update pathmirror.mirror set is_paused = $3 where namespace_id = $1 and id = $2",
+            "update pathmirror.mirror set is_paused = $3, updated_at = clock_timestamp() where namespace_id = $1 and id = $2",
             [.int8(mirror.namespaceID), .uuid(mirror.id), .bool(isPaused)])
         try announce(connection)
     }

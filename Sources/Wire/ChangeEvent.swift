@@ -18,7 +18,7 @@ public enum ChangeEvent: Sendable, Equatable {
         var whole: Node?
         var below: [Change] = []
         for change in entry.changes {
-            if change.path.namesPriority, let node = change.path.parent {
+            if change.path.namesPriority, change.path != listener, let node = change.path.parent {
                 if listener.contains(node) { below.append(change) }
             } else if change.path.depth <= listener.depth {
                 guard change.path.contains(listener) else { continue }

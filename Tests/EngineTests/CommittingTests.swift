@@ -28,7 +28,9 @@ import Tree
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
             let sink = CollectingSink()
-            for token in 0..<2_000 as Range<UInt64> { namespace.submit(.set("k/\(token)", .int(1)), to: sink, token: token) }
+            for token in 0..<2_000 as Range<UInt64> {
+                namespace.submit(.set("k/\(token)", .int(1)), to: sink, token: token)
+            }
             let outcomes = try #require(sink.all(2_000))
             #expect(outcomes.values.allSatisfy { $0.committedSeq != nil })
             #expect(engines[0].metrics.batches.current < 500)
@@ -41,7 +43,9 @@ import Tree
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
             let sink = CollectingSink()
-            for token in 0..<500 as Range<UInt64> { namespace.submit(.set("x", .int(Int64(token))), to: sink, token: token) }
+            for token in 0..<500 as Range<UInt64> {
+                namespace.submit(.set("x", .int(Int64(token))), to: sink, token: token)
+            }
             let outcomes = try #require(sink.all(500))
             #expect(sink.order == Array(0..<500))
             #expect((0..<500).allSatisfy { outcomes[$0]?.committedSeq == Int64($0) + 1 })
@@ -51,10 +55,14 @@ import Tree
     }
 
     @Test func batchesKeepTheirBounds() throws {
-        try withEngines(1, { settings, _ in settings.maxBatchWrites = 7 }) { url, engines in
+        try withEngines(1) { settings, _ in
+            settings.maxBatchWrites = 7
+        } _: { url, engines in
             let namespace = try engines[0].namespace()
             let sink = CollectingSink()
-            for token in 0..<100 as Range<UInt64> { namespace.submit(.set("k/\(token)", .int(1)), to: sink, token: token) }
+            for token in 0..<100 as Range<UInt64> {
+                namespace.submit(.set("k/\(token)", .int(1)), to: sink, token: token)
+            }
             _ = try #require(sink.all(100))
             #expect(engines[0].metrics.batches.current >= 100 / 7)
             try StoredState(url).check(equals: [namespace])
@@ -65,7 +73,8 @@ import Tree
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
             #expect(namespace.write(.set("x", .int(1), expecting: ""))?.committedSeq == 1)
-            guard case .preconditionFailed(let seq, let current) = namespace.write(.set("x", .int(2), expecting: "")) else {
+            guard case .preconditionFailed(let seq, let current) = namespace.write(.set("x", .int(2), expecting: ""))
+            else {
                 return #expect(Bool(false), "a value that is there is not nothing")
             }
             #expect(seq == 1)
@@ -152,7 +161,9 @@ import Tree
 
     /// Rows by COPY (over the threshold), with updates and removals among them, give the same tree.
     @Test func largeWrites() throws {
-        try withEngines(1, { _, session in session.copyThreshold = 50 }) { url, engines in
+        try withEngines(1) { _, session in
+            session.copyThreshold = 50
+        } _: { url, engines in
             let namespace = try engines[0].namespace()
             for round in 0..<3 as Range<Int64> {
                 let children = (0..<400 as Range<Int64>).filter { ($0 + round) % 3 != 0 }.map {
@@ -178,7 +189,9 @@ import Tree
     }
 
     @Test func unknownNamespaces() throws {
-        try withEngines(1, { settings, _ in settings.createsNamespaces = false }) { _, engines in
+        try withEngines(1) { settings, _ in
+            settings.createsNamespaces = false
+        } _: { _, engines in
             guard case .failure(.unknownNamespace("nobody")) = engines[0].load("nobody") else {
                 return #expect(Bool(false), "a namespace that was never made can't be loaded")
             }

@@ -9,7 +9,9 @@ import Tree
 /// What an engine does with entries that it did not write: imports, pruned logs, databases set back.
 @Suite struct FollowingTests {
     @Test func importsOfOthersAreOneStep() throws {
-        try withEngines(1, { settings, _ in settings.pollMilliseconds = 20 }) { url, engines in
+        try withEngines(1) { settings, _ in
+            settings.pollMilliseconds = 20
+        } _: { url, engines in
             let namespace = try engines[0].namespace()
             #expect(namespace.write(.update("", [("a/old", .int(1)), ("b", .int(2))]))?.committedSeq == 1)
             let listener = RecordingListener()
@@ -93,7 +95,9 @@ import Tree
 
     /// A failover that lost the newest entries: the engine knows more than the database. It must come back to it.
     @Test func databaseSetBack() throws {
-        try withEngines(1, { settings, _ in settings.pollMilliseconds = 20 }) { url, engines in
+        try withEngines(1) { settings, _ in
+            settings.pollMilliseconds = 20
+        } _: { url, engines in
             let namespace = try engines[0].namespace()
             for value in 1...3 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
             let session = try LogSession(url)

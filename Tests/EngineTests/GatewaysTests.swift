@@ -12,10 +12,13 @@ import Tree
     /// Method: random writes from several threads over two engines.
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func randomWrites(seed: UInt64) throws {
-        try withEngines(2, { settings, session in
-            settings.maxBatchWrites = 20
-            session.copyThreshold = 30
-        }) { url, engines in
+        try withEngines(
+            2,
+            { settings, session in
+                settings.maxBatchWrites = 20
+                session.copyThreshold = 30
+            }
+        ) { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
             let threads = 4
             let each = 150
@@ -140,8 +143,9 @@ import Tree
                 #expect(namespaces[1].snapshot.seq == 0)
                 #expect(namespaces[1].write(.set("x", .int(3), expecting: Node.int(2).hash))?.committedSeq == 3)
                 #expect(namespaces[0].write(.set("x", .int(4)))?.committedSeq == 4)
-                guard case .preconditionFailed(let seq, let current)? =
-                    namespaces[1].write(.set("x", .int(9), expecting: Node.int(3).hash))
+                guard
+                    case .preconditionFailed(let seq, let current)? =
+                        namespaces[1].write(.set("x", .int(9), expecting: Node.int(3).hash))
                 else { return #expect(Bool(false), "a compare-and-set against an old value must fail") }
                 #expect(seq == 4)
                 #expect(current == .int(4))

@@ -73,7 +73,9 @@ import Tree
                 let changed = random.writablePath(maxDepth: 4)
                 var found: [ObjectIdentifier] = []
                 index.forEachTouched(by: changed) { found.append(ObjectIdentifier($0)) }
-                let expected = model.filter { Self.isTouched($0.path, by: changed) }.map { ObjectIdentifier($0.listener) }
+                let expected = model.filter { Self.isTouched($0.path, by: changed) }.map {
+                    ObjectIdentifier($0.listener)
+                }
                 #expect(Set(found) == Set(expected), "\(changed)")
                 #expect(found.count == Set(found).count, "each is found once")
             }

@@ -41,11 +41,22 @@ import Testing
         #expect(front(8) == "cdefghij")
         #expect(front(2) == "cdefgh")
         queue.removeSent(1)
-        #expect(queue.dropUnsent().map(\.bytes) == [Array("ij".utf8)])
+        #expect(queue.dropUnsent(committedBytes: 0).map(\.bytes) == [Array("ij".utf8)])
         #expect(front(8) == "defgh")
         queue.removeSent(5)
         #expect(queue.isEmpty)
-        #expect(queue.dropUnsent().isEmpty)
+        #expect(queue.dropUnsent(committedBytes: 0).isEmpty)
+    }
+
+    /// What a TLS session has encrypted already can't be taken back, although nothing of it counts as sent.
+    @Test func committedChunksStay() {
+        var queue = OutputQueue()
+        for text in ["abcd", "ef", "gh", "ij"] { queue.append(SharedBytes(utf8: text), isDroppable: true) }
+        queue.removeSent(1)
+        #expect(queue.dropUnsent(committedBytes: 4).map(\.bytes) == [Array("gh".utf8), Array("ij".utf8)])
+        #expect(queue.byteCount == 5)
+        #expect(queue.dropUnsent(committedBytes: 3).map(\.bytes) == [Array("ef".utf8)])
+        #expect(queue.byteCount == 3)
     }
 
     @Test func datesAreThoseOfTheStandard() {

@@ -13,7 +13,7 @@ import Testing
         "Runtime": [],
         "Postgres": ["CPostgres", "Runtime"],
         "PostgresCluster": ["Postgres", "Runtime"],
-        "HTTPServer": ["CEvent", "CHTTPParser", "CWSLay", "Runtime"],
+        "HTTPServer": ["CEvent", "CHTTPParser", "COpenSSL", "CWSLay", "Runtime"],
         "HTTPClient": ["CCurl", "Runtime"],
         "LogStore": ["Postgres", "Tree", "Crypto", "Runtime"],
         "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
@@ -84,7 +84,9 @@ import Testing
     /// The module of an import line.
     static func importedModule(_ line: String) -> String? {
         var words = line.split(separator: " ")[...]
-        while let first = words.first, first.hasPrefix("@") || accessLevels.contains(String(first)) { words = words.dropFirst() }
+        while let first = words.first, first.hasPrefix("@") || accessLevels.contains(String(first)) {
+            words = words.dropFirst()
+        }
         guard words.first == "import" else { return nil }
         // `import struct Module.Name`
         guard let last = words.dropFirst().last(where: { !$0.hasPrefix("//") }) else { return nil }

@@ -14,7 +14,8 @@ enum SourceFiles {
     /// The Swift files below a folder of the repository.
     static func swift(below folder: String) -> [File] {
         paths(below: folder).filter { $0.hasSuffix(".swift") }.sorted().map { path in
-            File(path: path, lines: text(path).split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
+            File(
+                path: path, lines: text(path).split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
         }
     }
 

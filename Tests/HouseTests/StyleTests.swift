@@ -45,7 +45,9 @@ import Testing
     @Test func uncheckedConcurrencySaysWhy() {
         for file in SourceFiles.swift(below: "Sources") + SourceFiles.swift(below: "Tests") {
             for (index, line) in file.lines.enumerated()
-            where ["@unchecked Sendable", "nonisolated(unsafe)"].contains(where: Self.withoutCommentsAndTexts(line).contains) {
+            where ["@unchecked Sendable", "nonisolated(unsafe)"].contains(
+                where: Self.withoutCommentsAndTexts(line).contains)
+            {
                 let above = index > 0 ? file.lines[index - 1].drop { $0 == " " } : ""
                 #expect(above.hasPrefix("//"), "\(file.path):\(index + 1)")
             }

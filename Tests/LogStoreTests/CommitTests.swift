@@ -45,7 +45,9 @@ import Tree
     }
 
     @Test func largeBatchesToo() throws {
-        try withSession({ $0.copyThreshold = 5 }) { session in
+        try withSession {
+            $0.copyThreshold = 5
+        } _: { session in
             var writer = BatchWriter(try session.make())
             var late = writer
             let wide = Node(children: (0..<50).map { (Key("k\($0)"), Node.int(Int64($0))) })
@@ -64,12 +66,18 @@ import Tree
     /// Random trees replaced by random trees, by rows and by COPY: what is stored is what was written.
     @Test(arguments: [1, 2, 3, 4] as [UInt64], [3, 100_000])
     func randomWrites(seed: UInt64, copyThreshold: Int) throws {
-        try withSession({ $0.copyThreshold = copyThreshold }) { session in
+        try withSession {
+            $0.copyThreshold = copyThreshold
+        } _: { session in
             var writer = BatchWriter(try session.make())
             var random = TreeGenerator(seed: seed)
             for _ in 0..<40 {
                 let writes = (0...random.random.below(3)).map { _ in
-                    [Change(path: random.writablePath(maxDepth: 3), value: random.random.oneIn(4) ? .null : random.leafOrTree())]
+                    [
+                        Change(
+                            path: random.writablePath(maxDepth: 3),
+                            value: random.random.oneIn(4) ? .null : random.leafOrTree())
+                    ]
                 }
                 #expect(try session.commit(writer.batch(writes)) == .committed)
                 if random.random.oneIn(8) { #expect(try session.loadTree(writer.namespace).root == writer.root) }
@@ -82,15 +90,20 @@ import Tree
     }
 
     @Test func partitionsAreMadeOnTheWay() throws {
-        try withSession({ $0.entriesPerPartition = 8 }) { session in
+        try withSession {
+            $0.entriesPerPartition = 8
+        } _: { session in
             var writer = BatchWriter(try session.make())
-            for value in 0..<30 as Range<Int64> { #expect(try session.commit(writer.set("a", .int(value))) == .committed) }
+            for value in 0..<30 as Range<Int64> {
+                #expect(try session.commit(writer.set("a", .int(value))) == .committed)
+            }
             // A batch over a boundary.
             let many = (0..<20).map { [Change(path: Path(splitting: "k\($0)"), value: .int(1))] }
             #expect(try session.commit(writer.batch(many)) == .committed)
             #expect(try session.read(writer.namespace, after: 0).map(\.entry.seq) == Array(1...50))
             #expect(
-                try count(session, "select count(*) from pg_inherits where inhparent = 'pathmirror.log'::regclass") >= 7)
+                try count(session, "select count(*) from pg_inherits where inhparent = 'pathmirror.log'::regclass") >= 7
+            )
         }
     }
 
@@ -102,7 +115,9 @@ import Tree
             let sessions = [try LogSession(url, settings: settings), try LogSession(url, settings: settings)]
             defer { for session in sessions { session.close() } }
             var writer = BatchWriter(try sessions[0].make())
-            for value in 0..<40 { #expect(try sessions[value % 2].commit(writer.set("a", .int(Int64(value)))) == .committed) }
+            for value in 0..<40 {
+                #expect(try sessions[value % 2].commit(writer.set("a", .int(Int64(value)))) == .committed)
+            }
             #expect(try sessions[0].read(writer.namespace, after: 0).count == 40)
         }
     }
@@ -157,17 +172,31 @@ import Tree
 
     @Test func pathsAsLongAsTheyMayBe() throws {
         for threshold in [1, 100_000] {
-            try withSession({ $0.copyThreshold = threshold }) { session in
+            try withSession {
+                $0.copyThreshold = threshold
+            } _: { session in
                 var writer = BatchWriter(try session.make())
-                for variant in 0..<4 { #expect(try session.commit(writer.batch([[Change(path: longPath(variant), value: .int(Int64(variant)))]])) == .committed) }
-                #expect(try session.commit(writer.batch([[Change(path: longPath(1).appending(.priority), value: .int(7))]])) == .committed)
+                for variant in 0..<4 {
+                    #expect(
+                        try session.commit(
+                            writer.batch([[Change(path: longPath(variant), value: .int(Int64(variant)))]]))
+                            == .committed)
+                }
+                #expect(
+                    try session.commit(writer.batch([[Change(path: longPath(1).appending(.priority), value: .int(7))]]))
+                        == .committed)
                 #expect(try session.loadTree(writer.namespace).root == writer.root)
                 #expect(writer.root[longPath(1)] == .int(1).withPriority(.int(7)))
                 // A change of one, a leaf in the middle made a branch, and the removal of all.
-                #expect(try session.commit(writer.batch([[Change(path: longPath(2), value: .bool(true))]])) == .committed)
-                #expect(try session.commit(writer.batch([[Change(path: longPath(9, depth: 20), value: .string("leaf"))]])) == .committed)
+                #expect(
+                    try session.commit(writer.batch([[Change(path: longPath(2), value: .bool(true))]])) == .committed)
+                #expect(
+                    try session.commit(writer.batch([[Change(path: longPath(9, depth: 20), value: .string("leaf"))]]))
+                        == .committed)
                 #expect(try session.loadTree(writer.namespace).root == writer.root)
-                #expect(try session.commit(writer.batch([[Change(path: longPath(0).prefix(1), value: .null)]])) == .committed)
+                #expect(
+                    try session.commit(writer.batch([[Change(path: longPath(0).prefix(1), value: .null)]]))
+                        == .committed)
                 #expect(try count(session, "select count(*) from pathmirror.node") == 0)
             }
         }

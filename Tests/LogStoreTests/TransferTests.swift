@@ -13,7 +13,8 @@ import Tree
             let source = try session.make("source")
             var writer = BatchWriter(source)
             for _ in 0..<10 {
-                _ = try session.commit(writer.batch([[Change(path: random.path(maxDepth: 2), value: random.tree(depth: 4))]]))
+                _ = try session.commit(
+                    writer.batch([[Change(path: random.path(maxDepth: 2), value: random.tree(depth: 4))]]))
             }
             let text = try export(session, source)
             #expect(try JSONParser.parse(String(decoding: text, as: UTF8.self)) == writer.root)
@@ -38,7 +39,9 @@ import Tree
             #expect(try session.loadTree(record.id).root == expected)
             // Below a leaf, which becomes a branch.
             try load(session, record, Array("{\"deep\":1}".utf8), at: "b/c/d")
-            #expect(try session.loadTree(record.id).root[Path(splitting: "b")] == JSONParser.parse("{\"c\":{\"d\":{\"deep\":1}}}"))
+            #expect(
+                try session.loadTree(record.id).root[Path(splitting: "b")]
+                    == JSONParser.parse("{\"c\":{\"d\":{\"deep\":1}}}"))
             // A bare value, at the root too.
             try load(session, record, Array("5".utf8), at: "a/new")
             try load(session, record, Array("\"all\"".utf8))
@@ -100,7 +103,9 @@ import Tree
 
     /// Many chunks, over the ends of the log's partitions.
     @Test func chunksOverPartitions() throws {
-        try withSession({ $0.entriesPerPartition = 8 }) { session in
+        try withSession {
+            $0.entriesPerPartition = 8
+        } _: { session in
             let record = try session.make()
             let text = "{" + (0..<60).map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
             try load(session, record, Array(text.utf8), rowsPerChunk: 1)
@@ -114,7 +119,10 @@ import Tree
             let source = try session.make("source")
             var writer = BatchWriter(source)
             for variant in 0..<3 {
-                _ = try session.commit(writer.batch([[Change(path: longPath(variant), value: .int(Int64(variant)).withPriority(.string("p")))]]))
+                _ = try session.commit(
+                    writer.batch([
+                        [Change(path: longPath(variant), value: .int(Int64(variant)).withPriority(.string("p")))]
+                    ]))
             }
             _ = try session.commit(writer.batch([[Change(path: longPath(7, depth: 9), value: .bool(true))]]))
             let text = try export(session, source)
@@ -140,10 +148,15 @@ import Tree
         try withSession { session in
             let record = try session.make()
             var writer = BatchWriter(record)
-            _ = try session.commit(writer.set("", try JSONParser.parse("{\"a\":{\"b\":1,\"c\":{\".value\":2,\".priority\":3}},\"a b\":4,\"aa\":5}")))
+            _ = try session.commit(
+                writer.set(
+                    "",
+                    try JSONParser.parse("{\"a\":{\"b\":1,\"c\":{\".value\":2,\".priority\":3}},\"a b\":4,\"aa\":5}")))
             #expect(String(decoding: try export(session, record, at: Path(splitting: "a/b")), as: UTF8.self) == "1\n")
-            #expect(String(decoding: try export(session, record, at: Path(splitting: "none")), as: UTF8.self) == "null\n")
-            let part = try JSONParser.parse(String(decoding: try export(session, record, at: Path(splitting: "a")), as: UTF8.self))
+            #expect(
+                String(decoding: try export(session, record, at: Path(splitting: "none")), as: UTF8.self) == "null\n")
+            let part = try JSONParser.parse(
+                String(decoding: try export(session, record, at: Path(splitting: "a")), as: UTF8.self))
             #expect(part == writer.root[Path(splitting: "a")])
         }
     }
@@ -162,7 +175,8 @@ import Tree
         settings.rowsPerChunk = rowsPerChunk
         settings.bufferBytes = bufferBytes
         let path = Path(splitting: place)
-        let importer = try Importer(session, try #require(try session.namespace(id: record.id)), at: path, settings: settings)
+        let importer = try Importer(
+            session, try #require(try session.namespace(id: record.id)), at: path, settings: settings)
         do {
             var reader = JSONRowReader(at: path)
             var rest = text[...]

@@ -105,7 +105,10 @@ import Tree
         var diff = RowDiff(rows)
         diff.compare(.null, Node.null.replacing(path, with: value), changedAt: path)
         rows = diff.sink
-        for (path, value) in rows.all { try importer.add(path, value) }
+        // As in a file: an object's priority comes behind its children.
+        let isPriority = { (path: [UInt8]) in path.suffix(10).elementsEqual("/.priority".utf8) }
+        for (path, value) in rows.all where !isPriority(path) { try importer.add(path, value) }
+        for (path, value) in rows.all where isPriority(path) { try importer.add(path, value) }
         try importer.finish()
     }
 }

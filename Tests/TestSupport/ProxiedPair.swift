@@ -13,6 +13,8 @@ final class ProxiedPair: Sendable {
         var sawBatch = false
         /// The server's end was taken over by the proxy.
         var isHeld = false
+        /// The numbers of the sockets may be others' by now.
+        var isClosed = false
     }
     private let state = Mutex(State())
 
@@ -23,8 +25,11 @@ final class ProxiedPair: Sendable {
     }
 
     func shutDown() {
-        shutdown(client, Int32(SHUT_RDWR))
-        if !state.withLock({ $0.isHeld }) { shutdown(server, Int32(SHUT_RDWR)) }
+        state.withLock { state in
+            guard !state.isClosed else { return }
+            shutdown(client, Int32(SHUT_RDWR))
+            if !state.isHeld { shutdown(server, Int32(SHUT_RDWR)) }
+        }
     }
 
     func pumpToServer() {
@@ -67,11 +72,14 @@ final class ProxiedPair: Sendable {
     /// One pump has ended: so must the other.
     private func ended() {
         shutDown()
-        let (isLast, isHeld) = state.withLock { state -> (Bool, Bool) in
+        let isLast = state.withLock { state -> Bool in
             state.pumps -= 1
-            return (state.pumps == 0, state.isHeld)
+            guard state.pumps == 0 else { return false }
+            state.isClosed = true
+            return true
         }
         guard isLast else { return }
+        let isHeld = state.withLock { $0.isHeld }
         proxy.ended(self)
         close(client)
         if !isHeld { close(server) }

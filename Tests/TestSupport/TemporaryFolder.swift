@@ -30,7 +30,8 @@ public enum TemporaryFolder {
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: 4_096)
         let count = read(descriptor, &bytes, bytes.count)
-        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: "\n").first.map(String.init)
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: "\n").first.map(
+            String.init)
     }
 
     /// What is in a folder.

@@ -6,7 +6,8 @@ public struct TreeGenerator: Sendable {
     /// Chosen for what has gone wrong in stores like this: integers, ties, spaces before slashes, astral characters,
     /// prefixes, quotes.
     public static let keys = [
-        "a", "b", "a b", "a!", "a-", "aa", "0", "1", "2", "10", "01", "-1", "é", "e\u{301}", "😀", "～", "%25", "\"", "\\",
+        "a", "b", "a b", "a!", "a-", "aa", "0", "1", "2", "10", "01", "-1", "é", "e\u{301}", "😀", "～", "%25", "\"",
+        "\\",
         "-NxAbcdefghijklmnopq",
     ]
 

@@ -10,11 +10,13 @@ import random
 import threading
 import time
 from collections import Counter
+from contextlib import contextmanager
 
 import pytest
 from harness import cli, sql
 from harness.gateway import start_serve
 from harness.ports import free_port
+from harness.proxy import Proxy
 from harness.sse import Listener, Refused
 from harness.waiting import wait_until
 from oracle.tree import normal
@@ -98,15 +100,9 @@ def kill_gateway(gateway, scratch, logs):
     return start_serve(gateway.database_url, scratch, logs, port=gateway.port, wait=False)
 
 
-@pytest.mark.acceptance
-def test_twenty_crashes(own_postgres, scratch, logs):
-    rounds = int(os.environ.get("PATHMIRROR_E2E_CRASH_ROUNDS", "20"))
-    seed = int(os.environ.get("PATHMIRROR_E2E_SEED", random.randrange(10**9)))
-    print(f"seed {seed}")
-    dice = random.Random(seed)
-    url = own_postgres.create_database()
-    gateway = start_serve(url, scratch, logs, port=free_port())
-    rest = gateway.unique()
+@contextmanager
+def at_work(rest):
+    """Eight writers at full speed and one stream; ends them whatever happens."""
     rest.set(value={"start": True})
     stop = threading.Event()
     reader = Reader(rest, stop)
@@ -116,33 +112,70 @@ def test_twenty_crashes(own_postgres, scratch, logs):
         wait_until(lambda: reader.last_id, "the stream to begin")
         for writer in writers:
             writer.start()
-        for _ in range(rounds):
-            for victim in ("gateway", "postgres"):
-                # The moment is the point of the test: anywhere in the life of a batch.
-                progress(writers)
-                time.sleep(dice.uniform(0.0, 0.15))
-                if victim == "gateway":
-                    gateway = kill_gateway(gateway, scratch, logs)
-                else:
-                    own_postgres.kill()
-                    own_postgres.start()
-        progress(writers)
-        stop_writing(writers)
-        gateway.wait_ready()
-        # This thread's connection was to a gateway that is no more.
-        rest.close()
-        last = rest.set("end", True).seq
-        wait_until(lambda: reader.last_id and reader.last_id >= last, "the stream to reach the end", 30)
-        stop.set()
-        reader.join(20)
-        judge(url, rest, writers, reader)
-        # One for the beginning, and one for every gateway after the first.
-        assert reader.resumed > rounds, "the stream went on without its gateway"
+        yield writers, reader
     finally:
         stop.set()
         for writer in writers:
             writer.stop.set()
+
+
+def come_to_the_end(gateway, rest, writers, reader):
+    """Stops the writers, and waits until the stream has told all."""
+    progress(writers)
+    stop_writing(writers)
+    gateway.wait_ready()
+    # This thread's connection was to a gateway that is no more.
+    rest.close()
+    last = rest.set("end", True).seq
+    wait_until(lambda: reader.last_id and reader.last_id >= last, "the stream to reach the end", 30)
+    reader.stop.set()
+    reader.join(20)
+
+
+@pytest.mark.acceptance
+def test_twenty_crashes(own_postgres, scratch, logs):
+    rounds = int(os.environ.get("PATHMIRROR_E2E_CRASH_ROUNDS", "20"))
+    seed = int(os.environ.get("PATHMIRROR_E2E_SEED", random.randrange(10**9)))
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    url = own_postgres.create_database()
+    gateway = start_serve(url, scratch, logs, port=free_port())
+    rest = gateway.unique()
+    try:
+        with at_work(rest) as (writers, reader):
+            for _ in range(rounds):
+                for victim in ("gateway", "postgres"):
+                    # The moment is the point of the test: anywhere in the life of a batch.
+                    progress(writers)
+                    time.sleep(dice.uniform(0.0, 0.15))
+                    if victim == "gateway":
+                        gateway = kill_gateway(gateway, scratch, logs)
+                    else:
+                        own_postgres.kill()
+                        own_postgres.start()
+            come_to_the_end(gateway, rest, writers, reader)
+            judge(url, rest, writers, reader)
+            # One for the beginning, and one for every gateway after the first.
+            assert reader.resumed > rounds, "the stream went on without its gateway"
+    finally:
         gateway.sweep()
+
+
+def test_commits_whose_answer_is_lost(postgres, scratch, logs):
+    """A kill rarely falls between a commit and its answer. Here every round does, and the gateway has to find out."""
+    url = postgres.create_database()
+    with Proxy(postgres.port) as proxy:
+        gateway = start_serve(url.replace(f":{postgres.port}/", f":{proxy.port}/"), scratch, logs)
+        rest = gateway.unique()
+        try:
+            with at_work(rest) as (writers, reader):
+                for _ in range(20):
+                    progress(writers)
+                    proxy.lose_answer(b"COMMIT\0")
+                come_to_the_end(gateway, rest, writers, reader)
+                judge(url, rest, writers, reader)
+        finally:
+            gateway.sweep()
 
 
 def stop_writing(writers):

@@ -157,6 +157,45 @@ def fold(data: bytes):
     return value
 
 
+def test_a_listener_that_opens_amid_writes_misses_nothing(serve):
+    """Its first value waits for a busy worker, and what happens meanwhile is more than may wait."""
+    rest = serve("--sse-buffer-bytes", "256", "--workers", "1").unique()
+    rest.set(value={"large": {f"k{number}": "text" for number in range(30_000)}, "small": {f"{number:x}k": 1 for number in range(2_010)}})
+    stop = threading.Event()
+
+    def write():
+        number = 0
+        while not stop.is_set():
+            rest.patch("small", {f"n{(number + step) % 5000}": number for step in range(20)})
+            number += 20
+
+    def keep_busy():
+        while not stop.is_set():
+            rest.get("large")
+
+    threads = [threading.Thread(target=work) for work in (write, keep_busy, keep_busy)]
+    for thread in threads:
+        thread.start()
+    listeners = []
+    try:
+        for _ in range(12):
+            listeners.append(Listener(rest.at("small")))
+        for listener in listeners:
+            listener.next()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        seq = rest.set("small/end", True).seq
+        expected = rest.value("small")
+        for listener in listeners:
+            listener.wait_for_id(seq)
+            assert listener.value == expected
+    finally:
+        stop.set()
+        for listener in listeners:
+            listener.close()
+
+
 def test_a_listener_that_comes_and_goes_misses_nothing(at):
     """Writers never pause while a reader drops its connection and resumes, again and again."""
     at.set(value={"start": True})

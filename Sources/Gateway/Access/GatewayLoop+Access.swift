@@ -26,7 +26,7 @@ extension GatewayLoop {
         }
         let question = Authenticator.Question(
             credential: Self.credential(of: request, parameters), namespace: namespace,
-            isLoopback: request.isLoopbackPeer, override: override)
+            isLoopback: isFromLoopback(request), override: override)
         switch gateway.authenticator.authenticate(question) {
         case .now(.success(let session)): body(self, session, exchange)
         case .now(.failure(let failure)): throw refusal(failure, request)
@@ -48,7 +48,7 @@ extension GatewayLoop {
     /// What the caller is told; operators can look up more.
     private func refusal(_ failure: AuthFailure, _ request: HTTPRequest) -> RESTError {
         if case .unparsable(let reason) = failure {
-            gateway.logger.debug("credential refused", [("address", request.remoteAddress), ("reason", reason)])
+            gateway.logger.debug("credential refused", [("address", "\(clientAddress(of: request))"), ("reason", reason)])
         }
         return failure.restError
     }

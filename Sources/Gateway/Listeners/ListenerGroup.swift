@@ -115,16 +115,16 @@ final class ListenerGroup: ChangeListener {
         guard let query = key.query else {
             return ChangeEvent(step.entry, at: key.path, before: step.before)
         }
-        let old = state.withLock { $0.window } ?? query.select(from: step.before[key.path])
-        let new = query.select(from: step.after[key.path])
+        let selection = Selection(query, at: key.path, namespace, namespace.snapshot)
+        let old = state.withLock { $0.window } ?? selection.select(from: step.before[key.path])
+        let new = selection.select(from: step.after[key.path])
         state.withLock { $0.window = new }
         return ChangeEvent(from: old, to: new)
     }
 
     /// The value that a listener of this group begins with.
     func value(in snapshot: Snapshot) -> Node {
-        let node = snapshot.root[key.path]
-        return key.query.map { $0.select(from: node) } ?? node
+        Selection(key.query, at: key.path, namespace, snapshot).select(from: snapshot.root[key.path])
     }
 
     func initialEvent(_ snapshot: Snapshot) -> SharedBytes {

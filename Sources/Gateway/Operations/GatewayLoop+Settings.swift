@@ -42,7 +42,7 @@ extension GatewayLoop {
                 return exchange.respond(
                     status: 200, headers: Self.errorHeaders, body: Array("{\"status\":\"ok\"}".utf8))
             }
-            let origin = session.origin(via: .rest, address: request.remoteAddress)
+            let origin = session.origin(via: .rest, address: clientAddress(of: request).description)
             withNamespace(name, exchange) { loop, namespace, exchange in
                 loop.adopt(rules, origin, namespace, exchange)
             }

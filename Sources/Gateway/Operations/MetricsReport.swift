@@ -74,6 +74,9 @@ struct MetricsReport {
         metrics.gauge("pathmirror_listens", "Listens of realtime sessions.", counts.listens.current)
         metrics.counter(
             "pathmirror_listen_events_total", "Events handed to realtime listens.", counts.listenEvents.current)
+        metrics.counters(
+            "pathmirror_rate_limited_total", "Requests and realtime messages over a limit.", label: "limit",
+            gateway.limiter.counts.map { ($0.kind.rawValue, $0.count) })
         metrics.counter("pathmirror_client_errors_total", "Requests refused (4xx).", counts.clientErrors.current)
         metrics.counter("pathmirror_server_errors_total", "Requests failed (5xx).", counts.serverErrors.current)
     }
@@ -87,5 +90,17 @@ struct MetricsReport {
         metrics.counter("pathmirror_http_parse_errors_total", "Requests that were not HTTP.", report.parseErrors)
         metrics.counter("pathmirror_http_timeouts_total", "Requests that came too slowly.", report.timeouts)
         metrics.counter("pathmirror_http_rejected_total", "Requests over a bound.", report.rejected)
+        metrics.counter(
+            "pathmirror_connections_over_address_limit_total",
+            "Connections refused because their address had too many.", report.overAddressLimit)
+        guard let expiresAt = report.certificateExpiresAt else { return }
+        metrics.counter("pathmirror_tls_handshakes_total", "TLS handshakes done.", report.handshakes)
+        metrics.counter(
+            "pathmirror_tls_resumed_handshakes_total", "Those that went on with an earlier session.",
+            report.resumedHandshakes)
+        metrics.counter("pathmirror_tls_failed_handshakes_total", "TLS handshakes failed.", report.failedHandshakes)
+        metrics.gauge(
+            "pathmirror_tls_certificate_expiry_seconds", "When the certificate expires, in seconds since 1970.",
+            Int(expiresAt))
     }
 }

@@ -38,6 +38,8 @@ final class Call {
     let parameters: RESTParameters
     let session: Session
     let namespaceName: String
+    /// Whom it comes from; behind a trusted proxy that is not the peer.
+    let address: IPAddress
     var namespace: LiveNamespace?
     var timer: LoopTimer?
     /// The child that a POST makes.
@@ -48,7 +50,7 @@ final class Call {
 
     init(
         request: HTTPRequest, exchange: HTTPExchange, method: Method, path: Path, parameters: RESTParameters,
-        session: Session, namespaceName: String
+        session: Session, namespaceName: String, address: IPAddress
     ) {
         self.request = request
         self.exchange = exchange
@@ -57,13 +59,14 @@ final class Call {
         self.parameters = parameters
         self.session = session
         self.namespaceName = namespaceName
+        self.address = address
     }
 
     /// Whom the rules judge.
     var auth: AuthContext { session.context }
 
     /// Who makes a write, for the log.
-    var origin: Origin { session.origin(via: .rest, address: request.remoteAddress) }
+    var origin: Origin { session.origin(via: .rest, address: address.description) }
 
     /// `Accept: text/event-stream`
     var wantsStream: Bool {

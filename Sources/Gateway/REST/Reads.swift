@@ -15,7 +15,8 @@ extension GatewayLoop {
             return respond(RESTError(400, "if-match is not supported on GET"), to: call.exchange)
         }
         let node = snapshot.root[call.path]
-        let job = ReadJob(call, snapshot.seq, node, gateway.settings)
+        let selection = Selection(call.parameters.query, at: call.path, namespace, snapshot)
+        let job = ReadJob(call, snapshot.seq, node, selection, gateway.settings)
         guard node.rowCount > gateway.settings.heavyRows else { return job.run().send(to: call.exchange) }
         let reference = call.exchange.reference
         let isQueued = gateway.workers.submit {
@@ -39,6 +40,27 @@ extension GatewayLoop {
     }
 }
 
+/// A query and where it is asked: by an ordered index where the rules declare one.
+struct Selection: Sendable {
+    private let query: Query?
+    private let path: Path
+    private let indexes: IndexCache
+    private let isDeclared: Bool
+
+    init(_ query: Query?, at path: Path, _ namespace: LiveNamespace, _ snapshot: Snapshot) {
+        self.query = query
+        self.path = path
+        indexes = namespace.indexes
+        isDeclared = query.map { snapshot.rules.set.isIndexed($0.index, at: path) } ?? false
+    }
+
+    /// What is selected of the node at the path.
+    func select(from node: Node) -> Node {
+        guard let query else { return node }
+        return indexes.select(query, from: node, at: path, isDeclared: isDeclared)
+    }
+}
+
 /// Everything that a GET's answer is made of; made on the loop, run there or on a worker.
 struct ReadJob: Sendable {
     struct Answer: Sendable {
@@ -51,12 +73,14 @@ struct ReadJob: Sendable {
 
     private let seq: Int64
     private let node: Node
+    private let selection: Selection
     private let parameters: RESTParameters
     private let options: Reply.Options
     private let wantsETag: Bool
     private let ifNoneMatch: String?
 
-    init(_ call: Call, _ seq: Int64, _ node: Node, _ settings: GatewaySettings) {
+    init(_ call: Call, _ seq: Int64, _ node: Node, _ selection: Selection, _ settings: GatewaySettings) {
+        self.selection = selection
         self.seq = seq
         self.node = node
         parameters = call.parameters
@@ -88,7 +112,7 @@ struct ReadJob: Sendable {
     }
 
     private func encode() -> [UInt8] {
-        let selected = parameters.query.map { $0.select(from: node) } ?? node
+        let selected = selection.select(from: node)
         guard parameters.isShallow else {
             return JSONWriter.encode(selected, form: parameters.form, pretty: parameters.print == .pretty)
         }

@@ -36,8 +36,8 @@ extension GatewayLoop {
         }
         let host = request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost"
         let last = parameters.lastSession
-        let isLoopback = request.isLoopbackPeer
-        let address = request.remoteAddress
+        let isLoopback = isFromLoopback(request)
+        let address = clientAddress(of: request).description
         withNamespace(name, exchange) { loop, namespace, exchange in
             let transport = LongPollTransport(
                 password: RealtimeHub.makeToken(), maxBytes: loop.gateway.settings.streamBufferBytes * 16)

@@ -26,7 +26,7 @@ extension GatewayLoop {
         let opening = Opening(
             accept: Self.acceptKey(key), host: request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost",
             lastSession: parameters.lastSession, isUpgradeOfPolling: parameters.pollingSession != nil,
-            isLoopback: request.isLoopbackPeer, remoteAddress: request.remoteAddress)
+            isLoopback: isFromLoopback(request), remoteAddress: clientAddress(of: request).description)
         withNamespace(name, exchange) { loop, namespace, exchange in
             loop.greet(opening, namespace, exchange)
         }
@@ -49,6 +49,7 @@ extension GatewayLoop {
     }
 
     private func greet(_ opening: Opening, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
+        guard !isDraining else { return exchange.close() }
         guard let receiver = WebSocketReceiver(maxMessageBytes: gateway.settings.maxMessageBytes) else {
             return exchange.close()
         }
@@ -102,9 +103,10 @@ extension GatewayLoop {
     /// The session's connection is gone.
     func ended(_ id: String, _ completion: @escaping @Sendable () -> Void = {}) {
         guard let session = sessions.removeValue(forKey: id) else { return completion() }
-        gateway.sessions.remove(id)
         gateway.metrics.sessions.add(-1)
         session.ended(completion)
+        // Last: who waits until there are no sessions finds their orders under way.
+        gateway.sessions.remove(id)
     }
 
     /// A client that comes back names its last session: that one ends first, lest its end undo what the new one does
@@ -221,6 +223,8 @@ extension GatewayLoop {
         }
     }
 
+    /// Closes all sessions once their writes are done; what they want done then is begun at once, however long clients
+    /// take to let go of their connections.
     func closeSessions() {
         for session in sessions.values { session.close() }
     }

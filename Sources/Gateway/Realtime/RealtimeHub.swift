@@ -15,5 +15,15 @@ final class RealtimeHub: Sendable {
         return withUnsafeBytes(of: words) { Hex.encode($0) }
     }
 
+    /// Closes all sessions, on their loops.
+    func closeAll() {
+        let links = loops.withLock { loops in
+            Dictionary(loops.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
+        }
+        for link in links.values { link.post { $0.closeSessions() } }
+    }
+
+    var isEmpty: Bool { loops.withLock { $0.isEmpty } }
+
     func link(of session: String) -> LoopLink? { loops.withLock { $0[session] } }
 }

@@ -51,7 +51,7 @@ extension RealtimeSession {
             return answer(number, "failure", .text(RESTError.missingIndex(query.index, at: path).message))
         }
         let node = snapshot.root[path]
-        let value = query.map { $0.select(from: node) } ?? node
+        let value = Selection(query, at: path, namespace, snapshot).select(from: node)
         if !transport.send(ServerMessage.answer(number, "ok", .value(value))) {
             answer(number, "too_big", .text("Data requested exceeds the maximum size that can be accessed with a single request."))
         }

@@ -12,6 +12,7 @@ extension RealtimeSession {
         guard writes.count < settings.maxWaitingRequests else {
             return answer(number, "unavailable", .text("Too many writes are waiting."))
         }
+        guard loop.gateway.limiter.write(byteCount, to: namespace.name) == nil else { return answerTooMany(number) }
         loop.gateway.metrics.writes.add()
         let write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
@@ -64,21 +65,38 @@ extension RealtimeSession {
         }
         disconnects = changed
         guard had || !disconnects.isEmpty else { return answer(number, "ok", .none) }
-        store { session, isStored in
-            session.answer(
-                number, isStored ? "ok" : "unavailable",
-                isStored ? .none : .text("The service is unavailable. Try again later."))
+        unstored.append(number)
+        store()
+    }
+
+    /// Stores the orders as they are now, and answers the requests that made them so. What changes meanwhile is stored
+    /// next, all at once.
+    func store() {
+        guard let link = loop.link else { return }
+        guard !isStoring else {
+            mustStoreAgain = true
+            return
+        }
+        isStoring = true
+        let numbers = unstored
+        unstored.removeAll()
+        let id = id
+        loop.gateway.engine.sessions.save(stored) { isStored in
+            link.post { loop in loop.sessions[id]?.storingEnded(numbers, isStored) }
         }
     }
 
-    /// Stores the orders; `body` hears whether that was done.
-    func store(_ body: @escaping @Sendable (RealtimeSession, Bool) -> Void = { _, _ in }) {
-        guard let link = loop.link else { return }
-        let id = id
-        loop.gateway.engine.sessions.save(stored) { isStored in
-            link.post { loop in
-                if let session = loop.sessions[id] { body(session, isStored) }
-            }
+    private func storingEnded(_ numbers: [Int64], _ isStored: Bool) {
+        for number in numbers {
+            answer(
+                number, isStored ? "ok" : "unavailable",
+                isStored ? .none : .text("The service is unavailable. Try again later."))
         }
+        isStoring = false
+        if mustStoreAgain {
+            mustStoreAgain = false
+            store()
+        }
+        hasStored()
     }
 }

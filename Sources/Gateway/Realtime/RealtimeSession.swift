@@ -18,13 +18,24 @@ final class RealtimeSession {
     let transport: any RealtimeTransport
     let isLoopback: Bool
     let remoteAddress: String
+    /// The same, for the limits.
+    let address: IPAddress?
+    /// Requests refused over a limit since the last that was not.
+    var refusedInARow = 0
 
     var login = Session.anonymous
     var listens: [ListenTarget: RealtimeListen] = [:]
     var disconnects = DisconnectQueue()
-    /// Requests that wait while a login is checked, or an earlier session of the client is being ended.
+    /// Requests that wait while a login is checked, or an earlier session of the client is being ended; and those that
+    /// depend on unfinished ones before them. From `nextWaiting` on.
     private var waiting: [ClientRequest] = []
+    private var nextWaiting = 0
     private var holds = 0
+    /// Requests for orders that are not being stored yet.
+    var unstored: [Int64] = []
+    var isStoring = false
+    /// The orders have changed since they began to be stored.
+    var mustStoreAgain = false
     /// Writes that are not answered yet, and what is to be done when they are.
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
     /// Answers to writes that wait until conflated listens have been sent their values.
@@ -44,6 +55,7 @@ final class RealtimeSession {
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
+        address = IPAddress(remoteAddress)
     }
 
     var settings: GatewaySettings { loop.gateway.settings }
@@ -58,11 +70,12 @@ final class RealtimeSession {
             case .ping: answer(ServerMessage.pong)
             case .control: break
             case .request(let request):
-                guard holds > 0 else {
+                guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
+                if waiting.isEmpty, !mustWait(request) {
                     perform(request)
                     return true
                 }
-                guard waiting.count < settings.maxWaitingRequests else { return false }
+                guard waiting.count - nextWaiting < settings.maxWaitingRequests else { return false }
                 waiting.append(request)
             }
             return true
@@ -77,9 +90,33 @@ final class RealtimeSession {
 
     func release() {
         holds -= 1
-        while holds == 0, !waiting.isEmpty, !isEnded {
-            perform(waiting.removeFirst())
+        performWaiting()
+    }
+
+    /// Whether a request can't be performed yet: requests are applied in the order of their arrival (reference:
+    /// rtdb-protocol 3.6). What reads is judged and answered as of all writes before it. And no write is done before the
+    /// orders that came before it are stored, or a dead gateway would leave a client present that had said how to leave.
+    private func mustWait(_ request: ClientRequest) -> Bool {
+        if holds > 0 { return true }
+        if !writes.isEmpty, request.action.reads { return true }
+        return isStoring && request.action.writes
+    }
+
+    /// Orders have been stored, or could not be.
+    func hasStored() {
+        closeIfDone()
+        performWaiting()
+    }
+
+    private func performWaiting() {
+        while nextWaiting < waiting.count, !mustWait(waiting[nextWaiting]), !isClosing, !isEnded {
+            let request = waiting[nextWaiting]
+            nextWaiting += 1
+            perform(request)
         }
+        guard nextWaiting == waiting.count else { return }
+        waiting.removeAll(keepingCapacity: nextWaiting < 64)
+        nextWaiting = 0
     }
 
     private func perform(_ request: ClientRequest) {
@@ -138,12 +175,19 @@ final class RealtimeSession {
     func close() {
         guard !isClosing, !isEnded else { return }
         isClosing = true
-        if writes.isEmpty { transport.close() }
+        closeIfDone()
+    }
+
+    private func closeIfDone() {
+        guard isClosing, !isEnded, writes.isEmpty, !isStoring else { return }
+        transport.close()
+        loop.ended(id)
     }
 
     /// A write was answered.
     func writeAnswered() {
-        if isClosing, writes.isEmpty { transport.close() }
+        closeIfDone()
+        performWaiting()
     }
 
     /// The connection is gone, however that came: what the client had asked for in this case is done.
@@ -153,6 +197,8 @@ final class RealtimeSession {
         for listen in listens.values { loop.forget(listen) }
         listens.removeAll()
         writes.removeAll()
+        waiting.removeAll()
+        nextWaiting = 0
         guard !disconnects.isEmpty else { return completion() }
         loop.gateway.engine.sessions.end(stored, completion)
     }

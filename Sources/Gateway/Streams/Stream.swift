@@ -89,6 +89,8 @@ final class Stream {
         guard seq >= oldestFirstValue else {
             // What followed it was dropped: true as of its seq, and to be followed by the value as it is then.
             state = .conflated
+            // What went out at once drains nothing later.
+            if exchange.queuedOutputBytes == 0 { exchange.onDrain?() }
             return
         }
         state = .live

@@ -5,6 +5,7 @@ extension Connection {
 
     /// The socket has input, or its end, or broke.
     func readable() {
+        if transport.isHandshaking, !isDead { return shakeHands() }
         switch phase {
         case .dead: break
         case .idle, .receiving:
@@ -23,6 +24,7 @@ extension Connection {
     private func read(_ most: Int) -> (Transport.Outcome, UnsafeRawBufferPointer) {
         let buffer = UnsafeMutableRawBufferPointer(rebasing: service.input[..<min(most, service.input.count)])
         let outcome = transport.receive(into: buffer)
+        if transport.holdsInput { service.readAgain(self) }
         guard case .moved(let count) = outcome else { return (outcome, UnsafeRawBufferPointer(start: nil, count: 0)) }
         service.counters.bytesIn.bump(count)
         return (outcome, UnsafeRawBufferPointer(rebasing: buffer[..<count]))

@@ -200,6 +200,12 @@ extension Connection {
     /// The socket takes output again.
     func writable() {
         guard !isDead else { return }
+        if transport.isHandshaking { return shakeHands() }
+        guard !output.isEmpty else {
+            disarmWrite()
+            if case .flushing(let lingers) = phase { flushed(lingers: lingers) }
+            return
+        }
         let outcome = withUnsafeTemporaryAllocation(of: iovec.self, capacity: Self.vectorMax) { vector in
             output.withFront(vector) { transport.send($0) }
         }
@@ -216,7 +222,7 @@ extension Connection {
     /// Takes what is unsent and may be dropped out of the queue.
     func dropUnsent() -> [SharedBytes] {
         guard !output.isEmpty else { return [] }
-        let dropped = output.dropUnsent()
+        let dropped = output.dropUnsent(committedBytes: transport.committedBytes)
         if output.isEmpty, !isDead {
             disarmWrite()
             deadlineMs = .max
@@ -260,7 +266,7 @@ extension Connection {
 
     private func flushed(lingers: Bool) {
         guard lingers, !peerFinished else { return die() }
-        transport.finishSending()
+        guard transport.finishSending() else { return outputBegins() }
         phase = .lingering
         setReadMode(.normal)
         arm(afterMs: service.settings.lingerTimeoutMs)

@@ -33,10 +33,12 @@ final class Connection {
 
     let service: LoopService
     let id: UInt64
-    let transport: Transport
+    var transport: Transport
     let peer: PeerAddress
-    /// False for one that is only told that the server is full.
-    let countsAgainstLimit: Bool
+    /// The places it has taken; nil for one that is only told why it is refused.
+    let places: Places?
+    /// What is said as soon as it can be, and nothing else.
+    let refusal: Refusal?
 
     var phase = Phase.idle
     var parser: RequestParser?
@@ -69,12 +71,15 @@ final class Connection {
     private var writeEvent: OpaquePointer?
     private(set) var isWriteArmed = false
 
-    init(service: LoopService, id: UInt64, transport: Transport, peer: PeerAddress, countsAgainstLimit: Bool) {
+    init(
+        service: LoopService, id: UInt64, transport: Transport, peer: PeerAddress, places: Places?, refusal: Refusal?
+    ) {
         self.service = service
         self.id = id
         self.transport = transport
         self.peer = peer
-        self.countsAgainstLimit = countsAgainstLimit
+        self.places = places
+        self.refusal = refusal
     }
 
     deinit {
@@ -101,7 +106,8 @@ final class Connection {
         } else {
             readEvent = event_new(service.loop.base, transport.descriptor, flags, callback, context)
         }
-        if readEvent == nil || event_add(readEvent, nil) != 0 { die() }
+        if readEvent == nil || event_add(readEvent, nil) != 0 { return die() }
+        if transport.holdsInput { service.readAgain(self) }
     }
 
     func armWrite() {

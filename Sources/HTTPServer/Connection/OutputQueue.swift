@@ -49,12 +49,14 @@ struct OutputQueue {
         }
     }
 
-    /// Removes the droppable chunks of which no byte was sent; these.
-    mutating func dropUnsent() -> [SharedBytes] {
+    /// Removes the droppable chunks of which no byte was sent; these. The first `committedBytes` can't be taken back.
+    mutating func dropUnsent(committedBytes: Int) -> [SharedBytes] {
         var kept: [Chunk] = []
         var dropped: [SharedBytes] = []
+        var start = 0
         for chunk in chunks[first...] {
-            if chunk.offset > 0 || !chunk.isDroppable {
+            defer { start += chunk.bytes.count - chunk.offset }
+            if chunk.offset > 0 || !chunk.isDroppable || start < committedBytes {
                 kept.append(chunk)
             } else {
                 dropped.append(chunk.bytes)

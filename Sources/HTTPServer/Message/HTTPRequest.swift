@@ -64,6 +64,8 @@ public struct HTTPRequest: Sendable {
 
     /// The peer's address, without port: `192.0.2.1`, `2001:db8::1`. Made when asked for.
     public var remoteAddress: String { peer.host }
+    /// The peer's address as a value: makes no String.
+    public var remoteIP: IPAddress { peer.ip }
     /// The peer's port.
     public var remotePort: UInt16 { peer.port }
     /// Whether the peer is this machine by its loopback interface.

@@ -45,7 +45,7 @@ final class Acceptor {
             var storage = sockaddr_storage()
             let descriptor = pathmirror_accept(socket.descriptor, &storage)
             if descriptor >= 0 {
-                service.add(descriptor, PeerAddress(storage))
+                service.add(descriptor, PeerAddress(storage), isSecure: socket.isSecure)
                 continue
             }
             switch errno {

@@ -15,6 +15,8 @@ public final class HTTPServer: Sendable {
     public let loops: [EventLoop]
     /// Where it listens, with real ports, in the order of `settings.addresses`.
     public let boundAddresses: [ListenAddress]
+    /// Where it listens for TLS, with real ports, in the order of `settings.tlsAddresses`.
+    public let boundTLSAddresses: [ListenAddress]
 
     private let handlerFactory: HandlerFactory
     private let sockets: [[ListeningSocket]]
@@ -38,9 +40,10 @@ public final class HTTPServer: Sendable {
         for index in 0..<settings.loops { loops.append(try EventLoop(index: index)) }
         self.loops = loops
         counters = loops.map { _ in LoopCounters() }
-        budget = SharedBudget(maxConnections: settings.maxConnections, maxBodyBytes: settings.maxBodyMemoryBytes)
+        budget = SharedBudget(settings)
         sockets = try ListeningSocket.open(settings)
-        boundAddresses = sockets[0].map(\.address)
+        boundAddresses = sockets[0].filter { !$0.isSecure }.map(\.address)
+        boundTLSAddresses = sockets[0].filter(\.isSecure).map(\.address)
     }
 
     deinit {

@@ -2,6 +2,12 @@
 public struct HTTPServerSettings: Sendable {
     /// Where to listen; every event loop listens at every address. Default: 127.0.0.1, any free port.
     public var addresses = [ListenAddress(host: "127.0.0.1", port: 0)]
+    /// Where to listen for TLS; needs `tls`. Default: nowhere.
+    public var tlsAddresses: [ListenAddress] = []
+    /// By what certificate.
+    public var tls: TLSIdentity?
+    /// From a connection over TLS to the end of its handshake; then it is closed silently. Default 10 s.
+    public var tlsHandshakeTimeoutMs = 10_000
     /// Number of event loops, one thread each. Default 1.
     public var loops = 1
     /// Whether other processes of the same user may listen at the same port at the same time (a rolling restart).
@@ -11,6 +17,11 @@ public struct HTTPServerSettings: Sendable {
     public var backlog: Int32 = 4096
     /// Connections open at once, all loops together; one over it gets 503 and is closed. Default 50,000.
     public var maxConnections = 50_000
+    /// Connections open at once from one IPv4 address or one IPv6 /64 network; one over it gets 429 and is closed.
+    /// Default nil: no bound but `maxConnections`.
+    public var maxConnectionsPerAddress: Int?
+    /// Networks whose connections that does not count (proxies that speak for many).
+    public var unlimitedNetworks: [IPNetwork] = []
 
     /// Request line and headers together; over it 431. At most 80 KiB (the parser's own limit). Default 64 KiB.
     public var maxHeaderBytes = 64 * 1024
@@ -51,7 +62,9 @@ public struct HTTPServerSettings: Sendable {
     func mistakes() -> [String] {
         var found: [String] = []
         func need(_ holds: Bool, _ sentence: String) { if !holds { found.append(sentence) } }
-        need(!addresses.isEmpty, "addresses is empty")
+        need(!addresses.isEmpty || !tlsAddresses.isEmpty, "addresses is empty")
+        need(tlsAddresses.isEmpty || tls != nil, "tlsAddresses needs a certificate in tls")
+        need(maxConnectionsPerAddress ?? 1 > 0, "maxConnectionsPerAddress must be positive")
         need((1...256).contains(loops), "loops must be 1...256")
         need(backlog > 0, "backlog must be positive")
         need(maxConnections > 0, "maxConnections must be positive")
@@ -64,6 +77,7 @@ public struct HTTPServerSettings: Sendable {
         for (name, value) in [
             ("headerTimeoutMs", headerTimeoutMs), ("bodyTimeoutMs", bodyTimeoutMs), ("idleTimeoutMs", idleTimeoutMs),
             ("writeStallTimeoutMs", writeStallTimeoutMs), ("lingerTimeoutMs", lingerTimeoutMs),
+            ("tlsHandshakeTimeoutMs", tlsHandshakeTimeoutMs),
         ] {
             need((1...86_400_000).contains(value), "\(name) must be 1...86400000")
         }
@@ -75,7 +89,8 @@ public struct HTTPServerSettings: Sendable {
 
     /// How often deadlines are looked at: once a second, or finer where a timeout is short.
     var deadlineTickMs: Int {
-        let shortest = min(headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs, writeStallTimeoutMs, lingerTimeoutMs)
+        let shortest = min(
+            headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs, writeStallTimeoutMs, lingerTimeoutMs, tlsHandshakeTimeoutMs)
         return min(1000, max(10, shortest / 4))
     }
 }

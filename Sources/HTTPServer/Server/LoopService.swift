@@ -20,6 +20,8 @@ final class LoopService {
     private var acceptors: [Acceptor] = []
     private var waiting: [Connection] = []
     private var laterEvent: OpaquePointer?
+    private var reading: [UInt64] = []
+    private var readAgainEvent: OpaquePointer?
     private var exchangeCount: UInt64 = 0
     private var date = HTTPDate()
     private var stopsWhenEmpty = false
@@ -48,6 +50,7 @@ final class LoopService {
     deinit {
         input.deallocate()
         if let laterEvent { event_free(laterEvent) }
+        if let readAgainEvent { event_free(readAgainEvent) }
     }
 
     var nowMs: Int { LoopClock.monotonicMs }
@@ -60,6 +63,12 @@ final class LoopService {
             { _, _, context in
                 guard let context else { return }
                 Unmanaged<LoopService>.fromOpaque(context).takeUnretainedValue().runWaiting()
+            }, Unmanaged.passUnretained(self).toOpaque())
+        readAgainEvent = event_new(
+            loop.base, -1, 0,
+            { _, _, context in
+                guard let context else { return }
+                Unmanaged<LoopService>.fromOpaque(context).takeUnretainedValue().runReading()
             }, Unmanaged.passUnretained(self).toOpaque())
         acceptors = sockets.map { Acceptor($0, service: self) }
         for acceptor in acceptors { acceptor.start() }
@@ -103,34 +112,40 @@ final class LoopService {
 
     // MARK: Connections
 
-    func add(_ descriptor: Int32, _ peer: PeerAddress) {
-        let isAccepted = budget.takeConnection()
+    func add(_ descriptor: Int32, _ peer: PeerAddress, isSecure: Bool) {
         counters.accepted.bump()
-        guard isAccepted || refusedCount < Self.refusedMax else {
+        var places: Places?
+        var refusal: Refusal?
+        switch budget.takeConnection(peer.ip) {
+        case .success(let taken): places = taken
+        case .failure(let reason):
+            refusal = reason
             counters.rejected.bump()
-            return Transport(descriptor: descriptor).close()
+            if case .tooManyFromAddress = reason { counters.overAddressLimit.bump() }
+            guard refusedCount < Self.refusedMax else { return Transport(descriptor: descriptor).close() }
+            refusedCount += 1
         }
+        let tls = isSecure ? settings.tls?.context.makeSession(descriptor: descriptor) : nil
         counters.active.bump()
         let connection = connections.insert { id in
             Connection(
-                service: self, id: id, transport: Transport(descriptor: descriptor), peer: peer,
-                countsAgainstLimit: isAccepted)
+                service: self, id: id, transport: Transport(descriptor: descriptor, tls: tls), peer: peer,
+                places: places, refusal: refusal)
         }
         connection.setReadMode(.normal)
-        if isAccepted {
-            connection.arm(afterMs: settings.idleTimeoutMs)
+        if isSecure {
+            // Never in plain text what was to be secret.
+            if tls == nil { return connection.die() }
+            connection.arm(afterMs: settings.tlsHandshakeTimeoutMs)
         } else {
-            counters.rejected.bump()
-            refusedCount += 1
-            connection.reply(
-                503, "The server has no room for another connection. Try again later.", retryAfterSeconds: 1)
+            connection.begin()
         }
     }
 
     func remove(_ connection: Connection) {
         connections.remove(connection.id)
         counters.active.bump(-1)
-        if connection.countsAgainstLimit { budget.releaseConnection() } else { refusedCount -= 1 }
+        if let places = connection.places { budget.releaseConnection(places) } else { refusedCount -= 1 }
         if stopsWhenEmpty, connections.count == 0 { end() }
     }
 
@@ -162,6 +177,25 @@ final class LoopService {
         let round = waiting
         waiting = []
         for connection in round { connection.runLater() }
+    }
+
+    /// Has the connection read again in the loop's next turn: what it has is in its TLS session and not in the socket.
+    /// A turn and no sooner, so that a peer that sends fast does not keep the others waiting.
+    func readAgain(_ connection: Connection) {
+        reading.append(connection.id)
+        var now = timeval(tv_sec: 0, tv_usec: 0)
+        if reading.count == 1, let readAgainEvent { event_add(readAgainEvent, &now) }
+    }
+
+    private func runReading() {
+        let round = reading
+        reading = []
+        for id in round {
+            guard let connection = connections[id], !connection.isDead, connection.readMode == .normal,
+                connection.transport.holdsInput
+            else { continue }
+            connection.readable()
+        }
     }
 
     private func turnWheel() {

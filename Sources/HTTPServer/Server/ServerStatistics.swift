@@ -10,6 +10,10 @@ final class LoopCounters: Sendable {
     let parseErrors = Atomic<Int>(0)
     let timeouts = Atomic<Int>(0)
     let rejected = Atomic<Int>(0)
+    let overAddressLimit = Atomic<Int>(0)
+    let handshakes = Atomic<Int>(0)
+    let resumedHandshakes = Atomic<Int>(0)
+    let failedHandshakes = Atomic<Int>(0)
 }
 
 extension Atomic where Value == Int {
@@ -38,6 +42,13 @@ public struct HTTPServerStatistics: Sendable, Equatable {
     /// Connections refused over `maxConnections` or for want of descriptors; requests refused over
     /// `maxBodyMemoryBytes`.
     public var rejected = 0
+    /// Connections refused over `maxConnectionsPerAddress`.
+    public var overAddressLimit = 0
+    /// TLS handshakes done, those of them that went on with an earlier session, and those that failed (peers that
+    /// spoke plain HTTP are among these; those that took too long are among `timeouts`).
+    public var handshakes = 0
+    public var resumedHandshakes = 0
+    public var failedHandshakes = 0
 
     mutating func add(_ counters: LoopCounters) {
         accepted += counters.accepted.load(ordering: .relaxed)
@@ -48,5 +59,9 @@ public struct HTTPServerStatistics: Sendable, Equatable {
         parseErrors += counters.parseErrors.load(ordering: .relaxed)
         timeouts += counters.timeouts.load(ordering: .relaxed)
         rejected += counters.rejected.load(ordering: .relaxed)
+        overAddressLimit += counters.overAddressLimit.load(ordering: .relaxed)
+        handshakes += counters.handshakes.load(ordering: .relaxed)
+        resumedHandshakes += counters.resumedHandshakes.load(ordering: .relaxed)
+        failedHandshakes += counters.failedHandshakes.load(ordering: .relaxed)
     }
 }

@@ -1,26 +1,38 @@
 import Synchronization
 
-/// What all loops of a server share: how many connections are open, how much memory their bodies take.
+/// What all loops of a server share: how many connections are open, in all and by address, and how much memory their
+/// bodies take.
 final class SharedBudget: Sendable {
     private let connections = Atomic<Int>(0)
     private let bodyBytes = Atomic<Int>(0)
     private let maxConnections: Int
     private let maxBodyBytes: Int
+    private let addresses: AddressLimit?
 
-    init(maxConnections: Int, maxBodyBytes: Int) {
-        self.maxConnections = maxConnections
-        self.maxBodyBytes = maxBodyBytes
+    init(_ settings: HTTPServerSettings) {
+        maxConnections = settings.maxConnections
+        maxBodyBytes = settings.maxBodyMemoryBytes
+        addresses = settings.maxConnectionsPerAddress.map { AddressLimit($0, except: settings.unlimitedNetworks) }
     }
 
-    /// Takes a place for one connection; false (and nothing taken) where all are taken.
-    func takeConnection() -> Bool {
-        if connections.wrappingAdd(1, ordering: .relaxed).newValue <= maxConnections { return true }
-        connections.wrappingSubtract(1, ordering: .relaxed)
-        return false
+    /// Takes a place for a connection from an address, or says (having taken nothing) why there is none.
+    func takeConnection(_ address: IPAddress) -> Result<Places, Refusal> {
+        guard connections.wrappingAdd(1, ordering: .relaxed).newValue <= maxConnections else {
+            connections.wrappingSubtract(1, ordering: .relaxed)
+            return .failure(.full)
+        }
+        guard let addresses, addresses.covers(address) else { return .success(Places(limited: nil)) }
+        let key = address.limitKey
+        guard addresses.take(key) else {
+            connections.wrappingSubtract(1, ordering: .relaxed)
+            return .failure(.tooManyFromAddress)
+        }
+        return .success(Places(limited: key))
     }
 
-    func releaseConnection() {
+    func releaseConnection(_ places: Places) {
         connections.wrappingSubtract(1, ordering: .relaxed)
+        if let key = places.limited { addresses?.release(key) }
     }
 
     /// Takes `count` bytes for a body; false (and nothing taken) where they are not there.
@@ -36,4 +48,30 @@ final class SharedBudget: Sendable {
 
     /// Bytes taken now, for tests that check nothing leaks.
     var bodyBytesTaken: Int { bodyBytes.load(ordering: .relaxed) }
+}
+
+/// What a connection has taken of the server's budget, to be given back once.
+struct Places {
+    /// Whose connections are counted.
+    let limited: IPAddress?
+}
+
+/// Why a connection is not served.
+enum Refusal: Error {
+    case full
+    case tooManyFromAddress
+
+    var status: Int {
+        switch self {
+        case .full: 503
+        case .tooManyFromAddress: 429
+        }
+    }
+
+    var text: String {
+        switch self {
+        case .full: "The server has no room for another connection. Try again later."
+        case .tooManyFromAddress: "Too many requests"
+        }
+    }
 }

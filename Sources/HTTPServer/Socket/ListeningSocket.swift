@@ -6,11 +6,13 @@ struct ListeningSocket {
     let descriptor: Int32
     /// With the real port.
     let address: ListenAddress
+    /// Whether what connects here speaks TLS.
+    let isSecure: Bool
 
     /// Opens, binds and listens.
     ///
     /// `sharing`: other sockets may listen at the same port too (SO_REUSEPORT), the kernel then spreads connections.
-    init(_ wanted: ListenAddress, sharing: Bool, backlog: Int32) throws(HTTPServerError) {
+    init(_ wanted: ListenAddress, isSecure: Bool, sharing: Bool, backlog: Int32) throws(HTTPServerError) {
         guard let (made, length) = wanted.makeSocketAddress() else {
             throw .invalidSettings(["\"\(wanted.host)\" is not a numeric IPv4 or IPv6 address"])
         }
@@ -40,6 +42,7 @@ struct ListeningSocket {
         guard pathmirror_bind(descriptor, &storage, length) == 0 else { throw give(up: "bind") }
         guard listen(descriptor, backlog) == 0 else { throw give(up: "listen") }
         self.descriptor = descriptor
+        self.isSecure = isSecure
         self.address = ListenAddress(host: wanted.host, port: Self.port(of: descriptor))
     }
 
@@ -58,18 +61,22 @@ extension ListeningSocket {
     static func open(_ settings: HTTPServerSettings) throws(HTTPServerError) -> [[ListeningSocket]] {
         var opened = [[ListeningSocket]](repeating: [], count: settings.loops)
         do throws(HTTPServerError) {
-            for address in settings.addresses {
+            for (address, isSecure) in settings.addresses.map({ ($0, false) })
+                + settings.tlsAddresses.map({ ($0, true) })
+            {
                 let sharing = settings.loops > 1 || settings.sharesPorts
                 if sharing, !settings.sharesPorts, address.port != 0 {
                     // SO_REUSEPORT would quietly share the port with another server of ours. A socket without it is
                     // refused where anybody listens.
-                    try ListeningSocket(address, sharing: false, backlog: 1).closeDescriptor()
+                    try ListeningSocket(address, isSecure: isSecure, sharing: false, backlog: 1).closeDescriptor()
                 }
-                let first = try ListeningSocket(address, sharing: sharing, backlog: settings.backlog)
+                let first = try ListeningSocket(
+                    address, isSecure: isSecure, sharing: sharing, backlog: settings.backlog)
                 opened[0].append(first)
                 for loop in 1..<max(1, settings.loops) {
                     opened[loop].append(
-                        try ListeningSocket(first.address, sharing: true, backlog: settings.backlog))
+                        try ListeningSocket(
+                            first.address, isSecure: isSecure, sharing: true, backlog: settings.backlog))
                 }
             }
         } catch {

@@ -23,7 +23,9 @@ public struct Blame: Sendable {
         while before > namespace.retainedFrom {
             let after = max(namespace.retainedFrom - 1, before - 1 - page)
             for seq in try touching(session, namespace.id, path, after: after, before: before) {
-                guard let entry = try session.read(namespace.id, after: seq - 1, through: seq).first?.entry else { continue }
+                guard let entry = try session.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
+                    continue
+                }
                 var changes = entry.changes.compactMap { $0.narrowed(to: path) }
                 if entry.isBulk {
                     try session.forEachPart(namespace.id, of: seq) { (part) throws(LogStoreError) in
@@ -49,10 +51,11 @@ public struct Blame: Sendable {
             select seq from pathmirror.log
             where namespace_id = $1 and seq > $2 and seq < $3 and (
                 exists (
-                    select from json_object_keys(changes) as place
+                    select from pathmirror.each_change(log.changes) as change (place)
                     where place = $4 or place = '/' or $4 = '/' or starts_with(place, $4 || '/') or starts_with($4, place || '/'))
                 or (parts > 0 and exists (
-                    select from pathmirror.log_part as part cross join json_object_keys(part.changes) as place
+                    select from pathmirror.log_part as part
+                    cross join lateral pathmirror.each_change(part.changes) as change (place)
                     where part.namespace_id = $1 and part.seq = log.seq
                         and (place = $4 or $4 = '/' or starts_with(place, $4 || '/') or starts_with($4, place || '/')))))
             order by seq desc

@@ -237,7 +237,10 @@ public final class EntryApplier {
             rows.append(change)
             _ = try session.connection.execute(
                 "select pathmirror.apply_change($1, $2, $3, $4, $5)",
-                [.int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths), .array(rows.values)])
+                [
+                    .int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths),
+                    .array(rows.values),
+                ])
         }
         bulk = Bulk(line: line, head: head, changes: changes, seq: seq)
     }

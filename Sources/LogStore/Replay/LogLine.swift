@@ -132,7 +132,9 @@ public struct LogLines {
         var after = max(first, 1) - 1
         while after < last {
             let page = try session.read(namespace.id, after: after, through: last, limit: pageLimit)
-            guard let start = page.first?.entry.seq, start == after + 1 else { throw ReplayError.pruned(seq: after + 1) }
+            guard let start = page.first?.entry.seq, start == after + 1 else {
+                throw ReplayError.pruned(seq: after + 1)
+            }
             for logged in page {
                 try write(logged.entry, time, body)
                 after = logged.entry.seq

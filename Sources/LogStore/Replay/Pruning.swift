@@ -55,7 +55,9 @@ public struct Pruning {
     }
 
     public func plan(_ keeping: Keeping, force: Bool) throws -> Plan {
-        guard let record = try session.namespace(id: namespace) else { throw LogStoreError.unknownNamespace("\(namespace)") }
+        guard let record = try session.namespace(id: namespace) else {
+            throw LogStoreError.unknownNamespace("\(namespace)")
+        }
         let wanted = max(record.retainedFrom, try firstKept(keeping, record))
         let holders = try cursors().filter { $0.seq + 1 < wanted }
         var from = wanted
@@ -77,7 +79,9 @@ public struct Pruning {
     /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
     /// what this one began.
     public func run(_ plan: Plan, progress: (String) -> Void = { _ in }) throws {
-        guard let record = try session.namespace(id: namespace) else { throw LogStoreError.unknownNamespace("\(namespace)") }
+        guard let record = try session.namespace(id: namespace) else {
+            throw LogStoreError.unknownNamespace("\(namespace)")
+        }
         let needed = plan.newFrom - 1
         if plan.newFrom > record.retainedFrom {
             if try !session.snapshots(namespace).contains(where: { $0.seq == needed }) {
@@ -171,7 +175,8 @@ public struct Pruning {
         if state.rowCount == 1 {
             // Detaching in this way keeps nobody from writing or reading meanwhile.
             let word = try state.bool(0, 0) ? "finalize" : "concurrently"
-            try session.connection.executeScript("alter table pathmirror.log detach partition pathmirror.\(name) \(word)")
+            try session.connection.executeScript(
+                "alter table pathmirror.log detach partition pathmirror.\(name) \(word)")
         }
         try session.connection.executeScript("drop table pathmirror.\(name)")
     }

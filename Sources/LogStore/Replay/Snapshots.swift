@@ -29,7 +29,8 @@ extension LogSession {
             for row in 0..<rows.rowCount {
                 found.append(
                     TreeSnapshot(
-                        seq: try rows.int64(row, 0), createdAt: try rows.int64(row, 1), rowCount: try rows.int64(row, 2),
+                        seq: try rows.int64(row, 0), createdAt: try rows.int64(row, 1),
+                        rowCount: try rows.int64(row, 2),
                         purpose: TreeSnapshot.Purpose(rawValue: try rows.string(row, 3)) ?? .manual))
             }
             return found
@@ -103,8 +104,10 @@ extension LogSession {
         let results = try connection.pipeline([
             .query("begin"),
             .query(
-                "delete from pathmirror.snapshot_chunk where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)]),
-            .query("delete from pathmirror.snapshot where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)]),
+                "delete from pathmirror.snapshot_chunk where namespace_id = $1 and seq = $2",
+                [.int8(namespace), .int8(seq)]),
+            .query(
+                "delete from pathmirror.snapshot where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)]),
             .query("commit"),
         ])
         return results[2].affectedRows == 1
@@ -113,7 +116,8 @@ extension LogSession {
     /// The tree of a snapshot, or what is in it at and below a path, at its place.
     func loadSnapshot(_ namespace: Int64, at seq: Int64, within path: Path? = nil) throws -> Node {
         let known = try connection.execute(
-            "select row_count from pathmirror.snapshot where namespace_id = $1 and seq = $2", [.int8(namespace), .int8(seq)])
+            "select row_count from pathmirror.snapshot where namespace_id = $1 and seq = $2",
+            [.int8(namespace), .int8(seq)])
         guard known.rowCount == 1 else { throw ReplayError.noSnapshot(seq: seq) }
         var builder = TreeBuilder()
         var rowCount: Int64 = 0

@@ -32,9 +32,7 @@ final class GroupRunner: Sendable {
         news.signal { news in
             let isSame =
                 news.mirrors.count == mirrors.count
-                && zip(news.mirrors, mirrors).allSatisfy {
-                    $0.id == $1.id && $0.isPaused == $1.isPaused && $0.definition == $1.definition
-                }
+                && zip(news.mirrors, mirrors).allSatisfy { $0.id == $1.id && $0.revision == $1.revision }
             guard !isSame else { return }
             news.mirrors = mirrors
             news.mirrorsVersion += 1
@@ -118,7 +116,7 @@ final class GroupRunner: Sendable {
             _ = news.wait(milliseconds: min(core.settings.pollMilliseconds, until)) { news -> Bool? in
                 news.head > position || news.mirrorsVersion != version || news.stops || core.stopsNow ? true : nil
             }
-            work.mayBeLate = true
+            work.waited()
         }
     }
 }

@@ -28,7 +28,7 @@ struct MirrorWork {
     /// Cursors or definitions are not what they were when they were read.
     private(set) var needsReload = true
     /// The log has to be looked at, as an announcement may have been lost.
-    var mayBeLate = true
+    private var mayBeLate = true
 
     init(_ core: MirrorCore, _ group: MirrorGroup, _ source: LogSession, _ target: PostgresConnection) {
         self.core = core
@@ -74,6 +74,12 @@ struct MirrorWork {
         troubles = troubles.filter { names.contains($0.key) }
         needsReload = false
         mayBeLate = true
+    }
+
+    /// Some time has passed: announcements may have been lost, tables been made.
+    mutating func waited() {
+        mayBeLate = true
+        if !building.isEmpty { needsReload = true }
     }
 
     /// Takes a step. True when there is nothing more to do for now.

@@ -111,13 +111,13 @@ extension Query {
 
     // MARK: Bounds
 
-    private func isAfterStart(_ value: Node, _ key: Key) -> Bool {
+    func isAfterStart(_ value: Node, _ key: Key) -> Bool {
         guard let start else { return true }
         let order = order(value, key, against: start, withoutKey: start.isInclusive ? 1 : -1)
         return order > 0 || (order == 0 && start.isInclusive)
     }
 
-    private func isBeforeEnd(_ value: Node, _ key: Key) -> Bool {
+    func isBeforeEnd(_ value: Node, _ key: Key) -> Bool {
         guard let end else { return true }
         let order = order(value, key, against: end, withoutKey: end.isInclusive ? -1 : 1)
         return order < 0 || (order == 0 && end.isInclusive)

@@ -31,6 +31,22 @@ public enum ClientAction: Sendable {
     case echo(RawJSON)
     /// Understood as a request, but not what it asks for: answered with a failure.
     case refused(String)
+
+    /// Whether its answer depends on what is in the database: data, and what rules find there.
+    public var reads: Bool {
+        switch self {
+        case .listen, .get, .onDisconnectPut, .onDisconnectMerge: true
+        default: false
+        }
+    }
+
+    /// Whether it changes what is in the database.
+    public var writes: Bool {
+        switch self {
+        case .put, .merge: true
+        default: false
+        }
+    }
 }
 
 /// The place and query of a listen, and the tag that its pushes carry.

@@ -51,6 +51,7 @@ struct DevCommand: Command {
         defer { service.stop() }
         let address = service.addresses.first?.description ?? ""
         console.write("pathmirror: ready on http://\(address)")
+        for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
         console.write(
             """
 

@@ -106,7 +106,8 @@ private struct DiffWriter: RowSink {
 /// Which entries wrote what is at a path.
 struct LogBlameCommand: Command {
     static let specification = CommandSpecification(
-        "log blame", "lists the entries that wrote at, above or below a path, newest first; * marks what is still there",
+        "log blame",
+        "lists the entries that wrote at, above or below a path, newest first; * marks what is still there",
         positionals: ["PATH"],
         options: [
             ReplayOptions.namespace, .init("limit", "N", "the most entries; default 50"), .json,

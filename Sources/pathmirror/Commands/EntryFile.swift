@@ -22,7 +22,9 @@ final class EntryFile {
         }
         temporary = "\(path).from\(first).part"
         descriptor = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
-        guard descriptor >= 0 else { throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).") }
+        guard descriptor >= 0 else {
+            throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
+        }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             close(descriptor)
             throw CommandFailure("\(temporary) is being written by another replay.")
@@ -43,7 +45,9 @@ final class EntryFile {
         var lines = LineReader(try FileReader(file))
         var kept: (byteCount: Int, lastSeq: Int64?) = (0, nil)
         while let (text, isWhole) = try lines.next() {
-            guard isWhole, let line = try? LogLine(text, number: lines.number), line.source == source else { return kept }
+            guard isWhole, let line = try? LogLine(text, number: lines.number), line.source == source else {
+                return kept
+            }
             switch line.content {
             case .entry, .end: kept = (lines.offset, line.seq)
             case .bulk, .part: break

@@ -59,7 +59,8 @@ struct LogSnapshotCommand: Command {
         _ seq: Int64, _ session: LogSession, _ namespace: NamespaceRecord, _ console: Console
     ) throws {
         guard seq != namespace.retainedFrom - 1 else {
-            throw CommandFailure("The log begins right behind the snapshot at seq \(seq): without it nothing can be rebuilt.")
+            throw CommandFailure(
+                "The log begins right behind the snapshot at seq \(seq): without it nothing can be rebuilt.")
         }
         guard try session.dropSnapshot(namespace.id, at: seq) else { throw ReplayError.noSnapshot(seq: seq) }
         console.write("The snapshot at seq \(seq) is forgotten.")
@@ -116,6 +117,7 @@ struct LogPruneCommand: Command {
         console.write(
             plan.isEmpty
                 ? "Nothing to drop: the log begins at seq \(plan.oldFrom)."
-                : "\(isDryRun ? "Would drop" : "Dropped") \(what): the log \(isDryRun ? "would begin" : "begins") at seq \(plan.newFrom).")
+                : "\(isDryRun ? "Would drop" : "Dropped") \(what): the log \(isDryRun ? "would begin" : "begins") at seq \(plan.newFrom)."
+        )
     }
 }

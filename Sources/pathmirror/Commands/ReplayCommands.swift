@@ -41,7 +41,8 @@ struct ReplayTreeCommand: Command {
         if isDryRun {
             if !isQuiet { console.write("Would write \(what).") }
         } else if let name = arguments["into"] {
-            target = try write(part, of: "\(namespace.id)@\(seq)", into: name, at: path ?? .root, session, arguments, console)
+            target = try write(
+                part, of: "\(namespace.id)@\(seq)", into: name, at: path ?? .root, session, arguments, console)
             if !isQuiet { console.write("\(name) holds \(what); its seq is \(target ?? 0).") }
         } else if let file = arguments["out"] {
             let output = try OutputFile(file == "-" ? nil : file)
@@ -123,7 +124,8 @@ struct ReplayLogCommand: Command {
         case .seq(let seq):
             from = max(1, seq)
             guard from >= namespace.retainedFrom else {
-                throw CommandFailure("Entry \(from) is not in the log any more: it begins at \(namespace.retainedFrom).")
+                throw CommandFailure(
+                    "Entry \(from) is not in the log any more: it begins at \(namespace.retainedFrom).")
             }
         case .some(let moment): from = try moment.seq(session, namespace) + 1
         case nil: break
@@ -140,16 +142,16 @@ struct ReplayLogCommand: Command {
             console, "replay", total: to - first + 1, rate: rate, isQuiet: arguments["out"] == nil)
         var count = 0
         do {
-            try lines.run(
-                from: first, to: to, pageLimit: progress.pageLimit(atMost: 1_000),
-                time: { Timestamp.iso8601(unixMilliseconds: $0) }, progress: { progress.advance(to: $0 - first + 1) }
-            ) { line in
+            let write = { (line: LogLine) throws in
                 switch line.content {
                 case .entry, .bulk: count += 1
                 case .part, .end: break
                 }
                 try output.write(line.json + [0x0A])
             }
+            try lines.run(
+                from: first, to: to, pageLimit: progress.pageLimit(atMost: 1_000), time: Timestamp.iso8601,
+                progress: { progress.advance(to: $0 - first + 1) }, write)
             try output.finish()
         } catch {
             progress.end()

@@ -78,7 +78,9 @@ struct LineReader {
             buffer.removeFirst(start)
             start = 0
             searched = buffer.count
-            guard buffer.count < Self.maxLine else { throw CommandFailure("\(reader.path) has a line over \(Self.maxLine) bytes.") }
+            guard buffer.count < Self.maxLine else {
+                throw CommandFailure("\(reader.path) has a line over \(Self.maxLine) bytes.")
+            }
             if let piece = try reader.next() { buffer.append(contentsOf: piece) } else { isAtEnd = true }
         }
     }

@@ -16,6 +16,7 @@ final class Service {
     private let server: HTTPServer
     private let mirrors: MirrorService
     private let secretWatch: SecretWatch?
+    private let certificateWatch: CertificateWatch?
 
     /// Starts everything; requests are served when it returns.
     init(_ options: ServiceOptions, url: PostgresURL) throws {
@@ -29,10 +30,19 @@ final class Service {
             engine: engine, settings: options.gateway, credentials: options.credentials, logger: options.logger
         ) { statistics.withLock { $0 }.map(Service.report) ?? ServerReport() }
         self.gateway = gateway
-        server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
-        let server = server
-        statistics.withLock { $0 = server }
-        try server.start()
+        do {
+            server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
+            let server = server
+            statistics.withLock { $0 = server }
+            try server.start()
+        } catch {
+            // Threads that still connect when the program ends bring it down.
+            engine.stop(milliseconds: 0)
+            mirrors.stop()
+            options.authentication.client?.stop()
+            throw error
+        }
+        certificateWatch = options.tls.map { CertificateWatch($0.identity, options.logger) }
         let files = options.authentication.secretFiles
         secretWatch =
             !files.all.isEmpty
@@ -43,9 +53,14 @@ final class Service {
 
     /// Where it listens.
     var addresses: [ListenAddress] { server.boundAddresses }
+    /// And where it does for TLS.
+    var tlsAddresses: [ListenAddress] { server.boundTLSAddresses }
 
-    /// Reads again what can change while it runs: the files of secrets.
-    func reload() { secretWatch?.reload() }
+    /// Reads again what can change while it runs: the files of secrets, and the certificate.
+    func reload() {
+        secretWatch?.reload()
+        certificateWatch?.reload()
+    }
 
     /// Finishes what is under way and stops: streams are closed, so that clients reconnect elsewhere; requests that came
     /// are answered; writes that wait are committed.
@@ -53,12 +68,14 @@ final class Service {
         let deadline = Clock.monotonicMilliseconds + Int64(options.shutdownMilliseconds)
         options.logger.notice("shutting down")
         server.beginDrain()
+        gateway.waitForSessions(milliseconds: Int64(options.shutdownMilliseconds))
         engine.stop(milliseconds: Int64(options.shutdownMilliseconds))
         server.stop(deadlineMs: max(100, Int(deadline - Clock.monotonicMilliseconds)))
         // After the last write, and with no hurry: what a mirror lacks its next runner gets from the log.
         mirrors.stop()
         gateway.stop()
         secretWatch?.stop()
+        certificateWatch?.stop()
         options.authentication.client?.stop()
         options.logger.notice("stopped")
     }
@@ -74,6 +91,11 @@ final class Service {
         report.parseErrors = counts.parseErrors
         report.timeouts = counts.timeouts
         report.rejected = counts.rejected
+        report.overAddressLimit = counts.overAddressLimit
+        report.handshakes = counts.handshakes
+        report.resumedHandshakes = counts.resumedHandshakes
+        report.failedHandshakes = counts.failedHandshakes
+        report.certificateExpiresAt = server.settings.tls?.expiresAt
         return report
     }
 }

@@ -7,7 +7,7 @@ import Runtime
 
 /// The options that `dev` and `serve` have in common, as settings of the rooms.
 struct ServiceOptions {
-    static let options = AuthenticationOptions.options + own
+    static let options = AuthenticationOptions.options + TLSOptions.options + LimitOptions.options + own
 
     private static let own: [OptionSpecification] = [
         .init("rules", "FILE", "security rules, as for the original database"),
@@ -44,6 +44,7 @@ struct ServiceOptions {
     var mirrors = MirrorSettings()
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
+    let tls: TLSOptions?
     /// Whether `--rules` was given.
     var hasRulesFile = false
     var shutdownMilliseconds = 10_000
@@ -59,6 +60,12 @@ struct ServiceOptions {
         logger = Logger(level: level, format: format)
         authentication = try AuthenticationOptions(arguments)
         credentials = authentication.credentials
+        tls = try TLSOptions(arguments)
+        try LimitOptions.take(arguments, &gateway.limits, &server)
+        if let tls {
+            server.tls = tls.identity
+            server.tlsAddresses = [tls.address]
+        }
         server.loops = try arguments.integer("loops", in: 1...256) ?? min(4, Processors.count)
         if let count = try arguments.integer("committers", in: 1...64) { engine.committers = count }
         if let count = try arguments.integer("workers", in: 1...64) { gateway.workers = count }

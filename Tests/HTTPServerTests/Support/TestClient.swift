@@ -1,3 +1,4 @@
+import COpenSSL
 import Glibc
 import Testing
 
@@ -19,6 +20,7 @@ struct ClientResponse: Equatable {
 /// error.
 final class TestClient {
     private(set) var descriptor: Int32
+    private var tls: TestTLS?
     /// Received and not yet looked at.
     private var buffer: [UInt8] = []
 
@@ -42,6 +44,13 @@ final class TestClient {
             }
         }
         guard result == 0 else { throw ClientFailure(description: "connect: errno \(errno)") }
+    }
+
+    /// The same over TLS, its handshake done.
+    convenience init(port: UInt16, tls: TestTLS, receiveBuffer: Int32? = nil) throws {
+        try self.init(port: port, receiveBuffer: receiveBuffer)
+        try tls.connect(descriptor)
+        self.tls = tls
     }
 
     deinit {
@@ -71,7 +80,8 @@ final class TestClient {
         var sent = 0
         while sent < bytes.count {
             let count = bytes.withUnsafeBytes { raw in
-                Glibc.send(descriptor, raw.baseAddress.map { $0 + sent }, bytes.count - sent, 0x4000)
+                tls?.send(UnsafeRawBufferPointer(rebasing: raw[sent...]))
+                    ?? Glibc.send(descriptor, raw.baseAddress.map { $0 + sent }, bytes.count - sent, 0x4000)
             }
             guard count > 0 else { throw ClientFailure(description: "send: errno \(errno)") }
             sent += count
@@ -81,7 +91,9 @@ final class TestClient {
     /// One more piece of input into the buffer; false at its end.
     private func receiveMore() throws -> Bool {
         var piece = [UInt8](repeating: 0, count: 65536)
-        let count = piece.withUnsafeMutableBytes { recv(descriptor, $0.baseAddress, $0.count, 0) }
+        let count = piece.withUnsafeMutableBytes {
+            tls?.receive($0) ?? recv(descriptor, $0.baseAddress, $0.count, 0)
+        }
         if count == 0 { return false }
         guard count > 0 else { throw ClientFailure(description: "recv: errno \(errno)") }
         buffer.append(contentsOf: piece[..<count])

@@ -11,6 +11,7 @@ final class TestServer: Sendable {
     private let seen: Seen
 
     var port: UInt16 { server.boundAddresses[0].port }
+    var securePort: UInt16 { server.boundTLSAddresses[0].port }
 
     /// Counters that handlers and tests share.
     final class Seen: Sendable {

@@ -163,7 +163,7 @@ struct PlainProjection {
 
     private static func canonical(_ node: Node) -> Node {
         switch node {
-        case .double(let value): Node(number: value == 0 ? 0 : value)
+        case .double(let value): Int64(exactly: value).map { .int($0) } ?? node
         case .branch(let branch): Node(children: branch.children.map { ($0.key, canonical($0.node)) })
         default: node
         }

@@ -1,0 +1,35 @@
+import HTTPServer
+import Wire
+
+extension RESTError {
+    static let tooManyRequests = RESTError(429, "Too many requests")
+}
+
+extension GatewayLoop {
+    /// Whether a request may be served, as far as its address goes; it is answered if not. Who watches over the gateway
+    /// may always ask.
+    func admits(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
+        let limiter = gateway.limiter
+        guard limiter.settings.perAddress != nil, !request.path.starts(with: "/.health/".utf8) else { return true }
+        return admits(limiter.request(from: clientAddress(of: request)), exchange)
+    }
+
+    /// Answers 429 where there is a refusal.
+    func admits(_ refusal: RateLimiter.Refusal?, _ exchange: HTTPExchange) -> Bool {
+        guard let refusal else { return true }
+        respond(.tooManyRequests, to: exchange, retryAfter: refusal.seconds)
+        return false
+    }
+
+    /// The address of whoever sent a request: the peer's, or what a trusted proxy says.
+    func clientAddress(of request: HTTPRequest) -> IPAddress {
+        gateway.limiter.client(request.remoteIP) {
+            request.headers.filter { $0.name == "x-forwarded-for" }.map(\.value)
+        }
+    }
+
+    /// Whether a request comes from this machine itself, and not only through a proxy on it.
+    func isFromLoopback(_ request: HTTPRequest) -> Bool {
+        request.isLoopbackPeer && clientAddress(of: request).isLoopback
+    }
+}

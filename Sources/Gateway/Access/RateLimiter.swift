@@ -1,0 +1,133 @@
+import HTTPServer
+import Rules
+import Runtime
+import Synchronization
+
+/// Keeps callers to their rates. Shared by all loops; any thread. Its memory is bounded, whoever calls.
+final class RateLimiter: Sendable {
+    enum Kind: String, CaseIterable, Sendable {
+        case address
+        case identity
+        case writeBytes = "write_bytes"
+    }
+
+    /// That a limit is exceeded, and when to try again.
+    struct Refusal: Error, Sendable, Equatable {
+        let kind: Kind
+        let waitMs: Int64
+
+        /// For Retry-After.
+        var seconds: Int { Int((waitMs + 999) / 1_000) }
+    }
+
+    /// A user of one namespace: others may have given the same name to somebody else.
+    struct Identity: Hashable, Sendable {
+        let namespace: String
+        let name: String
+    }
+
+    let settings: RateLimiterSettings
+    private let now: @Sendable () -> Int64
+    private let addresses: Buckets<IPAddress>?
+    private let identities: Buckets<Identity>?
+    private let namespaces: Buckets<String>?
+    private let refusals: [Counter]
+
+    /// - Parameter now: milliseconds of a clock that never goes back.
+    init(_ settings: RateLimiterSettings, now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) {
+        self.settings = settings
+        self.now = now
+        addresses = settings.perAddress.map { Buckets($0, most: settings.maxTracked) }
+        identities = settings.perIdentity.map { Buckets($0, most: settings.maxTracked) }
+        namespaces = settings.writeBytesPerMinute.map {
+            Buckets(RateLimit(perSecond: Double($0) / 60, burst: Double($0)), most: settings.maxTracked)
+        }
+        refusals = Kind.allCases.map { _ in Counter() }
+    }
+
+    /// One request, or message, from an address; nil where it may be served.
+    func request(from address: IPAddress) -> Refusal? {
+        guard let addresses, !isTrusted(address) else { return nil }
+        return counted(.address, addresses.take(1, of: address.limitKey, now()))
+    }
+
+    /// One request, or message, of whoever a session says.
+    func request(by session: Session, in namespace: String) -> Refusal? {
+        guard let identities, !session.context.isAdmin, let name = session.identity else { return nil }
+        return counted(.identity, identities.take(1, of: Identity(namespace: namespace, name: name), now()))
+    }
+
+    /// A write of so many bytes.
+    func write(_ byteCount: Int, to namespace: String) -> Refusal? {
+        guard let namespaces else { return nil }
+        return counted(.writeBytes, namespaces.take(Double(max(1, byteCount)), of: namespace, now()))
+    }
+
+    /// How often each limit was exceeded.
+    var counts: [(kind: Kind, count: Int)] { zip(Kind.allCases, refusals).map { ($0, $1.current) } }
+
+    private func counted(_ kind: Kind, _ waitMs: Int64?) -> Refusal? {
+        guard let waitMs else { return nil }
+        for (other, counter) in zip(Kind.allCases, refusals) where other == kind { counter.add() }
+        return Refusal(kind: kind, waitMs: waitMs)
+    }
+
+    // MARK: Addresses
+
+    func isTrusted(_ address: IPAddress) -> Bool { settings.trustedProxies.contains { $0.contains(address) } }
+
+    /// Who is at the other end: the peer, or, where that is a trusted proxy, whom it speaks for. `forwarded` are the
+    /// request's `X-Forwarded-For` lines, read only then.
+    ///
+    /// Every proxy adds whom it was called by at the end. So from there backwards the first that is no trusted proxy is
+    /// the client: what stands before it anybody may have made up.
+    func client(_ peer: IPAddress, forwarded: () -> [String]) -> IPAddress {
+        guard isTrusted(peer) else { return peer }
+        var client = peer
+        for text in forwarded().flatMap({ $0.split(separator: ",", omittingEmptySubsequences: false) }).reversed() {
+            // Behind what can't be read nothing is known.
+            guard let address = Self.address(text) else { return client }
+            client = address
+            if !isTrusted(address) { return client }
+        }
+        return client
+    }
+
+    /// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`
+    private static func address(_ text: Substring) -> IPAddress? {
+        var text = text.drop { $0 == " " || $0 == "\t" }
+        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
+        if text.first == "[" {
+            guard let end = text.firstIndex(of: "]") else { return nil }
+            return IPAddress(String(text[text.index(after: text.startIndex)..<end]))
+        }
+        let colons = text.utf8.count { $0 == UInt8(ascii: ":") }
+        if colons == 1, let colon = text.firstIndex(of: ":") { text = text[..<colon] }
+        return IPAddress(String(text))
+    }
+}
+
+/// Buckets of one limit by key, in parts with a lock each.
+private final class Buckets<Key: Hashable & Sendable>: Sendable {
+    private final class Part: Sendable {
+        let table: Mutex<RecentTable<Key, TokenBucket>>
+
+        init(capacity: Int) { table = Mutex(RecentTable(capacity: capacity)) }
+    }
+
+    private let limit: RateLimit
+    private let parts: [Part]
+
+    init(_ limit: RateLimit, most: Int) {
+        self.limit = limit
+        let count = most >= 1_024 ? 16 : 1
+        parts = (0..<count).map { _ in Part(capacity: most / count) }
+    }
+
+    func take(_ amount: Double, of key: Key, _ nowMs: Int64) -> Int64? {
+        let limit = limit
+        return parts[Int(UInt(bitPattern: key.hashValue) % UInt(parts.count))].table.withLock { table in
+            table.with(key, new: TokenBucket(limit, nowMs: nowMs)) { $0.take(amount, limit, nowMs: nowMs) }
+        }
+    }
+}

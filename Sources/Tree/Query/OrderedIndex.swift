@@ -1,0 +1,246 @@
+/// The children of a branch in the order of an index value: a persistent B+tree beside the one in key order.
+///
+/// Built once, in O(n log n), and then brought up to date with a newer version of the branch in about the cost of what
+/// changed, as the two versions share everything else.
+public struct OrderedIndex: Sendable {
+    struct Element: Sendable {
+        let value: Node
+        let key: Key
+
+        func order(against other: Element) -> Int {
+            let order = ValueOrder.compare(value, other.value)
+            return order == 0 ? key.order(against: other.key) : order
+        }
+    }
+
+    private static let width = 64
+
+    private enum Slab: Sendable {
+        case leaf(ContiguousArray<Element>)
+        case inner(Inner)
+
+        var count: Int {
+            switch self {
+            case .leaf(let elements): elements.count
+            case .inner(let inner): inner.count
+            }
+        }
+
+        /// The lowest element; slabs inside the tree are never empty.
+        var low: Element {
+            switch self {
+            case .leaf(let elements): elements[0]
+            case .inner(let inner): inner.lows[0]
+            }
+        }
+    }
+
+    private final class Inner: Sendable {
+        let slabs: ContiguousArray<Slab>
+        let lows: ContiguousArray<Element>
+        let count: Int
+
+        init(_ slabs: ContiguousArray<Slab>) {
+            self.slabs = slabs
+            lows = ContiguousArray(slabs.map(\.low))
+            count = slabs.reduce(0) { $0 + $1.count }
+        }
+
+        /// The slab in which the element is or would be.
+        func slot(of element: Element) -> Int {
+            var low = 0
+            var high = lows.count
+            while low < high {
+                let middle = (low + high) / 2
+                if lows[middle].order(against: element) <= 0 { low = middle + 1 } else { high = middle }
+            }
+            return low == 0 ? 0 : low - 1
+        }
+    }
+
+    private let branch: Branch
+    private let index: Query.Index
+    private var root: Slab
+
+    /// Orders a branch's children.
+    public init(_ branch: Branch, by index: Query.Index) {
+        self.branch = branch
+        self.index = index
+        let query = Query(index: index)
+        var elements = ContiguousArray<Element>()
+        elements.reserveCapacity(branch.children.count)
+        branch.children.forEachEntry { elements.append(Element(value: query.indexValue(of: $0.node).withoutPriority, key: $0.key)) }
+        elements.sort { $0.order(against: $1) < 0 }
+        root = Self.build(elements)
+    }
+
+    private init(_ branch: Branch, _ index: Query.Index, _ root: Slab) {
+        self.branch = branch
+        self.index = index
+        self.root = root
+    }
+
+    /// The index of a newer version of the branch.
+    public func updated(to newer: Branch) -> OrderedIndex {
+        if newer === branch { return self }
+        let query = Query(index: index)
+        var root = root
+        newer.children.forEachDifference(from: branch.children) { old, new in
+            let before = old.map { Element(value: query.indexValue(of: $0.node).withoutPriority, key: $0.key) }
+            let after = new.map { Element(value: query.indexValue(of: $0.node).withoutPriority, key: $0.key) }
+            if let before, let after, before.order(against: after) == 0 { return }
+            if let before { root = Self.removing(before, from: root) ?? .leaf([]) }
+            if let after { root = Self.inserting(after, into: root) }
+        }
+        return OrderedIndex(newer, index, root)
+    }
+
+    /// How many children are ordered.
+    public var count: Int { root.count }
+
+    /// What the query, which must be by this index, selects: O(log n) and what it selects.
+    public func select(_ query: Query) -> Node {
+        let first = partitionPoint { query.isAfterStart($0.value, $0.key) }
+        let end = partitionPoint { !query.isBeforeEnd($0.value, $0.key) }
+        guard first < end else { return .null }
+        let range =
+            switch query.limit {
+            case nil: first..<end
+            case .first(let count): first..<min(end, first + count)
+            case .last(let count): max(first, end - count)..<end
+            }
+        var entries = ContiguousArray<ChildMap.Entry>()
+        entries.reserveCapacity(range.count)
+        for rank in range {
+            let key = self[rank].key
+            if let node = branch.children[key] { entries.append(.init(key: key, node: node)) }
+        }
+        return Node(sorting: &entries, priority: .null)
+    }
+
+    // MARK: Reading
+
+    /// How many elements there are before the first for which `isBehind` holds; it must hold for all after it.
+    private func partitionPoint(_ isBehind: (Element) -> Bool) -> Int {
+        var slab = root
+        var rank = 0
+        while true {
+            switch slab {
+            case .leaf(let elements):
+                var low = 0
+                var high = elements.count
+                while low < high {
+                    let middle = (low + high) / 2
+                    if isBehind(elements[middle]) { high = middle } else { low = middle + 1 }
+                }
+                return rank + low
+            case .inner(let inner):
+                var low = 0
+                var high = inner.lows.count
+                while low < high {
+                    let middle = (low + high) / 2
+                    if isBehind(inner.lows[middle]) { high = middle } else { low = middle + 1 }
+                }
+                guard low > 0 else { return rank }
+                for slot in 0..<(low - 1) { rank += inner.slabs[slot].count }
+                slab = inner.slabs[low - 1]
+            }
+        }
+    }
+
+    private subscript(rank: Int) -> Element {
+        var slab = root
+        var rank = rank
+        while true {
+            switch slab {
+            case .leaf(let elements): return elements[rank]
+            case .inner(let inner):
+                var slot = 0
+                while rank >= inner.slabs[slot].count {
+                    rank -= inner.slabs[slot].count
+                    slot += 1
+                }
+                slab = inner.slabs[slot]
+            }
+        }
+    }
+
+    // MARK: Changing
+
+    private static func build(_ elements: ContiguousArray<Element>) -> Slab {
+        if elements.count <= width { return .leaf(elements) }
+        var level = ContiguousArray<Slab>()
+        for part in parts(elements.count) { level.append(.leaf(ContiguousArray(elements[part]))) }
+        while level.count > width {
+            var above = ContiguousArray<Slab>()
+            for part in parts(level.count) { above.append(.inner(Inner(ContiguousArray(level[part])))) }
+            level = above
+        }
+        return .inner(Inner(level))
+    }
+
+    private static func parts(_ count: Int) -> [Range<Int>] {
+        let number = (count + width * 3 / 4 - 1) / (width * 3 / 4)
+        return (0..<number).map { count * $0 / number..<count * ($0 + 1) / number }
+    }
+
+    private static func place(_ element: Element, in elements: ContiguousArray<Element>) -> (index: Int, isFound: Bool) {
+        var low = 0
+        var high = elements.count
+        while low < high {
+            let middle = (low + high) / 2
+            let order = elements[middle].order(against: element)
+            if order == 0 { return (middle, true) }
+            if order < 0 { low = middle + 1 } else { high = middle }
+        }
+        return (low, false)
+    }
+
+    private static func inserting(_ element: Element, into root: Slab) -> Slab {
+        let (slab, split) = setting(element, in: root)
+        return split.map { .inner(Inner([slab, $0])) } ?? slab
+    }
+
+    private static func setting(_ element: Element, in slab: Slab) -> (Slab, split: Slab?) {
+        switch slab {
+        case .leaf(var elements):
+            let (index, isFound) = place(element, in: elements)
+            if isFound { return (slab, nil) }
+            elements.insert(element, at: index)
+            guard elements.count > width else { return (.leaf(elements), nil) }
+            let half = elements.count / 2
+            return (.leaf(ContiguousArray(elements[..<half])), .leaf(ContiguousArray(elements[half...])))
+        case .inner(let inner):
+            let slot = inner.slot(of: element)
+            let (changed, split) = setting(element, in: inner.slabs[slot])
+            var slabs = inner.slabs
+            slabs[slot] = changed
+            if let split { slabs.insert(split, at: slot + 1) }
+            guard slabs.count > width else { return (.inner(Inner(slabs)), nil) }
+            let half = slabs.count / 2
+            return (.inner(Inner(ContiguousArray(slabs[..<half]))), .inner(Inner(ContiguousArray(slabs[half...]))))
+        }
+    }
+
+    /// Nil when nothing is left.
+    private static func removing(_ element: Element, from slab: Slab) -> Slab? {
+        switch slab {
+        case .leaf(var elements):
+            let (index, isFound) = place(element, in: elements)
+            guard isFound else { return slab }
+            if elements.count == 1 { return nil }
+            elements.remove(at: index)
+            return .leaf(elements)
+        case .inner(let inner):
+            let slot = inner.slot(of: element)
+            var slabs = inner.slabs
+            if let changed = removing(element, from: inner.slabs[slot]) {
+                slabs[slot] = changed
+            } else {
+                slabs.remove(at: slot)
+            }
+            if slabs.isEmpty { return nil }
+            return slabs.count == 1 ? slabs[0] : .inner(Inner(slabs))
+        }
+    }
+}

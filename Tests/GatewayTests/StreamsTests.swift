@@ -1,0 +1,177 @@
+import Engine
+import Gateway
+import Glibc
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Event streams over a real server.
+@Suite struct StreamsTests {
+    private func open(
+        _ gateway: TestGateway, _ target: String, lastSeen: Int64? = nil, receiveBuffer: Int32? = nil
+    ) throws -> WebClient {
+        let client = try WebClient(gateway.port, receiveBuffer: receiveBuffer)
+        var headers = ["Accept": "text/event-stream"]
+        if let lastSeen { headers["Last-Event-ID"] = "\(lastSeen)" }
+        try client.send("GET", target, headers)
+        #expect(try client.head().status == 200)
+        return client
+    }
+
+    @Test func valueThenChanges() throws {
+        try withGateway { gateway in
+            let writer = try WebClient(gateway.port)
+            _ = try writer.request("PUT", "/a.json", body: "{\"b\":1}")
+            let stream = try open(gateway, "/a.json")
+            let first = try stream.event()
+            #expect(first.name == "put")
+            #expect(first.id == 1)
+            #expect(first.data == "{\"path\":\"/\",\"data\":{\"b\":1}}")
+            _ = try writer.request("PATCH", "/a.json", body: "{\"b\":2,\"c\":3}")
+            #expect(try stream.event().name == "patch")
+            _ = try writer.request("PUT", "/other.json", body: "1")
+            _ = try writer.request("DELETE", "/a.json")
+            let last = try stream.event()
+            #expect(last.id == 4)
+            #expect(last.data == "{\"path\":\"/\",\"data\":null}")
+        }
+    }
+
+    @Test func resuming() throws {
+        try withGateway { gateway in
+            let writer = try WebClient(gateway.port)
+            for value in 1...10 { _ = try writer.request("PUT", "/a/k\(value).json", body: "\(value)") }
+            let stream = try open(gateway, "/a.json", lastSeen: 4)
+            for seq in 5...10 as ClosedRange<Int64> {
+                let event = try stream.event()
+                #expect(event.id == seq)
+                #expect(event.data == "{\"path\":\"/k\(seq)\",\"data\":\(seq)}")
+            }
+            _ = try writer.request("PUT", "/a/k11.json", body: "11")
+            #expect(try stream.event().id == 11)
+            // From a point that isn't retained (here: too far back), a fresh value.
+            let late = try open(gateway, "/a.json?orderBy=\"$key\"&limitToLast=1", lastSeen: 2)
+            #expect(try late.event().name == "put")
+        }
+    }
+
+    /// A client that doesn't read gets the newest value in the end, and not everything that was in between.
+    @Test func slowReadersAreConflated() throws {
+        try withGateway {
+            $0.streamBufferBytes = 64 * 1024
+        } _: { gateway in
+            let namespace = try gateway.engine.namespace("default")
+            let stream = try open(gateway, "/a.json", receiveBuffer: 4_096)
+            #expect(try stream.event().id == 0)
+            let filler = String(repeating: "x", count: 20_000)
+            var last: Int64 = 0
+            #expect(
+                eventually {
+                    last = namespace.write(.set("a/n", .string(filler + "\(last)")))?.committedSeq ?? last
+                    return gateway.gateway.metrics.conflations.current > 0
+                })
+            last = namespace.write(.set("a/n", .string("end")))?.committedSeq ?? last
+            var seqs: [Int64] = []
+            while seqs.last != last {
+                let event = try stream.event()
+                seqs.append(try #require(event.id))
+                if event.id == last { #expect(event.data.contains("end")) }
+            }
+            #expect(seqs == seqs.sorted())
+            #expect(seqs.count < Int(last))
+        }
+    }
+
+    /// Goal: whoever applies the events has the value, however slowly it reads. Method: large values (encoded by workers),
+    /// a small buffer and writers at full speed, so that streams are conflated at every moment of their lives.
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func conflationMissesNothing(seed: UInt64) throws {
+        try withGateway {
+            $0.streamBufferBytes = 8 * 1024
+            $0.heavyRows = 20
+        } _: { gateway in
+            let namespace = try gateway.engine.namespace("default")
+            let wide = Node(children: (0..<2_000).map { (Key("k\($0)"), Node.string("value \($0)")) })
+            _ = namespace.write(.set("a/wide", wide))
+            let isDone = MutexBox(false)
+            let writer = Thread(name: "writer") {
+                var random = SeededGenerator(seed: seed)
+                var count: Int64 = 0
+                while !isDone.withLock({ $0 }) {
+                    let sink = CollectingSink()
+                    for token in 0..<50 as Range<UInt64> {
+                        count += 1
+                        namespace.submit(.set("a/n\(random.below(300))", .int(count)), to: sink, token: token)
+                    }
+                    _ = sink.all(50)
+                }
+            }
+            defer {
+                isDone.withLock { $0 = true }
+                writer.join()
+            }
+            var random = SeededGenerator(seed: seed)
+            for round in 0..<6 {
+                let stream = try open(gateway, "/a.json", receiveBuffer: 8_192)
+                var value = Node.null
+                var seq: Int64 = -1
+                for step in 0..<(20 + random.below(100)) {
+                    let event = try stream.event()
+                    guard event.name == "put" || event.name == "patch" else { continue }
+                    let id = try #require(event.id)
+                    #expect(id > seq)
+                    seq = id
+                    value = try value.applying(event)
+                    if random.oneIn(20) { usleep(5_000) }
+                    // What was written up to this event is in the client's value: the log says what that is.
+                    if step % 25 == 24 { try check(value, at: id, gateway, namespace, round) }
+                }
+                try check(value, at: seq, gateway, namespace, round)
+            }
+        }
+    }
+
+    private func check(
+        _ value: Node, at seq: Int64, _ gateway: TestGateway, _ namespace: LiveNamespace, _ round: Int
+    ) throws {
+        let done = Condition(false)
+        let tree = MutexBox(Node.null)
+        gateway.engine.engine.readLog(namespace.id, after: 0, through: seq) { entries, _ in
+            tree.withLock { root in
+                for entry in entries {
+                    for change in entry.changes { root = root.replacing(change.path, with: change.value) }
+                }
+            }
+            return true
+        } completion: { _ in
+            done.broadcast { $0 = true }
+        }
+        #expect(done.wait(milliseconds: 20_000) { $0 ? true : nil } == true)
+        #expect(tree.withLock { $0[Path(splitting: "a")] } == value, "round \(round), seq \(seq)")
+    }
+}
+
+extension Node {
+    /// What a client has after an event as it came.
+    fileprivate func applying(_ event: (name: String, id: Int64?, data: String)) throws -> Node {
+        let message = try JSONParser.parse(event.data.replacingPathKey())
+        guard case .string(let path) = message.child(Key("p")) else { return self }
+        let data = message.child(Key("d"))
+        if event.name == "put" { return replacing(Path(splitting: path), with: data) }
+        guard case .branch(let branch) = data else { return self }
+        return branch.children.reduce(self) {
+            $0.replacing(Path(splitting: path).appending(Path(splitting: $1.key.text)), with: $1.node)
+        }
+    }
+}
+
+extension String {
+    /// Short names for the two members; the values in these tests have no such text.
+    fileprivate func replacingPathKey() -> String {
+        var text = self
+        if let range = text.firstRange(of: "\"path\":") { text.replaceSubrange(range, with: "\"p\":") }
+        if let range = text.firstRange(of: "\"data\":") { text.replaceSubrange(range, with: "\"d\":") }
+        return text
+    }
+}

@@ -1,0 +1,53 @@
+import Engine
+import Gateway
+import Glibc
+import HTTPServer
+import Postgres
+import Rules
+import Runtime
+import TestSupport
+
+/// A whole gateway on a database of a test's own, at a free port of this machine.
+final class TestGateway {
+    let engine: TestEngine
+    let gateway: Gateway
+    let server: HTTPServer
+    var port: UInt16 { server.boundAddresses.first?.port ?? 0 }
+
+    init(_ url: PostgresURL, _ change: (inout GatewaySettings) -> Void = { _ in }) throws {
+        var settings = GatewaySettings()
+        change(&settings)
+        let engine = try TestEngine(url) { settings, _ in
+            settings.pollMilliseconds = 20
+            settings.defaultRules = RulesVersion(seq: 0, set: .allowAll, enforcesIndexes: false)
+        }
+        var credentials = Gateway.Credentials()
+        credentials.acceptsOwner = true
+        let gateway = Gateway(
+            engine: engine.engine, settings: settings, credentials: credentials,
+            logger: Logger(level: .error, descriptor: -1))
+        self.engine = engine
+        self.gateway = gateway
+        var serverSettings = HTTPServerSettings()
+        serverSettings.addresses = [ListenAddress(host: "127.0.0.1", port: 0)]
+        server = try HTTPServer(settings: serverSettings) { gateway.makeHandler($0) }
+        try server.start()
+    }
+
+    func stop() {
+        server.stop(deadlineMs: 0)
+        engine.stop()
+        gateway.stop()
+    }
+}
+
+/// Runs `body` with a gateway on a new database.
+func withGateway(
+    _ change: (inout GatewaySettings) -> Void = { _ in }, _ body: (TestGateway) throws -> Void
+) throws {
+    try withDatabase { url in
+        let gateway = try TestGateway(url, change)
+        defer { gateway.stop() }
+        try body(gateway)
+    }
+}

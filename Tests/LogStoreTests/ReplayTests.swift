@@ -1,0 +1,291 @@
+import Engine
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// Trees of the past, snapshots, pruning, and entries applied elsewhere.
+@Suite struct ReplayTests {
+    private func smallPartitions(_ count: Int64) -> (inout EngineSettings, inout LogSession.Settings) -> Void {
+        { _, session in session.entriesPerPartition = count }
+    }
+
+    /// Writes at random and keeps every tree that there was: `trees[seq]`.
+    private func history(
+        _ url: PostgresURL, _ engine: TestEngine, seed: UInt64, _ count: Int
+    ) throws -> (LogSession, NamespaceRecord, [Node]) {
+        let session = try LogSession(url)
+        let live = try engine.namespace("test")
+        var generator = TreeGenerator(seed: seed)
+        var trees = [Node.null]
+        while trees.count <= count {
+            let before = live.snapshot.seq
+            _ = live.write(generator.write())
+            if live.snapshot.seq > before { trees.append(live.snapshot.root) }
+        }
+        let record = try #require(try session.namespace(named: "test"))
+        try #require(record.head == Int64(trees.count - 1))
+        return (session, record, trees)
+    }
+
+    private func tree(_ session: LogSession, _ record: NamespaceRecord, at seq: Int64, within path: Path? = nil) throws
+        -> PastTree
+    {
+        var tree = try PastTree(session, record, for: seq, within: path)
+        try tree.advance(to: seq)
+        return tree
+    }
+
+    @Test(arguments: [11, 12] as [UInt64])
+    func everyTreeThereWas(seed: UInt64) throws {
+        try withEngines { url, engines in
+            let (session, record, trees) = try history(url, engines[0], seed: seed, 120)
+            defer { session.close() }
+            for seq in 0..<trees.count {
+                try #require(try tree(session, record, at: Int64(seq)).root == trees[seq], "seq \(seq)")
+            }
+            let path = Path(splitting: "/a")
+            for seq in stride(from: 0, to: trees.count, by: 7) {
+                #expect(try tree(session, record, at: Int64(seq), within: path).root[path] == trees[seq][path])
+            }
+            // A snapshot of now, made by the server, and one of the past, made here.
+            #expect(try session.takeSnapshot(record.id) == record.head)
+            try session.saveSnapshot(record.id, at: 60, trees[60])
+            for seq in [0, 59, 60, 61, 119, 120] {
+                let past = try tree(session, record, at: Int64(seq))
+                #expect(past.root == trees[seq])
+                #expect(past.startSeq == (seq < 60 ? 0 : seq < 120 ? 60 : 120))
+            }
+            let result = try Verification.run(session, record)
+            #expect(result.isClean, "\(result.problems)")
+        }
+    }
+
+    @Test func verifyFindsADamagedSnapshot() throws {
+        try withEngines { url, engines in
+            let (session, record, _) = try history(url, engines[0], seed: 21, 20)
+            defer { session.close() }
+            _ = try engines[0].namespace("test").write(.set("/damage", .string("whole")))
+            let head = try session.takeSnapshot(record.id)
+            #expect(try Verification.run(session, record).isClean)
+            let damaged = try session.connection.execute(
+                "update pathmirror.snapshot_chunk set leaves = replace(leaves::text, '\"whole\"', '\"hole\"')::json")
+            #expect(damaged.affectedRows == 1)
+            let result = try Verification.run(session, record)
+            #expect(result.problems.contains { $0.contains("snapshot at seq \(head)") && $0.contains("/damage") })
+        }
+    }
+
+    /// After pruning, every tree that is promised is still the same, verify is clean, and older ones are refused.
+    @Test func pruningKeepsWhatItPromises() throws {
+        try withEngines(1, smallPartitions(32)) { url, engines in
+            let (session, record, trees) = try history(url, engines[0], seed: 31, 150)
+            defer { session.close() }
+            let partitions = {
+                try session.connection.execute(
+                    "select count(*) from pg_inherits where inhparent = 'pathmirror.log'::regclass"
+                ).int64(0, 0)
+            }
+            let before = try partitions()
+            let pruning = Pruning(session, record)
+            let plan = try pruning.plan(.entries(50), force: false)
+            #expect(plan.newFrom == 101)
+            #expect(plan.partitions.count == 3, "seqs 0–31, 32–63, 64–95")
+            #expect(plan.deletedEntries == 5, "96 to 100")
+            try pruning.run(plan)
+            #expect(try partitions() == before - 3)
+            let pruned = try #require(try session.namespace(id: record.id))
+            #expect(pruned.retainedFrom == 101)
+            #expect(try session.connection.execute("select count(*), min(seq) from pathmirror.log").int64(0, 0) == 50)
+            let result = try Verification.run(session, record)
+            #expect(result.isClean, "\(result.problems)")
+            #expect(result.startSeq == 100)
+            for seq in 100...150 { try #require(try tree(session, pruned, at: Int64(seq)).root == trees[seq]) }
+            #expect(throws: ReplayError.notRetained(seq: 99, oldest: 100)) { try tree(session, pruned, at: 99) }
+            // Again, with nothing to do.
+            #expect(try pruning.plan(.entries(50), force: false).isEmpty)
+            // Later, the snapshot that is not needed any more goes.
+            let last = try pruning.plan(.entries(0), force: false)
+            #expect(last.newFrom == 151)
+            try pruning.run(last)
+            #expect(try session.snapshots(record.id).map(\.seq) == [150])
+            #expect(try Verification.run(session, record).isClean)
+            // The gateway goes on as if nothing had been.
+            let live = try engines[0].namespace("test")
+            #expect(live.write(.set("/after", .int(1)))?.committedSeq == 151)
+            #expect(try Verification.run(session, record).isClean)
+        }
+    }
+
+    @Test func cursorsKeepTheLog() throws {
+        try withEngines { url, engines in
+            let (session, record, _) = try history(url, engines[0], seed: 41, 40)
+            defer { session.close() }
+            _ = try session.connection.execute(
+                "insert into pathmirror.cursor (namespace_id, kind, name, seq) values ($1, 'feed', 'orders', 12)",
+                [.int8(record.id)])
+            let pruning = Pruning(session, record)
+            let kept = try pruning.plan(.entries(5), force: false)
+            #expect(kept.newFrom == 13)
+            #expect(kept.holders.map { "\($0.kind) \($0.name) \($0.seq)" } == ["feed orders 12"])
+            let forced = try pruning.plan(.entries(5), force: true)
+            #expect(forced.newFrom == 36)
+            try pruning.run(kept)
+            #expect(try Verification.run(session, record).isClean)
+        }
+    }
+
+    /// A prune that was cut short after any step is ended by the next one.
+    @Test func anInterruptedPruneIsEnded() throws {
+        try withEngines(1, smallPartitions(16)) { url, engines in
+            let (session, record, trees) = try history(url, engines[0], seed: 51, 60)
+            defer { session.close() }
+            let pruning = Pruning(session, record)
+            let plan = try pruning.plan(.entries(10), force: false)
+            // Cut after the namespace was marked and one partition detached.
+            struct Cut: Error {}
+            try session.saveSnapshot(record.id, at: plan.newFrom - 1, trees[Int(plan.newFrom) - 1], for: .prune)
+            _ = try session.connection.execute(
+                "update pathmirror.namespace set retained_from = $1", [.int8(plan.newFrom)])
+            try session.connection.executeScript(
+                "alter table pathmirror.log detach partition pathmirror.\(plan.partitions[0])")
+            let rest = try pruning.plan(.entries(10), force: false)
+            #expect(rest.partitions == plan.partitions)
+            try pruning.run(rest)
+            #expect(try session.connection.execute("select min(seq) from pathmirror.log").int64(0, 0) == plan.newFrom)
+            #expect(try Verification.run(session, record).isClean)
+            #expect(try pruning.plan(.entries(10), force: false).isEmpty)
+        }
+    }
+
+    @Test func timesFindTheirSeq() throws {
+        try withEngines { url, engines in
+            let (session, record, _) = try history(url, engines[0], seed: 61, 30)
+            defer { session.close() }
+            // Entry n at minute n of an hour.
+            _ = try session.connection.execute(
+                "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00:00Z' + seq * interval '1 minute'"
+            )
+            let seq = { (text: String) in try Moment(text).seq(session, record) }
+            #expect(try seq("2026-01-31T12:07:00Z") == 7)
+            #expect(try seq("2026-01-31 12:07:59.9") == 7)
+            #expect(try seq("2026-01-31T14:08:00+02:00") == 8)
+            #expect(try seq("2026-01-31T12:00:59Z") == 0)
+            #expect(try seq("2027-01-01") == 30)
+            #expect(try seq("head") == 30)
+            #expect(throws: ReplayError.self) { try seq("31") }
+            #expect(throws: ReplayError.badMoment("2026-99-99")) { try seq("2026-99-99") }
+            #expect(throws: ReplayError.badMoment("yesterday")) { try seq("yesterday") }
+        }
+    }
+
+    /// Entries applied elsewhere make the same tree, once, whatever is tried.
+    @Test(arguments: [71, 72] as [UInt64])
+    func appliedEntriesMakeTheSameTree(seed: UInt64) throws {
+        try withEngines { url, engines in
+            var (session, record, trees) = try history(url, engines[0], seed: seed, 150)
+            defer { session.close() }
+            // A bulk entry among them.
+            let importer = try Importer(session, record, at: Path(splitting: "/bulk"))
+            for number in 0..<500 { try importer.add(Array("/bulk/\(number)".utf8), .int(Int64(number))) }
+            try importer.finish()
+            record = try #require(try session.namespace(id: record.id))
+            trees.append(try session.loadTree(record.id).root)
+            var lines: [LogLine] = []
+            try LogLines(session, record).run(from: 1, to: record.head, time: { "\($0)" }) { lines.append($0) }
+            let target = try #require(try session.namespace(named: "copy", creating: true))
+            func apply(_ lines: some Sequence<LogLine>) throws -> EntryApplier {
+                let applier = EntryApplier(session, target)
+                applier.batchEntries = 7
+                for (number, line) in lines.enumerated() {
+                    let text = line.json
+                    try applier.add(LogLine(text, number: number + 1), number: number + 1, byteCount: text.count)
+                }
+                try applier.finish()
+                return applier
+            }
+            // Cut within a batch, then from the start: what was applied stays applied once.
+            #expect(try apply(lines[..<60]).appliedCount == 60)
+            let second = try apply(lines)
+            #expect(second.appliedCount == Int(record.head) - 60)
+            #expect(second.knownCount == 60)
+            #expect(try StoredRow.all(session, record.id) == StoredRow.all(session, target.id))
+            let third = try apply(lines)
+            #expect(third.appliedCount == 0)
+            #expect(try session.namespace(id: target.id)?.head == record.head)
+            #expect(try session.loadTree(target.id).root == trees.last)
+            let result = try Verification.run(session, target)
+            #expect(result.isClean, "\(result.problems) \(result.differences.prefix(3))")
+            // A cut bulk entry is refused, and nothing of it stays.
+            let bulkStart = try #require(lines.firstIndex { if case .bulk = $0.content { true } else { false } })
+            let other = try #require(try session.namespace(named: "other", creating: true))
+            let applier = EntryApplier(session, other)
+            try applier.add(lines[bulkStart], number: 1, byteCount: 100)
+            try applier.add(lines[bulkStart + 1], number: 2, byteCount: 100)
+            #expect(throws: ReplayError.self) { try applier.finish() }
+            #expect(try session.namespace(id: other.id)?.head == 0)
+            #expect(try StoredRow.all(session, other.id).isEmpty)
+        }
+    }
+
+    @Test func blameNamesTheWriters() throws {
+        try withEngines { url, engines in
+            let live = try engines[0].namespace("test")
+            _ = live.write(.set("/a/b", .int(1)))
+            _ = live.write(.set("/x", .int(1)))
+            _ = live.write(.set("/a", .null))
+            _ = live.write(.update("/", [("a/b/c", .int(2)), ("x", .int(3))]))
+            _ = live.write(.set("/ab", .int(1)))
+            _ = live.write(.set("/a/b/d", .int(4)))
+            let session = try LogSession(url)
+            defer { session.close() }
+            let record = try #require(try session.namespace(named: "test"))
+            let blame = { (path: String) throws -> [String] in
+                var found: [String] = []
+                try Blame.run(session, record, Path(splitting: path)) { line in
+                    found.append("\(line.entry.seq)\(line.isCurrent ? "*" : "")")
+                    return true
+                }
+                return found
+            }
+            #expect(try blame("/a/b") == ["6*", "4*", "3", "1"])
+            #expect(try blame("/a/b/d") == ["6*", "3", "1"])
+            #expect(try blame("/ab") == ["5*"])
+            #expect(try blame("/") == ["6*", "5*", "4*", "3", "2", "1"])
+            #expect(try blame("/nowhere") == [])
+        }
+    }
+
+    /// `log verify` gives each projection the tree at its own cursor, and reports what it says.
+    @Test func projectionsAreComparedAtTheirCursors() throws {
+        try withEngines { url, engines in
+            let (session, record, trees) = try history(url, engines[0], seed: 81, 30)
+            defer { session.close() }
+            let good = [0, 7, 30].map { CopyOfTree(name: "copy \($0)", seq: $0, tree: trees[Int($0)]) }
+            let clean = try Verification.run(session, record, projections: good)
+            #expect(clean.isClean, "\(clean.problems)")
+            #expect(clean.projections == ["copy 0", "copy 7", "copy 30"])
+            let bad: [any VerifiableProjection] = [
+                CopyOfTree(name: "stale", seq: 30, tree: trees[7]), CopyOfTree(name: "unbuilt", seq: nil, tree: .null),
+                CopyOfTree(name: "ahead", seq: 99, tree: .null),
+            ]
+            let found = try Verification.run(session, record, projections: bad)
+            #expect(found.problems.contains("stale: it is another tree"))
+            #expect(found.problems.contains { $0.hasPrefix("unbuilt has no cursor") })
+            #expect(found.problems.contains { $0.hasPrefix("ahead is at seq 99") })
+        }
+    }
+}
+
+private struct CopyOfTree: VerifiableProjection {
+    let name: String
+    let seq: Int64?
+    let tree: Node
+
+    func cursor(_ session: LogSession) -> Int64? { seq }
+
+    func compare(with root: Node, at seq: Int64, _ session: LogSession) -> [String] {
+        root == tree && seq == self.seq ? [] : ["it is another tree"]
+    }
+}

@@ -1,0 +1,133 @@
+import TestSupport
+import Testing
+import Tree
+
+@testable import Wire
+
+/// What clients keep for the same purpose (reference: rtdb-protocol 9): a tree with a value at some places.
+private struct SparseTree {
+    private var value: Node?
+    private var children: [Key: SparseTree] = [:]
+
+    mutating func remember(_ path: ArraySlice<Key>, _ new: Node) {
+        guard let first = path.first else {
+            value = new
+            children = [:]
+            return
+        }
+        if let value {
+            self.value = value.replacing(Path(Array(path)), with: new)
+        } else {
+            children[first, default: SparseTree()].remember(path.dropFirst(), new)
+        }
+    }
+
+    /// True when nothing is left.
+    mutating func forget(_ path: ArraySlice<Key>) -> Bool {
+        guard let first = path.first else { return true }
+        if let value {
+            // A leaf, or a removal, has no part that could be taken out.
+            guard case .branch(let branch) = value else { return false }
+            self.value = nil
+            for entry in branch.children { remember([entry.key], entry.node) }
+        }
+        if children[first]?.forget(path.dropFirst()) == true { children[first] = nil }
+        return children.isEmpty
+    }
+
+    func apply(_ path: Path, to root: inout Node) {
+        if let value {
+            root = root.replacing(path, with: value)
+        } else {
+            for (key, child) in children { child.apply(path.appending(key), to: &root) }
+        }
+    }
+}
+
+@Suite struct RealtimeDisconnectTests {
+    private func path(_ text: String) -> Path { Path(splitting: text) }
+
+    private func change(_ place: String, _ value: Node) -> Change { Change(path: path(place), value: value) }
+
+    private func plain(_ node: Node) -> Node {
+        guard case .branch(let branch) = node else { return node.withoutPriority }
+        return Node(children: branch.children.map { ($0.key, plain($0.node)) })
+    }
+
+    @Test func aLaterOrderReplacesEarlierOnesBelow() {
+        var queue = DisconnectQueue()
+        queue.put(path("a/b"), .int(1))
+        queue.put(path("c"), .int(2))
+        queue.put(path("a"), .int(3))
+        #expect(queue.orders.map(\.changes) == [[change("c", .int(2))], [change("a", .int(3))]])
+    }
+
+    @Test func anOrderBelowIsFoldedIn() throws {
+        var queue = DisconnectQueue()
+        queue.put(path("a"), try JSONParser.parse("{\"x\":1,\"y\":2}"))
+        queue.put(path("a/x"), .null)
+        queue.merge([change("a/z", .int(5)), change("b", .int(6))])
+        #expect(
+            queue.orders.map(\.changes) == [
+                [change("a", try JSONParser.parse("{\"y\":2,\"z\":5}"))], [change("b", .int(6))],
+            ])
+    }
+
+    @Test func aCancelSplitsWhatIsAbove() throws {
+        var queue = DisconnectQueue()
+        queue.put(path("a"), try JSONParser.parse("{\"x\":{\"p\":1,\"q\":2},\"y\":2}"))
+        queue.cancel(path("a/x/p"))
+        #expect(queue.orders.map(\.changes) == [[change("a/x/q", .int(2)), change("a/y", .int(2))]])
+        queue.cancel(path("a"))
+        #expect(queue.isEmpty)
+    }
+
+    @Test func theClientsOwnTest() {
+        var queue = DisconnectQueue()
+        queue.merge([change("foo/baz", .string("c")), change("foo/bat", .string("d"))])
+        queue.cancel(path("foo/baz"))
+        #expect(queue.orders.map(\.changes) == [[change("foo/bat", .string("d"))]])
+    }
+
+    @Test func anOrderStaysOneWrite() {
+        var queue = DisconnectQueue()
+        queue.merge([change("a", .int(1)), change("b/c", .null)])
+        queue.put(path("d"), .int(1))
+        #expect(queue.orders.map(\.changes.count) == [2, 1])
+        #expect(DisconnectQueue(queue.orders.map(\.changes)) == queue)
+    }
+
+    /// What is done in the end is what the clients' own model of it does, on any tree.
+    @Test(arguments: [41, 42, 43, 44, 45, 46] as [UInt64]) func theSameAsTheClientsModel(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        for round in 0..<400 {
+            var queue = DisconnectQueue()
+            var model = SparseTree()
+            for _ in 0...generator.random.below(8) {
+                let place = generator.path(maxDepth: 3)
+                switch generator.random.below(5) {
+                case 0, 1:
+                    let value = generator.random.below(4) == 0 ? Node.null : generator.tree(depth: 3)
+                    queue.put(place, value)
+                    model.remember(place.keys[...], value)
+                case 2, 3:
+                    let changes = generator.changes(atMost: 3, below: place)
+                    queue.merge(changes)
+                    for change in changes { model.remember(change.path.keys[...], change.value) }
+                default:
+                    queue.cancel(place)
+                    if model.forget(place.keys[...]) { model = SparseTree() }
+                }
+            }
+            for order in queue.orders { #expect(Change.overlap(in: order.changes) == nil) }
+            // Without priorities: that of a node which loses all children and gets others depends on the order of writes,
+            // which the clients' model doesn't have.
+            let before = plain(generator.tree(depth: 3))
+            var expected = before
+            model.apply(Path(), to: &expected)
+            var after = before
+            for change in queue.orders.flatMap(\.changes) { after = after.replacing(change.path, with: change.value) }
+            #expect(after == expected, "seed \(seed), round \(round)")
+        }
+    }
+}

@@ -1,0 +1,85 @@
+"""Stands between a gateway and PostgreSQL, and loses what a network can lose."""
+
+import socket
+import threading
+
+from .waiting import PATIENCE, Late
+
+
+def _end(*ends: socket.socket):
+    for end in ends:
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+class Proxy:
+    """Listens on `port` and passes everything on, until it is told to lose something. Use as a context."""
+
+    def __init__(self, server_port: int):
+        self._server_port = server_port
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        self._wanted: bytes | None = None
+        self._lost = threading.Event()
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = self._door.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        # Closing alone does not wake the thread that accepts.
+        self._door.shutdown(socket.SHUT_RDWR)
+        self._door.close()
+        self.cut()
+
+    def lose_answer(self, text: bytes, patience: float = PATIENCE):
+        """Waits for an answer of the server with this in it, which does not arrive, and cuts all connections then."""
+        self._lost.clear()
+        self._wanted = text
+        if not self._lost.wait(patience):
+            raise Late(f"the server did not answer {text!r}")
+        self.cut()
+
+    def cut(self):
+        """Ends the connections there are."""
+        with self._lock:
+            ends, self._sockets = self._sockets, []
+        _end(*ends)
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._door.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+            except OSError:
+                client.close()
+                continue
+            with self._lock:
+                self._sockets += [client, server]
+            threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
+            threading.Thread(target=self._pass_on, args=(server, client, True), daemon=True).start()
+
+    def _pass_on(self, source, sink, is_answer=False):
+        try:
+            while data := source.recv(65536):
+                if is_answer and self._loses(data):
+                    return
+                sink.sendall(data)
+        except OSError:
+            pass
+        _end(source, sink)
+
+    def _loses(self, data: bytes) -> bool:
+        with self._lock:
+            if self._wanted is None or self._wanted not in data:
+                return False
+            self._wanted = None
+        self._lost.set()
+        return True

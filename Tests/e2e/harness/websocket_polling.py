@@ -1,0 +1,82 @@
+"""The long-polling client of browsers: scripts in, pieces of base64 out."""
+
+import base64
+import http.client
+import json
+import re
+import threading
+import time
+
+from .waiting import PATIENCE, Late
+from .websocket_client import compact
+
+PIECE = 1840
+
+
+class PollingClient:
+    """One session over `/.lp`. `messages` has what came, in order of the response numbers."""
+
+    def __init__(self, port: int, ns: str | None = None, ls: str | None = None, callback: str = "1"):
+        self.port, self.ns = port, f"&ns={ns}" if ns else ""
+        self.serial, self.segment = 1000, 0
+        self.expected = 0
+        self.messages: list[dict] = []
+        self.closed = False
+        self.script = self.get(f"start=t&cb={callback}&v=5" + (f"&ls={ls}" if ls else ""))
+        start = re.search(r"pLPCommand\('start','([0-9a-zA-Z]+)','([0-9a-zA-Z]+)'\)", self.script)
+        self.id, self.password = start.groups()
+        self.callback = callback
+        self.take(self.script)
+        self.hello = self.messages.pop(0)
+
+    def get(self, query: str, patience: float = PATIENCE) -> str:
+        self.serial += 1
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=patience)
+        try:
+            connection.request("GET", f"/.lp?{query}&ser={self.serial}{self.ns}")
+            answer = connection.getresponse()
+            assert answer.status == 200, (answer.status, answer.read())
+            self.type = answer.headers["Content-Type"]
+            return answer.read().decode()
+        finally:
+            connection.close()
+
+    def take(self, script: str):
+        """What a browser does with a response."""
+        calls = [match for match in re.finditer(r"^pRTLPCB\((\d+),(\[.*\])\);?$", script.replace("pRTLPCB(0,[\n", "pRTLPCB(0,["), re.M)]
+        for call in calls:
+            assert int(call[1]) == self.expected, (call[1], self.expected)
+            self.expected += 1
+            self.messages += json.loads(call[2])
+        if "pLPCommand('close'" in script:
+            self.closed = True
+
+    def poll(self, data: str = "", patience: float = PATIENCE) -> str:
+        script = self.get(f"id={self.id}&pw={self.password}{data}", patience)
+        self.take(script)
+        return script
+
+    def pieces(self, message) -> list[str]:
+        """A message as the parameters of one request after another."""
+        text = message if isinstance(message, str) else compact(message)
+        encoded = base64.urlsafe_b64encode(text.encode()).decode().replace("=", ".")
+        cut = [encoded[start:start + PIECE] for start in range(0, len(encoded), PIECE)]
+        first, self.segment = self.segment, self.segment + len(cut)
+        return [f"&seg0={first + index}&ts0={len(cut)}&d0={piece}" for index, piece in enumerate(cut)]
+
+    def request(self, number: int, action: str, body: dict) -> dict:
+        """Sends a request and polls until it is answered."""
+        pieces = self.pieces({"t": "d", "d": {"r": number, "a": action, "b": body}})
+        deadline = time.monotonic() + PATIENCE
+        for index, piece in enumerate(pieces):
+            if index < len(pieces) - 1:
+                # Not the last: nothing comes yet, so the request would be held; a later one lets it go.
+                threading.Thread(target=self.poll, args=(piece,)).start()
+            else:
+                self.poll(piece)
+        while time.monotonic() < deadline:
+            for message in self.messages:
+                if message["t"] == "d" and message["d"].get("r") == number:
+                    return message["d"]["b"]
+            self.poll()
+        raise Late(f"no answer to {number}")
