@@ -74,6 +74,7 @@ public struct ServerReport: Sendable {
     public var failedHandshakes = 0
     /// Seconds since 1970; nil where nothing is served over TLS.
     public var certificateExpiresAt: Int64?
+    public var mirrors: [MirrorFacts] = []
 
     public init() {}
 }

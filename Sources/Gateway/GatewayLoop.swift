@@ -26,6 +26,8 @@ final class GatewayLoop: HTTPLoopHandler {
     var sessionWatch = SessionWatch()
     private(set) var link: LoopLink?
     private(set) var isDraining = false
+    /// Sessions whose listens are checked against the rules next.
+    var recheckQueue: [String] = []
 
     init(_ gateway: Gateway, _ loop: EventLoop) {
         self.gateway = gateway

@@ -12,13 +12,10 @@ import Tree
     /// Method: random writes from several threads over two engines.
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func randomWrites(seed: UInt64) throws {
-        try withEngines(
-            2,
-            { settings, session in
-                settings.maxBatchWrites = 20
-                session.copyThreshold = 30
-            }
-        ) { url, engines in
+        try withEngines(2) { settings, session in
+            settings.maxBatchWrites = 20
+            session.copyThreshold = 30
+        } _: { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
             let threads = 4
             let each = 150

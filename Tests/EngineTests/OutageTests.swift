@@ -65,13 +65,10 @@ import Tree
     }
 
     @Test func fullQueuesRefuse() throws {
-        try withEngines(
-            1,
-            { settings, _ in
-                settings.maxWaitingWrites = 10
-                settings.maxWaitingBytes = 1_000
-            }
-        ) { url, engines in
+        try withEngines(1) { settings, _ in
+            settings.maxWaitingWrites = 10
+            settings.maxWaitingBytes = 1_000
+        } _: { url, engines in
             let namespace = try engines[0].namespace()
             let sink = CollectingSink()
             try Self.whileLocked(url, namespace) {

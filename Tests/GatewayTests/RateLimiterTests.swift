@@ -34,7 +34,8 @@ struct RateLimiterTests {
     /// However requests come, no more are let through in any time than burst and rate say; and not many fewer.
     @Test(arguments: 0..<20) func neverMoreThanTheRate(_ seed: UInt64) {
         var generator = LimiterGenerator(state: seed &* 0x9E37_79B9_7F4A_7C15 | 1)
-        let limit = RateLimit(perSecond: Double.random(in: 0.5...500, using: &generator), burst: .random(in: 1...50, using: &generator))
+        let limit = RateLimit(
+            perSecond: Double.random(in: 0.5...500, using: &generator), burst: .random(in: 1...50, using: &generator))
         var bucket = TokenBucket(limit, nowMs: 0)
         var now: Int64 = 0
         var admitted = 0.0
@@ -66,7 +67,9 @@ struct RateLimiterTests {
         #expect(RateLimit("100/s") == RateLimit(perSecond: 100, burst: 100))
         #expect(RateLimit("60/m:5") == RateLimit(perSecond: 1, burst: 5))
         #expect(RateLimit("3600/h") == RateLimit(perSecond: 1, burst: 3_600))
-        for text in ["", "100", "0/s", "/s", "1/d", "1/s:", "1/s:0", "-1/s", "1.5/s", "1/s:2:3", " 1/s", "9999999999999/s"] {
+        for text in [
+            "", "100", "0/s", "/s", "1/d", "1/s:", "1/s:0", "-1/s", "1.5/s", "1/s:2:3", " 1/s", "9999999999999/s",
+        ] {
             #expect(RateLimit(text) == nil, "\(text)")
         }
     }
@@ -186,22 +189,23 @@ struct RateLimiterTests {
 
     // MARK: Proxies
 
-    @Test(arguments: [
-        ("192.0.2.9", ["203.0.113.1"], "192.0.2.9"),
-        ("10.0.0.1", [], "10.0.0.1"),
-        ("10.0.0.1", ["203.0.113.1"], "203.0.113.1"),
-        ("10.0.0.1", ["127.0.0.1, 203.0.113.1"], "203.0.113.1"),
-        ("10.0.0.1", ["6.6.6.6, 203.0.113.1 , 10.0.0.7"], "203.0.113.1"),
-        ("10.0.0.1", ["6.6.6.6", "203.0.113.1", "10.9.9.9"], "203.0.113.1"),
-        ("10.0.0.1", ["10.0.0.2, 10.0.0.3"], "10.0.0.2"),
-        ("10.0.0.1", ["203.0.113.1, unknown"], "10.0.0.1"),
-        ("10.0.0.1", ["203.0.113.1, x, 10.0.0.4"], "10.0.0.4"),
-        ("10.0.0.1", ["203.0.113.1:4711"], "203.0.113.1"),
-        ("10.0.0.1", ["[2001:db8::1]:4711"], "2001:db8::1"),
-        ("10.0.0.1", ["2001:db8::1"], "2001:db8::1"),
-        ("10.0.0.1", ["", ","], "10.0.0.1"),
-        ("::ffff:10.0.0.1", ["203.0.113.1"], "203.0.113.1"),
-    ] as [(String, [String], String)])
+    @Test(
+        arguments: [
+            ("192.0.2.9", ["203.0.113.1"], "192.0.2.9"),
+            ("10.0.0.1", [], "10.0.0.1"),
+            ("10.0.0.1", ["203.0.113.1"], "203.0.113.1"),
+            ("10.0.0.1", ["127.0.0.1, 203.0.113.1"], "203.0.113.1"),
+            ("10.0.0.1", ["6.6.6.6, 203.0.113.1 , 10.0.0.7"], "203.0.113.1"),
+            ("10.0.0.1", ["6.6.6.6", "203.0.113.1", "10.9.9.9"], "203.0.113.1"),
+            ("10.0.0.1", ["10.0.0.2, 10.0.0.3"], "10.0.0.2"),
+            ("10.0.0.1", ["203.0.113.1, unknown"], "10.0.0.1"),
+            ("10.0.0.1", ["203.0.113.1, x, 10.0.0.4"], "10.0.0.4"),
+            ("10.0.0.1", ["203.0.113.1:4711"], "203.0.113.1"),
+            ("10.0.0.1", ["[2001:db8::1]:4711"], "2001:db8::1"),
+            ("10.0.0.1", ["2001:db8::1"], "2001:db8::1"),
+            ("10.0.0.1", ["", ","], "10.0.0.1"),
+            ("::ffff:10.0.0.1", ["203.0.113.1"], "203.0.113.1"),
+        ] as [(String, [String], String)])
     func clients(_ peer: String, _ lines: [String], _ client: String) throws {
         let network = try #require(IPNetwork("10.0.0.0/8"))
         let limiter = Self.limiter(ManualTime()) { $0.trustedProxies = [network] }

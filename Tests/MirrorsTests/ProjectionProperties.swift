@@ -43,7 +43,7 @@ import Tree
                     services.removeFirst().stop()
                     services.append(try makeService(url))
                 case 3: try loseConnections(session.connection)
-                case 4: try load(session, &generator)
+                case 4: try load(url, &generator)
                 case 5:
                     for mirror in try operators.mirrors() where generator.tree.random.oneIn(2) {
                         try Catalog.setPaused(session.connection, mirror, !mirror.isPaused)
@@ -93,7 +93,9 @@ import Tree
     }
 
     /// An import at some place, in one transaction or in chunks.
-    private func load(_ session: LogSession, _ generator: inout MirrorGenerator) throws {
+    private func load(_ url: PostgresURL, _ generator: inout MirrorGenerator) throws {
+        let session = try LogSession(url)
+        defer { session.close() }
         guard let record = try session.namespace(named: "test") else { return }
         var settings = Importer.Settings()
         if generator.tree.random.oneIn(2) { settings.rowsPerChunk = 3 }
@@ -107,9 +109,14 @@ import Tree
         rows = diff.sink
         // As in a file: an object's priority comes behind its children.
         let isPriority = { (path: [UInt8]) in path.suffix(10).elementsEqual("/.priority".utf8) }
-        for (path, value) in rows.all where !isPriority(path) { try importer.add(path, value) }
-        for (path, value) in rows.all where isPriority(path) { try importer.add(path, value) }
-        try importer.finish()
+        do {
+            for (path, value) in rows.all where !isPriority(path) { try importer.add(path, value) }
+            for (path, value) in rows.all where isPriority(path) { try importer.add(path, value) }
+            try importer.finish()
+        } catch {
+            // Somebody wrote in between: a part was loaded, which is as good.
+            importer.abandon()
+        }
     }
 }
 

@@ -19,11 +19,13 @@ import Tree
     }
 
     @Test func controlMessages() throws {
-        guard case .ping = try ClientMessageParser.parse(Array("{\"t\":\"c\",\"d\":{\"t\":\"p\",\"d\":{}}}".utf8)) else {
+        guard case .ping = try ClientMessageParser.parse(Array("{\"t\":\"c\",\"d\":{\"t\":\"p\",\"d\":{}}}".utf8))
+        else {
             Issue.record("no ping")
             return
         }
-        guard case .control("n") = try ClientMessageParser.parse(Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}".utf8))
+        guard
+            case .control("n") = try ClientMessageParser.parse(Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}".utf8))
         else {
             Issue.record("no control message")
             return
@@ -32,21 +34,29 @@ import Tree
 
     @Test(arguments: [
         "", "0", "{}", "[]", "null", "{\"t\":\"d\"}", "{\"t\":\"d\",\"d\":[]}", "{\"t\":\"x\",\"d\":{}}",
-        "{\"t\":\"d\",\"d\":{\"a\":\"s\"}}", "{\"t\":\"d\",\"d\":{\"r\":1}}", "{\"t\":\"d\",\"d\":{\"r\":\"1\",\"a\":\"s\"}}",
-        "{\"t\":\"c\",\"d\":{}}", "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"s\"}} x", "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"s\"}",
+        "{\"t\":\"d\",\"d\":{\"a\":\"s\"}}", "{\"t\":\"d\",\"d\":{\"r\":1}}",
+        "{\"t\":\"d\",\"d\":{\"r\":\"1\",\"a\":\"s\"}}",
+        "{\"t\":\"c\",\"d\":{}}", "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"s\"}} x",
+        "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"s\"}",
     ]) func whatIsNoMessage(text: String) {
         #expect(throws: MessageError.self) { try ClientMessageParser.parse(Array(text.utf8)) }
     }
 
     @Test func paths() throws {
-        for (text, keys) in [("/a/b", ["a", "b"]), ("a/b", ["a", "b"]), ("//a//b/", ["a", "b"]), ("/", []), ("", []), ("%41 é", ["%41 é"])] {
+        for (text, keys) in [
+            ("/a/b", ["a", "b"]), ("a/b", ["a", "b"]), ("//a//b/", ["a", "b"]), ("/", []), ("", []),
+            ("%41 é", ["%41 é"]),
+        ] {
             guard case .get(let path, nil) = try action("{\"p\":\"\(text)\",\"q\":{}}", "g") else {
                 Issue.record("no get: \(text)")
                 continue
             }
             #expect(path.keys.map(\.text) == keys)
         }
-        for text in ["a.b", "$a", "a/#", "[0]", "\\u0001", String(repeating: "k", count: 769), String(repeating: "a/", count: 33)] {
+        for text in [
+            "a.b", "$a", "a/#", "[0]", "\\u0001", String(repeating: "k", count: 769),
+            String(repeating: "a/", count: 33),
+        ] {
             #expect(isRefused(try action("{\"p\":\"\(text)\"}", "g")), "\(text)")
         }
         for body in ["{}", "{\"p\":5}", "{\"p\":null}"] { #expect(isRefused(try action(body, "g"))) }
@@ -61,7 +71,10 @@ import Tree
     }
 
     @Test func writes() throws {
-        guard case .put(let path, let value, let hash, _) = try action("{\"p\":\"/a/.priority\",\"d\":3,\"h\":\"x\"}", "p") else {
+        guard
+            case .put(let path, let value, let hash, _) = try action(
+                "{\"p\":\"/a/.priority\",\"d\":3,\"h\":\"x\"}", "p")
+        else {
             Issue.record("no put")
             return
         }
@@ -70,8 +83,9 @@ import Tree
         #expect(isRefused(try action("{\"p\":\"/a/.priority/b\",\"d\":1}", "p")))
         #expect(isRefused(try action("{\"p\":\"/a\"}", "p")))
         #expect(isRefused(try action("{\"p\":\"/a\",\"d\":1,\"h\":5}", "p")))
-        guard case .merge(let base, let changes, let hasServerValue, nil, _) = try action(
-            "{\"p\":\"/a\",\"d\":{\"b/c\":1,\"d\":{\".sv\":\"timestamp\"},\"e\":null}}", "m")
+        guard
+            case .merge(let base, let changes, let hasServerValue, nil, _) = try action(
+                "{\"p\":\"/a\",\"d\":{\"b/c\":1,\"d\":{\".sv\":\"timestamp\"},\"e\":null}}", "m")
         else {
             Issue.record("no merge")
             return
@@ -96,14 +110,18 @@ import Tree
     }
 
     @Test func compoundHashes() throws {
-        guard case .listen(_, "h", let compound?) = try action(
-            "{\"p\":\"a\",\"h\":\"h\",\"ch\":{\"ps\":[\"x/y\",\"/\"],\"hs\":[\"1\",\"2\",\"\"]}}", "q")
+        guard
+            case .listen(_, "h", let compound?) = try action(
+                "{\"p\":\"a\",\"h\":\"h\",\"ch\":{\"ps\":[\"x/y\",\"/\"],\"hs\":[\"1\",\"2\",\"\"]}}", "q")
         else {
             Issue.record("no listen")
             return
         }
         #expect(compound.posts == [Path(splitting: "x/y"), Path()] && compound.hashes == ["1", "2", ""])
-        for bad in ["{\"ps\":[],\"hs\":[]}", "{\"ps\":[1],\"hs\":[\"\",\"\"]}", "{\"ps\":[\"a\"],\"hs\":[\"\"]}", "{}", "{\"hs\":[\"\"]}"] {
+        for bad in [
+            "{\"ps\":[],\"hs\":[]}", "{\"ps\":[1],\"hs\":[\"\",\"\"]}", "{\"ps\":[\"a\"],\"hs\":[\"\"]}", "{}",
+            "{\"hs\":[\"\"]}",
+        ] {
             #expect(isRefused(try action("{\"p\":\"a\",\"ch\":\(bad)}", "q")), "\(bad)")
         }
     }
@@ -114,7 +132,9 @@ import Tree
         }
         #expect(isRefused(try action("{}", "nonsense")))
         #expect(isRefused(try action("{}", "auth")))
-        guard case .authenticate(let login) = try action("{\"cred\":\"owner\",\"authvar\":{\"uid\":\"x\"},\"noauth\":true}", "gauth")
+        guard
+            case .authenticate(let login) = try action(
+                "{\"cred\":\"owner\",\"authvar\":{\"uid\":\"x\"},\"noauth\":true}", "gauth")
         else {
             Issue.record("no login")
             return
@@ -134,7 +154,9 @@ import Tree
             "{\"t\":\"d\",\"d\":{\"r\":9,\"a\":\"q\",\"b\":{\"p\":\"x\",\"ch\":{\"hs\":[\"a\",\"\"],\"ps\":[\"b/c\"]}}}}",
             "{\"t\":\"d\",\"d\":{\"r\":2,\"a\":\"gauth\",\"b\":{\"cred\":\"owner\",\"authvar\":{\"uid\":\"x\"}}}}",
         ].map { Array($0.utf8) }
-        let parts = ["{", "}", "[", "]", "\"", ":", ",", "null", "1e9", "-", "\\u0000", "\\ud800", "é", ".sv", "q", "om"].map { Array($0.utf8) }
+        let parts = [
+            "{", "}", "[", "]", "\"", ":", ",", "null", "1e9", "-", "\\u0000", "\\ud800", "é", ".sv", "q", "om",
+        ].map { Array($0.utf8) }
         var understood = 0
         for _ in 0..<20_000 {
             var bytes = seeds[random.below(seeds.count)]

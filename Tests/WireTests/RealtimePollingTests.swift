@@ -52,7 +52,8 @@ import Testing
     @Test func parametersAreReadLeniently() {
         let query = parameters("v=5&ns=demo&p=1:1:web:1&ls=&s=abc&empty&bad=%zz&x=a%20b&&=1")
         #expect(query.version == "5" && query.namespace == "demo" && query["p"] == "1:1:web:1")
-        #expect(query.lastSession == nil && query.pollingSession == "abc" && query["empty"] == "" && query["x"] == "a b")
+        #expect(
+            query.lastSession == nil && query.pollingSession == "abc" && query["empty"] == "" && query["x"] == "a b")
         #expect(query["bad"] == "%zz")
         #expect(RealtimeParameters(nil).version == nil)
     }

@@ -24,16 +24,19 @@ import Tree
             node: "{\"1\":\"one\",\"2\":\"two\",\"10\":\"ten\"}", posts: ["2", "10"],
             hashes: ["YkodEihR5l3UXCbbKSqqVp082GU=", "pfduDpANk3ljVHkUt4HdLwrlDao="]),
         .init(
-            node: "{\"foo\":{\"!beforePriority\":\"before\",\".priority\":\"prio\",\"afterPriority\":\"after\"},\"qux\":\"qux\"}",
+            node:
+                "{\"foo\":{\"!beforePriority\":\"before\",\".priority\":\"prio\",\"afterPriority\":\"after\"},\"qux\":\"qux\"}",
             posts: ["foo/.priority", "qux"], hashes: ["TNHQ1ppp/lp/iP3WA1GOUetV77U=", "eRF6PqPUdLcnQ/J24B4ofNFSH64="]),
         .init(
             node: "{\"-Nabc\":{\"n\":1},\"zed\":true,\".priority\":7}", posts: ["zed"],
             hashes: ["dPzRMQDA069lO4ExbRrshsBzIlE="]),
         .init(
-            node: "{\"bar\":{\"deep\":\"value\"},\"foo\":{\"other-deep\":\"value\"}}", posts: ["bar/deep", "foo/other-deep"],
+            node: "{\"bar\":{\"deep\":\"value\"},\"foo\":{\"other-deep\":\"value\"}}",
+            posts: ["bar/deep", "foo/other-deep"],
             hashes: ["Nq6PLLUyjPbRcyM3tpvqXJ5Dzm8=", "YRXpspSj3AnV90ZFjfGLH9lHAp8="]),
         .init(
-            node: "{\"bar\":{\"deep\":\"value\"},\"foo\":{\"other-deep\":\"changed\"}}", posts: ["bar/deep", "foo/other-deep"],
+            node: "{\"bar\":{\"deep\":\"value\"},\"foo\":{\"other-deep\":\"changed\"}}",
+            posts: ["bar/deep", "foo/other-deep"],
             hashes: ["Nq6PLLUyjPbRcyM3tpvqXJ5Dzm8=", "138+AbV1JY5Cr//7Z5+RBurZZp0="]),
     ]
 
@@ -98,7 +101,8 @@ import Tree
             var posts = rows.filter { _ in generator.random.below(3) == 0 }.map(\.path)
             if generator.random.below(3) == 0 { posts.append(generator.path(maxDepth: 3)) }
             posts.sort { RangeMerge.order($0, $1) < 0 }
-            let hash = try #require(CompoundHash(posts: posts, hashes: [String](repeating: "wrong", count: posts.count + 1)))
+            let hash = try #require(
+                CompoundHash(posts: posts, hashes: [String](repeating: "wrong", count: posts.count + 1)))
             let found = RangeMerge.differences(node, hash)
             #expect(found.count == posts.count + 1)
             #expect(found.flatMap(\.rows) == rows)

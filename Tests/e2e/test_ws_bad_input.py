@@ -49,7 +49,7 @@ def test_text_that_is_no_message_ends_the_connection(client, text):
 @pytest.mark.parametrize("data", [
     frame(b"{}", mask=None), frame(b"x", BINARY), frame(b"x", 3), frame(b"x", 11), frame(b"x" * 200, PING), frame(b"x", PING, fin=False),
     frame(b"x", 0), frame(b"x", TEXT, fin=False) + frame(b"x", TEXT), bytes([0xC1, 0x80, 0, 0, 0, 0]), frame(b"\xff\xfe"),
-    frame(b"\xed\xa0\x80"), bytes([0x81, 0xFF]) + struct.pack(">Q", 1 << 40) + b"mask", bytes([0x81, 0xFF]) + struct.pack(">Q", 1 << 63),
+    frame(b"\xed\xa0\x80"), bytes([0x81, 0xFF]) + struct.pack(">Q", 1 << 40) + b"mask" + b"x", bytes([0x81, 0xFF]) + struct.pack(">Q", 1 << 63),
     bytes([0x81, 0xFF]) + struct.pack(">Q", (1 << 64) - 1), frame(b"\x03", CLOSE), frame(struct.pack(">H", 5) + b"x", CLOSE), b"GET / HTTP/1.1\r\n\r\n"],
     ids=["unmasked", "binary", "reserved", "reserved-control", "long-ping", "cut-ping", "continues-nothing", "text-in-text", "extension-bits", "no-utf8",
          "surrogate", "a-terabyte", "sign-bit", "all-bits", "half-a-code", "bad-code", "http"])

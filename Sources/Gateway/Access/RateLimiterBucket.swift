@@ -20,7 +20,7 @@ struct TokenBucket: Sendable {
         tokens = min(limit.burst, tokens + Double(elapsed) * limit.perSecond / 1_000)
         let needed = min(amount, 1)
         // The fill of many short times may be short of a whole by rounding.
-        if tokens + 1e-6 >= needed {
+        if tokens + 1e-9 >= needed {
             tokens -= amount
             return nil
         }

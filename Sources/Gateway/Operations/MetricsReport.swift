@@ -10,7 +10,9 @@ struct MetricsReport {
         var metrics = MetricsText()
         Self.addEngine(gateway.engine, &metrics)
         Self.addDoors(gateway, &metrics)
-        Self.addServer(gateway.serverReport, &metrics)
+        let report = gateway.serverReport
+        Self.addServer(report, &metrics)
+        Self.addMirrors(report.mirrors, &metrics)
         text = metrics.text
     }
 
@@ -102,5 +104,21 @@ struct MetricsReport {
         metrics.gauge(
             "pathmirror_tls_certificate_expiry_seconds", "When the certificate expires, in seconds since 1970.",
             Int(expiresAt))
+    }
+
+    /// Those that this gateway runs; each mirror is told of by one gateway.
+    private static func addMirrors(_ mirrors: [MirrorFacts], _ metrics: inout MetricsText) {
+        let here = mirrors.filter { $0.state != "elsewhere" }
+        guard !here.isEmpty else { return }
+        let name = { (mirror: MirrorFacts) in "\(mirror.namespace)/\(mirror.name)" }
+        metrics.gauges(
+            "pathmirror_mirror_up", "1 while the mirror follows the log.", label: "mirror",
+            here.map { (name($0), $0.state == "running" ? 1 : 0) })
+        metrics.gauges(
+            "pathmirror_mirror_lag_entries", "Entries that the mirror's table lacks.", label: "mirror",
+            here.map { (name($0), Int($0.lagEntries)) })
+        metrics.gauges(
+            "pathmirror_mirror_lag_milliseconds", "For how long the mirror's table has lacked entries.", label: "mirror",
+            here.map { (name($0), Int($0.lagMilliseconds)) })
     }
 }

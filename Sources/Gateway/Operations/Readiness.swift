@@ -26,7 +26,30 @@ struct Readiness {
             writer.writeKey("unreachableMilliseconds", isFirst: false)
             writer.writeInteger(health.millisecondsSinceChange)
         }
+        // A broken mirror is told of, but keeps no gateway from serving.
+        let mirrors = gateway.serverReport.mirrors
+        if !mirrors.isEmpty { Self.write(mirrors, to: &writer) }
         writer.endObject()
         body = writer.bytes + [0x0A]
+    }
+
+    private static func write(_ mirrors: [MirrorFacts], to writer: inout JSONWriter) {
+        writer.writeKey("mirrors", isFirst: false)
+        writer.beginObject()
+        for (index, mirror) in mirrors.enumerated() {
+            writer.writeKey("\(mirror.namespace)/\(mirror.name)", isFirst: index == 0)
+            writer.beginObject()
+            writer.writeKey("state", isFirst: true)
+            writer.writeString(mirror.state)
+            writer.writeKey("lagEntries", isFirst: false)
+            writer.writeInteger(mirror.lagEntries)
+            if mirror.message != nil {
+                // Why is for administrators: 'pathmirror mirror status' tells.
+                writer.writeKey("broken", isFirst: false)
+                writer.write(.bool(true))
+            }
+            writer.endObject()
+        }
+        writer.endObject()
     }
 }

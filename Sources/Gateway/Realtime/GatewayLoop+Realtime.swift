@@ -221,6 +221,23 @@ extension GatewayLoop {
                 (session.transport as? WebSocketTransport)?.ping()
             }
         }
+        recheckSomeSessions()
+    }
+
+    /// Rules may look at data that a listen has nothing to do with: whoever lost a permission by a change elsewhere is
+    /// found here (and before anything is sent anyway). Some sessions at a time, so that it costs little.
+    private func recheckSomeSessions() {
+        var budget = 2_000
+        if recheckQueue.isEmpty { recheckQueue = Array(sessions.keys) }
+        while budget > 0, let id = recheckQueue.popLast() {
+            budget -= 1
+            guard let session = sessions[id] else { continue }
+            let seq = session.namespace.snapshot.seq
+            guard seq != session.recheckedSeq else { continue }
+            session.recheckedSeq = seq
+            budget -= session.listens.count
+            session.recheckListens()
+        }
     }
 
     /// Closes all sessions once their writes are done; what they want done then is begun at once, however long clients

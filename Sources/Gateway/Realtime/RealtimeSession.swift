@@ -42,6 +42,8 @@ final class RealtimeSession {
     private var heldAnswers: [[UInt8]] = []
     private(set) var isEnded = false
     private var isClosing = false
+    /// The state as of which all listens were checked against the rules.
+    var recheckedSeq: Int64 = -1
     /// Monotonic milliseconds of the last sign of life.
     var lastHeard = Clock.monotonicMilliseconds
 

@@ -22,7 +22,8 @@ final class TLSContext: @unchecked Sendable {
                 let isMismatch = ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH
                 let reason = TLSError.takeReason()
                 throw isMismatch
-                    ? .mismatch(certificateFile: certificateFile, keyFile: keyFile) : .key(file: keyFile, reason: reason)
+                    ? .mismatch(certificateFile: certificateFile, keyFile: keyFile)
+                    : .key(file: keyFile, reason: reason)
             }
             guard SSL_CTX_check_private_key(context) == 1 else {
                 ERR_clear_error()

@@ -65,7 +65,8 @@ public struct DisconnectQueue: Sendable, Equatable {
 
     /// The children of a set place as changes of their own, but for the one that is cancelled.
     private static func split(_ change: Change, without path: Path) -> [Change] {
-        guard case .branch(let branch) = change.value else { return [] }
+        // A leaf has no part that could be taken out.
+        guard case .branch(let branch) = change.value else { return [change] }
         var parts: [Change] = []
         for entry in branch.children {
             let child = Change(path: change.path.appending(entry.key), value: entry.node)

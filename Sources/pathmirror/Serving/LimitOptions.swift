@@ -9,7 +9,8 @@ enum LimitOptions {
             "the most connections of one address at once, 0 for no bound; default 10000, for this machine no bound"),
         .init(
             "rate-limit-per-address", "N/s[:BURST]",
-            "the most requests and realtime messages of one address in a second (s), minute (m) or hour (h); default: no bound"),
+            "the most requests and realtime messages of one address in a second (s), minute (m) or hour (h); default: no bound"
+        ),
         .init("rate-limit-per-identity", "N/s[:BURST]", "the same of one user; default: no bound"),
         .init(
             "write-bytes-per-minute", "N",
@@ -49,7 +50,8 @@ enum LimitOptions {
         try text.split(separator: ",").map { part in
             guard let network = IPNetwork(String(part)) else {
                 throw UsageError(
-                    "--trusted-proxies: \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set behind the prefix).")
+                    "--trusted-proxies: \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set behind the prefix)."
+                )
             }
             return network
         }

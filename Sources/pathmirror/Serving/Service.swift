@@ -24,11 +24,16 @@ final class Service {
         engine = try Engine(
             url: url, settings: options.engine, sessionSettings: options.session, metrics: EngineMetrics(),
             logger: options.logger)
-        mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
+        let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
+        self.mirrors = mirrors
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             engine: engine, settings: options.gateway, credentials: options.credentials, logger: options.logger
-        ) { statistics.withLock { $0 }.map(Service.report) ?? ServerReport() }
+        ) {
+            var report = statistics.withLock { $0 }.map(Service.report) ?? ServerReport()
+            report.mirrors = mirrors.reports.map(Service.facts)
+            return report
+        }
         self.gateway = gateway
         do {
             server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
@@ -78,6 +83,12 @@ final class Service {
         certificateWatch?.stop()
         options.authentication.client?.stop()
         options.logger.notice("stopped")
+    }
+
+    private static func facts(_ mirror: MirrorReport) -> MirrorFacts {
+        MirrorFacts(
+            namespace: mirror.namespace, name: mirror.name, state: mirror.state.rawValue,
+            lagEntries: mirror.lagEntries, lagMilliseconds: mirror.lagMilliseconds, message: mirror.message)
     }
 
     private static func report(_ server: HTTPServer) -> ServerReport {

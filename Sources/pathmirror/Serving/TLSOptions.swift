@@ -7,7 +7,8 @@ struct TLSOptions {
     static let options: [OptionSpecification] = [
         .init(
             "tls-certificate", "FILE",
-            "serves HTTPS by this certificate (PEM, with its chain); plain HTTP then only where it is asked for; read again when it changes"),
+            "serves HTTPS by this certificate (PEM, with its chain); plain HTTP then only where it is asked for; read again when it changes"
+        ),
         .init("tls-key", "FILE", "the certificate's private key (PEM, without a password)"),
         .init("tls-listen", "HOST:PORT", "where to serve HTTPS; default 127.0.0.1:9443"),
     ]
@@ -105,7 +106,8 @@ final class CertificateWatch: Sendable {
             var status = stat()
             guard stat(path, &status) == 0 else { return "none" }
             let (modified, changed) = (status.st_mtim, status.st_ctim)
-            return "\(status.st_ino) \(status.st_size) \(modified.tv_sec).\(modified.tv_nsec) \(changed.tv_sec).\(changed.tv_nsec)"
+            return
+                "\(status.st_ino) \(status.st_size) \(modified.tv_sec).\(modified.tv_nsec) \(changed.tv_sec).\(changed.tv_nsec)"
         }
     }
 }

@@ -9,17 +9,17 @@ struct PlainProjection {
         var columns: [String?] = []
         var misfits: Set<String> = []
     }
-    /// By captured keys.
-    var rows: [[String]: Row] = [:]
+    /// By captured keys: not by strings, to which two spellings of é are one.
+    var rows: [[Key]: Row] = [:]
     /// Record path and column.
-    var errors: Set<[String]> = []
+    var errors: Set<[Key]> = []
 
     init(_ definition: MirrorDefinition, _ root: Node) {
         visit(root, Array(definition.pattern.parts), [], "", definition)
     }
 
     private mutating func visit(
-        _ node: Node, _ parts: [PathPattern.Part], _ keys: [String], _ path: String, _ definition: MirrorDefinition
+        _ node: Node, _ parts: [PathPattern.Part], _ keys: [Key], _ path: String, _ definition: MirrorDefinition
     ) {
         guard let part = parts.first else { return record(node, keys, path, definition) }
         guard case .branch(let branch) = node else { return }
@@ -27,15 +27,15 @@ struct PlainProjection {
             var keys = keys
             switch part {
             case .key(let key): if key != entry.key { continue }
-            case .capture: keys.append(entry.key.text)
+            case .capture: keys.append(entry.key)
             }
             visit(entry.node, Array(parts.dropFirst()), keys, "\(path)/\(entry.key.text)", definition)
         }
     }
 
-    private mutating func record(_ node: Node, _ keys: [String], _ path: String, _ definition: MirrorDefinition) {
-        for (key, column) in zip(keys, definition.keys) where column.type == .bigint && "\(Int64(key) ?? 0)" != key {
-            errors.insert([path, ""])
+    private mutating func record(_ node: Node, _ keys: [Key], _ path: String, _ definition: MirrorDefinition) {
+        for (key, column) in zip(keys, definition.keys) where column.type == .bigint && "\(Int64(key.text) ?? 0)" != key.text {
+            errors.insert([Key(path), Key("")])
             return
         }
         var row = Row()
@@ -48,7 +48,7 @@ struct PlainProjection {
             let isMisfit = found == nil
             if isMisfit {
                 row.misfits.insert(column.name)
-                errors.insert([path, column.name])
+                errors.insert([Key(path), Key(column.name)])
             } else {
                 left = left.replacing(column.path, with: .null)
             }
@@ -57,7 +57,7 @@ struct PlainProjection {
                     text = Self.text(column.defaultValue, column.type) ?? nil
                 } else if let policy = column.notNull {
                     isWanted = false
-                    if policy == .error { errors.insert([path, column.name]) }
+                    if policy == .error { errors.insert([Key(path), Key(column.name)]) }
                 }
             }
             row.columns.append(text)
@@ -66,7 +66,7 @@ struct PlainProjection {
             let found = Self.text(left, .jsonb)
             if found == nil {
                 row.misfits.insert(rest.name)
-                errors.insert([path, rest.name])
+                errors.insert([Key(path), Key(rest.name)])
             }
             row.columns.append(found ?? nil)
         }

@@ -1,0 +1,144 @@
+"""Mirrors: a table made anew against COPY of the same rows, and following the log against hand-written SQL."""
+
+import json
+import re
+import time
+
+from harness import machine, process
+from harness.context import Context
+from harness.gateway import Gateway
+from harness.load import Wrong
+from harness.report import typical
+
+NAME = "mirrors"
+ROWS_A_TRANSACTION = 100
+
+# Both sides write this table.
+COLUMNS = {"author": "text", "title": "text", "star_count": {"type": "bigint", "path": "starCount"},
+           "created_at": {"type": "timestamptz", "path": "createdAt"}}
+TABLE = """create table bench.posts (post_id text collate "C" primary key, author text, title text, star_count bigint,
+    created_at timestamptz, _seq bigint not null, _updated_at timestamptz, _misfits text[]);"""
+
+# A namespace as an import leaves it, made by SQL so that neither side pays for it.
+TREE = """
+insert into pathmirror.namespace (name, head) values ('bench', 1);
+select pathmirror.ensure_log_partition(id, 1, 1000000) from pathmirror.namespace where name = 'bench';
+insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
+    select id, 1, now(), gen_random_uuid(), 'set', '/', '{{}}' from pathmirror.namespace where name = 'bench';
+insert into pathmirror.node (namespace_id, path, value, version)
+    select id, '/posts/p' || to_char(n, 'FM0000000') || '/' || field.name, field.value, 1
+    from pathmirror.namespace, generate_series(1, {rows}) as n, lateral (values
+        ('author', to_json('user' || n % 1000)), ('createdAt', to_json(1760000000000 + n)),
+        ('starCount', to_json(n % 50)), ('title', to_json('The title of post number ' || n))) as field (name, value)
+    where namespace.name = 'bench' order by 2;
+analyze pathmirror.node;
+"""
+
+ENTRIES = """
+insert into pathmirror.namespace (name) values ('follow');
+select pathmirror.ensure_log_partition(id, {rows}, 1000000) from pathmirror.namespace where name = 'follow';
+insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
+    select id, n, now(), gen_random_uuid(), 'set', '/posts/p' || n, json_build_object('/posts/p' || n, json_build_object(
+        'author', 'user' || n % 1000, 'createdAt', 1760000000000 + n, 'starCount', n % 50,
+        'title', 'The title of post number ' || n))
+    from pathmirror.namespace, generate_series(1, {rows}) as n where name = 'follow';
+analyze pathmirror.log;
+"""
+
+# What a developer would write: one transaction, both inserts, 100 rows at once.
+BY_HAND = """
+\\set base :client_id * 100000000 + random(1, 1000000) * 100
+begin;
+insert into bench.log (seq, committed_at, path, changes)
+    select nextval('bench.seq'), clock_timestamp(), '/posts/p' || n, json_build_object('/posts/p' || n, json_build_object(
+        'author', 'user' || n % 1000, 'createdAt', 1760000000000 + n, 'starCount', n % 50,
+        'title', 'The title of post number ' || n))
+    from generate_series(:base + 1, :base + 100) as n;
+insert into bench.posts (post_id, author, title, star_count, created_at, _seq, _updated_at)
+    select 'p' || n, 'user' || n % 1000, 'The title of post number ' || n, n % 50,
+        to_timestamp((1760000000000 + n) / 1000.0), n, now()
+    from generate_series(:base + 1, :base + 100) as n
+    on conflict (post_id) do update set author = excluded.author, title = excluded.title,
+        star_count = excluded.star_count, created_at = excluded.created_at, _seq = excluded._seq,
+        _updated_at = excluded._updated_at;
+commit;
+"""
+
+
+def run(context: Context):
+    rows = context.pick(1_000_000, 200_000)
+    with Gateway() as gateway:
+        rebuilding(context, gateway, rows)
+        following(context, gateway, context.pick(300_000, 100_000))
+
+
+def definition(gateway: Gateway, namespace: str):
+    path = gateway.root / f"{namespace}.json"
+    path.write_text(json.dumps({"name": "posts", "namespace": namespace, "path": "/posts/{post_id}",
+                                "table": f"mirror.{namespace}", "columns": COLUMNS}))
+    return path
+
+
+def timed(context: Context, gateway: Gateway, work) -> float:
+    gateway.checkpoint()
+    context.quiet.wait()
+    start = time.monotonic()
+    work()
+    return time.monotonic() - start
+
+
+def rebuilding(context: Context, gateway: Gateway, rows: int):
+    context.progress(f"making a tree of {rows:,} records")
+    gateway.sql(TREE.format(rows=rows), patience=600)
+    file, text = definition(gateway, "bench"), gateway.root / "rows"
+    builds, copies = [], []
+    for number in context.rounds(3, 2, until=90):
+        context.progress(f"rebuild, round {number + 1}")
+        if number:
+            gateway.command("mirror", "drop", "posts", "--ns", "bench", "--yes")
+        builds.append(timed(context, gateway, lambda: gateway.command("mirror", "apply", file, "--yes", patience=600)))
+        if gateway.sql("select count(*) from mirror.bench where title like 'The title%'") != str(rows):
+            raise Wrong("the mirror does not have all rows")
+        if not number:
+            gateway.sql(f"\\copy mirror.bench to '{text}'", patience=600)
+        gateway.sql("set client_min_messages = warning; drop schema if exists bench cascade; create schema bench; " + TABLE)
+        copies.append(timed(context, gateway, lambda: gateway.sql(f"\\copy bench.posts from '{text}'", patience=600)))
+    context.measure(f"\\copy's time / time of making the mirror, {rows:,} rows", [c / b for c, b in zip(copies, builds)],
+                    aim=0.4, absolute=f"{typical(copies)} against {typical(builds)} s")
+
+
+def following(context: Context, gateway: Gateway, rows: int):
+    gateway.sql("set client_min_messages = warning; drop schema if exists bench cascade; create schema bench; "
+                "create sequence bench.seq; create table bench.log (seq bigint primary key, committed_at timestamptz, "
+                "path text collate \"C\", changes json);" + TABLE)
+    script = gateway.root / "by-hand.sql"
+    script.write_text(BY_HAND)
+    context.progress(f"making {rows:,} entries")
+    gateway.sql(ENTRIES.format(rows=rows), patience=600)
+    gateway.command("mirror", "apply", definition(gateway, "follow"), "--yes")
+    by_hand, followed = [], []
+    for number in context.rounds(3, 2, until=60):
+        context.progress(f"following, round {number + 1}")
+        gateway.command("mirror", "pause", "posts", "--ns", "follow")
+        gateway.sql(f"""truncate mirror.follow;
+            update pathmirror.namespace set head = {rows} where name = 'follow';
+            update pathmirror.mirror_cursor set seq = 0
+            from pathmirror.namespace where namespace_id = namespace.id and namespace.name = 'follow'""")
+        seconds = timed(context, gateway, lambda: gateway.sql(
+            "update pathmirror.mirror set is_paused = false, updated_at = clock_timestamp(); "
+            "notify pathmirror_mirror; "
+            f"select pathmirror.wait_for('follow', {rows}, '300 s')", patience=400))
+        if gateway.sql("select count(*) from mirror.follow") != str(rows):
+            raise Wrong("the mirror does not have all rows")
+        followed.append(rows / seconds)
+        gateway.sql("truncate bench.log, bench.posts")
+        gateway.checkpoint()
+        context.quiet.wait()
+        out = process.run([machine.program("pgbench"), "-n", "-M", "prepared", "-c", "1", "-T", str(context.pick(8, 3)),
+                           "-f", script], 60, env=gateway.environment)
+        by_hand.append(float(re.search(r"tps = ([0-9.]+)", out).group(1)) * ROWS_A_TRANSACTION)
+    context.measure("a mirror's rows a second / those of hand-written SQL with log insert and upsert",
+                    [f / h for f, h in zip(followed, by_hand)], aim=0.7,
+                    absolute=f"{typical(followed)} against {typical(by_hand)} rows a second")
+    context.note(f"the hand-written side inserts {ROWS_A_TRANSACTION} log rows and {ROWS_A_TRANSACTION} table rows a "
+                 "transaction, made by the server; the mirror finds its entries in the log, parses and projects them")

@@ -1,0 +1,1 @@
+"""A made-up social blog, as the documentation's examples have one."""

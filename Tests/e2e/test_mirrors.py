@@ -1,0 +1,316 @@
+"""Mirrors: typed tables that follow the tree, seen as an analyst and an operator see them."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from harness import cli, sql
+from harness.gateway import start_serve
+from harness.waiting import wait_until
+from social import generate
+
+ISO = Path("/usr/share/iso-codes/json")
+
+POSTS = {
+    "name": "posts", "path": "/posts/{post_id}", "comment": "What people wrote",
+    "columns": {
+        "author": {"type": "text", "not null": "skip", "comment": "It's a uid"},
+        "title": "text",
+        "star_count": {"type": "bigint", "path": "starCount", "default": 0},
+        "created_at": {"type": "timestamptz", "path": "createdAt"},
+        "tags": "text[]",
+    },
+    "rest": "rest", "indexes": [["author"], ["tags"]],
+}
+USER_POSTS = {**POSTS, "name": "user_posts", "path": "/user-posts/{uid}/{post_id}", "comment": "The same, by author"}
+
+
+class Mirrored:
+    """A gateway with its database, and the command line for both."""
+
+    def __init__(self, serve, database_url, scratch):
+        self.url, self.scratch = database_url, scratch
+        self.gateway = serve()
+        self.rest = self.gateway.rest
+
+    def file(self, *definitions) -> Path:
+        path = self.scratch / "mirrors.json"
+        path.write_text(json.dumps(list(definitions)))
+        return path
+
+    def apply(self, *definitions) -> list[dict]:
+        return cli.objects(self.run("apply", self.file(*definitions), "--yes", "--json"))
+
+    def run(self, *words) -> str:
+        return cli.succeeds("mirror", *words, "--database-url", self.url)
+
+    def rows(self, query: str) -> list[tuple]:
+        return sql.rows(self.url, query)
+
+    def caught_up(self):
+        """Waits until every mirror has come to the head."""
+        wait_until(lambda: self.rows(
+            "select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0], "the mirrors to catch up", 60)
+
+
+@pytest.fixture
+def mirrored(serve, database_url, scratch):
+    return Mirrored(serve, database_url, scratch)
+
+
+def test_a_new_mirror_has_what_is_there_and_follows(mirrored):
+    mirrored.rest.send("PUT", "/posts/a.json", json.dumps(
+        {"author": "ada", "title": "A", "starCount": 3, "tags": {"x": True, "y": True}, "createdAt": 1_700_000_000_000,
+         "extra": {"q": 1}}).encode())
+    assert [plan["action"] for plan in mirrored.apply(POSTS)] == ["create"]
+    assert mirrored.rows("select post_id, author, title, star_count, tags, rest->'extra'->>'q', extract(epoch from created_at)"
+                         "::int from mirror.posts") == [("a", "ada", "A", 3, ["x", "y"], "1", 1_700_000_000)]
+    mirrored.rest.send("PUT", "/posts/a/starCount.json", b"4")
+    mirrored.rest.send("PUT", "/posts/b.json", b'{"author": "bob"}')
+    mirrored.caught_up()
+    assert mirrored.rows("select post_id, star_count from mirror.posts order by 1") == [("a", 4), ("b", 0)]
+    mirrored.rest.send("DELETE", "/posts.json")
+    mirrored.caught_up()
+    assert mirrored.rows("select count(*) from mirror.posts") == [(0,)]
+
+
+def test_applying_again_changes_nothing(mirrored):
+    mirrored.apply(POSTS)
+    before = mirrored.rows("select 'mirror.posts'::regclass::oid, generation from pathmirror.mirror_cursor")
+    assert [plan["action"] for plan in mirrored.apply(POSTS)] == ["unchanged"]
+    assert mirrored.rows("select 'mirror.posts'::regclass::oid, generation from pathmirror.mirror_cursor") == before
+
+
+def test_comments_and_indexes_change_in_place(mirrored):
+    mirrored.apply(POSTS)
+    before = mirrored.rows("select 'mirror.posts'::regclass::oid")
+    changed = {**POSTS, "comment": "Posts", "indexes": [["title"]]}
+    assert [plan["action"] for plan in mirrored.apply(changed)] == ["alter"]
+    assert mirrored.rows("select 'mirror.posts'::regclass::oid") == before
+    assert mirrored.rows("select obj_description('mirror.posts'::regclass), (select array_agg(indexname order by 1) "
+                         "from pg_indexes where tablename = 'posts')") == [("Posts", ["posts_pkey", "posts_title_idx"])]
+
+
+def test_values_that_do_not_fit_are_null_recorded_and_kept_in_the_rest(mirrored):
+    mirrored.apply(POSTS)
+    mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada", "starCount": "many"}')
+    mirrored.caught_up()
+    assert mirrored.rows("select star_count, _misfits, rest->>'starCount' from mirror.posts") == [(None, ["star_count"], "many")]
+    errors = cli.objects(mirrored.run("errors", "posts", "--json"))
+    assert [(error["column"], error["path"], error["value"]) for error in errors] == [
+        ("star_count", "/posts/a/starCount", '"many"')]
+    mirrored.rest.send("PUT", "/posts/a/starCount.json", b"5")
+    mirrored.caught_up()
+    assert mirrored.rows("select star_count, _misfits, rest from mirror.posts") == [(5, None, None)]
+    assert mirrored.run("errors", "posts") == ""
+
+
+def test_a_changed_type_repairs_what_did_not_fit(mirrored):
+    mirrored.apply(POSTS)
+    mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada", "starCount": "many"}')
+    changed = json.loads(json.dumps(POSTS))
+    changed["columns"]["star_count"]["type"] = "text"
+    changed["columns"]["star_count"]["default"] = "none"
+    plan = mirrored.apply(changed)[0]
+    assert plan["action"] == "rebuild" and "the type of star_count: bigint → text" in plan["reasons"]
+    assert mirrored.rows("select star_count, _misfits from mirror.posts") == [("many", None)]
+    assert mirrored.run("errors", "posts") == ""
+
+
+def test_a_row_that_the_table_refuses_is_recorded_and_the_others_go_on(mirrored):
+    mirrored.apply({**POSTS, "indexes": [["title"]]})
+    noise = "".join(chr(33 + os.urandom(1)[0] % 90) for _ in range(20_000)).replace('"', "x").replace("\\", "y")
+    mirrored.rest.send("PUT", "/posts/big.json", json.dumps({"author": "ada", "title": noise}).encode())
+    mirrored.rest.send("PUT", "/posts/small.json", b'{"author": "ada", "title": "t"}')
+    mirrored.caught_up()
+    assert mirrored.rows("select post_id from mirror.posts") == [("small",)]
+    errors = cli.objects(mirrored.run("errors", "posts", "--json"))
+    assert [(error["record"], error["column"]) for error in errors] == [("/posts/big", "")]
+    mirrored.apply({**POSTS, "indexes": []})
+    assert "1 records were read again; 0 errors are left" in mirrored.run("errors", "posts", "--retry")
+    assert mirrored.rows("select count(*) from mirror.posts") == [(2,)]
+
+
+def test_a_broken_table_stops_nobody_else_and_comes_back(mirrored):
+    mirrored.apply(POSTS, USER_POSTS)
+    sql.execute(mirrored.url, "alter table mirror.posts rename to hidden")
+    mirrored.rest.send("PATCH", "/.json", json.dumps(
+        {"posts/a": {"author": "ada"}, "user-posts/ada/a": {"author": "ada"}}).encode())
+    wait_until(lambda: mirrored.rows("select count(*) from mirror.user_posts") == [(1,)], "the other mirror")
+    wait_until(lambda: mirrored.rows("select state from pathmirror.mirror_status where name = 'posts'") == [("broken",)],
+               "the state")
+    ready = mirrored.rest.send("GET", "/.health/ready")
+    assert ready.status == 200 and ready.json()["mirrors"]["default/posts"]["state"] == "broken"
+    assert 'pathmirror_mirror_up{mirror="default/posts"} 0' in mirrored.rest.send("GET", "/.metrics").body.decode()
+    assert cli.command("mirror", "status", "--database-url", mirrored.url).returncode == 1
+    sql.execute(mirrored.url, "alter table mirror.hidden rename to posts")
+    mirrored.caught_up()
+    assert mirrored.rows("select post_id from mirror.posts") == [("a",)]
+
+
+def test_pause_resume_and_drop(mirrored):
+    mirrored.apply(POSTS)
+    mirrored.run("pause", "posts")
+    wait_until(lambda: "paused" in mirrored.run("status", "posts"), "the pause")
+    mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada"}')
+    mirrored.run("resume", "posts")
+    mirrored.caught_up()
+    assert mirrored.rows("select post_id from mirror.posts") == [("a",)]
+    mirrored.run("drop", "posts", "--yes")
+    assert mirrored.rows("select to_regclass('mirror.posts')::text") == [(None,)]
+    assert mirrored.run("ls") == ""
+
+
+def test_views_and_grants_outlive_a_rebuild(mirrored):
+    mirrored.apply(POSTS)
+    sql.execute(mirrored.url, "create view public.titles as select post_id, title from mirror.posts",
+                "create view public.more as select * from public.titles", "grant select on mirror.posts to public")
+    mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada", "title": "A", "lang": "en"}')
+    mirrored.apply({**POSTS, "columns": {**POSTS["columns"], "lang": "text"}})
+    assert mirrored.rows("select * from public.more") == [("a", "A")]
+    assert mirrored.rows("select lang from mirror.posts") == [("en",)]
+    assert mirrored.rows("select has_table_privilege('public', 'mirror.posts', 'select')") == [(True,)]
+
+
+def test_readers_never_see_a_half_filled_table_while_definitions_change(mirrored):
+    for number in range(300):
+        mirrored.rest.send("PUT", f"/posts/p{number}.json", b'{"author": "ada"}')
+    mirrored.apply(POSTS)
+    stop, seen, failures = threading.Event(), set(), []
+
+    def read():
+        with psycopg.connect(mirrored.url, autocommit=True) as connection:
+            while not stop.is_set():
+                try:
+                    seen.add(connection.execute("select count(*) from mirror.posts").fetchone()[0] >= 300)
+                except psycopg.Error as error:
+                    failures.append(str(error))
+
+    def write():
+        number = 300
+        while not stop.is_set():
+            mirrored.rest.send("PUT", f"/posts/p{number}.json", b'{"author": "bob"}')
+            number += 1
+
+    threads = [threading.Thread(target=work) for work in (read, read, write)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(4):
+            assert mirrored.apply({**POSTS, "columns": {**POSTS["columns"], f"new{number}": "text"}})[0]["action"] == "rebuild"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == [] and seen == {True}
+    mirrored.caught_up()
+    assert mirrored.rows("select (select count(*) from mirror.posts) = "
+                         "(select count(*) from pathmirror.node where path like '/posts/%%/author')") == [(True,)]
+
+
+def test_another_database_as_target_has_the_cursor(mirrored, postgres):
+    other = postgres.create_database()
+    mirrored.apply({**POSTS, "target": other})
+    mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada"}')
+    wait_until(lambda: sql.rows(other, "select post_id from mirror.posts") == [("a",)], "the other database")
+    head = sql.head(mirrored.url)
+    wait_until(lambda: sql.rows(other, "select seq from pathmirror.mirror_cursor") == [(head,)], "its cursor")
+    mirrored.caught_up()
+    assert mirrored.rows("select is_elsewhere, errors from pathmirror.mirror_status") == [(True, 0)]
+
+
+def test_a_killed_gateway_loses_and_repeats_nothing_and_another_takes_over(mirrored, serve, scratch, logs):
+    mirrored.apply(POSTS, USER_POSTS)
+    other = start_serve(mirrored.url, scratch, logs, name="other")
+    stop, written = threading.Event(), []
+
+    def write():
+        number = 0
+        while not stop.is_set():
+            post = {"author": f"u{number % 7}", "title": f"t{number}"}
+            body = json.dumps({f"posts/p{number}": post, f"user-posts/u{number % 7}/p{number}": post}).encode()
+            if other.rest.send("PATCH", "/.json", body).status == 200:
+                written.append(number)
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3):
+            wait_until(lambda: mirrored.rows("select count(*) from mirror.posts")[0][0] > 10, "rows")
+            victim = serve(name="victim")
+            os.kill(mirrored.gateway.process.pid, signal.SIGKILL)
+            mirrored.gateway = victim
+    finally:
+        stop.set()
+        writer.join()
+    try:
+        mirrored.caught_up()
+        assert mirrored.rows("select count(*) from mirror.posts") == [(len(written),)]
+        assert mirrored.rows("select count(*) from mirror.posts p join mirror.user_posts u using (post_id, author, title) "
+                             "where p._seq = u._seq and u.uid = author") == [(len(written),)]
+    finally:
+        other.sweep()
+
+
+def test_mistakes_in_a_definition_are_all_named_with_their_places(mirrored):
+    path = mirrored.scratch / "bad.json"
+    path.write_text('{\n  "name": "x y",\n  "path": "/posts",\n  "columns": {"a": "txt", "_b": "text"},\n  "tables": 1\n}\n')
+    finished = cli.command("mirror", "apply", path, "--database-url", mirrored.url)
+    assert finished.returncode == 1
+    for part in (":2:11: name:", ":3:11: path:", "columns.a: there is no type \"txt\"", "columns._b:", ":5:3: tables: is unknown"):
+        assert part in finished.stderr, finished.stderr
+
+
+def test_without_yes_nothing_is_changed(mirrored):
+    finished = cli.command("mirror", "apply", mirrored.file(POSTS), "--database-url", mirrored.url)
+    assert finished.returncode == 1 and "create  posts" in finished.stdout
+    assert mirrored.run("ls") == ""
+
+
+def test_a_table_that_is_no_mirrors_is_left_alone(mirrored):
+    sql.execute(mirrored.url, "create schema mirror", "create table mirror.posts (a int)")
+    finished = cli.command("mirror", "apply", mirrored.file(POSTS), "--yes", "--database-url", mirrored.url)
+    assert finished.returncode == 1 and "mirror.posts exists and is no mirror's table" in finished.stderr
+
+
+@pytest.mark.skipif(not ISO.exists(), reason="needs the Debian package iso-codes")
+def test_the_iso_lists(mirrored):
+    countries = json.loads((ISO / "iso_3166-1.json").read_text())["3166-1"]
+    languages = json.loads((ISO / "iso_639-3.json").read_text())["639-3"]
+    data = {"countries": {country["alpha_2"]: country for country in countries},
+            "languages": {language["alpha_3"]: language for language in languages}}
+    file = mirrored.scratch / "iso.json"
+    file.write_text(json.dumps(data))
+    cli.succeeds("import", file, "--database-url", mirrored.url)
+    for path in ("/countries", "/languages"):
+        inferred = json.loads(mirrored.run("infer", path))
+        mirrored.apply(inferred)
+    found = mirrored.rows("select country_id, name, alpha_3, numeric, official_name from mirror.countries order by 1")
+    assert found == sorted((c["alpha_2"], c["name"], c["alpha_3"], c["numeric"], c.get("official_name")) for c in countries)
+    assert mirrored.rows("select count(*), count(*) filter (where _misfits is not null or rest is not null) "
+                         "from mirror.languages") == [(len(languages), 0)]
+    assert mirrored.rows("select language_id, name from mirror.languages order by language_id collate \"C\"") == sorted(
+        (language["alpha_3"], language["name"]) for language in languages)
+
+
+def test_the_social_blog(mirrored):
+    blog = generate.blog(users=40, posts=400, seed=7)
+    file = mirrored.scratch / "blog.json"
+    file.write_text(json.dumps(blog))
+    cli.succeeds("import", file, "--database-url", mirrored.url)
+    mirrored.apply(*generate.MIRRORS)
+    assert mirrored.rows("select count(*), sum(star_count) from mirror.posts") == [
+        (400, sum(post["starCount"] for post in blog["posts"].values()))]
+    # The fan-out is consistent: each post is in both places, alike.
+    assert mirrored.rows("select count(*) from mirror.posts p full join mirror.user_posts u using (post_id) "
+                         "where p is null or u is null or (p.title, p.star_count) is distinct from (u.title, u.star_count)") == [(0,)]
+    assert mirrored.rows("select count(*) from mirror.comments") == [
+        (sum(len(comments) for comments in blog["post-comments"].values()),)]
+    assert mirrored.rows("select sum(cardinality(stars)) from mirror.posts") == mirrored.rows(
+        "select sum(star_count) from mirror.posts")
