@@ -68,19 +68,23 @@ let package = Package(
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
 
         // The doors: REST and its streams, operations.
-        target("Gateway", ["Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+        target(
+            "Gateway",
+            ["Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
 
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster", "Postgres", "Rules", "Wire",
+                "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster", "Postgres",
+                "Rules", "Wire",
                 "Tree",
                 "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network or the log: `make fuzz`.
         .executableTarget(
-            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Crypto"], path: "Sources/Fuzz", swiftSettings: settings),
+            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Crypto"], path: "Sources/Fuzz",
+            swiftSettings: settings),
 
         // Tests; run by `swift test`.
         .target(
@@ -101,10 +105,14 @@ let package = Package(
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime"]),
         tests("LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
-        tests("MirrorsTests", ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+        tests(
+            "MirrorsTests", ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
             "GatewayTests",
-            ["Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+            [
+                "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression",
+                "Runtime",
+            ]),
         tests("HouseTests", []),
     ],
     swiftLanguageModes: [.v6],

@@ -41,7 +41,8 @@ public final class IndexCache: Sendable {
         state.withLock { state in
             state.uses += 1
             state.kept[place] = Kept(ordered: ordered, lastUse: state.uses)
-            if state.kept.count > Self.maxKept, let oldest = state.kept.min(by: { $0.value.lastUse < $1.value.lastUse }) {
+            if state.kept.count > Self.maxKept, let oldest = state.kept.min(by: { $0.value.lastUse < $1.value.lastUse })
+            {
                 state.kept[oldest.key] = nil
             }
         }

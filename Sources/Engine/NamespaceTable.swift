@@ -35,7 +35,10 @@ final class NamespaceTable: Sendable {
 
     /// Calls back with the namespace, now or once it is loaded. True when the caller has to see that it is.
     func request(_ name: String, _ completion: @escaping Completion) -> Bool {
-        enum Answer { case now(Result<LiveNamespace, EngineError>), later, load }
+        enum Answer {
+            case now(Result<LiveNamespace, EngineError>)
+            case later, load
+        }
         let answer = state.withLock { state -> Answer in
             switch state.slots[name] {
             case .live(let namespace): return .now(.success(namespace))

@@ -1,8 +1,32 @@
-public import LogStore
-import Rules
+import LogStore
+public import Rules
 import Runtime
 import Synchronization
-import Tree
+public import Tree
+
+/// A realtime session and what it wants done when it ends.
+public struct SessionOrders: Sendable {
+    public let id: String
+    public let namespace: LiveNamespace
+    /// Each is one write; server values unresolved.
+    public let orders: [[Change]]
+    /// Whom the rules judge.
+    public let auth: AuthContext
+
+    public init(id: String, namespace: LiveNamespace, orders: [[Change]], auth: AuthContext) {
+        self.id = id
+        self.namespace = namespace
+        self.orders = orders
+        self.auth = auth
+    }
+
+    /// As the database keeps it.
+    fileprivate var stored: StoredSession {
+        StoredSession(
+            namespace: namespace.id, namespaceName: namespace.name, id: id, orders: orders, isAdmin: auth.isAdmin,
+            auth: auth.auth)
+    }
+}
 
 /// Keeps what realtime sessions want done when they end in PostgreSQL, so that it is done whatever happens to this
 /// gateway; does it when they end; and does it for the sessions of gateways that died. One thread, one connection; its
@@ -38,15 +62,15 @@ public final class SessionKeeper: Sendable {
     }
 
     /// Stores a session's orders; calls back with whether that was done.
-    public func save(_ session: StoredSession, _ completion: @escaping @Sendable (Bool) -> Void) {
-        state.broadcast { $0.jobs.append(.save(session, completion)) }
+    public func save(_ session: SessionOrders, _ completion: @escaping @Sendable (Bool) -> Void) {
+        state.broadcast { $0.jobs.append(.save(session.stored, completion)) }
     }
 
     /// Carries out the orders of a session that has ended, after whatever of it is still being saved.
-    public func end(_ session: StoredSession, _ completion: @escaping @Sendable () -> Void = {}) {
+    public func end(_ session: SessionOrders, _ completion: @escaping @Sendable () -> Void = {}) {
         state.broadcast { state in
             state.unfinished += 1
-            state.jobs.append(.end(session, completion))
+            state.jobs.append(.end(session.stored, completion))
         }
     }
 
@@ -75,10 +99,11 @@ public final class SessionKeeper: Sendable {
         var nextBeat: Int64 = 0
         while true {
             let wait = max(1, nextBeat - Clock.monotonicMilliseconds)
-            let next = state.wait(milliseconds: wait) { state -> Next? in
-                if core.stopsNow { return .stop }
-                return state.jobs.isEmpty ? nil : .job(state.jobs.removeFirst())
-            } ?? .beat
+            let next =
+                state.wait(milliseconds: wait) { state -> Next? in
+                    if core.stopsNow { return .stop }
+                    return state.jobs.isEmpty ? nil : .job(state.jobs.removeFirst())
+                } ?? .beat
             if case .stop = next { break }
             do throws(LogStoreError) {
                 if session?.isOpen != true {

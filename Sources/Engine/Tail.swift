@@ -41,6 +41,8 @@ final class Tail {
                 for (id, head) in try session.heads(core.namespaces.all.map(\.id)) {
                     core.namespaces.live(id: id)?.headSeen(head)
                 }
+                // Whoever failed to connect meanwhile is contradicted.
+                core.databaseAnswered()
                 nextLook = now + Int64(core.settings.pollMilliseconds)
             }
             for (id, head) in try session.waitForCommits(milliseconds: max(1, Int(nextLook - now)), wake: wake) {

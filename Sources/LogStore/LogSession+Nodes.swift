@@ -67,7 +67,8 @@ extension LogSession {
     ) throws {
         // Slashes sort below everything that keys may hold: then what begins with a path follows it at once.
         let order = "order by replace(pathmirror.full_path(path, rest), '/', chr(1)) collate \"C\""
-        let columns = "select pathmirror.full_path(path, rest), value::text from pathmirror.node where namespace_id = $1"
+        let columns =
+            "select pathmirror.full_path(path, rest), value::text from pathmirror.node where namespace_id = $1"
         if path.isRoot {
             return try rows(columns + " " + order, [.int8(namespace)], body)
         }

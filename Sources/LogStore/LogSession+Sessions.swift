@@ -52,7 +52,8 @@ extension LogSession {
         _ session: StoredSession, gateway: [UInt8]
     ) throws(LogStoreError) {
         if session.orders.isEmpty { return try forgetSession(session.namespace, session.id) }
-        let orders = Array("[".utf8) + session.orders.map(ChangeCodec.encode).joined(separator: [UInt8(ascii: ",")]) + [0x5D]
+        let orders =
+            Array("[".utf8) + session.orders.map(ChangeCodec.encode).joined(separator: [UInt8(ascii: ",")]) + [0x5D]
         var auth = JSONWriter(form: .export)
         auth.raw("{\"admin\":")
         auth.write(.bool(session.isAdmin))
@@ -114,7 +115,9 @@ extension LogSession {
                 """, parameters)
             var found: [StoredSession] = []
             for row in 0..<rows.rowCount {
-                let orders = try (RawJSON(try rows.bytes(row, 3)).elements ?? []).map { try ChangeCodec.decode($0.text) }
+                let orders = try (RawJSON(try rows.bytes(row, 3)).elements ?? []).map {
+                    try ChangeCodec.decode($0.text)
+                }
                 // Its keys may be what no key of the database can be.
                 let auth = Node(try ClaimsReader.value(try rows.bytes(row, 4)))
                 found.append(

@@ -1,5 +1,7 @@
 /// Holds what must not be shown: printing, dumping or interpolating it gives a fixed text.
-public struct Secret<Value: Sendable>: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+public struct Secret<Value: Sendable>: Sendable, CustomStringConvertible, CustomDebugStringConvertible,
+    CustomReflectable
+{
     private let value: Value
 
     public init(_ value: Value) { self.value = value }

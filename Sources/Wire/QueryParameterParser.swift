@@ -52,7 +52,9 @@ struct QueryParameterParser {
         if equalTo != nil, startAt != nil || startAfter != nil || endAt != nil || endBefore != nil {
             throw RESTError(400, "equalTo cannot be specified in addition to startAfter, startAt, endAt, or endBefore")
         }
-        if startAt != nil, startAfter != nil { throw RESTError(400, "Only one of startAt and startAfter may be specified") }
+        if startAt != nil, startAfter != nil {
+            throw RESTError(400, "Only one of startAt and startAfter may be specified")
+        }
         if endAt != nil, endBefore != nil { throw RESTError(400, "Only one of endAt and endBefore may be specified") }
         if first != nil, last != nil {
             throw RESTError(400, "Only one of limitToFirst and limitToLast may be specified")
@@ -103,7 +105,9 @@ struct QueryParameterParser {
             return Raw(value: value, key: Key(key))
         }
         // null,"key": nulls vanish from arrays.
-        if text.hasPrefix("null,"), let node = try? JSONParser.parse(String(text.dropFirst(5))), case .string(let key) = node {
+        if text.hasPrefix("null,"), let node = try? JSONParser.parse(String(text.dropFirst(5))),
+            case .string(let key) = node
+        {
             return Raw(value: .null, key: Key(key))
         }
         throw RESTError(400, "Constraint index field must be a JSON primitive")

@@ -116,7 +116,9 @@ public struct RESTParameters: Sendable {
 
     /// Letters, digits, `_`, `$`, `.`, `[`, `]`: nothing that could leave the call it becomes.
     private static func isCallback(_ value: String) -> Bool {
-        guard let first = value.utf8.first, !(0x30...0x39).contains(first), value.utf8.count <= 256 else { return false }
+        guard let first = value.utf8.first, !(0x30...0x39).contains(first), value.utf8.count <= 256 else {
+            return false
+        }
         return value.utf8.allSatisfy { byte in
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x5F, 0x24, 0x2E, 0x5B, 0x5D: true

@@ -45,7 +45,8 @@ public enum StreamEvent {
     public static let cancel = frame("cancel", id: nil, data: Array("\"Permission denied.\"".utf8))
 
     /// The client's credential has ended; the server closes after it.
-    public static let authRevoked = frame("auth_revoked", id: nil, data: Array("\"credential is no longer valid\"".utf8))
+    public static let authRevoked = frame(
+        "auth_revoked", id: nil, data: Array("\"credential is no longer valid\"".utf8))
 
     private static func frame(_ name: StaticString, id: Int64?, data: [UInt8]) -> [UInt8] {
         var bytes: [UInt8] = []

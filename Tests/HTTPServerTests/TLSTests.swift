@@ -93,7 +93,8 @@ struct TLSTests {
     @Test func slowStreamsLoseOnlyWholeEvents() throws {
         let sent = Notes<Int>()
         let dropped = Notes<Int>()
-        let server = try Self.server(TestCertificate(), { $0.loops = 1 }) { request, exchange in
+        let oneLoop = { (settings: inout HTTPServerSettings) in settings.loops = 1 }
+        let server = try Self.server(TestCertificate(), oneLoop) { request, exchange in
             exchange.startStream(headers: ["Content-Type": "text/event-stream"])
             var next = 0
             let timer = exchange.loop.schedule(everyMilliseconds: 1) {

@@ -102,7 +102,7 @@ def test_verify_finds_nothing(written):
 
 @pytest.mark.parametrize("damage, mention", [
     ("DELETE FROM pathmirror.node WHERE path LIKE '%d/e%'", "d/e"),
-    ("DELETE FROM pathmirror.log WHERE seq = 3", "4 after 2"),
+    ("DELETE FROM pathmirror.log WHERE seq = 3", "Seq 3 is missing"),
     ("UPDATE pathmirror.namespace SET head = head + 5", None)])
 def test_verify_says_where_they_differ(written, damage, mention):
     _, url, _ = written

@@ -224,6 +224,22 @@ def test_another_database_as_target_has_the_cursor(mirrored, postgres):
     assert mirrored.rows("select is_elsewhere, errors from pathmirror.mirror_status") == [(True, 0)]
 
 
+def test_a_lost_target_is_shown_and_harms_nobody(mirrored, own_postgres):
+    other = own_postgres.create_database()
+    mirrored.apply({**POSTS, "target": other}, USER_POSTS)
+    own_postgres.stop()
+    mirrored.rest.send("PATCH", "/.json", json.dumps(
+        {"posts/a": {"author": "ada"}, "user-posts/ada/a": {"author": "ada"}}).encode())
+    wait_until(lambda: mirrored.rows("select count(*) from mirror.user_posts") == [(1,)], "the mirror beside it")
+    state = "select state, message is not null from pathmirror.mirror_status where name = 'posts'"
+    wait_until(lambda: mirrored.rows(state) == [("broken", True)], "the state")
+    assert mirrored.rest.send("GET", "/.health/ready").status == 200
+    own_postgres.start()
+    wait_until(lambda: mirrored.rows(state) == [("running", False)], "the mirror to run again", 60)
+    mirrored.caught_up()
+    assert sql.rows(other, "select post_id from mirror.posts") == [("a",)]
+
+
 def test_a_killed_gateway_loses_and_repeats_nothing_and_another_takes_over(mirrored, serve, scratch, logs):
     mirrored.apply(POSTS, USER_POSTS)
     other = start_serve(mirrored.url, scratch, logs, name="other")

@@ -37,16 +37,22 @@ final class Committer {
     private func connected() throws(LogStoreError) -> LogSession {
         if let session, session.isOpen { return session }
         session = nil
-        let new = try core.connect("committer \(index)")
-        core.databaseAnswered()
-        session = new
-        return new
+        do throws(LogStoreError) {
+            let new = try core.connect("committer \(index)")
+            core.databaseAnswered()
+            session = new
+            return new
+        } catch {
+            core.databaseFailed(error)
+            throw error
+        }
     }
 
-    private func lost(_ error: LogStoreError) {
+    /// This connection is gone. Whether the database is, the next one will tell: a session that dies late, after everybody
+    /// else has found the database back, must not call it down again.
+    private func dropConnection() {
         session?.close()
         session = nil
-        core.databaseFailed(error)
     }
 
     private static func engineError(_ error: LogStoreError) -> EngineError {
@@ -80,7 +86,7 @@ final class Committer {
                 result = .failure(.unknownNamespace(name))
             }
         } catch {
-            if error.isConnectionLost { lost(error) }
+            if error.isConnectionLost { dropConnection() }
             result = .failure(Self.engineError(error))
         }
         core.namespaces.loaded(name, result)
@@ -102,7 +108,7 @@ final class Committer {
                 _ = try follow(namespace, try connected(), to: task.remoteHead)
             }
         } catch {
-            if error.isConnectionLost { lost(error) }
+            if error.isConnectionLost { dropConnection() }
             core.logger.error("the log can't be read", [("namespace", namespace.name), ("error", "\(error)")])
             fail(task.batch, in: namespace, Self.engineError(error))
             return false
@@ -119,7 +125,7 @@ final class Committer {
             _ = try session.heads([])
             return true
         } catch {
-            lost(error)
+            dropConnection()
             return false
         }
     }
@@ -207,7 +213,7 @@ final class Committer {
                 }
             } catch {
                 if error.isConnectionLost {
-                    lost(error)
+                    dropConnection()
                 } else {
                     core.logger.error("commit failed", [("namespace", namespace.name), ("error", "\(error)")])
                 }

@@ -46,7 +46,8 @@ struct Evaluation {
         }
         if write.hasServerValue {
             changes = changes.map { change in
-                Change(path: change.path, value: change.value.resolved(existing: root[change.path], timestamp: timestamp))
+                Change(
+                    path: change.path, value: change.value.resolved(existing: root[change.path], timestamp: timestamp))
             }
         }
         if let problem = priorityProblem(changes) {
@@ -87,7 +88,8 @@ struct Evaluation {
         head += 1
         rules = RulesVersion(seq: head, set: set)
         newRules.append(StoredRules(seq: head, source: set.source))
-        records.append(Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([]), origin: write.origin))
+        records.append(
+            Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([]), origin: write.origin))
         let entry = Entry(
             seq: head, committedAt: timestamp, operation: .rules, path: .root, changes: [], origin: write.origin)
         steps.append(Step(entry: entry, before: root, after: root))

@@ -10,6 +10,12 @@ public protocol ChangeListener: AnyObject, Sendable {
     func reset(to snapshot: Snapshot)
     /// The namespace has new rules; what may be read may be another part of it now.
     func rulesChanged(in snapshot: Snapshot)
+    /// Whether what it listens to is the same in both.
+    func isSame(in old: Snapshot, and new: Snapshot) -> Bool
+}
+
+extension ChangeListener {
+    public func isSame(in old: Snapshot, and new: Snapshot) -> Bool { false }
 }
 
 /// Finds the listeners that a change touches: a tree of paths with the listeners at each. A value; its owner locks.
@@ -63,7 +69,12 @@ struct ListenerIndex {
         Self.forEach(in: place, body)
     }
 
-    func forEach(_ body: (any ChangeListener) -> Void) { Self.forEach(in: root, body) }
+    /// Every listener.
+    var all: [any ChangeListener] {
+        var found: [any ChangeListener] = []
+        Self.forEach(in: root) { found.append($0) }
+        return found
+    }
 
     private static func forEach(in place: Place, _ body: (any ChangeListener) -> Void) {
         for listener in place.listeners.values { body(listener) }

@@ -40,7 +40,7 @@ final class Published: Sendable {
             var told: [ObjectIdentifier: Told] = [:]
             var all: [any ChangeListener] = []
             guard !state.index.isEmpty else { return (told, all) }
-            if hasNewRules { state.index.forEach { all.append($0) } }
+            if hasNewRules { all = state.index.all }
             for (position, step) in steps.enumerated() {
                 for change in step.entry.changes {
                     state.index.forEachTouched(by: change.path) { listener in
@@ -59,20 +59,19 @@ final class Published: Sendable {
 
     /// Publishes a state without its steps, which nobody was there to hear when they were made.
     func publishUnheard(_ snapshot: Snapshot) {
-        let isHeard = state.withLock { state -> Bool in
-            if state.index.isEmpty { state.snapshot = snapshot }
-            return !state.index.isEmpty
+        let (old, listeners) = state.withLock { state -> (Snapshot, [any ChangeListener]) in
+            defer { state.snapshot = snapshot }
+            return (state.snapshot, state.index.all)
         }
-        if isHeard { reset(to: snapshot) }
+        for listener in listeners where !listener.isSame(in: old, and: snapshot) { listener.reset(to: snapshot) }
+        if old.rules !== snapshot.rules { for listener in listeners { listener.rulesChanged(in: snapshot) } }
     }
 
     /// Publishes a state whose way here is not known.
     func reset(to snapshot: Snapshot) {
         let listeners = state.withLock { state -> [any ChangeListener] in
             state.snapshot = snapshot
-            var all: [any ChangeListener] = []
-            state.index.forEach { all.append($0) }
-            return all
+            return state.index.all
         }
         for listener in listeners {
             listener.reset(to: snapshot)

@@ -48,7 +48,8 @@ extension GatewayLoop {
     /// What the caller is told; operators can look up more.
     private func refusal(_ failure: AuthFailure, _ request: HTTPRequest) -> RESTError {
         if case .unparsable(let reason) = failure {
-            gateway.logger.debug("credential refused", [("address", "\(clientAddress(of: request))"), ("reason", reason)])
+            gateway.logger.debug(
+                "credential refused", [("address", "\(clientAddress(of: request))"), ("reason", reason)])
         }
         return failure.restError
     }

@@ -118,7 +118,8 @@ struct MetricsReport {
             "pathmirror_mirror_lag_entries", "Entries that the mirror's table lacks.", label: "mirror",
             here.map { (name($0), Int($0.lagEntries)) })
         metrics.gauges(
-            "pathmirror_mirror_lag_milliseconds", "For how long the mirror's table has lacked entries.", label: "mirror",
+            "pathmirror_mirror_lag_milliseconds", "For how long the mirror's table has lacked entries.",
+            label: "mirror",
             here.map { (name($0), Int($0.lagMilliseconds)) })
     }
 }

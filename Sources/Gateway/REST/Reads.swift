@@ -96,7 +96,9 @@ struct ReadJob: Sendable {
             let tag = ETag.of(node)
             etag = tag
             if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
-                var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache", "ETag": tag]
+                var headers: HTTPHeaders = [
+                    "Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache", "ETag": tag,
+                ]
                 headers.add("X-Pathmirror-Seq", UInt64(seq))
                 return Answer(status: 304, headers: headers, body: [])
             }

@@ -98,7 +98,8 @@ struct WriteJob: Sendable {
         do throws(GzipError) {
             return try Gzip.decompress(request.body, limit: maxBodyBytes)
         } catch {
-            throw error == .damaged ? RESTError(400, "The body is not valid \(encoding) data") : RESTError(413, Self.tooBig)
+            throw error == .damaged
+                ? RESTError(400, "The body is not valid \(encoding) data") : RESTError(413, Self.tooBig)
         }
     }
 
@@ -119,7 +120,8 @@ struct WriteJob: Sendable {
     private static func refuseOverlaps(_ changes: [Change]) throws(RESTError) {
         guard let (first, second) = Change.overlap(in: changes) else { return }
         throw RESTError(
-            400, first == second
+            400,
+            first == second
                 ? "Invalid data; \(first) is in the update twice"
                 : "Invalid data; \(first) is an ancestor of \(second) in the same update")
     }

@@ -15,7 +15,9 @@ extension GatewayLoop {
         if call.parameters.query != nil {
             return respond(RESTError(400, "Query parameters are not supported on writes"), to: call.exchange)
         }
-        guard admits(gateway.limiter.write(call.request.body.count, to: call.namespaceName), call.exchange) else { return }
+        guard admits(gateway.limiter.write(call.request.body.count, to: call.namespaceName), call.exchange) else {
+            return
+        }
         let job = WriteJob(call, gateway.settings, name: call.method == .post ? gateway.pushIDs.next() : nil)
         let isHeavy = call.request.body.count > gateway.settings.heavyBodyBytes
         guard isHeavy || call.request.header("content-encoding") != nil else {

@@ -12,7 +12,8 @@ extension GatewayLoop {
         let parameters = RealtimeParameters(request.query)
         if parameters["start"] != nil { return try startPolling(request, parameters, exchange) }
         if parameters["dframe"] != nil { return try disconnectFrame(parameters, exchange) }
-        guard let id = parameters["id"], let password = parameters["pw"], let home = gateway.sessions.link(of: id) else {
+        guard let id = parameters["id"], let password = parameters["pw"], let home = gateway.sessions.link(of: id)
+        else {
             // The session is over: the client opens another.
             return LongPollTransport.answer(exchange.reference, Array("pLPCommand('close')".utf8))
         }
@@ -28,7 +29,9 @@ extension GatewayLoop {
     ) throws(RESTError) {
         guard parameters.version == "5" else { throw RESTError(400, "The protocol version must be 5") }
         guard let callback = parameters["cb"], !callback.isEmpty, callback.utf8.count <= 64,
-            callback.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) })
+            callback.utf8.allSatisfy({
+                (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0)
+            })
         else { throw RESTError(400, "cb must be the callback's number") }
         let name = try NamespaceName.find(request, parameters.namespace, gateway.settings)
         guard gateway.metrics.sessions.current < gateway.settings.maxSessions else {
@@ -82,9 +85,14 @@ extension GatewayLoop {
     /// A page whose unloading ends the session.
     private func disconnectFrame(_ parameters: RealtimeParameters, _ exchange: HTTPExchange) throws(RESTError) {
         let isPlain = { (text: String?) in
-            text.map { !$0.isEmpty && $0.utf8.allSatisfy { byte in (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) } } ?? false
+            text.map {
+                !$0.isEmpty
+                    && $0.utf8.allSatisfy { byte in (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) }
+            } ?? false
         }
-        guard isPlain(parameters["id"]), isPlain(parameters["pw"]) else { throw RESTError(400, "id and pw are missing") }
+        guard isPlain(parameters["id"]), isPlain(parameters["pw"]) else {
+            throw RESTError(400, "id and pw are missing")
+        }
         let page = """
             <!DOCTYPE html><html><head><script>
             function end(){var r=new XMLHttpRequest();r.open("GET","/.lp?disconn=t&id=\(parameters["id"] ?? "")&pw=\(parameters["pw"] ?? "")",false);r.send();}

@@ -222,6 +222,8 @@ extension GatewayLoop {
             }
         }
         recheckSomeSessions()
+        // Rules may look at data elsewhere, whose changes no listener is told of.
+        for group in streams.keys { recheckedReaders(of: group) }
     }
 
     /// Rules may look at data that a listen has nothing to do with: whoever lost a permission by a change elsewhere is

@@ -60,7 +60,9 @@ final class LongPollTransport: RealtimeTransport {
     }
 
     private func respond(_ exchange: ExchangeReference) {
-        let body = Array("pRTLPCB(\(nextResponse),[".utf8) + messages.joined(separator: [UInt8(ascii: ",")]) + Array("]);".utf8)
+        let body =
+            Array("pRTLPCB(\(nextResponse),[".utf8) + messages.joined(separator: [UInt8(ascii: ",")])
+            + Array("]);".utf8)
         nextResponse += 1
         messages.removeAll()
         messageBytes = 0

@@ -8,7 +8,9 @@ import Wire
 extension RealtimeSession {
     func listen(_ number: Int64, _ target: ListenTarget, _ hash: String, _ compound: CompoundHash?) {
         let snapshot = namespace.snapshot
-        guard mayRead(target.path, target.query, snapshot) else { return answer(number, "permission_denied", .text("Permission denied")) }
+        guard mayRead(target.path, target.query, snapshot) else {
+            return answer(number, "permission_denied", .text("Permission denied"))
+        }
         guard listens[target] != nil || listens.count < settings.maxListens else {
             return answer(number, "too_big", .text("Too many listens on one connection"))
         }
@@ -20,14 +22,17 @@ extension RealtimeSession {
         if !sendValue(value, hash, compound, of: listen) {
             listens[target] = nil
             loop.forget(listen)
-            return answer(number, "too_big", .text("Data requested exceeds the maximum size that can be accessed with a single request."))
+            return answer(
+                number, "too_big",
+                .text("Data requested exceeds the maximum size that can be accessed with a single request."))
         }
         let isIndexed = target.query.map { joined.rules.set.isIndexed($0.index, at: target.path) } ?? true
         answer(number, "ok", isIndexed || !joined.rules.enforcesIndexes ? .emptyObject : .noIndex)
     }
 
     /// Sends what the client does not have yet: nothing where its hash is right, parts where that is said, else all.
-    private func sendValue(_ value: Node, _ hash: String, _ compound: CompoundHash?, of listen: RealtimeListen) -> Bool {
+    private func sendValue(_ value: Node, _ hash: String, _ compound: CompoundHash?, of listen: RealtimeListen) -> Bool
+    {
         if value.isNull ? hash.isEmpty : (!hash.isEmpty && hash == value.hash) { return true }
         let push: [UInt8]
         if let compound {
@@ -46,14 +51,18 @@ extension RealtimeSession {
 
     func get(_ number: Int64, _ path: Path, _ query: Query?) {
         let snapshot = namespace.snapshot
-        guard mayRead(path, query, snapshot) else { return answer(number, "permission_denied", .text("Permission denied")) }
+        guard mayRead(path, query, snapshot) else {
+            return answer(number, "permission_denied", .text("Permission denied"))
+        }
         if let query, snapshot.rules.enforcesIndexes, !snapshot.rules.set.isIndexed(query.index, at: path) {
             return answer(number, "failure", .text(RESTError.missingIndex(query.index, at: path).message))
         }
         let node = snapshot.root[path]
         let value = Selection(query, at: path, namespace, snapshot).select(from: node)
         if !transport.send(ServerMessage.answer(number, "ok", .value(value))) {
-            answer(number, "too_big", .text("Data requested exceeds the maximum size that can be accessed with a single request."))
+            answer(
+                number, "too_big",
+                .text("Data requested exceeds the maximum size that can be accessed with a single request."))
         }
     }
 

@@ -1,6 +1,5 @@
 import Engine
 import HTTPServer
-import LogStore
 import Rules
 import Runtime
 import Tree
@@ -136,7 +135,8 @@ final class RealtimeSession {
             write(
                 number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
                 byteCount: byteCount)
-        case .onDisconnectPut(let path, let value): order(number, [Change(path: path, value: value)]) { $0.put(path, value) }
+        case .onDisconnectPut(let path, let value):
+            order(number, [Change(path: path, value: value)]) { $0.put(path, value) }
         case .onDisconnectMerge(_, let changes): order(number, changes) { $0.merge(changes) }
         case .onDisconnectCancel(let path): order(number, nil) { $0.cancel(path) }
         case .authenticate(let login): authenticate(number, login)
@@ -205,10 +205,9 @@ final class RealtimeSession {
         loop.gateway.engine.sessions.end(stored, completion)
     }
 
-    /// The session as the database keeps it.
-    var stored: StoredSession {
-        StoredSession(
-            namespace: namespace.id, namespaceName: namespace.name, id: id, orders: disconnects.orders.map(\.changes),
-            isAdmin: login.context.isAdmin, auth: login.context.auth)
+    /// The session and what it wants done at its end.
+    var stored: SessionOrders {
+        SessionOrders(
+            id: id, namespace: namespace, orders: disconnects.orders.map(\.changes), auth: login.context)
     }
 }

@@ -20,7 +20,8 @@ extension GatewayLoop {
             return sendFirstValue(stream, snapshot)
         }
         let reading = ResumeReading(group.key, maxBytes: gateway.settings.streamBufferBytes * 8)
-        gateway.engine.readLog(group.namespace.id, after: lastSeen, through: snapshot.seq, each: reading.take) { result in
+        gateway.engine.readLog(group.namespace.id, after: lastSeen, through: snapshot.seq, each: reading.take) {
+            result in
             let missed = reading.finish(result, expecting: snapshot.seq)
             link.post { loop in
                 guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }

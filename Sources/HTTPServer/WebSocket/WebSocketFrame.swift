@@ -30,7 +30,9 @@ public enum WebSocketFrame {
             bytes.append(UInt8(length & 0xFF))
         default:
             bytes.append(127)
-            for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: length >> shift)) }
+            for shift in stride(from: 56, through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: length >> shift))
+            }
         }
     }
 }

@@ -52,7 +52,8 @@ public final class Exporter {
         if let leaf = heldLeaf {
             heldLeaf = nil
             if isPriority, parts.dropLast().elementsEqual(leaf.path) {
-                write(leaf.path, Array("{\".value\":".utf8) + leaf.value + Array(",\".priority\":".utf8) + value + [0x7D])
+                write(
+                    leaf.path, Array("{\".value\":".utf8) + leaf.value + Array(",\".priority\":".utf8) + value + [0x7D])
                 return try flushIfFull()
             }
             write(leaf.path, leaf.value)

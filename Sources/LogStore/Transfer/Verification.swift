@@ -117,7 +117,8 @@ public struct Verification: Sendable {
                 diff.compare(try session.loadSnapshot(record.id, at: tree.seq), tree.root, changedAt: .root)
                 if let first = diff.sink.first.first {
                     problems.append(
-                        "The snapshot at seq \(tree.seq) differs from the log in \(diff.sink.count) rows, first at \(first.path).")
+                        "The snapshot at seq \(tree.seq) differs from the log in \(diff.sink.count) rows, first at \(first.path)."
+                    )
                 }
             }
             while let index = projections.firstIndex(where: { $0.seq == tree.seq }) {

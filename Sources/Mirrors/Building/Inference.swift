@@ -32,7 +32,9 @@ public struct Inference: Sendable {
         } catch {
             throw MirrorError.refused("No path: \(error.reason).")
         }
-        guard try source.beginSnapshot(namespace.id) != nil else { throw LogStoreError.unknownNamespace(namespace.name) }
+        guard try source.beginSnapshot(namespace.id) != nil else {
+            throw LogStoreError.unknownNamespace(namespace.name)
+        }
         defer { source.endSnapshot() }
         var survey = Survey()
         do {

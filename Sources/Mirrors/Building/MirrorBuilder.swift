@@ -141,7 +141,7 @@ public final class MirrorBuilder {
             let stamp = Stamp(seq: record.version, committedAt: times[record.version])
             let row = building.projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
             if let row {
-                try RowEncoder.copy(row, to: &writer)
+                try RowCopier.copy(row, building.table, to: &writer)
                 rowCount += 1
             }
         }

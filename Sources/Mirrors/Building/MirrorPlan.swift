@@ -99,7 +99,9 @@ extension MirrorPlan {
         if old.tableName != new.tableName { found.append("the table: \(old.tableName) → \(new.tableName)") }
         for key in new.keys {
             guard let before = old.keys.first(where: { $0.name == key.name }) else { continue }
-            if before.type != key.type { found.append("the type of \(key.name): \(before.type.rawValue) → \(key.type.rawValue)") }
+            if before.type != key.type {
+                found.append("the type of \(key.name): \(before.type.rawValue) → \(key.type.rawValue)")
+            }
         }
         for column in new.columns {
             guard let before = old.columns.first(where: { $0.name == column.name }) else {

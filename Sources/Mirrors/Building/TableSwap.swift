@@ -71,13 +71,16 @@ struct TableSwap {
                 + definition.indexes.map { before.indexName($0, of: definition.table) }
             for (index, name) in names.enumerated() {
                 statements.append(
-                    "alter index if exists \(schema).\(quotedIdentifier(name)) rename to \(quotedIdentifier("\(retired)_\(index)"))")
+                    "alter index if exists \(schema).\(quotedIdentifier(name)) rename to \(quotedIdentifier("\(retired)_\(index)"))"
+                )
             }
         }
         statements.append("alter table \(table.qualifiedName) rename to \(quotedIdentifier(final.name))")
         let pairs =
             [(table.keyName(of: table.name), final.keyName(of: final.name))]
-            + table.definition.indexes.map { (table.indexName($0, of: table.name), final.indexName($0, of: final.name)) }
+            + table.definition.indexes.map {
+                (table.indexName($0, of: table.name), final.indexName($0, of: final.name))
+            }
         for (from, to) in pairs {
             statements.append(
                 "alter index \(schema).\(quotedIdentifier(from)) rename to \(quotedIdentifier(to))")
@@ -112,7 +115,8 @@ struct TableSwap {
             let name = try rows.string(row, 1)
             guard try rows.string(row, 0) == "v" else {
                 throw MirrorError.refused(
-                    "The materialized view \(name) reads the table, which can't be replaced under it: drop it, and make it anew afterwards.")
+                    "The materialized view \(name) reads the table, which can't be replaced under it: drop it, and make it anew afterwards."
+                )
             }
             return "create or replace view \(name) \(try rows.string(row, 2)) as \(try rows.string(row, 3))"
         }
@@ -124,7 +128,8 @@ struct TableSwap {
         } catch {
             guard !error.endsConnection else { throw error }
             throw MirrorError.refused(
-                "A view that reads the table does not fit the new one: \(error). Drop the view, and make it anew afterwards.")
+                "A view that reads the table does not fit the new one: \(error). Drop the view, and make it anew afterwards."
+            )
         }
     }
 

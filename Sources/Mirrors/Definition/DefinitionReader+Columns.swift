@@ -39,7 +39,9 @@ extension DefinitionReader {
     private mutating func column(_ name: String, _ value: SourceValue) -> MirrorDefinition.Column? {
         let part = "columns.\(name)"
         if case .string = value.kind {
-            guard let type = columnType(value, part), let path = relativePath(name, value.place, part) else { return nil }
+            guard let type = columnType(value, part), let path = relativePath(name, value.place, part) else {
+                return nil
+            }
             return .init(
                 name: name, type: type, path: path, defaultValue: .null, notNull: nil, comment: nil)
         }
@@ -137,7 +139,9 @@ extension DefinitionReader {
             note(value.place, "indexes", "this should be an array of indexes, but is \(value.kindName)")
             return []
         }
-        let names = Set(keys.map(\.name) + columns.map(\.name) + [MirrorDefinition.seqColumn, MirrorDefinition.updatedAtColumn] + (rest.map { [$0.name] } ?? []))
+        let names = Set(
+            keys.map(\.name) + columns.map(\.name) + [MirrorDefinition.seqColumn, MirrorDefinition.updatedAtColumn]
+                + (rest.map { [$0.name] } ?? []))
         let manyValued = Set(
             columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name) + (rest.map { [$0.name] } ?? []))
         return elements.enumerated().compactMap { index, element in

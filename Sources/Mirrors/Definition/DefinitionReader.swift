@@ -116,7 +116,9 @@ struct DefinitionReader {
     private mutating func target(_ value: SourceValue) -> String? {
         guard let text = text(value, "target") else { return nil }
         if text.hasPrefix("env:") {
-            if text.dropFirst(4).isEmpty { note(value.place, "target", "env: needs the name of an environment variable") }
+            if text.dropFirst(4).isEmpty {
+                note(value.place, "target", "env: needs the name of an environment variable")
+            }
             return text
         }
         do {

@@ -44,7 +44,8 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
             throw PatternError("the path pattern has more than \(KeyRules.maxDepth) parts")
         }
         guard !captures.isEmpty else {
-            throw PatternError("the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}")
+            throw PatternError(
+                "the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}")
         }
         let literal = parts.reduce(0) { size, part in
             if case .key(let key) = part { size + key.byteCount + 1 } else { size }

@@ -11,8 +11,12 @@ enum Cell: Sendable, Equatable {
     case timestamp(Int64)
     /// JSON text.
     case json([UInt8])
-    /// A value of a type that travels as text: numeric, date, uuid, text[].
-    case literal(String)
+    /// A decimal number as text.
+    case decimal(String)
+    case day(CalendarDay)
+    /// In lower case.
+    case uuid(String)
+    case texts([String])
 }
 
 /// How values of the tree become values of columns.
@@ -74,11 +78,11 @@ enum Conversion {
     /// Numbers, and strings that are decimal numbers, as money often is.
     private static func numeric(_ node: Node) -> Outcome {
         switch node {
-        case .int(let value): return .cell(.literal(String(value)))
-        case .double(let value): return .cell(.literal(value.description))
+        case .int(let value): return .cell(.decimal(String(value)))
+        case .double(let value): return .cell(.decimal(value.description))
         case .string(let text):
             return DecimalText.isNumber(text)
-                ? .cell(.literal(text)) : .misfit("the text is not a decimal number")
+                ? .cell(.decimal(text)) : .misfit("the text is not a decimal number")
         default: return .misfit("\(name(node)) where a number should be")
         }
     }
@@ -106,10 +110,10 @@ enum Conversion {
         switch node {
         case .int(let milliseconds):
             guard CalendarDay.milliseconds.contains(milliseconds) else { return .misfit(outOfRange) }
-            return .cell(.literal(CalendarDay(milliseconds: milliseconds).description))
+            return .cell(.day(CalendarDay(milliseconds: milliseconds)))
         case .string(let text):
             guard let day = ISO8601.day(text) else { return .misfit("the text is not a date such as 2026-01-31") }
-            return .cell(.literal(day.description))
+            return .cell(.day(day))
         default: return .misfit("\(name(node)) where a date should be")
         }
     }
@@ -120,7 +124,7 @@ enum Conversion {
         guard case .string(let text) = node, UUIDText.isUUID(text) else {
             return .misfit("\(name(node)) where a UUID should be")
         }
-        return .cell(.literal(text.lowercased()))
+        return .cell(.uuid(text.lowercased()))
     }
 
     private static func json(_ node: Node) -> Outcome {
@@ -152,7 +156,7 @@ enum Conversion {
             if !isSet, !isList { break }
         }
         guard isSet || isList else { return .misfit("an object that is neither a set of keys nor a list of strings") }
-        return .cell(.literal(arrayLiteral(members)))
+        return .cell(.texts(members))
     }
 
     /// `{"a","b"}`, as PostgreSQL reads arrays.

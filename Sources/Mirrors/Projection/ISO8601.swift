@@ -1,5 +1,5 @@
 /// A day of the Gregorian calendar, years 1 to 9999.
-struct CalendarDay: Equatable, CustomStringConvertible {
+struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
     let year: Int
     let month: Int
     let day: Int

@@ -17,7 +17,9 @@ enum RecordStream {
         try gatherer.finish(body)
         // Records so far down that their rows don't come together are read one by one.
         for keys in gatherer.farAway {
-            guard let (value, version) = try source.readSubtrees(namespace, [pattern.path(of: keys)]).first else { continue }
+            guard let (value, version) = try source.readSubtrees(namespace, [pattern.path(of: keys)]).first else {
+                continue
+            }
             if !value.isNull { try body(keys, value, version) }
         }
     }

@@ -47,4 +47,20 @@ enum UUIDText {
         }
         return true
     }
+
+    /// The 16 bytes of a UUID's text.
+    static func bytes(_ text: String) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var high: UInt8?
+        for byte in text.utf8 where byte != UInt8(ascii: "-") {
+            let digit = byte <= 0x39 ? byte - 0x30 : (byte | 0x20) - 0x57
+            if let first = high {
+                bytes.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        return bytes
+    }
 }

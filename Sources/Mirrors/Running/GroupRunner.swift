@@ -60,6 +60,7 @@ final class GroupRunner: Sendable {
                 guard !stopsNow else { return }
                 let error = MirrorError(error)
                 report(failure: "\(error)")
+                store(failure: "\(error)", retryAfter: pause)
                 core.logger.warning(
                     "mirrors stopped", [("namespace", group.namespace), ("error", "\(error)")])
                 if hasWorked { pause = core.settings.firstRetryMilliseconds }
@@ -82,6 +83,28 @@ final class GroupRunner: Sendable {
                 report.message = failure
                 return report
             })
+    }
+
+    /// Tells the gateways' database, if it is there, what is wrong with the other one. A gateway that does run the mirrors
+    /// knows better.
+    private func store(failure: String, retryAfter pause: Int64) {
+        guard group.target != nil, let source = try? core.source("mirror report") else { return }
+        defer { core.close(source.connection) }
+        for mirror in news.withLock({ $0.mirrors }) {
+            _ = try? source.connection.execute(
+                """
+                insert into pathmirror.mirror_run (namespace_id, mirror, state, message, gateway, reported_at, retry_at)
+                values ($1, $2, 'broken', $3, $4, now(), now() + $5 * interval '1 millisecond')
+                on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
+                    gateway = excluded.gateway, reported_at = excluded.reported_at, retry_at = excluded.retry_at
+                where mirror_run.gateway = excluded.gateway or mirror_run.state = 'broken'
+                    or mirror_run.reported_at < now() - interval '30 seconds'
+                """,
+                [
+                    .int8(mirror.namespaceID), .uuid(mirror.id), .text(failure), .text(core.settings.gateway),
+                    .float8(Double(pause)),
+                ])
+        }
     }
 
     /// Waits until no other gateway runs these mirrors.

@@ -52,7 +52,8 @@ struct Stepper {
             var writer = TableWriter(target)
             let stamp = Stamp(seq: record.head, committedAt: nil)
             for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
-            let (end, time) = try readAndWrite(&moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading)
+            let (end, time) = try readAndWrite(
+                &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading)
             let behind = moved.indices.filter { moved[$0].seq < end }
             for index in behind { moved[index].seq = end }
             switch transaction {
@@ -120,7 +121,11 @@ struct Stepper {
 
     private func commitSteps(_ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?) -> [PipelineStep] {
         var parameters: PostgresParameters = [.int8(namespace), .array(CursorSQL.ids(mirrors)), .int8(seq)]
-        if let time { parameters.appendTimestamp(unixMicroseconds: time * 1_000) } else { parameters.appendNull(.timestamptz) }
+        if let time {
+            parameters.appendTimestamp(unixMicroseconds: time * 1_000)
+        } else {
+            parameters.appendNull(.timestamptz)
+        }
         return [.prepared(CursorSQL.move, parameters), .query("commit")]
     }
 }

@@ -51,7 +51,10 @@ struct MirrorTable: Sendable {
             ? deleteRows : Self.delete(qualifiedName, columns, keyCount: keyCount, label)
     }
 
-    var copySQL: String { "copy \(qualifiedName) (\(Self.list(columns.map(\.name)))) from stdin" }
+    var copySQL: String {
+        let format = RowCopier.isBinary(self) ? " (format binary)" : ""
+        return "copy \(qualifiedName) (\(Self.list(columns.map(\.name)))) from stdin\(format)"
+    }
 
     // MARK: Columns
 

@@ -55,37 +55,11 @@ enum RowEncoder {
         case .bool(let value): array.appendBool(value)
         case .int(let value): array.appendInt8(value)
         case .double(let value): array.appendFloat8(value)
-        case .text(let value), .literal(let value): array.appendText(value)
+        case .text(let value), .decimal(let value), .uuid(let value): array.appendText(value)
+        case .day(let value): array.appendText(value.description)
+        case .texts(let value): array.appendText(Conversion.arrayLiteral(value))
         case .timestamp(let value): array.appendTimestamp(unixMicroseconds: value)
         case .json(let value): value.withUnsafeBytes { array.appendJSONB($0) }
-        }
-    }
-
-    // MARK: COPY in text format
-
-    static func copy(_ row: ProjectedRow, to writer: inout CopyWriter) throws(PostgresError) {
-        writer.beginRow()
-        for key in row.keys { try writer.appendText(key.text) }
-        for cell in row.cells { try copy(cell, to: &writer) }
-        writer.appendInt8(row.stamp.seq)
-        if let time = row.stamp.committedAt { try copy(.timestamp(time * 1_000), to: &writer) } else { writer.appendNull() }
-        if row.misfits.isEmpty {
-            writer.appendNull()
-        } else {
-            try writer.appendText(Conversion.arrayLiteral(row.misfits))
-        }
-        try writer.endRow()
-    }
-
-    private static func copy(_ cell: Cell, to writer: inout CopyWriter) throws(PostgresError) {
-        switch cell {
-        case .null: writer.appendNull()
-        case .bool(let value): writer.appendBool(value)
-        case .int(let value): writer.appendInt8(value)
-        case .double(let value): writer.appendFloat8(value)
-        case .text(let value), .literal(let value): try writer.appendText(value)
-        case .timestamp(let value): try writer.appendText(TimestampText.utf8(unixMicroseconds: value))
-        case .json(let value): try writer.appendText(value)
         }
     }
 }
@@ -97,50 +71,6 @@ extension KeyType {
         case .text: true
         case .bigint: Int64(key.text).map(String.init) == key.text
         case .uuid: UUIDText.isUUID(key.text) && key.text == key.text.lowercased()
-        }
-    }
-}
-
-/// Times as COPY's text format has them.
-enum TimestampText {
-    /// `2026-01-31 23:59:59.123456+00`; years 1 to 9999.
-    static func utf8(unixMicroseconds micros: Int64) -> [UInt8] {
-        let dayMicros: Int64 = 86_400_000_000
-        var days = micros / dayMicros
-        var rest = micros % dayMicros
-        if rest < 0 {
-            rest += dayMicros
-            days -= 1
-        }
-        let day = CalendarDay(milliseconds: days * 86_400_000)
-        var text: [UInt8] = []
-        text.reserveCapacity(32)
-        digits(day.year, 4, &text)
-        text.append(UInt8(ascii: "-"))
-        digits(day.month, 2, &text)
-        text.append(UInt8(ascii: "-"))
-        digits(day.day, 2, &text)
-        text.append(UInt8(ascii: " "))
-        let seconds = Int(rest / 1_000_000)
-        digits(seconds / 3_600, 2, &text)
-        text.append(UInt8(ascii: ":"))
-        digits(seconds / 60 % 60, 2, &text)
-        text.append(UInt8(ascii: ":"))
-        digits(seconds % 60, 2, &text)
-        text.append(UInt8(ascii: "."))
-        digits(Int(rest % 1_000_000), 6, &text)
-        text.append(contentsOf: "+00".utf8)
-        return text
-    }
-
-    private static func digits(_ value: Int, _ width: Int, _ text: inout [UInt8]) {
-        var divisor = 1
-        for _ in 1..<width { divisor *= 10 }
-        var rest = value
-        while divisor > 0 {
-            text.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest / divisor))
-            rest %= divisor
-            divisor /= 10
         }
     }
 }

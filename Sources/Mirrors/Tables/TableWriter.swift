@@ -41,7 +41,8 @@ struct TableWriter {
         }
         for start in stride(from: 0, to: unknown.count, by: Self.recordsAtOnce) {
             let some = unknown[start..<min(start + Self.recordsAtOnce, unknown.count)]
-            let values = try source.readSubtrees(mirror.namespace, some.map { mirror.definition.pattern.path(of: $0.keys) })
+            let values = try source.readSubtrees(
+                mirror.namespace, some.map { mirror.definition.pattern.path(of: $0.keys) })
             let records = zip(some, values).map { (keys: $0.keys, value: $1.value, stamp: $0.stamp) }
             try write(records[...], &mirror)
         }
@@ -189,7 +190,8 @@ struct TableWriter {
             gathered.removeAll(keepingCapacity: true)
             try writer.write(records[...], &mirror)
         }
-        try RecordStream.read(mirror.namespace, mirror.definition.pattern, above: keys, source) { keys, value, version in
+        try RecordStream.read(mirror.namespace, mirror.definition.pattern, above: keys, source) {
+            keys, value, version in
             gathered.append((keys, value, version))
             if gathered.count >= Self.recordsAtOnce { try flush(&mirror) }
         }

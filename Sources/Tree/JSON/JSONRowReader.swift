@@ -106,7 +106,8 @@ public struct JSONRowReader: ~Copyable {
     /// Where the token that begins here ends; nil when more text is needed to tell.
     private func tokenEnd(_ bytes: [UInt8], _ start: Int, _ isLast: Bool) throws -> Int? {
         switch bytes[start] {
-        case UInt8(ascii: "{"), UInt8(ascii: "}"), UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: ","), UInt8(ascii: ":"):
+        case UInt8(ascii: "{"), UInt8(ascii: "}"), UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: ","),
+            UInt8(ascii: ":"):
             return start + 1
         case UInt8(ascii: "\""):
             var index = start + 1

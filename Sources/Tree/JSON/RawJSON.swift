@@ -88,7 +88,9 @@ public struct RawJSON: Sendable {
     // MARK: Delimiting
 
     private func skipSpace(_ index: inout Int) {
-        while index < bytes.endIndex, bytes[index] == 0x20 || bytes[index] == 0x0A || bytes[index] == 0x0D || bytes[index] == 0x09 {
+        while index < bytes.endIndex,
+            bytes[index] == 0x20 || bytes[index] == 0x0A || bytes[index] == 0x0D || bytes[index] == 0x09
+        {
             index += 1
         }
     }
@@ -147,7 +149,8 @@ public struct RawJSON: Sendable {
             let start = index
             while index < bytes.endIndex {
                 switch bytes[index] {
-                case UInt8(ascii: ","), UInt8(ascii: "}"), UInt8(ascii: "]"), 0x20, 0x0A, 0x0D, 0x09: return index > start
+                case UInt8(ascii: ","), UInt8(ascii: "}"), UInt8(ascii: "]"), 0x20, 0x0A, 0x0D, 0x09:
+                    return index > start
                 default: index += 1
                 }
             }

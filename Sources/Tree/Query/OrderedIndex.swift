@@ -69,7 +69,9 @@ public struct OrderedIndex: Sendable {
         let query = Query(index: index)
         var elements = ContiguousArray<Element>()
         elements.reserveCapacity(branch.children.count)
-        branch.children.forEachEntry { elements.append(Element(value: query.indexValue(of: $0.node).withoutPriority, key: $0.key)) }
+        branch.children.forEachEntry {
+            elements.append(Element(value: query.indexValue(of: $0.node).withoutPriority, key: $0.key))
+        }
         elements.sort { $0.order(against: $1) < 0 }
         root = Self.build(elements)
     }
@@ -184,7 +186,8 @@ public struct OrderedIndex: Sendable {
         return (0..<number).map { count * $0 / number..<count * ($0 + 1) / number }
     }
 
-    private static func place(_ element: Element, in elements: ContiguousArray<Element>) -> (index: Int, isFound: Bool) {
+    private static func place(_ element: Element, in elements: ContiguousArray<Element>) -> (index: Int, isFound: Bool)
+    {
         var low = 0
         var high = elements.count
         while low < high {

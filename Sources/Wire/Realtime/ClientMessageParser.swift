@@ -149,7 +149,8 @@ public enum ClientMessageParser {
         guard let update else { throw MessageError(reason: "Invalid data: d must be an object") }
         let changes = update.changes.map { Change(path: path.appending($0.path), value: $0.node) }
         if let overlap = Change.overlap(in: changes) {
-            throw MessageError(reason: "Invalid data: \(overlap.ancestor) is an ancestor of \(overlap.path) in the same update")
+            throw MessageError(
+                reason: "Invalid data: \(overlap.ancestor) is an ancestor of \(overlap.path) in the same update")
         }
         return (path, changes, update.hasServerValue)
     }

@@ -32,7 +32,8 @@ enum QueryObject {
         case ".priority": return .priority
         default:
             let path = Path(splitting: name)
-            guard !path.isRoot, path.depth <= KeyRules.maxDepth, path.keys.allSatisfy({ KeyRules.violation(in: $0) == nil })
+            guard !path.isRoot, path.depth <= KeyRules.maxDepth,
+                path.keys.allSatisfy({ KeyRules.violation(in: $0) == nil })
             else { throw MessageError(reason: "Invalid query: i is no index") }
             return .child(path)
         }

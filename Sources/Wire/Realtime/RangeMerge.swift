@@ -1,5 +1,5 @@
-public import Tree
 import Crypto
+public import Tree
 
 /// One part of a tree in leaf order, to replace what a client has there (reference: rtdb-protocol 3.7).
 public struct RangeMerge: Sendable, Equatable {

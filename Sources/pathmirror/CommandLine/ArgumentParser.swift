@@ -96,7 +96,9 @@ struct ParsedArguments {
             } else if let value {
                 given[name] = value
             } else {
-                guard index < arguments.count else { throw UsageError("--\(name) needs a value (\(option.value ?? "")).") }
+                guard index < arguments.count else {
+                    throw UsageError("--\(name) needs a value (\(option.value ?? "")).")
+                }
                 given[name] = arguments[index]
                 index += 1
             }

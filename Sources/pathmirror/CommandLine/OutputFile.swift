@@ -15,7 +15,9 @@ final class OutputFile {
         }
         temporary = "\(path).\(getpid()).part"
         descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-        guard descriptor >= 0 else { throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).") }
+        guard descriptor >= 0 else {
+            throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
+        }
     }
 
     deinit {

@@ -41,7 +41,8 @@ final class Progress {
         end()
         let seconds = Double(Clock.monotonicMilliseconds - start) / 1_000
         console.error(
-            "\(name): \(rows) leaves in \(Double(Int(seconds * 10)) / 10) s, \(Int(Double(rows) / max(seconds, 0.001))) a second")
+            "\(name): \(rows) leaves in \(Double(Int(seconds * 10)) / 10) s, \(Int(Double(rows) / max(seconds, 0.001))) a second"
+        )
     }
 
     private static func bar(_ share: Double) -> String {

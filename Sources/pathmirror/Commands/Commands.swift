@@ -9,18 +9,21 @@ protocol Command {
 
 /// All commands, and the way from arguments to one of them.
 enum Commands {
-    static var all: [any Command.Type] { [
-        DevCommand.self, ServeCommand.self, MigrateUpCommand.self, MigrateStatusCommand.self, ImportCommand.self,
-        ExportCommand.self, LogListCommand.self, LogShowCommand.self, LogTailCommand.self, LogVerifyCommand.self,
-        LogBlameCommand.self, LogSnapshotCommand.self, LogPruneCommand.self, ReplayTreeCommand.self, ReplayLogCommand.self,
-        ReplayApplyCommand.self, DiffCommand.self,
-        RulesGetCommand.self,
-        RulesSetCommand.self, RulesCheckCommand.self, RulesTestCommand.self, RulesHistoryCommand.self,
-        RulesRollbackCommand.self, RulesExplainCommand.self, TokenMintCommand.self, TokenInspectCommand.self,
-        MirrorApplyCommand.self, MirrorInferCommand.self, MirrorListCommand.self, MirrorStatusCommand.self,
-        MirrorPauseCommand.self, MirrorResumeCommand.self, MirrorDropCommand.self, MirrorErrorsCommand.self,
-        VersionCommand.self,
-    ] }
+    static var all: [any Command.Type] {
+        [
+            DevCommand.self, ServeCommand.self, MigrateUpCommand.self, MigrateStatusCommand.self, ImportCommand.self,
+            ExportCommand.self, LogListCommand.self, LogShowCommand.self, LogTailCommand.self, LogVerifyCommand.self,
+            LogBlameCommand.self, LogSnapshotCommand.self, LogPruneCommand.self, ReplayTreeCommand.self,
+            ReplayLogCommand.self,
+            ReplayApplyCommand.self, DiffCommand.self,
+            RulesGetCommand.self,
+            RulesSetCommand.self, RulesCheckCommand.self, RulesTestCommand.self, RulesHistoryCommand.self,
+            RulesRollbackCommand.self, RulesExplainCommand.self, TokenMintCommand.self, TokenInspectCommand.self,
+            MirrorApplyCommand.self, MirrorInferCommand.self, MirrorListCommand.self, MirrorStatusCommand.self,
+            MirrorPauseCommand.self, MirrorResumeCommand.self, MirrorDropCommand.self, MirrorErrorsCommand.self,
+            VersionCommand.self,
+        ]
+    }
 
     static func run(_ arguments: [String], _ console: Console) -> Int32 {
         if arguments.isEmpty { return usage(console, toError: true) }
@@ -46,7 +49,8 @@ enum Commands {
             try command.run(try ParsedArguments(rest, specification, Environment.current), console)
             return 0
         } catch let error as UsageError {
-            console.error("pathmirror \(specification.name): \(error.message) Try 'pathmirror \(specification.name) --help'.")
+            console.error(
+                "pathmirror \(specification.name): \(error.message) Try 'pathmirror \(specification.name) --help'.")
             return 2
         } catch {
             console.error("pathmirror: \(error)")
@@ -62,14 +66,16 @@ enum Commands {
     }
 
     private static func usage(_ console: Console, toError: Bool) -> Int32 {
-        var text = "Pathmirror: a replication gateway between the Firebase Realtime Database protocols and PostgreSQL.\n\n"
+        var text =
+            "Pathmirror: a replication gateway between the Firebase Realtime Database protocols and PostgreSQL.\n\n"
         text += "usage: pathmirror COMMAND [OPTION …]\n\n"
         for command in all {
             let specification = command.specification
             let name = specification.name
             text += "  \(name)\(String(repeating: " ", count: max(2, 18 - name.count)))\(specification.summary)\n"
         }
-        text += "\n'pathmirror COMMAND --help' lists a command's options. Every option can be given as --name VALUE, in the\n"
+        text +=
+            "\n'pathmirror COMMAND --help' lists a command's options. Every option can be given as --name VALUE, in the\n"
         text += "environment as PATHMIRROR_NAME, or in a file of 'name = value' lines named by --config."
         console.write(text, toError: toError)
         return toError ? 2 : 0

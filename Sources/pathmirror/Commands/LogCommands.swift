@@ -90,7 +90,9 @@ struct LogShowCommand: Command {
         options: [LogOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        guard let seq = Int64(arguments.positionals[0]), seq > 0 else { throw UsageError("SEQ must be a whole number from 1.") }
+        guard let seq = Int64(arguments.positionals[0]), seq > 0 else {
+            throw UsageError("SEQ must be a whole number from 1.")
+        }
         let session = try Database.session(arguments, "log")
         defer { session.close() }
         let namespace = try Database.namespace(arguments, session)
@@ -174,7 +176,8 @@ struct LogVerifyCommand: Command {
             for problem in result.problems { console.write(problem) }
             for difference in result.differences {
                 console.write(
-                    "\(difference.path): the log says \(text(difference.logged)), the tree has \(text(difference.stored))")
+                    "\(difference.path): the log says \(text(difference.logged)), the tree has \(text(difference.stored))"
+                )
             }
             if result.differenceCount > result.differences.count {
                 console.write("… and \(result.differenceCount - result.differences.count) more differences")

@@ -36,7 +36,8 @@ struct MigrateStatusCommand: Command {
             console.write("[\(rows.joined(separator: ","))]")
         } else {
             for status in all {
-                let time = status.appliedAt.map { "applied \(Timestamp.iso8601(unixMilliseconds: $0 * 1000))" } ?? "missing"
+                let time =
+                    status.appliedAt.map { "applied \(Timestamp.iso8601(unixMilliseconds: $0 * 1000))" } ?? "missing"
                 console.write("\(status.name)  \(time)")
             }
         }

@@ -28,7 +28,8 @@ struct MirrorInferCommand: Command {
         for evidence in inference.evidence {
             let misfits = evidence.misfits > 0 ? ", \(evidence.misfits) would not fit" : ""
             console.error(
-                "  \(evidence.column)  \(evidence.type.rawValue)  from \(evidence.path): in \(evidence.present) records\(misfits)")
+                "  \(evidence.column)  \(evidence.type.rawValue)  from \(evidence.path): in \(evidence.present) records\(misfits)"
+            )
         }
         if inference.placesLeftOut > 0 {
             console.error("  \(inference.placesLeftOut) more places, which the rest takes")
@@ -154,7 +155,9 @@ struct MirrorDropCommand: Command {
         let administration = try MirrorOptions.administration(arguments)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
-        guard arguments.has("yes") || console.confirms("Drop \(mirror.name) with its table \(mirror.definition.tableName)?")
+        guard
+            arguments.has("yes")
+                || console.confirms("Drop \(mirror.name) with its table \(mirror.definition.tableName)?")
         else { throw CommandFailure("Nothing was changed. Give --yes to drop without being asked.") }
         try administration.drop(mirror)
     }

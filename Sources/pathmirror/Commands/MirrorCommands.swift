@@ -40,7 +40,8 @@ struct MirrorApplyCommand: Command {
         defer { administration.close() }
         let plans = try definitions.map { try administration.plan($0, namespace: arguments["ns"] ?? "default") }
         var tables: Set<String> = []
-        for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted {
+        for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
+        {
             throw CommandFailure("Two of these mirrors have the table \(plan.definition.tableName).")
         }
         let isJSON = arguments.has("json")
@@ -61,13 +62,15 @@ struct MirrorApplyCommand: Command {
             } else if let outcome {
                 console.write(
                     "\(plan.definition.name): \(outcome.rows) rows as of seq \(outcome.seq)"
-                        + (outcome.misfits > 0 ? ", \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : ""))
+                        + (outcome.misfits > 0
+                            ? ", \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : ""))
             }
         }
     }
 
     private static func show(_ plan: MirrorPlan, _ console: Console) {
-        var line = "\(plan.actionName)  \(plan.definition.name)  \(plan.definition.pattern) → \(plan.definition.tableName)"
+        var line =
+            "\(plan.actionName)  \(plan.definition.name)  \(plan.definition.pattern) → \(plan.definition.tableName)"
         if !plan.reasons.isEmpty { line += "  (\(plan.reasons.joined(separator: "; ")))" }
         console.write(line)
     }

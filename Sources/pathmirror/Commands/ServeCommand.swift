@@ -11,7 +11,9 @@ struct ServeCommand: Command {
         "serve", "runs a gateway for a PostgreSQL database; without --rules it lets nobody in but administrators",
         options: [
             .init("database-url", "URL", "the PostgreSQL database (15 or newer), as libpq takes it"),
-            .init("listen", "HOST:PORT", "where to serve plain HTTP; default 127.0.0.1:9000, and with --tls-certificate nowhere"),
+            .init(
+                "listen", "HOST:PORT",
+                "where to serve plain HTTP; default 127.0.0.1:9000, and with --tls-certificate nowhere"),
             .init("ns", "NAME[,NAME…]", "namespaces to make if they are missing; the first is the default one"),
             .init("create-namespaces", nil, "makes every namespace that a request names"),
             .init("no-migrate", nil, "doesn't migrate the schema; refuses to start if it is not this program's"),

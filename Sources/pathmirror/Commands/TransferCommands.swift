@@ -12,7 +12,9 @@ struct ImportCommand: Command {
         options: [
             .init("path", "PATH", "where to load it; what is there is replaced; default /"),
             .init("ns", "NAME", "the namespace, made if missing; default \"default\""),
-            .init("chunked", nil, "in many transactions, for what one should not hold; started again it goes on where it stopped"),
+            .init(
+                "chunked", nil,
+                "in many transactions, for what one should not hold; started again it goes on where it stopped"),
             .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
             .json,
         ] + Database.options)
@@ -125,9 +127,13 @@ struct ExportCommand: Command {
 enum PathArgument {
     static func parse(_ text: String) throws -> Path {
         let path = Path(splitting: text)
-        guard path.depth <= KeyRules.maxDepth else { throw UsageError("\(text) is more than \(KeyRules.maxDepth) levels deep.") }
+        guard path.depth <= KeyRules.maxDepth else {
+            throw UsageError("\(text) is more than \(KeyRules.maxDepth) levels deep.")
+        }
         for key in path.keys {
-            if let violation = KeyRules.violation(in: key) { throw UsageError("The path \(text) has a key that \(violation.reason).") }
+            if let violation = KeyRules.violation(in: key) {
+                throw UsageError("The path \(text) has a key that \(violation.reason).")
+            }
         }
         return path
     }

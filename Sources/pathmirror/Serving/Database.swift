@@ -15,7 +15,8 @@ enum Database {
         let directory = arguments[dataOption] ?? ".pathmirror"
         guard let url = PostgresCluster.runningURL(dataDirectory: directory) else {
             throw CommandFailure(
-                "No database: give --database-url, or --\(dataOption) with the directory of a running 'pathmirror dev' (\(directory) has none).")
+                "No database: give --database-url, or --\(dataOption) with the directory of a running 'pathmirror dev' (\(directory) has none)."
+            )
         }
         return url
     }

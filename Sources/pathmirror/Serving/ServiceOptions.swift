@@ -23,7 +23,9 @@ struct ServiceOptions {
         .init("write-stall-timeout-ms", "N", "how long a client may take nothing of an answer; default 30000"),
         .init("sse-keepalive-ms", "N", "how often a stream is sent a keep-alive; default 30000"),
         .init("sse-buffer-bytes", "N", "bytes that wait for a slow stream before it is conflated; default 1048576"),
-        .init("session-timeout-ms", "N", "how long a realtime client may be silent before it is taken for gone; default 60000"),
+        .init(
+            "session-timeout-ms", "N",
+            "how long a realtime client may be silent before it is taken for gone; default 60000"),
         .init("max-sessions", "N", "the most realtime clients at once; default 100000"),
         .init("heartbeat-ms", "N", "how often the gateway says in the database that it is alive; default 3000"),
         .init("dead-after-ms", "N", "how long a gateway says nothing before others end its sessions; default 15000"),
@@ -98,7 +100,9 @@ struct ServiceOptions {
             gateway.maxResumeEntries = Int64(count)
         }
         if let count = try arguments.integer("max-batch-writes", in: 1...100_000) { engine.maxBatchWrites = count }
-        if let count = try arguments.integer("max-waiting-writes", in: 1...10_000_000) { engine.maxWaitingWrites = count }
+        if let count = try arguments.integer("max-waiting-writes", in: 1...10_000_000) {
+            engine.maxWaitingWrites = count
+        }
         if let time = try arguments.integer("commit-deadline-ms", in: day) {
             engine.commitDeadlineMilliseconds = Int64(time)
         }
@@ -107,6 +111,7 @@ struct ServiceOptions {
             mirrors.pollMilliseconds = Int64(time)
         }
         mirrors.environment = Environment.current.all
+        mirrors.gateway = Processors.hostAndProcess
         if let time = try arguments.integer("shutdown-ms", in: 0...3_600_000) { shutdownMilliseconds = time }
         if let file = arguments["rules"] {
             engine.defaultRules = try RulesFile.load(file)

@@ -58,7 +58,8 @@ struct MirrorGenerator {
     private mutating func value() -> Node {
         switch tree.random.below(12) {
         case 0: .int(1_700_000_000_000 + Int64(tree.random.below(1_000_000)))
-        case 1: .string(tree.random.pick(["2026-01-31", "2026-02-30", "2026-01-31T23:59:58Z", "1999-12-31 12:30", "x"]))
+        case 1:
+            .string(tree.random.pick(["2026-01-31", "2026-02-30", "2026-01-31T23:59:58Z", "1999-12-31 12:30", "x"]))
         case 2: .string("0E0E0E0E-1111-2222-3333-44444444444\(tree.random.below(10))")
         case 3: Node(children: (0..<3).map { _ in (tree.key(), Node.bool(!tree.random.oneIn(6))) })
         case 4: Node(children: [(Key("0"), .string(tree.text())), (Key("1"), .string("b"))])

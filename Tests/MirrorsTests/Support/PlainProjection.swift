@@ -34,7 +34,8 @@ struct PlainProjection {
     }
 
     private mutating func record(_ node: Node, _ keys: [Key], _ path: String, _ definition: MirrorDefinition) {
-        for (key, column) in zip(keys, definition.keys) where column.type == .bigint && "\(Int64(key.text) ?? 0)" != key.text {
+        for (key, column) in zip(keys, definition.keys)
+        where column.type == .bigint && "\(Int64(key.text) ?? 0)" != key.text {
             errors.insert([Key(path), Key("")])
             return
         }
@@ -117,7 +118,9 @@ struct PlainProjection {
             }
             var elements: [String] = []
             for (index, value) in values.enumerated() {
-                guard value.0 == "\(index)", case .string(let text) = value.1, !text.contains("\0") else { return .none }
+                guard value.0 == "\(index)", case .string(let text) = value.1, !text.contains("\0") else {
+                    return .none
+                }
                 elements.append(text)
             }
             return .some(elements.joined(separator: "\u{1}"))

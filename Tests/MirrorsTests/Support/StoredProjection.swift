@@ -12,9 +12,12 @@ struct StoredProjection {
     let root: Node
 
     init?(_ session: LogSession, _ mirror: CatalogMirror) throws {
-        try session.connection.executeScript("begin isolation level repeatable read read only; set local timezone = 'UTC'")
+        try session.connection.executeScript(
+            "begin isolation level repeatable read read only; set local timezone = 'UTC'")
         defer { try? session.connection.executeScript("rollback") }
-        guard let cursor = try Catalog.cursors(session.connection, mirror.namespaceID, [mirror.id]).first else { return nil }
+        guard let cursor = try Catalog.cursors(session.connection, mirror.namespaceID, [mirror.id]).first else {
+            return nil
+        }
         definition = cursor.definition
         seq = cursor.seq
         root = try Self.tree(session, mirror.namespaceID, at: seq)
@@ -44,7 +47,8 @@ struct StoredProjection {
     }
 
     private mutating func readRows(_ connection: PostgresConnection) throws {
-        let columns = definition.columns.map { ($0.name, $0.type) } + (definition.rest.map { [($0.name, .jsonb)] } ?? [])
+        let columns =
+            definition.columns.map { ($0.name, $0.type) } + (definition.rest.map { [($0.name, .jsonb)] } ?? [])
         let expressions =
             definition.keys.map { "\(quotedIdentifier($0.name))::text" }
             + columns.map { name, type in
