@@ -10,7 +10,7 @@ struct FuzzTarget: Sendable {
     let check: @Sendable (_ input: [UInt8], _ summary: inout Summary) -> String?
 
     /// All parsers. Those of other rooms (query parameters, frames) join here: corpus, tokens and one function.
-    static let all: [FuzzTarget] = [.json, .update, .changes, .path]
+    static let all: [FuzzTarget] = [.json, .update, .changes, .path, .parameters, .message]
 }
 
 /// What an input did: two inputs with the same summary are alike to the parser.

@@ -19,6 +19,30 @@ struct QueryProperties {
         }
     }
 
+    /// An ordered index, brought up to date change by change, against a pass over all children.
+    @Test(arguments: 0..<60 as Range<UInt64>)
+    func `an ordered index selects the same`(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        var children = (0..<(1 + generator.random.below(400))).map { _ in (generator.key(), generator.tree(depth: 2)) }
+        var node = Node(children: children)
+        var kept: [Query.Index: OrderedIndex] = [:]
+        for _ in 0..<60 {
+            for _ in 0..<generator.random.below(6) {
+                let key = generator.random.oneIn(2) ? generator.random.pick(children).0 : generator.key()
+                let value = generator.random.oneIn(3) ? Node.null : generator.tree(depth: 2)
+                node = node.replacing(Path([key]), with: value)
+                if !value.isNull { children.append((key, value)) }
+            }
+            guard case .branch(let branch) = node else { return }
+            let query = randomQuery(&generator, of: children)
+            let ordered = kept[query.index]?.updated(to: branch) ?? OrderedIndex(branch, by: query.index)
+            kept[query.index] = ordered
+            #expect(ordered.count == branch.children.count)
+            if query.index == .key { continue }
+            #expect(ordered.select(query) == query.select(from: node.withoutPriority), "seed \(seed), \(query)")
+        }
+    }
+
     private func randomQuery(_ generator: inout TreeGenerator, of children: [(Key, Node)]) -> Query {
         let index: Query.Index =
             switch generator.random.below(5) {
