@@ -36,6 +36,12 @@ public final class Engine: Sendable {
         self.threads = threads
     }
 
+    /// Waits until the database has answered; at most so long.
+    public func waitUntilConnected(milliseconds: Int64) {
+        let deadline = Clock.monotonicMilliseconds + milliseconds
+        while !core.health.isUp, Clock.monotonicMilliseconds < deadline { core.pause(milliseconds: 2) }
+    }
+
     public var metrics: EngineMetrics { core.metrics }
     public var health: DatabaseHealth { core.health }
 

@@ -169,10 +169,11 @@ public final class LiveNamespace: Sendable {
         wakeWaiters(snapshot.seq)
     }
 
-    /// Publishes a state to which nobody has followed the way. Whoever has begun to listen meanwhile begins again.
-    func publishUnheard(_ snapshot: Snapshot) {
-        published.publishUnheard(snapshot)
+    /// Publishes a state to which nobody has followed the way. False, and nothing is done, when somebody listens.
+    func publishUnheard(_ snapshot: Snapshot) -> Bool {
+        guard published.publishUnheard(snapshot) else { return false }
         wakeWaiters(snapshot.seq)
+        return true
     }
 
     func reset(to snapshot: Snapshot) {

@@ -25,7 +25,7 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
         case .table(let mirror, let error): "The table of mirror \"\(mirror)\" can't be written: \(error)"
         case .moved: "The mirror was changed by somebody else meanwhile."
         case .pruned(let cursor, let retainedFrom):
-            "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): rebuild it with 'pathmirror replay mirror'."
+            "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): drop it with 'pathmirror mirror drop' and apply its definition again."
         case .stopped: "Stopped."
         case .refused(let reason): reason
         case .definition(let error): "\(error)"

@@ -376,8 +376,11 @@ final class Committer {
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
         if evaluation.keepsSteps {
             namespace.publish(evaluation.steps, evaluation.snapshot)
-        } else {
-            namespace.publishUnheard(evaluation.snapshot)
+        } else if !namespace.publishUnheard(evaluation.snapshot) {
+            // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
+            var again = Evaluation(namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true)
+            for item in waiting { again.apply(item.write) }
+            namespace.publish(again.steps, evaluation.snapshot)
         }
         complete(waiting, evaluation.outcomes)
     }

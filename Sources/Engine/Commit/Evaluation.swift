@@ -16,7 +16,7 @@ struct Evaluation {
     private(set) var steps: [Step] = []
     private(set) var outcomes: [WriteOutcome] = []
 
-    private let timestamp: Int64
+    let timestamp: Int64
     /// Whether anybody will want to know the way from the first tree to the last. Without listeners it would only keep
     /// alive what is freed again a moment later.
     let keepsSteps: Bool

@@ -10,12 +10,6 @@ public protocol ChangeListener: AnyObject, Sendable {
     func reset(to snapshot: Snapshot)
     /// The namespace has new rules; what may be read may be another part of it now.
     func rulesChanged(in snapshot: Snapshot)
-    /// Whether what it listens to is the same in both.
-    func isSame(in old: Snapshot, and new: Snapshot) -> Bool
-}
-
-extension ChangeListener {
-    public func isSame(in old: Snapshot, and new: Snapshot) -> Bool { false }
 }
 
 /// Finds the listeners that a change touches: a tree of paths with the listeners at each. A value; its owner locks.

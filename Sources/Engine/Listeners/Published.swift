@@ -57,14 +57,13 @@ final class Published: Sendable {
         for listener in all { listener.rulesChanged(in: snapshot) }
     }
 
-    /// Publishes a state without its steps, which nobody was there to hear when they were made.
-    func publishUnheard(_ snapshot: Snapshot) {
-        let (old, listeners) = state.withLock { state -> (Snapshot, [any ChangeListener]) in
-            defer { state.snapshot = snapshot }
-            return (state.snapshot, state.index.all)
+    /// Publishes a state without its steps. False, and nothing is published, when there are listeners who want them.
+    func publishUnheard(_ snapshot: Snapshot) -> Bool {
+        state.withLock { state in
+            guard state.index.isEmpty else { return false }
+            state.snapshot = snapshot
+            return true
         }
-        for listener in listeners where !listener.isSame(in: old, and: snapshot) { listener.reset(to: snapshot) }
-        if old.rules !== snapshot.rules { for listener in listeners { listener.rulesChanged(in: snapshot) } }
     }
 
     /// Publishes a state whose way here is not known.

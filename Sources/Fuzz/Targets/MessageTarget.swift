@@ -30,7 +30,9 @@ extension FuzzTarget {
         }
         var segments = SegmentAssembler(maxBytes: 64)
         for piece in input.split(separator: 0x7D, omittingEmptySubsequences: false) {
-            if case .message(let message) = segments.take(Array(piece)), message.count > 64 { return "a message over the bound" }
+            if case .message(let message) = segments.take(Array(piece)), message.count > 64 {
+                return "a message over the bound"
+            }
         }
         return nil
     }

@@ -99,10 +99,6 @@ final class ListenerGroup: ChangeListener {
         }
     }
 
-    func isSame(in old: Snapshot, and new: Snapshot) -> Bool {
-        old.root[key.path].isIdentical(to: new.root[key.path])
-    }
-
     func rulesChanged(in snapshot: Snapshot) {
         let id = ObjectIdentifier(self)
         for link in links {

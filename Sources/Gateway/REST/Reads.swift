@@ -31,7 +31,7 @@ extension GatewayLoop {
         let query = call.parameters.query
         let rules = snapshot.rules
         let decision = rules.set.mayRead(
-            call.path, query: query, root: snapshot.root, auth: call.auth, now: Clock.unixMilliseconds)
+            call.path, query: .overREST(query), root: snapshot.root, auth: call.auth, now: Clock.unixMilliseconds)
         guard decision.isAllowed else { return .permissionDenied }
         if rules.enforcesIndexes, let index = query?.index, !rules.set.isIndexed(index, at: call.path) {
             return .missingIndex(index, at: call.path)

@@ -35,6 +35,8 @@ final class Service {
             return report
         }
         self.gateway = gateway
+        // The first requests should not meet a gateway that is still connecting.
+        engine.waitUntilConnected(milliseconds: 5_000)
         do {
             server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
             let server = server
