@@ -12,9 +12,9 @@ from pathlib import Path
 from harness import machine, process
 from harness.context import Context
 from harness.load import Wrong
-from suites import fanout, gets, memory, mirrors, puts, transfers
+from suites import fanout, gets, memory, mirrors, puts, rules, transfers
 
-SUITES = {suite.NAME: suite for suite in (puts, gets, transfers, memory, fanout, mirrors)}
+SUITES = {suite.NAME: suite for suite in (puts, gets, transfers, memory, fanout, mirrors, rules)}
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from harness.waiting import wait_until
 from harness import cli, sql
 from harness.binary import REPOSITORY
 from harness.sse import Listener
@@ -214,5 +215,6 @@ def test_the_documentation(served):
                 assert found == [("9", "eve")]
             if "as online" in statement:
                 assert found == [("ada", timedelta(minutes=2))]
-    assert gateway.rest.at("users/cy").value() == {"name": "Cy", "stars": 2}
+    # The gateway follows what SQL wrote when it hears of it.
+    wait_until(lambda: gateway.rest.at("users/cy").value() == {"name": "Cy", "stars": 2}, "the last SQL write")
     cli.verify("--database-url", url)
