@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from harness.waiting import wait_until
 from harness import cli, sql
 from harness.binary import REPOSITORY
 from harness.sse import Listener
+from harness.waiting import wait_until
 from psycopg.types.json import Jsonb
 
 
