@@ -1,5 +1,4 @@
 public import Engine
-import Glibc
 public import HTTPServer
 public import Runtime
 
@@ -50,8 +49,7 @@ public final class Gateway: Sendable {
     /// Waits, once the server drains, until all realtime sessions have ended, so that the engine has been told what they
     /// want done; at most so long.
     public func waitForSessions(milliseconds: Int64) {
-        let deadline = Clock.monotonicMilliseconds + milliseconds
-        while !sessions.isEmpty, Clock.monotonicMilliseconds < deadline { usleep(2_000) }
+        sessions.waitUntilEmpty(milliseconds: milliseconds)
     }
 
     /// Ends the threads for heavy work. Call when the server has stopped.

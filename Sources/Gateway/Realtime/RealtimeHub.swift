@@ -1,12 +1,12 @@
 import Crypto
-import Synchronization
+import Runtime
 
 /// Where each realtime session lives: its loop.
 final class RealtimeHub: Sendable {
-    private let loops = Mutex<[String: LoopLink]>([:])
+    private let loops = Condition<[String: LoopLink]>([:])
 
     func add(_ session: String, _ link: LoopLink) { loops.withLock { $0[session] = link } }
-    func remove(_ session: String) { loops.withLock { $0[session] = nil } }
+    func remove(_ session: String) { loops.broadcast { $0[session] = nil } }
 
     /// 32 hex digits that nobody can guess: session ids and their passwords.
     static func makeToken() -> String {
@@ -23,7 +23,10 @@ final class RealtimeHub: Sendable {
         for link in links.values { link.post { $0.closeSessions() } }
     }
 
-    var isEmpty: Bool { loops.withLock { $0.isEmpty } }
+    /// Waits until no session is left; at most so long.
+    func waitUntilEmpty(milliseconds: Int64) {
+        _ = loops.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
+    }
 
     func link(of session: String) -> LoopLink? { loops.withLock { $0[session] } }
 }
