@@ -12,6 +12,7 @@ public final class Gateway: Sendable {
     let workers: WorkerPool
     let listeners: ListenerHub
     let sessions = RealtimeHub()
+    let transactionLines = TransactionLines()
     let logger: Logger
     let pushIDs = PushIDs()
     private let makeServerReport: @Sendable () -> ServerReport

@@ -11,6 +11,7 @@ public final class GatewayMetrics: Sendable {
     public let conflations = Counter()
     public let sessions = Gauge()
     public let sessionsOpened = Counter()
+    public let waitingTransactions = Gauge()
     public let listens = Gauge()
     public let listenEvents = Counter()
     public let clientErrors = Counter()

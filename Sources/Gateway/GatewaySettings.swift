@@ -35,6 +35,9 @@ public struct GatewaySettings: Sendable {
     public var maxWaitingRequests = 10_000
     /// The most onDisconnect orders of one realtime session.
     public var maxDisconnectOrders = 1_000
+    /// How long clients whose transactions contend for a path wait for one that has its turn and does nothing; 0: nobody
+    /// waits.
+    public var transactionTurnMilliseconds = 400
     /// How long a realtime client may say nothing, not even answer a ping, before it is taken for gone.
     public var sessionTimeoutMilliseconds = 60_000
     /// Entries that may be in the log and not yet here before the gateway calls itself not ready.

@@ -74,6 +74,9 @@ struct MetricsReport {
         metrics.gauge("pathmirror_sessions", "Open realtime sessions.", counts.sessions.current)
         metrics.counter("pathmirror_sessions_total", "Realtime sessions opened.", counts.sessionsOpened.current)
         metrics.gauge("pathmirror_listens", "Listens of realtime sessions.", counts.listens.current)
+        metrics.gauge(
+            "pathmirror_transactions_waiting", "Transactions of realtime sessions that wait for their turn.",
+            counts.waitingTransactions.current)
         metrics.counter(
             "pathmirror_listen_events_total", "Events handed to realtime listens.", counts.listenEvents.current)
         metrics.counters(

@@ -7,7 +7,7 @@ import Wire
 extension RealtimeSession {
     func write(
         _ number: Int64, _ action: Write.Action, hash: String?, operation: Tree.Operation, hasServerValue: Bool,
-        byteCount: Int
+        byteCount: Int, isLast: Bool
     ) {
         guard writes.count < settings.maxWaitingRequests else {
             return answer(number, "unavailable", .text("Too many writes are waiting."))
@@ -18,12 +18,13 @@ extension RealtimeSession {
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress))
+        if hash != nil { return transact(number, write, mayWait: isLast) }
         loop.submit(write, for: self) { session, outcome in
             session.answer(number, outcome)
         }
     }
 
-    private func answer(_ number: Int64, _ outcome: WriteOutcome) {
+    func answer(_ number: Int64, _ outcome: WriteOutcome) {
         switch outcome {
         case .committed: answerWrite(number, "ok", .none)
         case .preconditionFailed: answerWrite(number, "datastale", .text("Transaction hash does not match"))

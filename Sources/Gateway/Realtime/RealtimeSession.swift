@@ -37,6 +37,10 @@ final class RealtimeSession {
     var mustStoreAgain = false
     /// Writes that are not answered yet, and what is to be done when they are.
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
+    /// The transaction that waits for its turn. Nothing that came after it waits.
+    var waitingTransaction: WaitingTransaction?
+    /// Where others may wait for a transaction of this client.
+    var contended: Set<TransactionPlace> = []
     /// Answers to writes that wait until conflated listens have been sent their values.
     private var heldAnswers: [[UInt8]] = []
     private(set) var isEnded = false
@@ -72,6 +76,7 @@ final class RealtimeSession {
             case .control: break
             case .request(let request):
                 guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
+                sendWaitingTransaction()
                 if waiting.isEmpty, !mustWait(request) {
                     perform(request)
                     return true
@@ -122,6 +127,7 @@ final class RealtimeSession {
 
     private func perform(_ request: ClientRequest) {
         let number = request.number
+        let isLast = nextWaiting == waiting.count
         switch request.action {
         case .stats, .appCheck: answer(number, "ok", .none)
         case .listen(let target, let hash, let compound): listen(number, target, hash, compound)
@@ -130,11 +136,11 @@ final class RealtimeSession {
         case .put(let path, let value, let hash, let byteCount):
             write(
                 number, .set(path, value.node), hash: hash, operation: value.node.isNull ? .remove : .set,
-                hasServerValue: value.hasServerValue, byteCount: byteCount)
+                hasServerValue: value.hasServerValue, byteCount: byteCount, isLast: isLast)
         case .merge(let path, let changes, let hasServerValue, let hash, let byteCount):
             write(
                 number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
-                byteCount: byteCount)
+                byteCount: byteCount, isLast: isLast)
         case .onDisconnectPut(let path, let value):
             order(number, [Change(path: path, value: value)]) { $0.put(path, value) }
         case .onDisconnectMerge(_, let changes): order(number, changes) { $0.merge(changes) }
@@ -177,6 +183,7 @@ final class RealtimeSession {
     func close() {
         guard !isClosing, !isEnded else { return }
         isClosing = true
+        sendWaitingTransaction()
         closeIfDone()
     }
 
@@ -196,6 +203,7 @@ final class RealtimeSession {
     func ended(_ completion: @escaping @Sendable () -> Void = {}) {
         guard !isEnded else { return completion() }
         isEnded = true
+        leaveLines()
         for listen in listens.values { loop.forget(listen) }
         listens.removeAll()
         writes.removeAll()

@@ -26,6 +26,10 @@ struct ServiceOptions {
         .init(
             "session-timeout-ms", "N",
             "how long a realtime client may be silent before it is taken for gone; default 60000"),
+        .init(
+            "transaction-turn-ms", "N",
+            "how long transactions that contend for a path wait for a client that has its turn and does nothing, 0 for no turns; default 400"
+        ),
         .init("max-sessions", "N", "the most realtime clients at once; default 100000"),
         .init("heartbeat-ms", "N", "how often the gateway says in the database that it is alive; default 3000"),
         .init("dead-after-ms", "N", "how long a gateway says nothing before others end its sessions; default 15000"),
@@ -87,6 +91,9 @@ struct ServiceOptions {
         if let size = try arguments.integer("sse-buffer-bytes", in: 1...(1 << 30)) { gateway.streamBufferBytes = size }
         if let time = try arguments.integer("session-timeout-ms", in: 100...86_400_000) {
             gateway.sessionTimeoutMilliseconds = time
+        }
+        if let time = try arguments.integer("transaction-turn-ms", in: 0...60_000) {
+            gateway.transactionTurnMilliseconds = time
         }
         if let count = try arguments.integer("max-sessions", in: 0...10_000_000) { gateway.maxSessions = count }
         if let time = try arguments.integer("heartbeat-ms", in: 10...3_600_000) {
