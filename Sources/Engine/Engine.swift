@@ -69,6 +69,17 @@ public final class Engine: Sendable {
             LogReader.Request(namespace: namespace, after: after, through: through, each: each, completion: completion))
     }
 
+    /// Tells the other gateways of this database something short: each hears it soon, once at most. Dropped where the
+    /// database is away.
+    public func tellPeers(_ text: String) {
+        if let message = PeerMessage(sender: core.mailbox.id, text: text) { sessions.tell(message) }
+    }
+
+    /// Called with what other gateways tell, on the tail's thread; must return soon.
+    public func onPeerMessage(_ body: @escaping @Sendable (_ sender: String, _ text: String) -> Void) {
+        core.mailbox.onMessage(body)
+    }
+
     /// Refuses new writes, commits those that wait (for so long), and ends the threads.
     public func stop(milliseconds: Int64) {
         sessions.waitUntilDone(milliseconds: milliseconds)

@@ -19,6 +19,7 @@ final class EngineCore: Sendable {
     let logger: Logger
     let health = DatabaseHealth()
     let namespaces: NamespaceTable
+    let mailbox = PeerMailbox()
     private let jobs = Condition<[Job]>([])
     /// Waited on by those who pause. Not `jobs`: its wakes are for committers.
     private let stopping = Condition(false)

@@ -37,6 +37,7 @@ public final class SessionKeeper: Sendable {
         case end(StoredSession, @Sendable () -> Void)
         /// Ends a session that may be another gateway's.
         case adopt(namespace: LiveNamespace, id: String, @Sendable () -> Void)
+        case tell(PeerMessage)
     }
 
     private struct State {
@@ -78,6 +79,8 @@ public final class SessionKeeper: Sendable {
     public func adopt(_ id: String, in namespace: LiveNamespace, _ completion: @escaping @Sendable () -> Void) {
         state.broadcast { $0.jobs.append(.adopt(namespace: namespace, id: id, completion)) }
     }
+
+    func tell(_ message: PeerMessage) { state.broadcast { $0.jobs.append(.tell(message)) } }
 
     /// Waits until the orders of all ended sessions are carried out; at most so long.
     func waitUntilDone(milliseconds: Int64) {
@@ -141,6 +144,7 @@ public final class SessionKeeper: Sendable {
             } else {
                 completion()
             }
+        case .tell(let message): try session.tellPeers(message)
         }
     }
 
@@ -149,6 +153,7 @@ public final class SessionKeeper: Sendable {
         case .save(_, let completion): completion(false)
         case .end: state.withLock { $0.retries.append(job) }
         case .adopt(_, _, let completion): completion()
+        case .tell: break
         }
     }
 

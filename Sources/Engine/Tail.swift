@@ -45,9 +45,14 @@ final class Tail {
                 core.databaseAnswered()
                 nextLook = now + Int64(core.settings.pollMilliseconds)
             }
-            for (id, head) in try session.waitForCommits(milliseconds: max(1, Int(nextLook - now)), wake: wake) {
-                core.metrics.notifications.add()
-                core.namespaces.live(id: id)?.headSeen(head)
+            let wait = max(1, Int(nextLook - now))
+            for announcement in try session.waitForAnnouncements(milliseconds: wait, wake: wake) {
+                switch announcement {
+                case .commit(let id, let head):
+                    core.metrics.notifications.add()
+                    core.namespaces.live(id: id)?.headSeen(head)
+                case .message(let message): core.mailbox.received(message)
+                }
             }
         }
     }

@@ -38,6 +38,13 @@ public final class Gateway: Sendable {
             logger.warning("taken for dead by another gateway; closing all realtime sessions")
             sessions.closeAll()
         }
+        guard settings.transactionTurnMilliseconds > 0 else { return }
+        engine.onPeerMessage { [sessions, transactionLines] sender, text in
+            // Without sessions here nobody contends with the other gateway's.
+            guard let notice = TurnNotice(text), let link = sessions.anyLink else { return }
+            let outcome = transactionLines.noticed(notice, from: sender)
+            link.post { $0.follow(outcome, at: notice.place) }
+        }
     }
 
     /// The handler of one event loop's requests. Called by the server, on that loop.

@@ -1,27 +1,38 @@
 public import Postgres
 
+/// What a session that listens hears of.
+public enum Announcement: Sendable, Equatable {
+    case commit(namespace: Int64, head: Int64)
+    case message(PeerMessage)
+}
+
 extension LogSession {
     /// Throws unless the database's schema is this program's.
     public func checkSchema() throws(LogStoreError) { try Migrations.check(connection) }
 
-    /// From now on `waitForCommits` hears of commits.
+    /// From now on `waitForAnnouncements` hears.
     public func listen() throws(LogStoreError) {
-        try translated { () throws(PostgresError) in try connection.executeScript("listen pathmirror") }
+        try translated { () throws(PostgresError) in
+            try connection.executeScript("listen \(Self.channel); listen \(Self.peerChannel)")
+        }
     }
 
-    /// Waits for announcements of commits, for so long or until woken. Returns namespace ids and heads.
-    public func waitForCommits(
+    /// Waits until commits are announced or gateways say something, for so long or until woken.
+    public func waitForAnnouncements(
         milliseconds: Int, wake: WakeHandle?
-    ) throws(LogStoreError) -> [(namespace: Int64, head: Int64)] {
+    ) throws(LogStoreError) -> [Announcement] {
         let notifications = try translated { () throws(PostgresError) in
             try connection.waitForNotifications(timeoutMs: milliseconds, wake: wake)
         }
         return notifications.compactMap { notification in
+            if notification.channel == Self.peerChannel {
+                return PeerMessage(payload: notification.payload).map { .message($0) }
+            }
             let parts = notification.payload.split(separator: " ")
             guard notification.channel == Self.channel, parts.count == 2, let id = Int64(parts[0]),
                 let head = Int64(parts[1])
             else { return nil }
-            return (id, head)
+            return .commit(namespace: id, head: head)
         }
     }
 

@@ -2,11 +2,9 @@
 
 import os
 import random
-import threading
 
 import pytest
-from harness.waiting import wait_until
-from harness.websocket_client import Holder, RealtimeClient, datum, listening, push
+from harness.websocket_client import RealtimeClient, datum, listening, push
 from oracle.export import assign, normal
 from oracle.generate import Trees
 from oracle.hashes import node_hash
@@ -200,60 +198,3 @@ def test_the_newer_data_comes_before_datastale(client, dev, at):
         other.put(at.base, "newer")
         assert client.call("p", {"p": at.base, "d": "mine", "h": ""})["s"] == "datastale"
         assert list(client.pushes) == [datum(at.base, "newer")]
-
-
-class Transactor:
-    """What an SDK does for a transaction: listen, run, send with the hash, again when stale; 25 times at most."""
-
-    def __init__(self, port: int, path: str):
-        self.client = RealtimeClient(port).greet()
-        self.path, self.holder = path, Holder(path)
-        self.holder.take(self.client.listen(path))
-        self.sends = []
-
-    def add_one(self):
-        for send in range(1, 200):
-            value = (self.holder.value or 0) + 1
-            answer = self.client.call("p", {"p": self.path, "d": value, "h": node_hash(self.holder.value)})
-            while self.client.pushes:
-                self.holder.take(self.client.pushes.popleft())
-            if answer["s"] == "ok":
-                self.sends.append(send)
-                return
-            assert answer["s"] == "datastale", answer
-        raise AssertionError("200 attempts")
-
-
-@pytest.mark.parametrize("pace", ["rounds", "ceaseless"])
-def test_twenty_clients_contend_over_two_gateways(gateway_pair, pace):
-    """In rounds, every client makes one change at once with all others; ceaseless ones begin the next without a pause."""
-    path = f"counter{random.randrange(1 << 40)}"
-    transactors = [Transactor(gateway_pair[number % 2].port, path) for number in range(20)]
-    errors, barrier = [], threading.Barrier(20)
-
-    def work(transactor):
-        try:
-            for _ in range(10):
-                if pace == "rounds":
-                    barrier.wait(30)
-                transactor.add_one()
-        except BaseException as error:
-            errors.append(error)
-            barrier.abort()
-
-    threads = [threading.Thread(target=work, args=(one,)) for one in transactors]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors[0]
-    for gateway in gateway_pair:
-        wait_until(lambda: gateway.rest.value(path) == 200, "both gateways to have all")
-    for one in transactors:
-        while one.holder.value != 200:
-            one.holder.take(one.client.push())
-        one.client.socket.close()
-    sends = sorted(count for one in transactors for count in one.sends)
-    print(f"\ncontention ({pace}): {sum(sends)} sends for 200 transactions, most {sends[-1]}, median {sends[100]}")
-    # SDKs give up after 25.
-    assert sends[-1] <= 25

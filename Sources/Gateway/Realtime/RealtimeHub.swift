@@ -15,6 +15,9 @@ final class RealtimeHub: Sendable {
         return withUnsafeBytes(of: words) { Hex.encode($0) }
     }
 
+    /// The loop of one of the sessions.
+    var anyLink: LoopLink? { loops.withLock { $0.first?.value } }
+
     /// Closes all sessions, on their loops.
     func closeAll() {
         let links = loops.withLock { loops in

@@ -56,9 +56,9 @@ extension RealtimeSession {
         guard settings.transactionTurnMilliseconds > 0 else { return }
         if case .preconditionFailed = outcome {
             contended.insert(place)
-            loop.begin(loop.gateway.transactionLines.wasRefused(id, at: place), at: place)
+            loop.follow(loop.gateway.transactionLines.wasRefused(id, at: place), at: place)
         } else if contended.remove(place) != nil {
-            loop.begin(loop.gateway.transactionLines.leaves(id, place), at: place)
+            loop.follow(loop.gateway.transactionLines.leaves(id, place), at: place)
         }
     }
 
@@ -66,36 +66,7 @@ extension RealtimeSession {
     /// had an answer.
     func leaveLines() {
         _ = takeWaitingTransaction()
-        for place in contended { loop.begin(loop.gateway.transactionLines.leaves(id, place), at: place) }
+        for place in contended { loop.follow(loop.gateway.transactionLines.leaves(id, place), at: place) }
         contended.removeAll()
-    }
-}
-
-extension GatewayLoop {
-    /// Has a turn's session told, wherever it lives, and sees to it that the turn ends.
-    func begin(_ turn: TransactionLine.Turn?, at place: TransactionPlace) {
-        guard let turn else { return }
-        // A session that is ending meanwhile leaves its lines by itself.
-        gateway.sessions.link(of: turn.session)?.post { loop in
-            guard let session = loop.sessions[turn.session] else { return }
-            session.contended.insert(place)
-            if session.waitingTransaction?.place == place { session.sendWaitingTransaction() }
-            loop.watch(turn, at: place, afterMilliseconds: loop.patience)
-        }
-    }
-
-    private var patience: Int64 { Int64(gateway.settings.transactionTurnMilliseconds) }
-
-    private func watch(_ turn: TransactionLine.Turn, at place: TransactionPlace, afterMilliseconds delay: Int64) {
-        _ = loop.schedule(afterMilliseconds: Int(delay)) { [weak self] in
-            guard let self else { return }
-            switch self.gateway.transactionLines.check(turn, at: place, patience: self.patience) {
-            case .over: break
-            case .goesOn(let time): self.watch(turn, at: place, afterMilliseconds: time)
-            case .expired(let next):
-                self.sessions[turn.session]?.contended.remove(place)
-                self.begin(next, at: place)
-            }
-        }
     }
 }

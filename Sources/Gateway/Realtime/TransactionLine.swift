@@ -1,22 +1,46 @@
 /// The clients that contend for one path with conditional writes, in the order in which they first failed. One at a time
 /// has its turn: the others' writes would only be refused because of what it wrote, and SDKs give up after 25 refusals.
 ///
+/// Each gateway has lines of its own. A client that fails again and again in its turn does so because of another gateway's
+/// clients: then that gateway is asked to let it go first, and keeps a place for it (a guest).
+///
 /// A state machine: time comes in as monotonic milliseconds, and what is to be done goes out as results.
 struct TransactionLine {
     /// A turn that has begun: its session sends what it keeps waiting, if anything.
-    struct Turn: Equatable {
+    struct Turn: Equatable, Sendable {
         let session: String
         /// Different for every place in every line of its time.
         let ticket: UInt64
+        let isGuest: Bool
+    }
+
+    /// What other gateways are to be told.
+    enum Notice: Equatable {
+        case asks
+        case isDone
+    }
+
+    /// What follows from an event.
+    struct Outcome: Equatable {
+        /// The turn that begins with it.
+        var next: Turn?
+        var notice: Notice?
     }
 
     private struct Member {
         let ticket: UInt64
         /// A write of it waits for its turn.
-        var isWaiting: Bool
+        var isWaiting = false
         /// A write of it is under way.
         var isSending = false
+        var refusals = 0
+        /// Other gateways were asked to let it go first.
+        var hasAsked = false
     }
+
+    /// From this refusal on other gateways are asked. Two are usual: that which made a client wait here, and that of what
+    /// it sent before it knew.
+    static let refusalsBeforeAsking = 4
 
     private var members: [String: Member] = [:]
     /// Everybody's places. Whoever has left is skipped: its ticket is not its member's any more.
@@ -27,18 +51,16 @@ struct TransactionLine {
     private var lastSign: Int64 = 0
 
     var isEmpty: Bool { members.isEmpty }
-    var count: Int { members.count }
+
+    // MARK: Clients
 
     /// A session has a write. True: it is to be sent now; false: it waits, for `Turn` or until the session no longer
     /// wants to wait.
     mutating func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Bool {
         if isEmpty { return true }
-        if current?.session == session {
-            lastSign = now
-            members[session]?.isSending = true
-            return true
-        }
-        guard mayWait else {
+        let hasTurn = current?.session == session
+        if hasTurn { lastSign = now }
+        if hasTurn || !mayWait {
             members[session]?.isSending = true
             return true
         }
@@ -54,25 +76,44 @@ struct TransactionLine {
     }
 
     /// The session's write was refused for what the value is now. It has a place from now on.
-    ///
-    /// - Returns: its turn, when that begins with this.
-    mutating func wasRefused(_ session: String, at now: Int64) -> Turn? {
+    mutating func wasRefused(_ session: String, at now: Int64) -> Outcome {
         let wasEmpty = isEmpty
         join(session)
         members[session]?.isSending = false
-        if wasEmpty { return begin(at: now) }
-        if current?.session == session { lastSign = now }
-        return nil
+        if wasEmpty { return Outcome(next: begin(at: now)) }
+        guard current?.session == session else { return Outcome() }
+        lastSign = now
+        members[session]?.refusals += 1
+        guard let member = members[session], member.refusals >= Self.refusalsBeforeAsking else { return Outcome() }
+        // Again each time: so the others see that it is still there.
+        members[session]?.hasAsked = true
+        return Outcome(notice: .asks)
     }
 
-    /// The session has done what it wanted, or is gone.
-    ///
-    /// - Returns: the turn that begins with this.
-    mutating func leaves(_ session: String, at now: Int64) -> Turn? {
+    /// The session (or guest) has done what it wanted, or is gone.
+    mutating func leaves(_ session: String, at now: Int64) -> Outcome {
         let hadTurn = current?.session == session
-        guard members.removeValue(forKey: session) != nil, hadTurn else { return nil }
-        return begin(at: now)
+        guard let member = members.removeValue(forKey: session) else { return Outcome() }
+        return Outcome(next: hadTurn ? begin(at: now) : nil, notice: member.hasAsked ? .isDone : nil)
     }
+
+    // MARK: Guests
+
+    /// Another gateway asks that its client go first. It goes next.
+    mutating func asks(_ guest: String, at now: Int64) -> Outcome {
+        guard members[guest] == nil else {
+            if current?.session == guest { lastSign = now }
+            return Outcome()
+        }
+        let wasEmpty = isEmpty
+        nextTicket += 1
+        members[guest] = Member(ticket: nextTicket)
+        let place = Turn(session: guest, ticket: nextTicket, isGuest: true)
+        places.insert(place, at: wasEmpty ? places.endIndex : firstPlace + 1)
+        return Outcome(next: wasEmpty ? begin(at: now) : nil)
+    }
+
+    // MARK: Time
 
     /// What has become of a turn.
     enum Check: Equatable {
@@ -80,8 +121,8 @@ struct TransactionLine {
         case over
         /// It goes on; look again after so many milliseconds.
         case goesOn(Int64)
-        /// Its session did nothing for too long: the next turn, if anybody waits, begins.
-        case expired(next: Turn?)
+        /// Its session did nothing for too long.
+        case expired(Outcome)
     }
 
     /// Ends a turn whose session lets the others wait: `patience` milliseconds without a sign, or eight times that
@@ -92,17 +133,18 @@ struct TransactionLine {
         if left > 0 { return .goesOn(left) }
         // The client is not to blame for the time that its write takes.
         if member.isSending { return .goesOn(patience) }
-        members[turn.session] = nil
-        return .expired(next: begin(at: now))
+        return .expired(leaves(turn.session, at: now))
     }
+
+    // MARK: Places
 
     private var current: Turn? { firstPlace < places.count ? places[firstPlace] : nil }
 
     private mutating func join(_ session: String) {
         guard members[session] == nil else { return }
         nextTicket += 1
-        members[session] = Member(ticket: nextTicket, isWaiting: false)
-        places.append(Turn(session: session, ticket: nextTicket))
+        members[session] = Member(ticket: nextTicket)
+        places.append(Turn(session: session, ticket: nextTicket, isGuest: false))
     }
 
     /// Begins the turn of the first who is still there.

@@ -8,8 +8,7 @@ struct TransactionPlace: Hashable, Sendable {
     let path: Path
 }
 
-/// All lines of this gateway's clients: a line lasts while somebody contends. Other gateways have lines of their own, and
-/// their first ones contend with the first ones here.
+/// All lines of this gateway's clients: a line lasts while somebody contends.
 final class TransactionLines: Sendable {
     private let lines = Mutex<[TransactionPlace: TransactionLine]>([:])
 
@@ -24,14 +23,27 @@ final class TransactionLines: Sendable {
         lines.withLock { $0[place]?.sendsEarly(session) }
     }
 
-    func wasRefused(_ session: String, at place: TransactionPlace) -> TransactionLine.Turn? {
+    func wasRefused(_ session: String, at place: TransactionPlace) -> TransactionLine.Outcome {
         lines.withLock { lines in
             lines[place, default: TransactionLine()].wasRefused(session, at: Clock.monotonicMilliseconds)
         }
     }
 
-    func leaves(_ session: String, _ place: TransactionPlace) -> TransactionLine.Turn? {
-        change(place) { $0.leaves(session, at: Clock.monotonicMilliseconds) } ?? nil
+    /// Another gateway has said something about turns.
+    func noticed(_ notice: TurnNotice, from gatewayID: String) -> TransactionLine.Outcome {
+        // No session's id has this form.
+        let guest = "gateway \(gatewayID)"
+        return switch notice.kind {
+        case .asks:
+            lines.withLock { lines in
+                lines[notice.place, default: TransactionLine()].asks(guest, at: Clock.monotonicMilliseconds)
+            }
+        case .isDone: leaves(guest, notice.place)
+        }
+    }
+
+    func leaves(_ session: String, _ place: TransactionPlace) -> TransactionLine.Outcome {
+        change(place) { $0.leaves(session, at: Clock.monotonicMilliseconds) } ?? TransactionLine.Outcome()
     }
 
     func check(_ turn: TransactionLine.Turn, at place: TransactionPlace, patience: Int64) -> TransactionLine.Check {

@@ -153,7 +153,7 @@ struct LogTailCommand: Command {
                 after = last
             }
             // Short waits, as the signals that end this are looked for in between.
-            _ = try session.waitForCommits(milliseconds: 100, wake: nil)
+            _ = try session.waitForAnnouncements(milliseconds: 100, wake: nil)
             if Signals.isTerminationWanted(milliseconds: 0) { return }
         }
     }

@@ -37,6 +37,11 @@ class Gateway:
         finally:
             connection.close()
 
+    def metric(self, name: str) -> float:
+        """The value of a metric without labels, now."""
+        text = self.rest.send("GET", "/.metrics").body.decode()
+        return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE).group(1))
+
     def wait_ready(self, patience: float = 30):
         def look():
             if not self.process.running:
