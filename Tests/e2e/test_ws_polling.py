@@ -7,7 +7,6 @@ import time
 
 import pytest
 from harness.waiting import wait_until
-from harness.websocket import Closed, WebSocket
 from harness.websocket_client import RealtimeClient, compact, datum
 from harness.websocket_polling import PollingClient
 
@@ -133,15 +132,6 @@ def test_nobody_else_may_speak_for_a_session(dev, at):
     assert client.request(2, "s", {}) == {"s": "ok", "d": ""} and at.value() is None
 
 
-def test_an_upgrade_is_declined_and_polling_goes_on(dev, at):
-    client = PollingClient(dev.port)
-    with WebSocket(dev.port, f"/.ws?v=5&s={client.id}&ns=default").opened() as socket:
-        assert socket.receive()[1].decode() == compact({"t": "c", "d": {"t": "r", "d": f"127.0.0.1:{dev.port}"}})
-        with pytest.raises(Closed):
-            socket.receive()
-    assert client.request(1, "p", {"p": at.base, "d": 1}) == {"s": "ok", "d": ""}
-
-
 @pytest.mark.parametrize("piece", [
     "&seg0=0&ts0=1&d0=!!!!", "&seg0=0&ts0=0&d0=AAAA", "&seg0=x&ts0=1&d0=AAAA", "&seg0=0&ts0=1", "&seg0=-1&ts0=1&d0=AAAA",
     "&seg0=0&ts0=99999999999999999999&d0=AAAA", "&seg0=999999999999&ts0=1&d0=AAAA", "&seg0=0&ts0=1&d0=bm9uc2Vuc2U.",
@@ -167,3 +157,21 @@ def test_bad_starts(dev, query, status):
     connection.request("GET", f"/.lp?{query}&ns=default")
     assert connection.getresponse().status == status
     connection.close()
+
+
+def test_a_poll_that_ends_before_its_answer_loses_nothing(serve):
+    """Its answer goes to the next poll; clients know the order by the responses' numbers."""
+    gateway = serve()
+    client = PollingClient(gateway.port)
+    client.request(1, "q", {"p": "x", "h": ""})
+    client.messages.clear()
+    for number in range(3):
+        held = client.hold()
+        # The one that asks is the other.
+        wait_until(lambda: gateway.metric("pathmirror_connections") == 2, "the poll to be there")
+        held.close()
+        wait_until(lambda: gateway.metric("pathmirror_connections") == 1, "the poll to be gone")
+        gateway.rest.set("x", value=number)
+        while len(client.messages) <= number:
+            client.poll()
+    assert [message["d"]["b"]["d"] for message in client.messages] == [0, 1, 2]

@@ -107,7 +107,7 @@ struct Reply: Sendable {
                 "Content-Type": "application/javascript; charset=utf-8", "Access-Control-Allow-Origin": "*",
                 "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
             ]
-            body = Array("/**/\(callback)(".utf8) + Self.scriptSafe(body) + Array(");".utf8)
+            body = Array("/**/\(callback)(".utf8) + ScriptText.escaped(body) + Array(");".utf8)
         }
         if let download = options.download {
             headers.add("Content-Disposition", "attachment; filename=\"\(Self.fileName(download))\"")
@@ -121,23 +121,6 @@ struct Reply: Sendable {
         }
         self.headers = headers
         self.body = body
-    }
-
-    /// U+2028 and U+2029 end lines in old scripts; as escapes they don't.
-    private static func scriptSafe(_ json: [UInt8]) -> [UInt8] {
-        guard json.contains(0xE2) else { return json }
-        var safe: [UInt8] = []
-        var index = 0
-        while index < json.count {
-            if json[index] == 0xE2, index + 2 < json.count, json[index + 1] == 0x80, json[index + 2] & 0xFE == 0xA8 {
-                safe.append(contentsOf: json[index + 2] == 0xA8 ? "\\u2028".utf8 : "\\u2029".utf8)
-                index += 3
-            } else {
-                safe.append(json[index])
-                index += 1
-            }
-        }
-        return safe
     }
 
     private static func fileName(_ text: String) -> String {

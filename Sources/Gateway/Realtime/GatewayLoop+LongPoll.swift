@@ -17,6 +17,8 @@ extension GatewayLoop {
             // The session is over: the client opens another.
             return LongPollTransport.answer(exchange.reference, Array("pLPCommand('close')".utf8))
         }
+        // Browsers don't close their side only: what such a poll is answered would be lost.
+        exchange.endsWithInput = true
         let reference = exchange.reference
         let isDisconnect = parameters["disconn"] != nil
         home.post { loop in
@@ -55,6 +57,11 @@ extension GatewayLoop {
                 }
             }
             transport.onDrain = { [weak session] in session?.drained() }
+            if let home = loop.link {
+                transport.onLoss = { response in
+                    home.post { $0.sessions[id]?.pollingTransport?.keep(response) }
+                }
+            }
             let hello = ServerMessage.hello(timestamp: Clock.unixMilliseconds, host: host, session: id)
             LongPollTransport.answer(
                 exchange.reference,
@@ -69,17 +76,20 @@ extension GatewayLoop {
         _ id: String, _ password: String, _ parameters: RealtimeParameters, isDisconnect: Bool,
         _ exchange: ExchangeReference
     ) {
-        guard let session = sessions[id], let transport = session.transport as? LongPollTransport,
+        guard let session = sessions[id], let transport = session.pollingTransport,
             Digest.isEqualInConstantTime(Array(password.utf8), Array(transport.password.utf8))
         else { return LongPollTransport.answer(exchange, Array("pLPCommand('close')".utf8)) }
         session.lastHeard = Clock.monotonicMilliseconds
+        let isFormer = session.formerTransport === transport
         if isDisconnect {
+            if isFormer { session.formerTransport = nil }
             transport.close()
             return LongPollTransport.answer(exchange, [])
         }
         transport.poll(exchange)
-        guard let messages = polling[id]?.take(parameters) else { return transport.close() }
-        for message in messages where !session.take(message) { return transport.close() }
+        if isFormer { return }
+        guard let messages = polling[id]?.take(parameters) else { return session.transport.close() }
+        for message in messages where !session.take(message) { return session.transport.close() }
     }
 
     /// A page whose unloading ends the session.

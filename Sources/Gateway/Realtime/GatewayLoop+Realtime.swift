@@ -25,7 +25,7 @@ extension GatewayLoop {
         }
         let opening = Opening(
             accept: Self.acceptKey(key), host: request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost",
-            lastSession: parameters.lastSession, isUpgradeOfPolling: parameters.pollingSession != nil,
+            lastSession: parameters.lastSession, pollingSession: parameters.pollingSession,
             isLoopback: isFromLoopback(request), remoteAddress: clientAddress(of: request).description)
         withNamespace(name, exchange) { loop, namespace, exchange in
             loop.greet(opening, namespace, exchange)
@@ -37,7 +37,7 @@ extension GatewayLoop {
         let accept: String
         let host: String
         let lastSession: String?
-        let isUpgradeOfPolling: Bool
+        let pollingSession: String?
         let isLoopback: Bool
         let remoteAddress: String
     }
@@ -55,17 +55,19 @@ extension GatewayLoop {
         }
         let transport = WebSocketTransport(exchange)
         let connection = WebSocketConnection(receiver, maxMessageBytes: gateway.settings.maxMessageBytes)
-        exchange.upgrade(headers: ["Upgrade": "websocket", "Sec-WebSocket-Accept": opening.accept]) {
-            [weak self] bytes in
-            self?.received(bytes, connection, transport, exchange)
+        let accept = {
+            exchange.upgrade(headers: ["Upgrade": "websocket", "Sec-WebSocket-Accept": opening.accept]) {
+                [weak self] bytes in
+                self?.received(bytes, connection, transport, exchange)
+            }
         }
-        if opening.isUpgradeOfPolling {
-            // The client keeps polling (reference: rtdb-protocol 1.8).
-            _ = transport.send(ServerMessage.reset(host: opening.host))
-            return transport.close()
+        if let polling = opening.pollingSession {
+            return openUpgrade(of: polling, host: opening.host, exchange, connection, accept: accept)
         }
+        accept()
         let session = begin(namespace, transport, isLoopback: opening.isLoopback, opening.remoteAddress)
-        connection.session = session
+        connection.onMessage = { [weak session] message in session?.take(message) ?? false }
+        connection.onSign = { [weak session] in session?.lastHeard = Clock.monotonicMilliseconds }
         let id = session.id
         exchange.onClose = { [weak self] in self?.ended(id) }
         exchange.onDrain = { [weak session] in session?.drained() }
@@ -78,7 +80,6 @@ extension GatewayLoop {
         _ bytes: UnsafeRawBufferPointer, _ connection: WebSocketConnection, _ transport: WebSocketTransport,
         _ exchange: HTTPExchange
     ) {
-        connection.session?.lastHeard = Clock.monotonicMilliseconds
         let isGood = connection.take(bytes)
         let output = connection.takeOutput()
         if !output.isEmpty { transport.send(frames: SharedBytes(output)) }
@@ -218,7 +219,7 @@ extension GatewayLoop {
                 session.transport.abandon()
                 ended(session.id)
             } else if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds / 3) {
-                (session.transport as? WebSocketTransport)?.ping()
+                session.transport.ping()
             }
         }
         recheckSomeSessions()

@@ -1,5 +1,5 @@
 import HTTPServer
-import Tree
+import Wire
 
 /// A realtime client that polls (reference: rtdb-protocol 1.8): messages wait until a request comes to fetch them.
 /// Belongs to the loop of its session; requests come in on any.
@@ -11,17 +11,28 @@ final class LongPollTransport: RealtimeTransport {
     /// Requests that wait for messages; the older is answered when a newer comes.
     private var polls: [ExchangeReference] = []
     private var nextResponse = 1
+    /// What polls that had ended by then were to be answered. Clients put responses in order by their numbers.
+    private var lost: [Response] = []
     private var isClosed = false
     private let maxBytes: Int
     /// Called when the client can't be served any more.
     var onEnd: (() -> Void)?
     /// Called when nothing waits any more.
     var onDrain: (() -> Void)?
+    /// Called, on any thread, when a poll ended before it was answered; is to see to it that `keep` is called.
+    var onLoss: (@Sendable (Response) -> Void)?
+
+    /// What a poll is answered.
+    struct Response: Sendable {
+        fileprivate let body: [UInt8]
+    }
 
     init(password: String, maxBytes: Int) {
         self.password = password
         self.maxBytes = maxBytes
     }
+
+    static var isWebSocket: Bool { false }
 
     var queuedBytes: Int { messageBytes }
 
@@ -29,13 +40,19 @@ final class LongPollTransport: RealtimeTransport {
         guard !isClosed else { return true }
         messages.append(message)
         messageBytes += message.count
-        // A client that fetches nothing is gone.
-        if messageBytes > maxBytes {
-            onEnd?()
-            return true
-        }
         answerWaiting()
+        // A client that fetches nothing is gone.
+        if messageBytes > maxBytes { onEnd?() }
         return true
+    }
+
+    /// A response could not be sent: the next poll is for it.
+    func keep(_ response: Response) {
+        guard !isClosed else { return }
+        lost.append(response)
+        messageBytes += response.body.count
+        answerWaiting()
+        if messageBytes > maxBytes { onEnd?() }
     }
 
     /// Messages as they are, one behind another; polls are answered with text, not frames.
@@ -54,20 +71,33 @@ final class LongPollTransport: RealtimeTransport {
     }
 
     private func answerWaiting() {
+        while !polls.isEmpty, !lost.isEmpty { respond(polls.removeFirst()) }
         guard !messages.isEmpty, !polls.isEmpty else { return }
         respond(polls.removeFirst())
         onDrain?()
     }
 
     private func respond(_ exchange: ExchangeReference) {
+        if !lost.isEmpty {
+            let response = lost.removeFirst()
+            messageBytes -= response.body.count
+            return deliver(response, to: exchange)
+        }
         let body =
             Array("pRTLPCB(\(nextResponse),[".utf8) + messages.joined(separator: [UInt8(ascii: ",")])
             + Array("]);".utf8)
         nextResponse += 1
         messages.removeAll()
         messageBytes = 0
-        Self.answer(exchange, Self.scriptSafe(body))
+        deliver(Response(body: ScriptText.escaped(body)), to: exchange)
     }
+
+    private func deliver(_ response: Response, to exchange: ExchangeReference) {
+        Self.answer(exchange, response.body) { [onLoss] in onLoss?(response) }
+    }
+
+    /// Polls are a sign of life by themselves.
+    func ping() {}
 
     func close() {
         guard !isClosed else { return }
@@ -89,35 +119,15 @@ final class LongPollTransport: RealtimeTransport {
             pLPCommand('start','\(session)','\(password)');
             pRTLPCB(0,[
             """
-        return scriptSafe(Array(start.utf8) + hello + Array("]);".utf8))
+        return ScriptText.escaped(Array(start.utf8) + hello + Array("]);".utf8))
     }
 
     private static func script(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-    /// U+2028 and U+2029 end lines in old scripts, and `</` ends the script element.
-    private static func scriptSafe(_ text: [UInt8]) -> [UInt8] {
-        var safe: [UInt8] = []
-        safe.reserveCapacity(text.count)
-        var index = 0
-        while index < text.count {
-            if text[index] == 0xE2, index + 2 < text.count, text[index + 1] == 0x80, text[index + 2] & 0xFE == 0xA8 {
-                safe.append(contentsOf: text[index + 2] == 0xA8 ? "\\u2028".utf8 : "\\u2029".utf8)
-                index += 3
-                continue
-            }
-            if text[index] == UInt8(ascii: "<"), index + 1 < text.count, text[index + 1] == UInt8(ascii: "/") {
-                safe.append(contentsOf: "<\\/".utf8)
-                index += 2
-                continue
-            }
-            safe.append(text[index])
-            index += 1
-        }
-        return safe
-    }
-
-    static func answer(_ exchange: ExchangeReference, _ body: [UInt8]) {
-        exchange.perform { exchange in
+    static func answer(
+        _ exchange: ExchangeReference, _ body: [UInt8], otherwise: @escaping @Sendable () -> Void = {}
+    ) {
+        exchange.perform(otherwise: otherwise) { exchange in
             exchange.respond(
                 status: 200,
                 headers: [

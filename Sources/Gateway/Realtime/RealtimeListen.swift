@@ -37,7 +37,7 @@ struct TaggedFrames {
     /// The frames of the events after `seq`; nil if there are none, or they are longer than clients can take.
     mutating func frames(after seq: Int64, tag: Int64?, _ transport: any RealtimeTransport.Type) -> SharedBytes? {
         guard let first = encoded.events.first else { return nil }
-        let isWhole = first.seq > seq && transport == WebSocketTransport.self
+        let isWhole = first.seq > seq && transport.isWebSocket
         if isWhole, let frames = byTag[tag] { return frames }
         let messages = encoded.events.filter { $0.seq > seq }.map { ServerMessage.finish($0.bytes.bytes, tag: tag) }
         guard !messages.isEmpty, let frames = transport.frames(for: messages) else { return nil }

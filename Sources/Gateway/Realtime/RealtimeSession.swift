@@ -14,7 +14,11 @@ final class RealtimeSession {
     let id: String
     unowned let loop: GatewayLoop
     let namespace: LiveNamespace
-    let transport: any RealtimeTransport
+    var transport: any RealtimeTransport
+    /// A socket that is to take over from polling, and how far that is.
+    var upgrade: (transport: RelayedWebSocketTransport, steps: TransportUpgrade)?
+    /// Where a client that has been upgraded fetches the last messages by polling.
+    var formerTransport: LongPollTransport?
     let isLoopback: Bool
     let remoteAddress: String
     /// The same, for the limits.
@@ -44,7 +48,7 @@ final class RealtimeSession {
     /// Answers to writes that wait until conflated listens have been sent their values.
     private var heldAnswers: [[UInt8]] = []
     private(set) var isEnded = false
-    private var isClosing = false
+    private(set) var isClosing = false
     /// The state as of which all listens were checked against the rules.
     var recheckedSeq: Int64 = -1
     /// Monotonic milliseconds of the last sign of life.
@@ -73,6 +77,7 @@ final class RealtimeSession {
         do throws(MessageError) {
             switch try ClientMessageParser.parse(message) {
             case .ping: answer(ServerMessage.pong)
+            case .control("n"): return endPolling()
             case .control: break
             case .request(let request):
                 guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
@@ -204,6 +209,8 @@ final class RealtimeSession {
         guard !isEnded else { return completion() }
         isEnded = true
         leaveLines()
+        upgrade?.transport.close()
+        formerTransport?.close()
         for listen in listens.values { loop.forget(listen) }
         listens.removeAll()
         writes.removeAll()

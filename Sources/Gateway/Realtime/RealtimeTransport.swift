@@ -10,6 +10,10 @@ protocol RealtimeTransport: AnyObject {
     func send(frames: SharedBytes)
     /// Makes of messages what this kind of transport sends; nil when one is longer than clients can take.
     static func frames(for messages: [[UInt8]]) -> SharedBytes?
+    /// Whether `frames(for:)` makes WebSocket frames.
+    static var isWebSocket: Bool { get }
+    /// Asks for a sign of life, where the transport has a way to.
+    func ping()
     /// Ends the connection, once what is queued has been sent.
     func close()
     /// Ends the connection at once: the client doesn't take anything any more.

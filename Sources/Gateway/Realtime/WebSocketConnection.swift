@@ -1,11 +1,14 @@
 import HTTPServer
 import Wire
 
-/// The receiving side of a realtime WebSocket: bytes to frames to messages to the session. Belongs to its loop's thread.
+/// The receiving side of a realtime WebSocket: bytes to frames to messages. Belongs to its loop's thread.
 final class WebSocketConnection {
     private let receiver: WebSocketReceiver
     private var segments: SegmentAssembler
-    var session: RealtimeSession?
+    /// Takes a message; false when the connection must be closed.
+    var onMessage: (([UInt8]) -> Bool)?
+    /// Called when something has come, message or not.
+    var onSign: (() -> Void)?
 
     init(_ receiver: WebSocketReceiver, maxMessageBytes: Int) {
         self.receiver = receiver
@@ -15,13 +18,14 @@ final class WebSocketConnection {
     /// Takes what the client sent. False when the connection must be closed.
     func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var isGood = true
+        onSign?()
         let isOpen = receiver.take(bytes) { event in
             guard isGood else { return }
             switch event {
             case .text(let frame):
                 switch segments.take(frame) {
                 case .nothing: break
-                case .message(let message): isGood = session?.take(message) ?? false
+                case .message(let message): isGood = onMessage?(message) ?? false
                 case .error: isGood = false
                 }
             // The protocol has text frames only.

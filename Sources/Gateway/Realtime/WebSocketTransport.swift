@@ -8,6 +8,8 @@ final class WebSocketTransport: RealtimeTransport {
 
     init(_ exchange: HTTPExchange) { self.exchange = exchange }
 
+    static var isWebSocket: Bool { true }
+
     var queuedBytes: Int { exchange.queuedOutputBytes }
 
     func send(_ message: [UInt8]) -> Bool {

@@ -184,6 +184,7 @@ extension Connection {
         case .wouldBlock: break
         case .failed: die()
         case .finished:
+            if exchange?.endsWithInput == true { return die() }
             peerFinished = true
             setReadMode(isWriteArmed ? .off : .watch)
         }

@@ -6,10 +6,12 @@ public struct ExchangeReference: Sendable, Hashable {
     let connection: UInt64
     let exchange: UInt64
 
-    /// Does `work` with the exchange on its loop; not at all if the exchange has ended by then. Any thread.
-    public func perform(_ work: @escaping @Sendable (HTTPExchange) -> Void) {
+    /// Does `work` with the exchange on its loop, or `otherwise` there if the exchange has ended by then. Any thread.
+    public func perform(
+        otherwise: @escaping @Sendable () -> Void = {}, _ work: @escaping @Sendable (HTTPExchange) -> Void
+    ) {
         loop.post {
-            if let exchange = loop.exchange(for: self) { work(exchange) }
+            if let exchange = loop.exchange(for: self) { work(exchange) } else { otherwise() }
         }
     }
 

@@ -11,6 +11,10 @@ public final class HTTPExchange {
     /// connection: exactly once when it has ended, whoever ended it. Never from inside a call of yours.
     public var onClose: (() -> Void)?
 
+    /// Whether a peer that ends its input while it waits for the answer counts as gone. Else it may have closed only its
+    /// side, as HTTP allows, and is answered.
+    public var endsWithInput = false
+
     /// Whether the request was HEAD: responses are sent without their body.
     public let isHead: Bool
     private let minorVersion: Int

@@ -17,6 +17,11 @@ public enum ServerMessage {
 
     public static let pong = Array("{\"t\":\"c\",\"d\":{\"t\":\"o\",\"d\":null}}".utf8)
 
+    /// Tells a polling client that a socket of it may take over (reference: rtdb-protocol 1.8).
+    public static let upgradeOffer = Array("{\"t\":\"c\",\"d\":{\"t\":\"a\",\"d\":null}}".utf8)
+    /// Tells it that nothing more comes by polling.
+    public static let endOfTransmission = Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":null}}".utf8)
+
     /// Sends the client to another host, or, while it upgrades its transport, back to the old one.
     public static func reset(host: String) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 64)
