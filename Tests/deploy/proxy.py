@@ -37,7 +37,8 @@ class Proxy:
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         main = _replaced(main, "http {", "http {\n" + "".join(f"{kind}_temp_path {where}/{kind};\n" for kind in kinds))
         for name, port in zip(("gateway-a:9000", "gateway-b:9000"), gateways, strict=True):
-            main = _replaced(main, f"server {name} ", f"server 127.0.0.1:{port} ")
+            # Once in each of the two upstreams.
+            main = _replaced(main, f"server {name} ", f"server 127.0.0.1:{port} ", times=2)
         block = _replaced((NGINX / server).read_text(), "listen 80 ", f"listen 127.0.0.1:{self.port} ")
         if tls is not None:
             block = _replaced(block, "listen 443 ", f"listen 127.0.0.1:{self.tls_port} ")
@@ -70,8 +71,8 @@ class Proxy:
         self._process.stderr.close()
 
 
-def _replaced(text: str, old: str, new: str) -> str:
-    assert text.count(old) == 1, f"the shipped configuration no longer has exactly one {old!r}"
+def _replaced(text: str, old: str, new: str, times: int = 1) -> str:
+    assert text.count(old) == times, f"the shipped configuration no longer has {old!r} {times} times"
     return text.replace(old, new)
 
 

@@ -89,7 +89,7 @@ def test_gateways_are_alike_and_end_gracefully():
 
 def test_names_and_limits_agree_between_the_files():
     nginx = (DEPLOY / "nginx/nginx.conf").read_text()
-    assert re.findall(r"^\s+server (\S+) ", nginx, re.MULTILINE) == [f"{name}:9000" for name in GATEWAYS]
+    assert re.findall(r"^\s+server (\S+) ", nginx, re.MULTILINE) == 2 * [f"{name}:9000" for name in GATEWAYS]
     scrapes = load(DEPLOY / "prometheus/prometheus.yml")["scrape_configs"]
     assert scrapes[0]["static_configs"][0]["targets"] == [f"{name}:9000" for name in GATEWAYS]
     environment = SERVICES["gateway-a"]["environment"]

@@ -148,9 +148,28 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent(proxy, gateways):
     assert not any(gateway.hits for gateway in gateways)
 
 
-def test_both_gateways_get_work_and_nothing_is_sticky(proxy, gateways):
-    ports = {seen(proxy, "GET", "/x.json")["port"] for _ in range(40)}
+@pytest.mark.parametrize("path", ["/x.json", "/.ws?v=5"])
+def test_both_gateways_get_work_and_nothing_is_sticky(proxy, gateways, path):
+    ports = {seen(proxy, "GET", path)["port"] for _ in range(40)}
     assert ports == {gateway.port for gateway in gateways}
+
+
+def test_a_polling_client_stays_with_its_gateway(proxy, gateways):
+    """Its polls, and the WebSocket that is to take over from them."""
+    def gateway_of(address, path):
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=SECONDS, source_address=(address, 0))
+        connection.request("GET", path)
+        content = json.loads(connection.getresponse().read())
+        connection.close()
+        return content["port"]
+
+    homes = set()
+    for number in range(2, 30):
+        paths = ["/.lp?start=t", "/.lp?id=1&pw=2", "/.lp?id=1&pw=2&seg0=0", "/.ws?v=5&s=1&ns=x"] * 3
+        ports = {gateway_of(f"127.0.0.{number}", path) for path in paths}
+        assert len(ports) == 1, (number, ports)
+        homes |= ports
+    assert homes == {gateway.port for gateway in gateways}
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST", "PATCH", "DELETE"])
