@@ -12,19 +12,22 @@ public struct SessionOrders: Sendable {
     public let orders: [[Change]]
     /// Whom the rules judge.
     public let auth: AuthContext
+    /// Who it is, for the log.
+    public let origin: Origin?
 
-    public init(id: String, namespace: LiveNamespace, orders: [[Change]], auth: AuthContext) {
+    public init(id: String, namespace: LiveNamespace, orders: [[Change]], auth: AuthContext, origin: Origin?) {
         self.id = id
         self.namespace = namespace
         self.orders = orders
         self.auth = auth
+        self.origin = origin
     }
 
     /// As the database keeps it.
     fileprivate var stored: StoredSession {
         StoredSession(
             namespace: namespace.id, namespaceName: namespace.name, id: id, orders: orders, isAdmin: auth.isAdmin,
-            auth: auth.auth)
+            auth: auth.auth, origin: origin)
     }
 }
 
@@ -189,7 +192,7 @@ public final class SessionKeeper: Sendable {
         let auth = stored.isAdmin ? AuthContext.admin : AuthContext(auth: stored.auth)
         let write = Write(
             .disconnect(session: stored.id, orders: stored.orders), operation: .disconnect, hasServerValue: true,
-            byteCount: 256, auth: auth)
+            byteCount: 256, auth: auth, origin: stored.origin)
         let sink = OrderSink { [self] outcome in
             if isOwn {
                 if case .failed(let error) = outcome, error != .stopping {

@@ -10,9 +10,12 @@ public struct StoredSession: Sendable, Equatable {
     public let orders: [[Change]]
     public let isAdmin: Bool
     public let auth: Node
+    /// Who asked for it, for the log.
+    public let origin: Origin?
 
     public init(
-        namespace: Int64, namespaceName: String, id: String, orders: [[Change]], isAdmin: Bool, auth: Node
+        namespace: Int64, namespaceName: String, id: String, orders: [[Change]], isAdmin: Bool, auth: Node,
+        origin: Origin?
     ) {
         self.namespace = namespace
         self.namespaceName = namespaceName
@@ -20,6 +23,7 @@ public struct StoredSession: Sendable, Equatable {
         self.orders = orders
         self.isAdmin = isAdmin
         self.auth = auth
+        self.origin = origin
     }
 }
 
@@ -59,8 +63,8 @@ extension LogSession {
         auth.write(.bool(session.isAdmin))
         auth.raw(",\"auth\":")
         auth.write(session.auth)
-        auth.raw("}")
-        let authText = auth.bytes
+        let origin = session.origin.map { Array(",\"origin\":".utf8) + $0.json } ?? []
+        let authText = auth.bytes + origin + [0x7D]
         try translated { () throws(PostgresError) in
             var parameters = PostgresParameters()
             parameters.appendInt8(session.namespace)
@@ -119,12 +123,14 @@ extension LogSession {
                     try ChangeCodec.decode($0.text)
                 }
                 // Its keys may be what no key of the database can be.
-                let auth = Node(try ClaimsReader.value(try rows.bytes(row, 4)))
+                let text = try rows.bytes(row, 4)
+                let auth = Node(try ClaimsReader.value(text))
+                let origin = RawJSON(text).members?.first { $0.key == "origin" }
                 found.append(
                     StoredSession(
                         namespace: try rows.int64(row, 0), namespaceName: try rows.string(row, 1),
                         id: try rows.string(row, 2), orders: orders, isAdmin: auth.child(Key("admin")) == .bool(true),
-                        auth: auth.child(Key("auth"))))
+                        auth: auth.child(Key("auth")), origin: origin.map { Origin(json: Array($0.value.bytes)) }))
             }
             return found
         } catch {

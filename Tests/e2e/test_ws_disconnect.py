@@ -378,10 +378,48 @@ def test_a_lost_database_refuses_orders_and_finds_them_again(own_postgres, scrat
         with RealtimeClient(gateway.port) as client:
             client.ok("o", {"p": "kept", "d": PLUS})
             own_postgres.kill()
-            assert client.call("o", {"p": "lost", "d": 1})["s"] == "unavailable"
+            assert client.call("o", {"p": "refused", "d": 1})["s"] == "unavailable"
             client.socket.drop()
         own_postgres.start()
         gateway.wait_ready()
         wait_until(lambda: gateway.rest.value("kept") == 1, "the order that was accepted")
+        # They are carried out in one transaction.
+        assert gateway.rest.value("refused") is None
     finally:
         gateway.sweep()
+
+
+def test_orders_go_on_after_an_outage(own_postgres, scratch, logs):
+    """What was refused in it is not done; what was there before, and what comes after, is."""
+    url = own_postgres.create_database()
+    gateway = start_serve(url, scratch, logs, *QUICK)
+    try:
+        with RealtimeClient(gateway.port) as client:
+            client.ok("o", {"p": "x/kept", "d": 1})
+            own_postgres.kill()
+            assert client.call("o", {"p": "x/refused", "d": 1})["s"] == "unavailable"
+            assert client.call("oc", {"p": "x/kept"})["s"] == "unavailable"
+            own_postgres.start()
+            gateway.wait_ready()
+            client.ok("o", {"p": "x/later", "d": 1})
+            client.socket.drop()
+        wait_until(lambda: gateway.rest.value("x") == {"kept": 1, "later": 1}, "the orders that were accepted")
+    finally:
+        gateway.sweep()
+
+
+@pytest.mark.parametrize("ending", ["of the client", "of the gateway"])
+def test_the_log_says_whose_orders_they_were(serve, ending):
+    gateway = serve(*QUICK)
+    with RealtimeClient(gateway.port) as client:
+        client.ok("auth", {"cred": SECRET})
+        client.ok("o", {"p": "x", "d": 1})
+        if ending == "of the client":
+            client.socket.drop()
+        else:
+            gateway.process.send(signal.SIGKILL)
+            gateway = serve(*QUICK)
+    wait_until(lambda: gateway.rest.value("x") == 1, "the order")
+    rows = sql.rows(gateway.database_url, "select op, origin::text from pathmirror.log order by seq")
+    assert [(operation, json.loads(origin)) for operation, origin in rows] == [
+        ("onDisconnect", {"uid": None, "admin": True, "via": "ws", "ip": "127.0.0.1"})]

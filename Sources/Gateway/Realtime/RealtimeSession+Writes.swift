@@ -1,4 +1,5 @@
 import Engine
+import HTTPServer
 import Rules
 import Runtime
 import Tree
@@ -82,22 +83,42 @@ extension RealtimeSession {
         let numbers = unstored
         unstored.removeAll()
         let id = id
+        let saved = disconnects
         loop.gateway.engine.sessions.save(stored) { isStored in
-            link.post { loop in loop.sessions[id]?.storingEnded(numbers, isStored) }
+            link.post { loop in loop.sessions[id]?.storingEnded(numbers, isStored ? saved : nil) }
         }
     }
 
-    private func storingEnded(_ numbers: [Int64], _ isStored: Bool) {
-        for number in numbers {
-            answer(
-                number, isStored ? "ok" : "unavailable",
-                isStored ? .none : .text("The service is unavailable. Try again later."))
-        }
+    /// - Parameter saved: what the database has now; nil when that is not known.
+    private func storingEnded(_ numbers: [Int64], _ saved: DisconnectQueue?) {
         isStoring = false
+        if let saved {
+            storedDisconnects = saved
+            isStoreUnsure = false
+            for number in numbers { answer(number, "ok", .none) }
+        } else {
+            // Nothing that was refused is done later, and neither is what came on top of it.
+            for number in numbers + unstored {
+                answer(number, "unavailable", .text("The service is unavailable. Try again later."))
+            }
+            unstored.removeAll()
+            mustStoreAgain = false
+            disconnects = storedDisconnects
+            isStoreUnsure = true
+            storeLater()
+        }
         if mustStoreAgain {
             mustStoreAgain = false
             store()
         }
         hasStored()
+    }
+
+    /// The save that failed may have been carried out all the same: until it is known to be undone, it is tried to be.
+    private func storeLater() {
+        _ = loop.loop.schedule(afterMilliseconds: 1_000) { [weak self] in
+            guard let self, !self.isEnded else { return }
+            if !self.isStoring { self.store() }
+        }
     }
 }

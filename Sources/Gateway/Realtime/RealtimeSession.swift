@@ -37,6 +37,10 @@ final class RealtimeSession {
     /// Requests for orders that are not being stored yet.
     var unstored: [Int64] = []
     var isStoring = false
+    /// The orders that the database has.
+    var storedDisconnects = DisconnectQueue()
+    /// The database may have others: a save of them was not answered.
+    var isStoreUnsure = false
     /// The orders have changed since they began to be stored.
     var mustStoreAgain = false
     /// Writes that are not answered yet, and what is to be done when they are.
@@ -216,13 +220,16 @@ final class RealtimeSession {
         writes.removeAll()
         waiting.removeAll()
         nextWaiting = 0
-        guard !disconnects.isEmpty else { return completion() }
-        loop.gateway.engine.sessions.end(stored, completion)
+        if !disconnects.isEmpty { return loop.gateway.engine.sessions.end(stored, completion) }
+        // With nothing to be done, the session is forgotten there.
+        if isStoreUnsure { loop.gateway.engine.sessions.save(stored) { _ in } }
+        completion()
     }
 
     /// The session and what it wants done at its end.
     var stored: SessionOrders {
         SessionOrders(
-            id: id, namespace: namespace, orders: disconnects.orders.map(\.changes), auth: login.context)
+            id: id, namespace: namespace, orders: disconnects.orders.map(\.changes), auth: login.context,
+            origin: login.origin(via: .ws, address: remoteAddress))
     }
 }
