@@ -64,23 +64,19 @@ public final class Gateway: Sendable {
     public func stop() { workers.stop() }
 }
 
-/// What the metrics tell of the server.
+/// What the metrics tell of the process around the doors.
 public struct ServerReport: Sendable {
-    public var connections = 0
-    public var acceptedConnections = 0
-    public var requests = 0
-    public var bytesIn = 0
-    public var bytesOut = 0
-    public var parseErrors = 0
-    public var timeouts = 0
-    public var rejected = 0
-    public var overAddressLimit = 0
-    public var handshakes = 0
-    public var resumedHandshakes = 0
-    public var failedHandshakes = 0
+    public var server: HTTPServerStatistics
     /// Seconds since 1970; nil where nothing is served over TLS.
     public var certificateExpiresAt: Int64?
-    public var mirrors: [MirrorFacts] = []
+    public var mirrors: [MirrorFacts]
 
-    public init() {}
+    public init(
+        server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
+        mirrors: [MirrorFacts] = []
+    ) {
+        self.server = server
+        self.certificateExpiresAt = certificateExpiresAt
+        self.mirrors = mirrors
+    }
 }

@@ -1,4 +1,5 @@
 import Engine
+import HTTPServer
 import Runtime
 import Tree
 
@@ -87,23 +88,24 @@ struct MetricsReport {
     }
 
     private static func addServer(_ report: ServerReport, _ metrics: inout MetricsText) {
-        metrics.gauge("pathmirror_connections", "Open connections.", report.connections)
-        metrics.counter("pathmirror_connections_total", "Connections accepted.", report.acceptedConnections)
-        metrics.counter("pathmirror_http_requests_total", "Requests received.", report.requests)
-        metrics.counter("pathmirror_inbound_bytes_total", "Bytes received.", report.bytesIn)
-        metrics.counter("pathmirror_outbound_bytes_total", "Bytes sent.", report.bytesOut)
-        metrics.counter("pathmirror_http_parse_errors_total", "Requests that were not HTTP.", report.parseErrors)
-        metrics.counter("pathmirror_http_timeouts_total", "Requests that came too slowly.", report.timeouts)
-        metrics.counter("pathmirror_http_rejected_total", "Requests over a bound.", report.rejected)
+        let counts = report.server
+        metrics.gauge("pathmirror_connections", "Open connections.", counts.activeConnections)
+        metrics.counter("pathmirror_connections_total", "Connections accepted.", counts.accepted)
+        metrics.counter("pathmirror_http_requests_total", "Requests received.", counts.requests)
+        metrics.counter("pathmirror_inbound_bytes_total", "Bytes received.", counts.bytesIn)
+        metrics.counter("pathmirror_outbound_bytes_total", "Bytes sent.", counts.bytesOut)
+        metrics.counter("pathmirror_http_parse_errors_total", "Requests that were not HTTP.", counts.parseErrors)
+        metrics.counter("pathmirror_http_timeouts_total", "Requests that came too slowly.", counts.timeouts)
+        metrics.counter("pathmirror_http_rejected_total", "Requests over a bound.", counts.rejected)
         metrics.counter(
             "pathmirror_connections_over_address_limit_total",
-            "Connections refused because their address had too many.", report.overAddressLimit)
+            "Connections refused because their address had too many.", counts.overAddressLimit)
         guard let expiresAt = report.certificateExpiresAt else { return }
-        metrics.counter("pathmirror_tls_handshakes_total", "TLS handshakes done.", report.handshakes)
+        metrics.counter("pathmirror_tls_handshakes_total", "TLS handshakes done.", counts.handshakes)
         metrics.counter(
             "pathmirror_tls_resumed_handshakes_total", "Those that went on with an earlier session.",
-            report.resumedHandshakes)
-        metrics.counter("pathmirror_tls_failed_handshakes_total", "TLS handshakes failed.", report.failedHandshakes)
+            counts.resumedHandshakes)
+        metrics.counter("pathmirror_tls_failed_handshakes_total", "TLS handshakes failed.", counts.failedHandshakes)
         metrics.gauge(
             "pathmirror_tls_certificate_expiry_seconds", "When the certificate expires, in seconds since 1970.",
             Int(expiresAt))

@@ -50,6 +50,8 @@ public struct HTTPServerStatistics: Sendable, Equatable {
     public var resumedHandshakes = 0
     public var failedHandshakes = 0
 
+    public init() {}
+
     mutating func add(_ counters: LoopCounters) {
         accepted += counters.accepted.load(ordering: .relaxed)
         activeConnections += counters.active.load(ordering: .relaxed)

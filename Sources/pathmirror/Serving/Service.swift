@@ -30,9 +30,10 @@ final class Service {
         let gateway = Gateway(
             engine: engine, settings: options.gateway, credentials: options.credentials, logger: options.logger
         ) {
-            var report = statistics.withLock { $0 }.map(Service.report) ?? ServerReport()
-            report.mirrors = mirrors.reports.map(Service.facts)
-            return report
+            let server = statistics.withLock { $0 }
+            return ServerReport(
+                server: server?.statistics ?? HTTPServerStatistics(),
+                certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts))
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
@@ -91,24 +92,5 @@ final class Service {
         MirrorFacts(
             namespace: mirror.namespace, name: mirror.name, state: mirror.state.rawValue,
             lagEntries: mirror.lagEntries, lagMilliseconds: mirror.lagMilliseconds, message: mirror.message)
-    }
-
-    private static func report(_ server: HTTPServer) -> ServerReport {
-        let counts = server.statistics
-        var report = ServerReport()
-        report.connections = counts.activeConnections
-        report.acceptedConnections = counts.accepted
-        report.requests = counts.requests
-        report.bytesIn = counts.bytesIn
-        report.bytesOut = counts.bytesOut
-        report.parseErrors = counts.parseErrors
-        report.timeouts = counts.timeouts
-        report.rejected = counts.rejected
-        report.overAddressLimit = counts.overAddressLimit
-        report.handshakes = counts.handshakes
-        report.resumedHandshakes = counts.resumedHandshakes
-        report.failedHandshakes = counts.failedHandshakes
-        report.certificateExpiresAt = server.settings.tls?.expiresAt
-        return report
     }
 }
