@@ -151,6 +151,7 @@ def test_prune_usage(keep):
 def test_log_out_and_apply(history, scratch):
     out = scratch / "entries.ndjson"
     history.run("replay", "log", "--out", out)
+    assert history.run("replay", "log", "--out", "-") == out.read_text()
     lines = cli.objects(out.read_text())
     assert [line["seq"] for line in lines] == list(range(1, 9))
     assert json.loads(history.run("replay", "apply", out, "--ns", "copy", "--json"))["applied"] == 8

@@ -106,7 +106,7 @@ struct ReplayLogCommand: Command {
             .init("from", "SEQ|TIME", "the first entry, or those after a time; default the oldest in the log"),
             .init("to", "SEQ|TIME", "the last entry; default the newest"),
             ReplayOptions.path, ReplayOptions.namespace,
-            .init("out", "FILE", "where to write, default standard output; cut short and started again it goes on"),
+            .init("out", "FILE", "where to write, default (and -) standard output; cut short and started again it goes on"),
             ReplayProgress.rateOption, ReplayOptions.dryRun,
         ] + Database.options)
 
@@ -135,11 +135,12 @@ struct ReplayLogCommand: Command {
         if arguments.has("dry-run") {
             return console.write("Would read \(max(0, to - from + 1)) entries, \(from) to \(to).")
         }
-        let output = try EntryFile(arguments["out"], from: from, source: lines.source)
+        let file = arguments["out"].flatMap { $0 == "-" ? nil : $0 }
+        let output = try EntryFile(file, from: from, source: lines.source)
         if let last = output.lastSeq { console.error("replay: goes on after entry \(last), which was written before") }
         let first = output.lastSeq.map { $0 + 1 } ?? from
         let progress = ReplayProgress(
-            console, "replay", total: to - first + 1, rate: rate, isQuiet: arguments["out"] == nil)
+            console, "replay", total: to - first + 1, rate: rate, isQuiet: file == nil)
         var count = 0
         do {
             let write = { (line: LogLine) throws in

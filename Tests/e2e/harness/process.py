@@ -121,6 +121,12 @@ def resident_bytes(pid: int) -> int:
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
+def peak_resident_bytes(pid: int) -> int:
+    """The most memory that a process has had in RAM."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
 def children(pid: int) -> list[int]:
     """The direct children of a process."""
     found = []

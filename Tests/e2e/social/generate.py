@@ -1,35 +1,30 @@
 #!/usr/bin/env python3
 """Generates the social-blog data set: posts, each author's copy of them, stars, comments, users.
 
-    python3 generate.py --leaves 1000000 > blog.json        about that many leaves, piece by piece
-    python3 generate.py --mirrors > mirrors.json            the mirrors for it
+    python3 generate.py --leaves 1000000 > blog.json        about that many leaves
+
+The mirrors for it are in mirrors.json.
 """
 
 import argparse
 import json
 import random
 import sys
+from pathlib import Path
 
 _PUSH = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _WORDS = "the quick brown fox jumps over a lazy dog while seven gulls watch from old roofs".split()
-_START = 1_760_000_000_000
 _WEEK = 7 * 86_400_000
-# Leaves that a post makes on the average, both copies and its comments counted.
-_LEAVES_A_POST = 37
+# Posts are spread over the four weeks before it.
+_END = 1_760_000_000_000 + 4 * _WEEK
+# Leaves that a post makes on the average, both copies, its comments and its share of a user counted.
+_LEAVES_A_POST = 33.7
 
-_POST = {
-    "author": {"type": "text", "not null": "skip"}, "title": "text", "body": "text",
-    "star_count": {"type": "bigint", "path": "starCount", "default": 0},
-    "stars": {"type": "text[]", "comment": "Who gave a star"}, "created_at": {"type": "timestamptz", "path": "createdAt"},
-}
-MIRRORS = [
-    {"name": "users", "path": "/users/{uid}", "columns": {
-        "name": "text", "email": "text", "joined_at": {"type": "timestamptz", "path": "joinedAt"}}},
-    {"name": "posts", "path": "/posts/{post_id}", "columns": _POST, "rest": "rest", "indexes": [["author"], ["created_at"]]},
-    {"name": "user_posts", "path": "/user-posts/{uid}/{post_id}", "columns": _POST, "rest": "rest"},
-    {"name": "comments", "path": "/post-comments/{post_id}/{comment_id}", "columns": {
-        "author": "text", "text": "text", "created_at": {"type": "timestamptz", "path": "createdAt"}}},
-]
+# Where users say that they live.
+_COUNTRIES = "AR AU BR CA DE EG ES FI FR IN IT JP KE MX NG NL NO PL SE TR UA US VN ZA".split()
+
+# Those of the ISO lists included, which are a Debian package's: see test_reports.py.
+MIRRORS = json.loads((Path(__file__).parent / "mirrors.json").read_text())
 
 
 def push_id(time: int, dice: random.Random) -> str:
@@ -44,16 +39,16 @@ def _sentence(dice: random.Random, most: int) -> str:
     return " ".join(dice.choices(_WORDS, k=dice.randint(2, most)))
 
 
-def _users(count: int, dice: random.Random):
+def _users(count: int, end: int, dice: random.Random):
     for number in range(count):
         yield f"user{number}", {"name": f"User {number}", "email": f"user{number}@example.com",
-                                "joinedAt": _START - dice.randrange(100 * _WEEK)}
+                                "country": dice.choice(_COUNTRIES), "joinedAt": end - 4 * _WEEK - dice.randrange(100 * _WEEK)}
 
 
-def _posts(users: int, count: int, dice: random.Random):
+def _posts(users: int, count: int, end: int, dice: random.Random):
     """(id, post, comments by id) of each post, in order of time."""
     for number in range(count):
-        time = _START + number * (4 * _WEEK) // max(count, 1)
+        time = end - 4 * _WEEK + number * (4 * _WEEK) // max(count, 1)
         # Few people write much, and many little.
         author = f"user{int(users * dice.random() ** 2)}"
         stars = {f"user{dice.randrange(users)}": True for _ in range(dice.randrange(8))}
@@ -67,11 +62,11 @@ def _posts(users: int, count: int, dice: random.Random):
         yield push_id(time, dice), post, comments
 
 
-def blog(users: int, posts: int, seed: int) -> dict:
-    """The whole tree, for small ones."""
+def blog(users: int, posts: int, seed: int, end: int = _END) -> dict:
+    """The whole tree; `end` is in milliseconds since 1970."""
     dice = random.Random(seed)
-    tree = {"users": dict(_users(users, dice)), "posts": {}, "user-posts": {}, "post-comments": {}}
-    for name, post, comments in _posts(users, posts, dice):
+    tree = {"users": dict(_users(users, end, dice)), "posts": {}, "user-posts": {}, "post-comments": {}}
+    for name, post, comments in _posts(users, posts, end, dice):
         tree["posts"][name] = post
         tree["user-posts"].setdefault(post["author"], {})[name] = post
         if comments:
@@ -79,17 +74,19 @@ def blog(users: int, posts: int, seed: int) -> dict:
     return tree
 
 
+def blog_of(leaves: int, seed: int = 1, end: int = _END) -> dict:
+    """A tree of about that many leaves."""
+    posts = max(1, int(leaves / _LEAVES_A_POST))
+    return blog(max(1, posts // 20), posts, seed, end)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leaves", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mirrors", action="store_true")
+    parser.add_argument("--end", type=int, default=_END, help="when the last post is written, in milliseconds since 1970")
     arguments = parser.parse_args()
-    if arguments.mirrors:
-        json.dump(MIRRORS, sys.stdout, indent=2)
-        return
-    posts = max(1, arguments.leaves // _LEAVES_A_POST)
-    json.dump(blog(max(1, posts // 20), posts, arguments.seed), sys.stdout, separators=(",", ":"))
+    json.dump(blog_of(arguments.leaves, arguments.seed, arguments.end), sys.stdout, separators=(",", ":"))
 
 
 if __name__ == "__main__":
