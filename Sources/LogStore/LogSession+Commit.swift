@@ -73,11 +73,16 @@ extension LogSession {
         while true {
             // A partition is made in a transaction of its own, before.
             try ensurePartition(namespace, upTo: expectedHead + settings.entriesPerPartition / 4)
-            let head = try translated { () throws(PostgresError) in
+            let head: Int64
+            do {
                 let results = try connection.pipeline([
                     .prepared(SQL.begin), .prepared(SQL.lockHead, [.int8(namespace)]),
                 ])
-                return try results[1].int64(0, 0)
+                head = try results[1].int64(0, 0)
+            } catch {
+                // The transaction has begun, whatever became of the lock.
+                unlockHead()
+                throw LogStoreError(error)
             }
             if partitionedTo[namespace, default: 0] > head + settings.entriesPerPartition / 8 { return head }
             // The head is far beyond what was expected: there may be nowhere to write to.

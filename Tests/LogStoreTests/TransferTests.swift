@@ -101,6 +101,36 @@ import Tree
         }
     }
 
+    /// Somebody else wrote to the place between two chunks: the import stops, holds nobody up, and begins anew.
+    @Test func chunkedImportThatMeetsAnotherWriter() throws {
+        try withSession { session in
+            let record = try session.make()
+            var settings = Importer.Settings()
+            settings.rowsPerChunk = 10
+            let rows = (0..<25).map { (Array("/a/k\($0)".utf8), Node.int(Int64($0))) }
+            let place = Path(splitting: "a")
+            let first = try Importer(session, record, at: place, settings: settings, fingerprint: "file")
+            for (path, value) in rows[..<10] { try first.add(path, value) }
+            var writer = BatchWriter(record)
+            writer.head = 1
+            writer.root = try session.loadTree(record.id).root
+            _ = try session.commit(writer.set("a/mine", .bool(true)))
+
+            #expect(throws: LogStoreError.self) { try first.add(rows[10].0, rows[10].1) }
+            #expect(!session.connection.isInTransaction)
+            // Another session would wait for the head's lock, or find the import still half done.
+            #expect(try session.commit(writer.set("b", .int(1))) == .committed)
+            let second = try Importer(session, record, at: place, settings: settings, fingerprint: "file")
+            #expect(second.resumedRows == 0)
+            for (path, value) in rows { try second.add(path, value) }
+            try second.finish()
+            let root = try session.loadTree(record.id).root
+            #expect(root[place].childCount == 25)
+            #expect(root[Path(splitting: "b")] == .int(1))
+            #expect(try Verification.run(session, record).isClean)
+        }
+    }
+
     /// Many chunks, over the ends of the log's partitions.
     @Test func chunksOverPartitions() throws {
         try withSession {

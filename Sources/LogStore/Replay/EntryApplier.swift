@@ -54,8 +54,17 @@ public final class EntryApplier {
         self.pace = pace
     }
 
-    /// Takes the file's next line.
+    /// Takes the file's next line. After an error no transaction is open.
     public func add(_ line: LogLine, number: Int, byteCount: Int) throws {
+        do {
+            try take(line, number, byteCount)
+        } catch {
+            abandon()
+            throw error
+        }
+    }
+
+    private func take(_ line: LogLine, _ number: Int, _ byteCount: Int) throws {
         if let bulk {
             guard line.source == bulk.line.source, line.seq == bulk.line.seq else {
                 throw ReplayError.badLine(number, reason: "entry \(bulk.line.seq) is not complete: the file was cut")
@@ -84,19 +93,24 @@ public final class EntryApplier {
         }
     }
 
-    /// Applies what is left.
+    /// Applies what is left. After an error no transaction is open.
     public func finish() throws {
         if let bulk {
             abandon()
             throw ReplayError.badLine(0, reason: "the file ends within entry \(bulk.line.seq)")
         }
-        try flush()
+        do {
+            try flush()
+        } catch {
+            abandon()
+            throw error
+        }
     }
 
     /// Undoes the open transaction.
     public func abandon() {
         bulk = nil
-        session.unlockHead()
+        if session.isOpen, session.connection.isInTransaction { session.unlockHead() }
     }
 
     // MARK: Entries
@@ -123,26 +137,20 @@ public final class EntryApplier {
             let known = try known(source, batch.map(\.line.seq))
             return count(batch.filter { !known.contains($0.line.seq) }.count, of: batch.count)
         }
-        do {
-            var seq = try begin()
-            let known = try known(source, batch.map(\.line.seq))
-            var seen = known
-            var steps: [PipelineStep] = []
-            var appliedCount = 0
-            for item in batch where seen.insert(item.line.seq).inserted {
-                steps.append(.query(Self.append, parameters(item, seq)))
-                steps.append(remember(source, item.line.seq, seq))
-                lastSeq = seq
-                seq += 1
-                appliedCount += 1
-            }
-            steps.append(.query("commit"))
-            try session.connection.pipeline(steps)
-            count(appliedCount, of: batch.count)
-        } catch {
-            session.unlockHead()
-            throw error
+        var seq = try begin()
+        var seen = try known(source, batch.map(\.line.seq))
+        var steps: [PipelineStep] = []
+        var appliedCount = 0
+        for item in batch where seen.insert(item.line.seq).inserted {
+            steps.append(.query(Self.append, parameters(item, seq)))
+            steps.append(remember(source, item.line.seq, seq))
+            lastSeq = seq
+            seq += 1
+            appliedCount += 1
         }
+        steps.append(.query("commit"))
+        try session.connection.pipeline(steps)
+        count(appliedCount, of: batch.count)
     }
 
     private func count(_ applied: Int, of all: Int) {

@@ -96,9 +96,9 @@ public final class Importer {
         }
     }
 
-    /// Undoes the open transaction.
+    /// Undoes the open transaction, also one that failed while it was being opened.
     public func abandon() {
-        if isOpen, session.isOpen { session.unlockHead() }
+        if session.isOpen, session.connection.isInTransaction { session.unlockHead() }
         isOpen = false
     }
 
