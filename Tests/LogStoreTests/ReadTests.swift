@@ -26,6 +26,9 @@ import Tree
             // What is pruned from the beginning is no gap.
             try session.connection.executeScript("delete from pathmirror.log where seq < 5")
             #expect(try session.read(writer.namespace, after: 0).map(\.entry.seq) == [6, 7, 8, 9])
+            // Also where it is more than a page.
+            #expect(try session.read(writer.namespace, after: 0, limit: 2).map(\.entry.seq) == [6, 7])
+            #expect(try session.read(writer.namespace, after: .max, limit: 2).isEmpty)
         }
     }
 

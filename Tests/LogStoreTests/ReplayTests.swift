@@ -229,6 +229,31 @@ import Tree
         }
     }
 
+    /// A batch that is longer than what is left of the log's last partition.
+    @Test func appliedEntriesOverPartitions() throws {
+        try withSession {
+            $0.entriesPerPartition = 8
+        } _: { session in
+            let source = try session.make("source")
+            var writer = BatchWriter(source)
+            for number in 0..<50 { _ = try session.commit(writer.set("k\(number % 7)", .int(Int64(number)))) }
+            let record = try #require(try session.namespace(id: source.id))
+            let target = try session.make("target")
+            // Its partition ends in the midst of what comes.
+            try session.ensurePartition(target.id, upTo: 0)
+            let applier = EntryApplier(session, target)
+            var number = 0
+            try LogLines(session, record).run(from: 1, to: record.head, time: { "\($0)" }) { line in
+                number += 1
+                try applier.add(line, number: number, byteCount: 10)
+            }
+            try applier.finish()
+            #expect(applier.appliedCount == 50)
+            #expect(try session.loadTree(target.id).root == writer.root)
+            #expect(try Verification.run(session, target).isClean)
+        }
+    }
+
     @Test func blameNamesTheWriters() throws {
         try withEngines { url, engines in
             let live = try engines[0].namespace("test")

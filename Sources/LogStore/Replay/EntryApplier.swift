@@ -137,66 +137,28 @@ public final class EntryApplier {
             let known = try known(source, batch.map(\.line.seq))
             return count(batch.filter { !known.contains($0.line.seq) }.count, of: batch.count)
         }
-        var seq = try begin()
+        let first = try begin()
         var seen = try known(source, batch.map(\.line.seq))
-        var steps: [PipelineStep] = []
-        var appliedCount = 0
+        var entries = EntryBatch()
         for item in batch where seen.insert(item.line.seq).inserted {
-            steps.append(.query(Self.append, parameters(item, seq)))
-            steps.append(remember(source, item.line.seq, seq))
-            lastSeq = seq
-            seq += 1
-            appliedCount += 1
+            entries.append(
+                item.head, item.changes, origin: origin(item.line, item.head), sourceSeq: item.line.seq)
         }
-        steps.append(.query("commit"))
-        try session.connection.pipeline(steps)
-        count(appliedCount, of: batch.count)
+        guard entries.count > 0 else {
+            session.unlockHead()
+            return count(0, of: batch.count)
+        }
+        try session.connection.pipeline([
+            .prepared(EntryBatch.append, entries.parameters(namespace.id, from: first, source: source)),
+            .query("commit"),
+        ])
+        lastSeq = first + entries.count - 1
+        count(Int(entries.count), of: batch.count)
     }
 
     private func count(_ applied: Int, of all: Int) {
         appliedCount += applied
         knownCount += all - applied
-    }
-
-    private static let append = """
-        select pathmirror.append_entry($1, $2, $3, $4, $5, $6, $7, $8::int8[]::integer[], $9, $10)
-        """
-
-    private func parameters(_ item: Waiting, _ seq: Int64) -> PostgresParameters {
-        var paths = PostgresArray(of: .text)
-        var ends = PostgresArray(of: .int8)
-        var rows = Rows()
-        for change in item.changes {
-            paths.appendText(change.path.description)
-            rows.append(change)
-            ends.appendInt8(Int64(rows.count))
-        }
-        return [
-            .int8(namespace.id), .int8(seq), .text(item.head.operation.rawValue), .text(item.head.path.description),
-            .json(ChangeCodec.encode(item.changes)), .json(origin(item.line, item.head)), .array(paths), .array(ends),
-            .array(rows.paths), .array(rows.values),
-        ]
-    }
-
-    /// Leaves as two arrays.
-    private struct Rows {
-        var paths = PostgresArray(of: .text)
-        var values = PostgresArray(of: .text)
-        var count = 0
-
-        mutating func append(_ change: Change) {
-            if change.path.namesPriority {
-                if !change.value.isNull { append(Array(change.path.description.utf8), change.value) }
-                return
-            }
-            TreeRows.forEach(in: change.value, at: change.path) { append($0, $1) }
-        }
-
-        private mutating func append(_ path: [UInt8], _ value: Node) {
-            paths.appendText(path)
-            values.appendText(JSONWriter.encode(value, form: .plain))
-            count += 1
-        }
     }
 
     /// Who wrote it there, and by which entry.
@@ -241,7 +203,7 @@ public final class EntryApplier {
             return
         }
         for change in changes {
-            var rows = Rows()
+            var rows = ChangeRows()
             rows.append(change)
             _ = try session.connection.execute(
                 "select pathmirror.apply_change($1, $2, $3, $4, $5)",
@@ -272,7 +234,7 @@ public final class EntryApplier {
                 """, [.int8(namespace.id), .int8(seq), .array(paths), .array(values)])
         } else {
             for change in changes {
-                var rows = Rows()
+                var rows = ChangeRows()
                 rows.append(change)
                 _ = try session.connection.execute(
                     "select pathmirror.apply_change($1, $2, $3, $4, $5)",

@@ -106,7 +106,9 @@ struct ReplayLogCommand: Command {
             .init("from", "SEQ|TIME", "the first entry, or those after a time; default the oldest in the log"),
             .init("to", "SEQ|TIME", "the last entry; default the newest"),
             ReplayOptions.path, ReplayOptions.namespace,
-            .init("out", "FILE", "where to write, default (and -) standard output; cut short and started again it goes on"),
+            .init(
+                "out", "FILE", "where to write, default and - standard output; cut short, it goes on when started again"
+            ),
             ReplayProgress.rateOption, ReplayOptions.dryRun,
         ] + Database.options)
 

@@ -1,0 +1,71 @@
+import Postgres
+import Tree
+
+/// Entries of another log on their way to `pathmirror.append_entries`, which applies them in one call.
+struct EntryBatch {
+    static let append = PostgresStatement(
+        "append_entries", "select pathmirror.append_entries($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        types: [
+            .int8, .int8, .textArray, .textArray, .textArray, .textArray, .int8Array, .textArray, .int8Array,
+            .textArray,
+            .textArray, .uuid, .int8Array,
+        ])
+
+    private(set) var count: Int64 = 0
+    private var operations = PostgresArray(of: .text)
+    private var paths = PostgresArray(of: .text)
+    private var changes = PostgresArray(of: .text)
+    private var origins = PostgresArray(of: .text)
+    private var changeEntries = PostgresArray(of: .int8)
+    private var changePaths = PostgresArray(of: .text)
+    private var rowChanges = PostgresArray(of: .int8)
+    private var rows = ChangeRows()
+    private var sourceSeqs = PostgresArray(of: .int8)
+
+    mutating func append(
+        _ head: LogLine.Head, _ changes: [Change], origin: [UInt8], sourceSeq: Int64
+    ) {
+        count += 1
+        operations.appendText(head.operation.rawValue)
+        paths.appendText(head.path.description)
+        self.changes.appendText(ChangeCodec.encode(changes))
+        origins.appendText(origin)
+        sourceSeqs.appendInt8(sourceSeq)
+        for change in changes {
+            changeEntries.appendInt8(count)
+            changePaths.appendText(change.path.description)
+            let before = rows.count
+            rows.append(change)
+            for _ in before..<rows.count { rowChanges.appendInt8(Int64(changePaths.count)) }
+        }
+    }
+
+    func parameters(_ namespace: Int64, from seq: Int64, source: [UInt8]) -> PostgresParameters {
+        [
+            .int8(namespace), .int8(seq), .array(operations), .array(paths), .array(changes), .array(origins),
+            .array(changeEntries), .array(changePaths), .array(rowChanges), .array(rows.paths), .array(rows.values),
+            .uuid(source), .array(sourceSeqs),
+        ]
+    }
+}
+
+/// The leaves of changes' values, as two arrays.
+struct ChangeRows {
+    private(set) var paths = PostgresArray(of: .text)
+    private(set) var values = PostgresArray(of: .text)
+    private(set) var count = 0
+
+    mutating func append(_ change: Change) {
+        if change.path.namesPriority {
+            if !change.value.isNull { append(Array(change.path.description.utf8), change.value) }
+            return
+        }
+        TreeRows.forEach(in: change.value, at: change.path) { append($0, $1) }
+    }
+
+    private mutating func append(_ path: [UInt8], _ value: Node) {
+        paths.appendText(path)
+        values.appendText(JSONWriter.encode(value, form: .plain))
+        count += 1
+    }
+}
