@@ -12,16 +12,16 @@ from pathlib import Path
 from harness import machine, process
 from harness.context import Context
 from harness.load import Wrong
-from suites import fanout, gets, memory, mirrors, puts, rules, transfers
+from suites import fanout, gets, lag, memory, mirrors, puts, replays, rules, sql, transfers
 
-SUITES = {suite.NAME: suite for suite in (puts, gets, transfers, memory, fanout, mirrors, rules)}
+SUITES = {suite.NAME: suite for suite in (puts, gets, transfers, memory, fanout, mirrors, lag, sql, replays, rules)}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description="Measures Pathmirror against PostgreSQL's own tools and against itself.")
     parser.add_argument("--quick", action="store_true",
-                        help="fewer and shorter rounds, a fifth of the data: under 90 s")
+                        help="fewer and shorter rounds, a fifth of the data: under three minutes")
     parser.add_argument("--only", metavar="NAME", action="append", choices=list(SUITES),
                         help=f"one suite (may be repeated): {', '.join(SUITES)}")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there, too")

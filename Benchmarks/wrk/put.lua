@@ -1,5 +1,5 @@
 -- PUTs to random keys. Arguments after "--": the shape ("leaf" or "object"), the number of keys, a seed, the value's
--- length. Values differ from request to request, as a PUT of what is there already would write nothing.
+-- length; and, where it is to be held to a rate, how many a second each thread may send. Values differ from request to request, as a PUT of what is there already would write nothing.
 local counter = 0
 
 function setup(thread)
@@ -25,6 +25,26 @@ function request()
     body = '{"active":true,"age":' .. stamp % 100 .. ',"email":"ada.' .. stamp .. '@example.com","name":"Ada Lovelace '
         .. stamp .. '","updated":' .. stamp .. '}'
     return string.format(head, "o", key, #body) .. body
+end
+
+-- wrk waits so many milliseconds before a connection's next request, if there is such a function.
+local function paced(rate)
+    local ffi = require("ffi")
+    ffi.cdef("typedef struct { long seconds, nanoseconds; } moment; int clock_gettime(int, moment *);")
+    local moment, due = ffi.new("moment"), nil
+    return function()
+        ffi.C.clock_gettime(1, moment)
+        local now = (tonumber(moment.seconds) * 1000 + tonumber(moment.nanoseconds) / 1e6)
+        -- What could not be sent in time is not made up for by a burst later on.
+        due = math.max((due or now) + 1000 / rate, now - 20)
+        return math.max(0, math.floor(due - now + 0.5))
+    end
+end
+
+local begin = init
+function init(arguments)
+    begin(arguments)
+    if arguments[5] then delay = paced(tonumber(arguments[5])) end
 end
 
 dofile((debug.getinfo(1, "S").source:match("^@(.*)/[^/]*$") or ".") .. "/report.lua")
