@@ -255,4 +255,31 @@ $$;
 revoke execute on function pathmirror.append_entries(
     bigint, bigint, text[], text[], text[], text[], bigint[], text[], bigint[], text[], text[], uuid, bigint[]) from public;
 
+-- Puts many leaves into the tree at once. None of them is above another, and none has a path over 2,000 bytes; `branches`
+-- are all the places above them.
+create function pathmirror.put_leaves(
+    of_namespace bigint, at_seq bigint, branches text[], new_paths text[], new_values text[]
+) returns void
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    -- What is below a new leaf. (No joins with the tree: before its first ANALYZE they would be planned as if it were empty.)
+    gone text[] := array(
+        select below.path from unnest(new_paths) as new (path)
+        cross join lateral (
+            select node.path from pathmirror.node
+            where node.namespace_id = of_namespace and node.path >= new.path || '/' and node.path < new.path || '0'
+            offset 0
+        ) as below);
+begin
+    -- Leaves on the way become branches, and branches leaves.
+    delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (branches || gone);
+    insert into pathmirror.node (namespace_id, path, value, version)
+    select of_namespace, new.path, new.value::json, at_seq from unnest(new_paths, new_values) as new (path, value)
+    on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
+    where not pathmirror.same_scalar(node.value, excluded.value);
+end
+$$;
+
+revoke execute on function pathmirror.put_leaves(bigint, bigint, text[], text[], text[]) from public;
+
 drop function pathmirror.append_entry(bigint, bigint, text, text, json, json, text[], integer[], text[], text[]);

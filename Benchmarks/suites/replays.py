@@ -7,7 +7,7 @@ from harness.context import Context
 from harness.dataset import dataset
 from harness.gateway import Gateway
 from harness.load import Wrong, wrk
-from harness.report import typical
+from harness.report import figure, typical
 
 NAME = "replays"
 KEYS = 10_000
@@ -18,7 +18,7 @@ def run(context: Context):
     context.progress("making the data (once)")
     data = dataset(context.pick(1_000_000, 200_000))
     with Gateway() as gateway:
-        gateway.command("import", data.export)
+        imported = timed(context, gateway, lambda: gateway.command("import", data.export))
         gateway.command("log", "snapshot")
         snapshot = head(gateway)
         # Enough for about so many entries; their number is what the machine makes of it.
@@ -31,6 +31,7 @@ def run(context: Context):
             puts.append(wrk(gateway, "/", context.pick(4, 2), 64, "put.lua", ("leaf", KEYS, seed, LENGTH)).per_second)
         past_tree(context, gateway, snapshot)
         applying(context, gateway, puts)
+        applying_import(context, gateway, data.leaves, imported)
 
 
 def head(gateway: Gateway) -> int:
@@ -78,3 +79,15 @@ def applying(context: Context, gateway: Gateway, puts: list[float]):
     context.measure("entries a second of replay apply / PUTs a second, 64 connections",
                     [rate / put for rate, put in zip(rates, puts * len(rates))],
                     absolute=f"{typical(rates)} against {typical(puts)} a second")
+
+
+def applying_import(context: Context, gateway: Gateway, leaves: int, imported: float):
+    context.progress(f"applying an import of {leaves:,} leaves")
+    file = gateway.root / "import.ndjson"
+    gateway.command("replay", "log", "--to", 1, "--out", file)
+    seconds = timed(context, gateway, lambda: gateway.command("replay", "apply", file, "--ns", "bulk"))
+    if gateway.sql("select count(*) from pathmirror.node where namespace_id = "
+                   "(select id from pathmirror.namespace where name = 'bulk')") != str(leaves):
+        raise Wrong("not every leaf was applied")
+    context.measure(f"time of an import of {leaves:,} leaves / of replay apply of its entry", [imported / seconds],
+                    absolute=f"{figure(imported)} against {figure(seconds)} s")

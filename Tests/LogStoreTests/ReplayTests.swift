@@ -229,6 +229,36 @@ import Tree
         }
     }
 
+    /// A bulk entry's parts, many leaves at a time, do what the same changes do one after another: whatever lies above or
+    /// below one another, with priorities and removals between.
+    @Test(arguments: [1, 2, 3, 4, 5, 6, 7, 8] as [UInt64])
+    func partsDoWhatTheirChangesDo(seed: UInt64) throws {
+        try withSession { session in
+            var generator = TreeGenerator(seed: seed)
+            let namespaces = (try session.make("bulk"), try session.make("one by one"))
+            let head = LogLine.Head(operation: .update, path: .root, committedAt: "0", origin: nil)
+            func apply(_ record: NamespaceRecord, _ seq: Int64, _ contents: [LogLine.Content]) throws {
+                let applier = EntryApplier(session, record)
+                for content in contents {
+                    try applier.add(LogLine(source: "test", seq: seq, content: content), number: 1, byteCount: 1)
+                }
+                try applier.finish()
+            }
+            for seq in 1...40 as ClosedRange<Int64> {
+                let changes = generator.partChanges(30)
+                let (first, second) = (Array(changes.prefix(20)), Array(changes.dropFirst(20)))
+                try apply(namespaces.0, seq, [.bulk(head, []), .part(first), .part(second), .end(parts: 2)])
+                try apply(namespaces.1, seq, [.entry(head, changes)])
+                let found = try StoredRow.all(session, namespaces.0.id)
+                let expected = try StoredRow.all(session, namespaces.1.id)
+                let isSame = found == expected
+                try #require(isSame, "entry \(seq): \(found.difference(from: expected))")
+            }
+            #expect(try Verification.run(session, namespaces.0).isClean)
+            #expect(try Verification.run(session, namespaces.1).isClean)
+        }
+    }
+
     /// A batch that is longer than what is left of the log's last partition.
     @Test func appliedEntriesOverPartitions() throws {
         try withSession {
@@ -312,5 +342,22 @@ private struct CopyOfTree: VerifiableProjection {
 
     func compare(with root: Node, at seq: Int64, _ session: LogSession) -> [String] {
         root == tree && seq == self.seq ? [] : ["it is another tree"]
+    }
+}
+
+extension TreeGenerator {
+    /// Changes at different places: leaves for the most part, priorities, removals, and subtrees.
+    fileprivate mutating func partChanges(_ count: Int) -> [Change] {
+        var changes: [Change] = []
+        for _ in 0..<count {
+            var path = path(maxDepth: 3)
+            var value = random.oneIn(12) ? .null : random.oneIn(12) ? tree(depth: 2) : bareLeaf()
+            if random.oneIn(6) {
+                path = Path(splitting: path.description + "/.priority")
+                value = priority()
+            }
+            if !changes.contains(where: { $0.path == path }) { changes.append(Change(path: path, value: value)) }
+        }
+        return changes
     }
 }

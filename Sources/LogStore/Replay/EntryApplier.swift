@@ -202,48 +202,36 @@ public final class EntryApplier {
             bulk = Bulk(line: line, head: head, changes: changes, seq: nil)
             return
         }
-        for change in changes {
-            var rows = ChangeRows()
-            rows.append(change)
-            _ = try session.connection.execute(
-                "select pathmirror.apply_change($1, $2, $3, $4, $5)",
-                [
-                    .int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths),
-                    .array(rows.values),
-                ])
-        }
+        for change in changes { try apply(change, seq) }
         bulk = Bulk(line: line, head: head, changes: changes, seq: seq)
+    }
+
+    private func apply(_ change: Change, _ seq: Int64) throws {
+        var rows = ChangeRows()
+        rows.append(change)
+        _ = try session.connection.execute(
+            "select pathmirror.apply_change($1, $2, $3, $4, $5)",
+            [.int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths), .array(rows.values)])
+    }
+
+    private func put(_ leaves: inout LeafRun, _ seq: Int64) throws {
+        guard !leaves.isEmpty else { return }
+        _ = try session.connection.execute(
+            "select pathmirror.put_leaves($1, $2, $3, $4, $5)",
+            [.int8(namespace.id), .int8(seq), .array(leaves.branches), .array(leaves.paths), .array(leaves.values)])
+        leaves = LeafRun()
     }
 
     private func addPart(_ changes: [Change]) throws {
         bulk?.parts += 1
         guard let bulk, let seq = bulk.seq else { return }
-        var paths = PostgresArray(of: .text)
-        var values = PostgresArray(of: .text)
-        var isPlain = true
-        for change in changes {
-            isPlain = isPlain && !change.value.isBranch && change.value.priority.isNull && !change.value.isNull
-            paths.appendText(change.path.description)
-            values.appendText(JSONWriter.encode(change.value, form: .export))
+        var leaves = LeafRun()
+        for change in changes where !leaves.append(change) {
+            try put(&leaves, seq)
+            if leaves.append(change) { continue }
+            try apply(change, seq)
         }
-        if isPlain {
-            _ = try session.connection.execute(
-                """
-                select pathmirror.apply_change($1, $2, path, array[path], array[value])
-                from unnest($3, $4) with ordinality as row (path, value, n) order by n
-                """, [.int8(namespace.id), .int8(seq), .array(paths), .array(values)])
-        } else {
-            for change in changes {
-                var rows = ChangeRows()
-                rows.append(change)
-                _ = try session.connection.execute(
-                    "select pathmirror.apply_change($1, $2, $3, $4, $5)",
-                    [
-                        .int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths),
-                        .array(rows.values),
-                    ])
-            }
-        }
+        try put(&leaves, seq)
         _ = try session.connection.execute(
             "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)",
             [.int8(namespace.id), .int8(seq), .int4(Int32(bulk.parts - 1)), .json(ChangeCodec.encode(changes))])
