@@ -12,9 +12,10 @@ from pathlib import Path
 from harness import machine, process
 from harness.context import Context
 from harness.load import Wrong
-from suites import fanout, gets, lag, memory, mirrors, puts, replays, rules, sql, transfers
+from suites import gets, lag, listeners, memory, mirrors, puts, replays, rules, sql, transfers, wsputs
 
-SUITES = {suite.NAME: suite for suite in (puts, gets, transfers, memory, fanout, mirrors, lag, sql, replays, rules)}
+SUITES = {suite.NAME: suite for suite in (
+    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, rules)}
 
 
 def main() -> int:

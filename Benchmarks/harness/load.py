@@ -1,10 +1,11 @@
-"""The load generators: wrk for HTTP, pgbench for SQL."""
+"""The load generators: wrk for HTTP, pgbench for SQL, clients/writers.c for realtime clients."""
 
 import json
 import re
 from dataclasses import dataclass
 
 from . import machine, process
+from .clients import client
 from .gateway import Gateway
 from .processor import Meter
 
@@ -37,6 +38,16 @@ def wrk(gateway: Gateway, target: str, seconds: int, connections: int = 64, scri
     if result["non2xx"] or result["broken"] or not result["requests"]:
         raise Wrong(f"{result['non2xx']} answers were not 2xx and {result['broken']} connections failed on {target}")
     return Load(result["requests"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["requests"])
+
+
+def writers(gateway: Gateway, seconds: int, connections: int, in_flight: int, keys: int, length: int, seed: int) -> Load:
+    """Realtime WebSockets, each with so many puts unanswered. A single answer but `ok` makes the result worthless."""
+    meter = Meter(gateway.pid, gateway.postmaster)
+    result = json.loads(process.run(
+        [client("writers"), gateway.port, connections, in_flight, seconds, keys, length, seed], seconds + 60))
+    if result["wrong"]:
+        raise Wrong(f"{result['wrong']} of {result['answers']} realtime writes were not answered with ok")
+    return Load(result["answers"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["answers"])
 
 
 def pgbench(gateway: Gateway, script: str, seconds: int, clients: int = 64, **variables) -> Load:

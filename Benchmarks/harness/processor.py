@@ -16,6 +16,11 @@ def _own(fields: list[str]) -> float:
     return (int(fields[11]) + int(fields[12])) * _TICK
 
 
+def used_by(pid: int) -> float:
+    """Seconds of processor time that one process has had, system calls included."""
+    return _own(_fields(pid))
+
+
 class Meter:
     """Counts from its making; `used` is in seconds. Programs that were waited for count as load generators."""
 

@@ -34,7 +34,7 @@ def run(context: Context):
             context.progress(f"round {number + 1}")
             constant.append(load("/.health/live"))
             small.append(load("/users/u7/name.json"))
-            with Connections(gateway.port, idle):
+            with Connections(gateway.port, idle=idle):
                 small_beside.append(load("/users/u7/name.json"))
                 constant_beside.append(load("/.health/live"))
 

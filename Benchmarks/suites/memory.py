@@ -1,4 +1,4 @@
-"""Resident memory of the gateway: a leaf, a listener, an idle connection."""
+"""Resident memory of the gateway: a leaf, a connection of each kind."""
 
 import time
 
@@ -12,6 +12,13 @@ from harness.report import figure
 NAME = "memory"
 CONNECTIONS = 5_000
 FIRST_CONNECTIONS = 1_000
+CONNECTED = {
+    "an idle HTTP connection": "idle",
+    "an SSE listener (one path)": "stream",
+    "an idle WebSocket": "socket",
+    "a WebSocket with a listen (one path)": "listen",
+    "a long-polling session with its waiting request": "poll",
+}
 
 
 def run(context: Context):
@@ -30,14 +37,14 @@ def run(context: Context):
         context.measure("memory a leaf, after a restart", [(loaded - empty) / data.leaves], unit=" bytes",
                         absolute=f"{data.leaves:,} leaves, {figure(data.export.stat().st_size / data.leaves)} bytes "
                         f"each as JSON, loaded in {figure(loading)} s")
-        for text, path in (("a listener (one path)", "/users/u1"), ("an idle connection", None)):
-            context.progress(f"{count:,} connections")
+        for text, kind in CONNECTED.items():
+            context.progress(f"{count:,} connections: {text}")
             gateway.restart()
             gateway.request("PUT", "/users/u1.json", '{"name":"Ada"}')
             # The first ones may live in memory that starting up has left free.
-            with Connections(gateway.port, FIRST_CONNECTIONS, path):
+            with Connections(gateway.port, "/users/u1", **{kind: FIRST_CONNECTIONS}):
                 before = machine.settled_resident_bytes(gateway.pid)
-                with Connections(gateway.port, count, path):
+                with Connections(gateway.port, "/users/u1", **{kind: count}):
                     after = machine.settled_resident_bytes(gateway.pid)
             context.measure(f"memory {text}", [(after - before) / count], unit=" bytes",
-                            absolute=f"{count:,} connections; the kernel's buffers are not in it")
+                            absolute=f"{count:,} of them; the kernel's buffers are not in it")

@@ -1,0 +1,30 @@
+"""The benchmarks' own clients, in C: compiled when first wanted, into a directory that goes with the run."""
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from . import machine, process
+
+_SOURCES = machine.REPOSITORY / "Benchmarks" / "clients"
+
+
+@functools.cache
+def _directory() -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="pathmirror-clients-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+@functools.cache
+def client(name: str) -> Path:
+    """The program made of clients/NAME.c."""
+    compiler = os.environ.get("CC") or shutil.which("cc")
+    if not compiler:
+        raise machine.Missing("no C compiler: install what is missing with `scripts/install-dependencies run bench`")
+    program = _directory() / name
+    process.run([compiler, "-O2", "-pthread", "-o", program, _SOURCES / f"{name}.c"])
+    return program
