@@ -15,6 +15,7 @@ final class GatewayLoop: HTTPLoopHandler {
     /// Realtime sessions by id, and their listens by group.
     var sessions: [String: RealtimeSession] = [:]
     var listens: [ObjectIdentifier: [UInt64: RealtimeListen]] = [:]
+    let webSocketParsers: WebSocketParsers
     /// What polling sessions have sent in part.
     var polling: [String: LongPollSegments] = [:]
     /// Whose realtime writes are under way.
@@ -32,6 +33,7 @@ final class GatewayLoop: HTTPLoopHandler {
     init(_ gateway: Gateway, _ loop: EventLoop) {
         self.gateway = gateway
         self.loop = loop
+        webSocketParsers = WebSocketParsers(maxMessageBytes: gateway.settings.maxMessageBytes)
         let link = LoopLink(loop: loop, self)
         self.link = link
         realtimeSink = RealtimeSink(link)

@@ -20,6 +20,24 @@ extension RuleSet {
         return walk.read(path, root: root)
     }
 
+    /// Whether what `mayRead` says of a caller at this path holds until there are other rules: where neither data nor time
+    /// has a say in it.
+    public func isSteadyForReading(_ path: Path) -> Bool {
+        let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
+        var node = 0
+        for depth in 0...depthOfPath {
+            let rule = compiled.nodes[node].read
+            if rule >= 0 {
+                // Below a rule that lets everybody in none is asked.
+                if compiled.rules[Int(rule)].constant == true { return true }
+                if !compiled.rules[Int(rule)].isSteady { return false }
+            }
+            guard depth < depthOfPath, let next = compiled.child(of: node, path[depth]) else { break }
+            node = next
+        }
+        return true
+    }
+
     /// May this caller make this write? All of it, or nothing.
     ///
     /// - Parameters:

@@ -29,7 +29,7 @@ public struct RuleSet: Sendable {
         for (kind, value) in [(RuleKind.read, reading), (.write, writing)] {
             let index = rules.count
             let root = program.append(.boolean(value), at: 0..<(value ? 4 : 5))
-            rules.append(CompiledRule(root: root, constant: value))
+            rules.append(CompiledRule(root: root, constant: value, isSteady: true))
             // Where the words stand in the text above.
             let offset = kind == .read ? 27 : 46 + (reading ? 4 : 5)
             sources.append(

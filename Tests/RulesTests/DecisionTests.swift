@@ -149,4 +149,25 @@ import Tree
 
                 """)
     }
+
+    /// Where neither data nor time has a say, readers need not be judged again.
+    @Test func steadyPlaces() throws {
+        let rules = try rules(
+            """
+            {"rules": {
+              "users": {"$uid": {".read": "auth.uid === $uid && query.limitToFirst <= 10"}},
+              "rooms": {"$room": {".read": "auth != null && root.child('members').hasChildren([auth.uid])", "open": {".read": true}}},
+              "later": {".read": "now > 5", ".write": "data.exists()"},
+              "open": {".read": true, "deep": {".read": "data.val() === 1"}},
+              "written": {".write": "data.exists() && now > 5", ".validate": "newData.exists()"}
+            }}
+            """)
+        for path in ["", "users", "users/a", "users/a/b", "rooms", "open", "open/deep", "open/deep/x", "written"] {
+            #expect(rules.isSteadyForReading(Path(splitting: path)), "\(path)")
+        }
+        for path in ["rooms/a", "rooms/a/b", "rooms/a/open", "later", "later/x"] {
+            #expect(!rules.isSteadyForReading(Path(splitting: path)), "\(path)")
+        }
+        #expect(RuleSet.allowAll.isSteadyForReading("a/b") && RuleSet.denyAll.isSteadyForReading("a"))
+    }
 }

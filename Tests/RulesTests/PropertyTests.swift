@@ -111,6 +111,12 @@ import Tree
             let decision = rules.mayRead(
                 Path(path.map { Key($0) }), query: query, root: data.node, auth: context, now: now)
             try #require(decision.isAllowed == expected, "read \(path) of \(data) as \(auth), \(label)")
+            let place = Path(path.map { Key($0) })
+            if rules.isSteadyForReading(place) {
+                let other = maker.data()
+                let later = rules.mayRead(place, query: query, root: other.node, auth: context, now: now + 1_000_000)
+                try #require(later.isAllowed == expected, "\(path) with \(data) and then \(other) as \(auth), \(label)")
+            }
             return expected
         }
         var newData = data

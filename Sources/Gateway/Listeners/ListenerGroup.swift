@@ -103,7 +103,7 @@ final class ListenerGroup: ChangeListener {
         let id = ObjectIdentifier(self)
         for link in links {
             link.post {
-                $0.recheckedReaders(of: id)
+                $0.recheckReaders(of: id)
                 $0.recheckListens(of: id)
             }
         }

@@ -50,11 +50,9 @@ extension GatewayLoop {
 
     private func greet(_ opening: Opening, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
         guard !isDraining else { return exchange.close() }
-        guard let receiver = WebSocketReceiver(maxMessageBytes: gateway.settings.maxMessageBytes) else {
-            return exchange.close()
-        }
         let transport = WebSocketTransport(exchange)
-        let connection = WebSocketConnection(receiver, maxMessageBytes: gateway.settings.maxMessageBytes)
+        let connection = WebSocketConnection(
+            WebSocketReceiver(webSocketParsers), maxMessageBytes: gateway.settings.maxMessageBytes)
         let accept = {
             exchange.upgrade(headers: ["Upgrade": "websocket", "Sec-WebSocket-Accept": opening.accept]) {
                 [weak self] bytes in
@@ -80,7 +78,10 @@ extension GatewayLoop {
         _ bytes: UnsafeRawBufferPointer, _ connection: WebSocketConnection, _ transport: WebSocketTransport,
         _ exchange: HTTPExchange
     ) {
+        // Answers to what came together go out together.
+        let isFirst = transport.gather()
         let isGood = connection.take(bytes)
+        if isFirst { transport.sendGathered() }
         let output = connection.takeOutput()
         if !output.isEmpty { transport.send(frames: SharedBytes(output)) }
         if !isGood { exchange.close() }
@@ -159,13 +160,17 @@ extension GatewayLoop {
         if let link { gateway.listeners.leave(listen.group, link) }
     }
 
-    /// Hands encoded events to this loop's listens of a group.
+    /// Hands encoded events to this loop's listens of a group. Before a client is sent anything its listen is judged anew:
+    /// the same pass does both, as there may be thousands.
     func deliverRealtime(_ encoded: EncodedEvents, to group: ObjectIdentifier) {
-        guard let last = encoded.events.last?.seq else { return }
-        recheckListens(of: group)
-        guard let members = listens[group] else { return }
+        guard let last = encoded.events.last?.seq, let members = listens[group],
+            var check = members.first.map({ ReaderCheck($0.value.group) })
+        else { return }
+        let bufferBytes = gateway.settings.streamBufferBytes
         var frames = TaggedFrames(encoded)
-        for listen in members.values { listen.session.changed(listen, &frames, last: last) }
+        for listen in members.values where mayGoOn(listen, &check) {
+            listen.changed(&frames, last: last, bufferBytes: bufferBytes)
+        }
         gateway.metrics.listenEvents.add(members.count * encoded.events.count)
     }
 
@@ -175,13 +180,21 @@ extension GatewayLoop {
     }
 
     func recheckListens(of group: ObjectIdentifier) {
-        guard let members = listens[group] else { return }
-        for listen in members.values where !listen.session.login.context.isAdmin {
-            let session = listen.session
-            if !session.mayRead(listen.target.path, listen.target.query, session.namespace.snapshot) {
-                session.cancel(listen)
-            }
+        guard let members = listens[group], var check = members.first.map({ ReaderCheck($0.value.group) }) else {
+            return
         }
+        for listen in members.values { _ = mayGoOn(listen, &check) }
+    }
+
+    /// Judges a listen, and cancels one that is shut out.
+    private func mayGoOn(_ listen: RealtimeListen, _ check: inout ReaderCheck) -> Bool {
+        if check.holds(listen.judgedBy) { return true }
+        guard check.mayRead(listen.session.login.context) else {
+            listen.session.cancel(listen)
+            return false
+        }
+        listen.judgedBy = check.rules
+        return true
     }
 
     // MARK: Writes
@@ -198,13 +211,17 @@ extension GatewayLoop {
     }
 
     func realtimeWritten(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        // A client with several writes under way is sent their answers together.
+        var gathering: [any RealtimeTransport] = []
         for (token, outcome) in outcomes {
             guard let id = realtimeWrites.removeValue(forKey: token), let session = sessions[id],
                 let body = session.writes.removeValue(forKey: token)
             else { continue }
+            if session.transport.gather() { gathering.append(session.transport) }
             body(session, outcome)
             session.writeAnswered()
         }
+        for transport in gathering { transport.sendGathered() }
     }
 
     // MARK: Time
@@ -224,7 +241,7 @@ extension GatewayLoop {
         }
         recheckSomeSessions()
         // Rules may look at data elsewhere, whose changes no listener is told of.
-        for group in streams.keys { recheckedReaders(of: group) }
+        for group in streams.keys { recheckReaders(of: group) }
     }
 
     /// Rules may look at data that a listen has nothing to do with: whoever lost a permission by a change elsewhere is

@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Runtime
 import Wire
 
 /// One listen of a realtime client. Belongs to its loop's thread.
@@ -14,16 +15,36 @@ final class RealtimeListen {
     let target: ListenTarget
     let group: ListenerGroup
     unowned let session: RealtimeSession
+    /// The session's, which keeps it so; here as thousands of listens are sent an event one after another.
+    var transport: any RealtimeTransport
     /// The entry that the client was brought to.
     var seq: Int64
     var state = State.live
+    /// The rules that last let the client in, with the login that it has: another login is judged at once.
+    var judgedBy: RulesVersion?
 
     init(_ id: UInt64, _ target: ListenTarget, _ group: ListenerGroup, _ session: RealtimeSession, seq: Int64) {
         self.id = id
         self.target = target
         self.group = group
         self.session = session
+        transport = session.transport
         self.seq = seq
+    }
+
+    /// Sends the client what has changed, or skips it where the client is behind.
+    func changed(_ frames: inout TaggedFrames, last: Int64, bufferBytes: Int) {
+        guard state == .live, last > seq else { return }
+        if transport.queuedBytes > bufferBytes {
+            session.loop.gateway.metrics.conflations.add()
+            state = .conflated
+            return
+        }
+        guard let bytes = frames.frames(after: seq, tag: target.tag, type(of: transport)) else {
+            return session.cancel(self)
+        }
+        transport.send(frames: bytes)
+        seq = last
     }
 }
 
@@ -31,6 +52,8 @@ final class RealtimeListen {
 struct TaggedFrames {
     private let encoded: EncodedEvents
     private var byTag: [Int64?: SharedBytes] = [:]
+    /// The last of them: most listens of a group have one tag, or none.
+    private var last: (tag: Int64?, frames: SharedBytes)?
 
     init(_ encoded: EncodedEvents) { self.encoded = encoded }
 
@@ -38,10 +61,19 @@ struct TaggedFrames {
     mutating func frames(after seq: Int64, tag: Int64?, _ transport: any RealtimeTransport.Type) -> SharedBytes? {
         guard let first = encoded.events.first else { return nil }
         let isWhole = first.seq > seq && transport.isWebSocket
-        if isWhole, let frames = byTag[tag] { return frames }
+        if isWhole {
+            if let last, last.tag == tag { return last.frames }
+            if let frames = byTag[tag] {
+                last = (tag, frames)
+                return frames
+            }
+        }
         let messages = encoded.events.filter { $0.seq > seq }.map { ServerMessage.finish($0.bytes.bytes, tag: tag) }
         guard !messages.isEmpty, let frames = transport.frames(for: messages) else { return nil }
-        if isWhole { byTag[tag] = frames }
+        if isWhole {
+            byTag[tag] = frames
+            last = (tag, frames)
+        }
         return frames
     }
 }

@@ -89,21 +89,6 @@ extension RealtimeSession {
 
     // MARK: Changes
 
-    /// Sends a listen what has changed, or skips it where the client is behind.
-    func changed(_ listen: RealtimeListen, _ frames: inout TaggedFrames, last: Int64) {
-        guard listen.state == .live, last > listen.seq else { return }
-        if transport.queuedBytes > settings.streamBufferBytes {
-            loop.gateway.metrics.conflations.add()
-            listen.state = .conflated
-            return
-        }
-        guard let bytes = frames.frames(after: listen.seq, tag: listen.target.tag, type(of: transport)) else {
-            return cancel(listen)
-        }
-        transport.send(frames: bytes)
-        listen.seq = last
-    }
-
     /// The client has caught up: conflated listens are sent their values, and then writes their answers.
     func drained() {
         guard !isEnded else { return }

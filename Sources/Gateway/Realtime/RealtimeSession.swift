@@ -14,7 +14,9 @@ final class RealtimeSession {
     let id: String
     unowned let loop: GatewayLoop
     let namespace: LiveNamespace
-    var transport: any RealtimeTransport
+    var transport: any RealtimeTransport {
+        didSet { for listen in listens.values { listen.transport = transport } }
+    }
     /// A socket that is to take over from polling, and how far that is.
     var upgrade: (transport: RelayedWebSocketTransport, steps: TransportUpgrade)?
     /// Where a client that has been upgraded fetches the last messages by polling.

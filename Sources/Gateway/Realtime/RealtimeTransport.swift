@@ -8,6 +8,9 @@ protocol RealtimeTransport: AnyObject {
     func send(_ message: [UInt8]) -> Bool
     /// Sends what `frames(for:)` made of messages: shared by all clients that are sent the same.
     func send(frames: SharedBytes)
+    /// Has what is sent from now on wait for `sendGathered`, so that it goes out in one piece. False if that holds already.
+    func gather() -> Bool
+    func sendGathered()
     /// Makes of messages what this kind of transport sends; nil when one is longer than clients can take.
     static func frames(for messages: [[UInt8]]) -> SharedBytes?
     /// Whether `frames(for:)` makes WebSocket frames.
@@ -18,4 +21,9 @@ protocol RealtimeTransport: AnyObject {
     func close()
     /// Ends the connection at once: the client doesn't take anything any more.
     func abandon()
+}
+
+extension RealtimeTransport {
+    func gather() -> Bool { false }
+    func sendGathered() {}
 }

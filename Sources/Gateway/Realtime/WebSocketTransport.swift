@@ -5,21 +5,51 @@ import Wire
 final class WebSocketTransport: RealtimeTransport {
     private let exchange: HTTPExchange
     private var isClosed = false
+    /// Whether what is sent waits for `sendGathered`, and what does.
+    private var isGathering = false
+    private var gathered: [UInt8] = []
+    /// More than this does not wait.
+    private static let gatheredMax = 64 * 1024
 
     init(_ exchange: HTTPExchange) { self.exchange = exchange }
 
     static var isWebSocket: Bool { true }
 
-    var queuedBytes: Int { exchange.queuedOutputBytes }
+    var queuedBytes: Int { exchange.queuedOutputBytes + gathered.count }
 
     func send(_ message: [UInt8]) -> Bool {
+        if isGathering, !isClosed, message.count <= Segments.maxUnits {
+            WebSocketFrame.appendText(message, to: &gathered)
+            if gathered.count > Self.gatheredMax { flush() }
+            return true
+        }
         guard let frames = Self.frames(for: [message]) else { return false }
         send(frames: frames)
         return true
     }
 
     func send(frames: SharedBytes) {
-        if !isClosed { exchange.send(frames) }
+        guard !isClosed else { return }
+        flush()
+        exchange.send(frames)
+    }
+
+    func gather() -> Bool {
+        guard !isGathering, !isClosed else { return false }
+        isGathering = true
+        return true
+    }
+
+    func sendGathered() {
+        flush()
+        isGathering = false
+    }
+
+    /// Sends what has been gathered; more may be.
+    private func flush() {
+        guard !gathered.isEmpty else { return }
+        exchange.send(SharedBytes(gathered))
+        gathered = []
     }
 
     static func frames(for messages: [[UInt8]]) -> SharedBytes? {
@@ -38,6 +68,7 @@ final class WebSocketTransport: RealtimeTransport {
 
     func close() {
         guard !isClosed else { return }
+        sendGathered()
         isClosed = true
         // A plain close: clients reconnect by themselves (reference: rtdb-protocol 1.4).
         exchange.send(SharedBytes(WebSocketFrame.close(1001)))
@@ -46,6 +77,7 @@ final class WebSocketTransport: RealtimeTransport {
 
     func abandon() {
         isClosed = true
+        gathered = []
         exchange.dropQueuedOutput()
         exchange.close()
     }

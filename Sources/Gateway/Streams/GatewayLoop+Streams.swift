@@ -1,6 +1,5 @@
 import Engine
 import HTTPServer
-import Rules
 import Runtime
 import Tree
 import Wire
@@ -41,8 +40,9 @@ extension GatewayLoop {
         ])
         let id = call.exchange.id
         call.exchange.onClose = { [weak self] in self?.closed(id, group) }
-        call.exchange.onDrain = { [weak self, weak stream] in
-            guard let self, let stream else { return }
+        // By its id: an object that is referred to weakly is slower to retain ever after.
+        call.exchange.onDrain = { [weak self] in
+            guard let self, let stream = self.streams[ObjectIdentifier(group)]?[id] else { return }
             self.drained(stream)
         }
         if let lastSeen {
@@ -82,12 +82,17 @@ extension GatewayLoop {
 
     // MARK: Events
 
-    /// Hands encoded events to this loop's streams of a group.
+    /// Hands encoded events to this loop's streams of a group. Before a stream is sent anything its reader is judged anew:
+    /// the same pass does both, as there may be thousands.
     func deliver(_ encoded: EncodedEvents, to group: ObjectIdentifier) {
-        guard let members = recheckedReaders(of: group) else { return }
+        guard let members = streams[group], var check = members.first.map({ ReaderCheck($0.value.group) }) else {
+            return
+        }
+        let bufferBytes = gateway.settings.streamBufferBytes
         gateway.metrics.streamEvents.add(members.count * encoded.events.count)
         for stream in members.values {
-            if !stream.receive(encoded, bufferBytes: gateway.settings.streamBufferBytes) { conflate(stream) }
+            guard mayGoOn(stream, &check) else { continue }
+            if !stream.receive(encoded, bufferBytes: bufferBytes) { conflate(stream) }
         }
     }
 
@@ -124,23 +129,23 @@ extension GatewayLoop {
         sendValueAnew(stream, stream.group.namespace.snapshot)
     }
 
-    /// Ends the streams of readers whom a change of rules or data has shut out, before they are sent anything more
-    /// (reference: rtdb-protocol 3.5 and 8). The others.
-    @discardableResult
-    func recheckedReaders(of group: ObjectIdentifier) -> [UInt64: Stream]? {
-        guard var members = streams[group] else { return nil }
-        let now = Clock.unixMilliseconds
-        for (id, stream) in members where !stream.auth.isAdmin {
-            let key = stream.group.key
-            let snapshot = stream.group.namespace.snapshot
-            let decision = snapshot.rules.set.mayRead(
-                key.path, query: key.query, root: snapshot.root, auth: stream.auth, now: now)
-            if !decision.isAllowed {
-                stream.end(with: StreamEvent.cancel)
-                members[id] = nil
-            }
+    /// Ends the streams of readers whom a change of rules or data has shut out (reference: rtdb-protocol 3.5 and 8).
+    func recheckReaders(of group: ObjectIdentifier) {
+        guard let members = streams[group], var check = members.first.map({ ReaderCheck($0.value.group) }) else {
+            return
         }
-        return members
+        for stream in members.values { _ = mayGoOn(stream, &check) }
+    }
+
+    /// Judges a stream's reader, and ends the stream of one who is shut out.
+    private func mayGoOn(_ stream: Stream, _ check: inout ReaderCheck) -> Bool {
+        if check.holds(stream.judgedBy) { return true }
+        guard check.mayRead(stream.session.context) else {
+            stream.end(with: StreamEvent.cancel)
+            return false
+        }
+        stream.judgedBy = check.rules
+        return true
     }
 
     func sendKeepAlives() {

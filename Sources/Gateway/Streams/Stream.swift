@@ -1,5 +1,5 @@
+import Engine
 import HTTPServer
-import Rules
 import Tree
 
 /// One client's event stream. Belongs to its loop's thread.
@@ -23,13 +23,12 @@ final class Stream {
     /// The entry that the client was brought to.
     var seq: Int64
     var state = State.opening([])
+    /// The rules that last let the reader in.
+    var judgedBy: RulesVersion?
     /// Bytes of events that wait while opening.
     private var waitingBytes = 0
     /// Behind first values of earlier entries there is a gap: events between were dropped.
     private var oldestFirstValue: Int64 = 0
-
-    /// Whom the rules judge.
-    var auth: AuthContext { session.context }
 
     init(_ exchange: HTTPExchange, _ group: ListenerGroup, _ session: Session, seq: Int64) {
         self.exchange = exchange

@@ -93,7 +93,8 @@ struct RuleSetCompiler {
             warnings += compiler.warnings.map { located($0, source.text) }
             var constant: Bool?
             if case .boolean(let value) = compiler.program[root] { constant = value }
-            rules.append(CompiledRule(root: root, constant: constant))
+            let isSteady = !compiler.program.operations[first...].contains(where: \.looksAround)
+            rules.append(CompiledRule(root: root, constant: constant, isSteady: isSteady))
             sources.append(
                 RuleSource(
                     kind: source.kind, text: source.text.string, offset: source.text.start,

@@ -108,6 +108,8 @@ struct CompiledRule: Sendable {
     let root: OpRef
     /// The value, if it is the same for everybody at any time.
     let constant: Bool?
+    /// Whether neither data nor time can change the value, but only another caller, path or query.
+    let isSteady: Bool
 }
 
 struct RuleSource: Sendable {

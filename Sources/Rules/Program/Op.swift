@@ -69,6 +69,16 @@ enum Op {
     case choose(OpRef, OpRef, OpRef)
 }
 
+extension Op {
+    /// Whether it looks at data or the clock by itself; not what its operands do.
+    var looksAround: Bool {
+        switch self {
+        case .place, .now: true
+        default: false
+        }
+    }
+}
+
 /// The index of an operation.
 struct OpRef: Equatable {
     let index: Int32
