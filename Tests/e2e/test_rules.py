@@ -110,6 +110,51 @@ def test_data_shuts_a_reader_out(serve, rule, door):
         again.wait_for_value({**first.data, "talk": "secret"} if door != "door" else {"talk": "secret"})
 
 
+def test_data_elsewhere_shuts_readers_out_without_a_word_to_them(serve):
+    """Nothing at the readers' place is written: that they may not read any more is found all the same, and soon. Others,
+    whom the rule still lets in, go on."""
+    gateway = serve(rules={"rules": {"$test": {".write": True, "room": {
+        ".read": "root.child($test + '/door').val() === 'open' || root.child($test + '/guests/' + auth.uid).val() === true"}}}})
+    rest = gateway.unique()
+    rest.patch(value={"door": "open", "guests/ann": True, "room": {"talk": "hello", "other": 1}})
+    room = rest.at("room")
+
+    def acting(uid):
+        return {"auth": SECRET, "auth_variable_override": json.dumps({"uid": uid})}
+
+    with Listener(room) as nobody, Listener(room, **ordered(orderBy="$key", limitToFirst=1)) as asking, \
+            Listener(room, **acting("ann")) as guest, Listener(room, **acting("bob")) as stranger, \
+            Listener(room, headers=ADMIN) as administrator:
+        for listener in (nobody, asking, guest, stranger, administrator):
+            listener.next()
+        rest.set("door", "shut")
+        for listener in (nobody, asking, stranger):
+            is_cancelled(listener)
+        seq = rest.set("room/talk", "for guests").seq
+        for listener in (guest, administrator):
+            assert listener.next().id == seq
+        rest.set("guests/ann", None)
+        is_cancelled(guest)
+        seq = rest.set("room/talk", "for nobody").seq
+        assert administrator.next().id == seq
+        assert guest.value["talk"] == "for guests" and nobody.value["talk"] == "hello"
+
+
+def test_a_stream_is_judged_by_its_query_from_first_to_last(serve):
+    """A rule that names the order lets a stream in and lets it stay: a plain read over REST is one by key."""
+    gateway = serve(rules={"rules": {"$test": {".write": True, "plain": {".read": "query.orderByKey"}, "ranked": {
+        ".read": "query.orderByPriority && query.limitToFirst <= 10"}}}})
+    rest = gateway.unique()
+    for place, query in (("plain", {}), ("ranked", ordered(orderBy="$priority", limitToFirst=5))):
+        rest.set(place, {"a": 1})
+        with Listener(rest.at(place), **query) as listener:
+            listener.next()
+            for number in range(2, 4):
+                seq = rest.set(f"{place}/a", number).seq
+                event = listener.next()
+                assert (event.kind, event.id) == ("put", seq), event
+
+
 USERS = {"rules": {"$test": {"$user": {".read": "auth.uid === $user", ".write": "auth.uid === $user"},
                              "anyone": {".read": "auth === null"}}}}
 
