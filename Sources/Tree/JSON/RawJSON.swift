@@ -80,9 +80,22 @@ public struct RawJSON: Sendable {
     }
 
     private static func string(_ bytes: ArraySlice<UInt8>) -> String? {
+        if let text = plainString(bytes) { return text }
         guard bytes.first == UInt8(ascii: "\""), case .string(let text)? = try? JSONParser.parse(Array(bytes)).node
         else { return nil }
         return text
+    }
+
+    /// A short text without escapes, as member names and most paths are: not worth a parser. Nil for any other.
+    private static func plainString(_ bytes: ArraySlice<UInt8>) -> String? {
+        guard bytes.count >= 2, bytes.count <= 1_024, bytes.first == UInt8(ascii: "\""),
+            bytes.last == UInt8(ascii: "\"")
+        else { return nil }
+        let text = bytes.dropFirst().dropLast()
+        for byte in text where byte < 0x20 || byte > 0x7E || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") {
+            return nil
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
     // MARK: Delimiting

@@ -50,7 +50,9 @@ public enum ClientMessageParser {
                 return .merge(
                     path, changes, hasServerValue: hasServerValue, hash: try hash(body),
                     byteCount: body["d"]?.bytes.count ?? 0)
-            case "o": return .onDisconnectPut(try path(body), try data(body).node)
+            case "o":
+                let path = try path(body)
+                return .onDisconnectPut(path, try data(body, at: path).node)
             case "om":
                 let (path, changes, _) = try merge(body)
                 return .onDisconnectMerge(path, changes)
@@ -116,11 +118,12 @@ public enum ClientMessageParser {
     }
 
     private static func put(_ body: Fields) throws(MessageError) -> ClientAction {
-        .put(try path(body), try data(body), hash: try hash(body), byteCount: body["d"]?.bytes.count ?? 0)
+        let path = try path(body)
+        return .put(
+            path, try data(body, at: path), hash: try hash(body), byteCount: body["d"]?.bytes.count ?? 0)
     }
 
-    private static func data(_ body: Fields) throws(MessageError) -> JSONParser.Parsed {
-        let path = try path(body)
+    private static func data(_ body: Fields, at path: Path) throws(MessageError) -> JSONParser.Parsed {
         guard let raw = body["d"] else { throw MessageError(reason: "Invalid data: d is missing") }
         let parsed: JSONParser.Parsed
         do {
