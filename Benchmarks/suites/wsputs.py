@@ -3,7 +3,7 @@
 from harness.context import Context
 from harness.gateway import Gateway
 from harness.load import FOLDER, Load, writers
-from harness.report import figure, typical
+from harness.report import typical
 from suites.puts import KEYS, LENGTH, Sides, filled, verify
 
 NAME = "wsput"
@@ -45,6 +45,7 @@ def compare(sides: RealtimeSides, context: Context):
     against(f"WebSocket writes a second, {CONNECTIONS} connections with {IN_FLIGHT} in flight each / HTTP PUTs, {CONNECTIONS}",
             many, puts)
     context.measure("  processor time of a write: HTTP PUT's / WebSocket's", [a.cost / b.cost for a, b in zip(puts, many)],
-                    absolute=f"{figure(puts[0].cost)} against {figure(many[0].cost)} microseconds, load generators included")
+                    absolute=f"{typical([load.cost for load in puts])} against "
+                    f"{typical([load.cost for load in many])} microseconds, load generators included")
     against(f"  / pgbench, {CONNECTIONS} clients, each transaction in one round trip (pipelined)", many, pipelined)
     against("  one in flight each / HTTP PUTs", single, puts)
