@@ -59,6 +59,7 @@ let package = Package(
             resources: [
                 .embedInCode("Migrations/001_log_and_tree.sql"), .embedInCode("Migrations/002_mirrors.sql"),
                 .embedInCode("Migrations/003_replays_and_sql.sql"),
+                .embedInCode("Migrations/004_mirror_errors.sql"),
                 .embedInCode("Migrations/005_faster_sql_writes.sql"),
             ], swiftSettings: settings),
 

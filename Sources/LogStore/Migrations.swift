@@ -17,6 +17,7 @@ public enum Migrations {
             Migration(version: 1, name: "001_log_and_tree", sql: PackageResources._01_log_and_tree_sql),
             Migration(version: 2, name: "002_mirrors", sql: PackageResources._02_mirrors_sql),
             Migration(version: 3, name: "003_replays_and_sql", sql: PackageResources._03_replays_and_sql_sql),
+            Migration(version: 4, name: "004_mirror_errors", sql: PackageResources._04_mirror_errors_sql),
             Migration(version: 5, name: "005_faster_sql_writes", sql: PackageResources._05_faster_sql_writes_sql),
         ]
     }

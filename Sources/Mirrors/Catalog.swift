@@ -107,6 +107,19 @@ public enum Catalog {
     public static func cursors(
         _ target: PostgresConnection, _ namespace: Int64, _ mirrors: [[UInt8]]
     ) throws -> [MirrorCursor] {
+        try cursors(target, namespace, mirrors, locking: "")
+    }
+
+    /// The same, and keeps the cursor from moving until the transaction ends.
+    static func lockedCursor(
+        _ target: PostgresConnection, _ mirror: CatalogMirror
+    ) throws -> MirrorCursor? {
+        try cursors(target, mirror.namespaceID, [mirror.id], locking: "for update of live").first
+    }
+
+    private static func cursors(
+        _ target: PostgresConnection, _ namespace: Int64, _ mirrors: [[UInt8]], locking: String
+    ) throws -> [MirrorCursor] {
         var ids = PostgresArray(of: .uuid)
         for id in mirrors { ids.appendUUID(id) }
         let rows = try target.execute(
@@ -115,6 +128,7 @@ public enum Catalog {
                 select from pathmirror.mirror_error as error
                 where error.namespace_id = $1 and error.mirror = live.mirror and error.generation = live.generation)
             from pathmirror.mirror_cursor as live where namespace_id = $1 and mirror = any($2)
+            \(locking)
             """, [.int8(namespace), .array(ids)])
         return try (0..<rows.rowCount).map { row in
             MirrorCursor(

@@ -9,6 +9,8 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
     case table(mirror: String, PostgresError)
     /// Somebody else has moved the cursor or changed the definition: read them anew.
     case moved
+    /// Somebody else is at work on these mirrors' tables.
+    case held([String])
     /// The entries behind the cursor are not in the log any more.
     case pruned(cursor: Int64, retainedFrom: Int64)
     /// Asked to stop.
@@ -24,8 +26,9 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
         case .log(let error): "\(error)"
         case .table(let mirror, let error): "The table of mirror \"\(mirror)\" can't be written: \(error)"
         case .moved: "The mirror was changed by somebody else meanwhile."
+        case .held(let names): "Somebody else is at work on the tables of \(names.joined(separator: ", "))."
         case .pruned(let cursor, let retainedFrom):
-            "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): drop it with 'pathmirror mirror drop' and apply its definition again."
+            "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): make it anew with 'pathmirror replay mirror'."
         case .stopped: "Stopped."
         case .refused(let reason): reason
         case .definition(let error): "\(error)"

@@ -50,6 +50,14 @@ import Tree
                     }
                 case 6:
                     if let mirror = try operators.mirrors().first { _ = try operators.retryMisfits(mirror) }
+                case 7:
+                    let mirrors = try operators.mirrors()
+                    if !mirrors.isEmpty { _ = try operators.rebuild(generator.tree.random.pick(mirrors)) }
+                case 8:
+                    let mirrors = try operators.mirrors()
+                    guard !mirrors.isEmpty else { break }
+                    let first = Int64(1 + generator.tree.random.below(max(1, count)))
+                    _ = try operators.applyAgain(generator.tree.random.pick(mirrors), from: first)
                 default: break
                 }
                 #expect(sink.all(number)?.count == number)
@@ -63,6 +71,7 @@ import Tree
             let statuses = try operators.statuses()
             #expect(isThere, "the mirrors never came to the head: \(statuses)")
             try check(session, operators)
+            try verify(session, url)
         }
     }
 
@@ -81,6 +90,26 @@ import Tree
             guard let stored = try StoredProjection(session, mirror) else { continue }
             let difference = stored.difference
             #expect(difference == nil, "\(difference ?? "")")
+        }
+    }
+
+    /// `log verify` finds the same, and sees when a row is gone.
+    private func verify(_ session: LogSession, _ url: PostgresURL) throws {
+        let record = try #require(try session.namespace(named: "test"))
+        let connector = TargetConnector(url: url, settings: ConnectionSettings(), environment: [:])
+        let found = try MirrorProjection.all(of: record, session, connector)
+        let clean = try Verification.run(session, record, projections: found.projections)
+        #expect(clean.isClean && found.problems.isEmpty, "\(clean.problems) \(found.problems)")
+        #expect(clean.projections.count == found.projections.count)
+        for mirror in try Catalog.mirrors(session.connection) {
+            let table =
+                "\(quotedIdentifier(mirror.definition.schema)).\(quotedIdentifier(mirror.definition.table))"
+            let gone = try session.connection.execute(
+                "delete from \(table) where ctid = (select ctid from \(table) limit 1)")
+            guard gone.affectedRows == 1 else { continue }
+            let damaged = try Verification.run(session, record, projections: found.projections)
+            #expect(damaged.problems.count == 1, "\(damaged.problems)")
+            return
         }
     }
 

@@ -6,6 +6,7 @@ import pytest
 from harness import process
 from harness.cluster import Cluster
 from harness.gateway import start_dev, start_serve
+from harness.mirrored import Mirrored
 from harness.scratch import scratch_directory
 
 
@@ -92,6 +93,11 @@ def serve(database_url, scratch, logs):
     yield start
     for gateway in gateways:
         gateway.sweep()
+
+
+@pytest.fixture
+def mirrored(serve, database_url, scratch):
+    return Mirrored(serve, database_url, scratch)
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,8 @@ public struct Inference: Sendable {
             name: table.isEmpty ? "records" : table, namespace: nil, pattern: pattern, schema: "mirror",
             table: table.isEmpty ? "records" : table, target: nil, comment: nil,
             keys: pattern.captures.map { .init(name: $0, type: .text, comment: nil) }, columns: columns,
-            rest: .init(name: rest, comment: nil), indexes: [])
+            rest: .init(name: rest, comment: nil), indexes: [],
+            keptErrors: MirrorDefinition.defaultKeptErrors)
         return Inference(
             definition: definition, evidence: evidence, recordCount: survey.recordCount, placesLeftOut: leftOut)
     }

@@ -28,6 +28,8 @@ public struct MirrorStatus: Sendable {
     public let lagEntries: Int64?
     public let lagMilliseconds: Int64?
     public let errors: Int64
+    /// Errors that were found and, as there were too many, not kept since the table was made.
+    public let unkeptErrors: Int64
     public let message: String?
     public let gateway: String?
 }
@@ -38,7 +40,7 @@ extension MirrorAdministration {
         let rows = try source.connection.execute(
             """
             select namespace, name, table_name, is_elsewhere, state, seq, head, lag_entries,
-                (extract(epoch from lag) * 1000)::bigint, errors, message, gateway
+                (extract(epoch from lag) * 1000)::bigint, errors, message, gateway, unkept_errors
             from pathmirror.mirror_status order by namespace, name
             """)
         return try (0..<rows.rowCount).map { row in
@@ -48,7 +50,8 @@ extension MirrorAdministration {
                 namespace: try rows.string(row, 0), name: try rows.string(row, 1), table: try rows.string(row, 2),
                 isElsewhere: try rows.bool(row, 3), state: try rows.string(row, 4), seq: try integer(5),
                 head: try rows.int64(row, 6), lagEntries: try integer(7), lagMilliseconds: try integer(8),
-                errors: try rows.int64(row, 9), message: try text(10), gateway: try text(11))
+                errors: try rows.int64(row, 9), unkeptErrors: try rows.int64(row, 12), message: try text(10),
+                gateway: try text(11))
         }
     }
 
@@ -72,32 +75,25 @@ extension MirrorAdministration {
         }
     }
 
-    /// Reads the records again whose values did not fit. Returns how many there were, and how many errors are left.
+    /// How many errors of a mirror were found and, as there were too many, not kept since its table was made.
+    public func unkeptErrors(_ mirror: CatalogMirror) throws -> Int64 {
+        let target = try connect(mirror)
+        defer { target.close() }
+        guard let cursor = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first else { return 0 }
+        return try ErrorLimit.unkept(target, ActiveMirror(mirror, cursor))
+    }
+
+    /// Reads the records again whose errors are kept. Returns how many there were, and how many errors are left.
     public func retryMisfits(_ mirror: CatalogMirror) throws -> (records: Int, left: Int) {
         let target = try connect(mirror)
         defer { target.close() }
-        for _ in 0..<100 {
-            guard let cursor = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first else {
-                throw MirrorError.refused("Mirror \"\(mirror.name)\" has no table yet.")
-            }
-            var one = [ActiveMirror(mirror, cursor)]
+        let moved = try moveAlone(mirror) { one, stepper, record in
+            // Nobody else changes them while the cursor is held.
             let keys = try recordsWithErrors(one[0], target)
-            guard !keys.isEmpty else { return (0, 0) }
             one[0].isCareful = true
-            let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
-            do {
-                _ = try stepper.advance(&one, rereading: keys)
-            } catch MirrorError.moved {
-                // The mirror's runner was quicker.
-                continue
-            }
-            let left = try target.execute(
-                "select count(*) from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3",
-                [.int8(mirror.namespaceID), .uuid(mirror.id), .int8(cursor.generation)]
-            ).int64(0, 0)
-            return (keys.count, Int(left))
+            return (keys.count, try stepper.advance(&one, in: record, .joined, rereading: keys))
         }
-        throw MirrorError.refused("Mirror \"\(mirror.name)\" is too busy: pause it, and try again.")
+        return (moved.result, Int(try ErrorLimit.kept(target, moved.mirror)))
     }
 
     private func recordsWithErrors(_ mirror: ActiveMirror, _ target: PostgresConnection) throws -> [[Key]] {

@@ -5,7 +5,7 @@ import Tree
 /// What operators do with mirrors. Belongs to one thread, which it blocks.
 public final class MirrorAdministration {
     public let source: LogSession
-    private let url: PostgresURL
+    let url: PostgresURL
     private let connector: TargetConnector
     private let sessionSettings: LogSession.Settings
 
@@ -64,16 +64,9 @@ public final class MirrorAdministration {
         }
     }
 
-    /// Makes a mirror's table anew, beside the one that is there, and swaps.
-    public func rebuild(
-        _ mirror: CatalogMirror, progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
-    ) throws -> MirrorBuilder.Outcome {
-        try build(mirror, mirror.definition, progress: progress)
-    }
-
-    private func build(
-        _ mirror: CatalogMirror, _ definition: MirrorDefinition,
-        progress: @escaping (MirrorBuilder.Progress) -> Void
+    func build(
+        _ mirror: CatalogMirror, _ definition: MirrorDefinition, verifies: Bool = false,
+        rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce, progress: @escaping (MirrorBuilder.Progress) -> Void
     ) throws -> MirrorBuilder.Outcome {
         let target = try connector.connect(mirror.target, as: "mirror build")
         defer { target.close() }
@@ -83,7 +76,8 @@ public final class MirrorAdministration {
         defer { lookup.close() }
         return try MirrorBuilder(
             source: source, lookup: lookup, target: target, misfitWriter: misfitWriter, mirror: mirror,
-            definition: definition, progress: progress
+            definition: definition, verifies: verifies, rowsAtOnce: rowsAtOnce,
+            progress: progress
         ).run()
     }
 
@@ -116,12 +110,13 @@ public final class MirrorAdministration {
         var steps: [PipelineStep] = [
             .query("begin"), .query("set local lock_timeout = '5s'"),
             .query("delete from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2", parameters),
-            .query("delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2", parameters),
         ]
+        steps += ErrorLimit.forgetting(mirror.namespaceID, mirror.id)
         if let cursor {
             let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
             steps.append(.query("drop table if exists \(table.qualifiedName)"))
         }
+        for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query("drop table if exists \(name)")) }
         _ = try target.pipeline(steps + [.query("commit")])
         try Catalog.delete(source.connection, mirror)
         try Catalog.announce(source.connection)

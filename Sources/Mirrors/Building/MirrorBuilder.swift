@@ -9,9 +9,13 @@ import Tree
 public final class MirrorBuilder {
     /// How far a build has come.
     public enum Progress: Sendable {
+        /// What an interrupted build had left behind was thrown away.
+        case removedLeftover
         case copying(rows: Int)
         case indexing
         case catchingUp(seq: Int64, head: Int64)
+        /// The new table is being compared with the tree.
+        case verifying(rows: Int)
         case swapping
     }
 
@@ -21,6 +25,8 @@ public final class MirrorBuilder {
         public let misfits: Int
         /// The entry up to which the table has come.
         public let seq: Int64
+        /// The entry at which the table was compared with the tree; nil if it was not.
+        public let verifiedSeq: Int64?
     }
 
     let source: LogSession
@@ -28,15 +34,18 @@ public final class MirrorBuilder {
     /// For what has to be asked while the other two stream.
     private let lookup: LogSession
     private let misfitWriter: PostgresConnection
-    private let mirror: CatalogMirror
-    private let definition: MirrorDefinition
+    let mirror: CatalogMirror
+    let definition: MirrorDefinition
     private let shadow: String
-    private let progress: (Progress) -> Void
+    private let verifies: Bool
+    /// Rows between two calls of `progress`.
+    let rowsAtOnce: Int
+    let progress: (Progress) -> Void
     private var times: [Int64: Int64] = [:]
     private var rowCount = 0
     private var misfitCount = 0
 
-    private static let recordsAtOnce = 5_000
+    public static let maxRowsAtOnce = 5_000
     /// How near the head the new table has to be before the old one is kept from moving.
     private static let entriesLeftToSwap: Int64 = 1_000
     private static let swapAttempts = 60
@@ -45,9 +54,13 @@ public final class MirrorBuilder {
     ///   - source: a session on the gateway's database, and `lookup` another.
     ///   - target: a connection to the database of the table, and `misfitWriter` another.
     ///   - definition: the new one; the mirror's own to rebuild it as it is.
+    ///   - verifies: the new table is compared with the tree before it takes the other's place.
+    ///   - rowsAtOnce: the most rows between two calls of `progress`.
+    ///   - progress: may wait, which slows the build down.
     public init(
         source: LogSession, lookup: LogSession, target: PostgresConnection, misfitWriter: PostgresConnection,
-        mirror: CatalogMirror, definition: MirrorDefinition, progress: @escaping (Progress) -> Void = { _ in }
+        mirror: CatalogMirror, definition: MirrorDefinition, verifies: Bool = false,
+        rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce, progress: @escaping (Progress) -> Void = { _ in }
     ) {
         self.source = source
         self.lookup = lookup
@@ -55,8 +68,10 @@ public final class MirrorBuilder {
         self.misfitWriter = misfitWriter
         self.mirror = mirror
         self.definition = definition
+        self.verifies = verifies
+        self.rowsAtOnce = min(max(1, rowsAtOnce), Self.maxRowsAtOnce)
         self.progress = progress
-        shadow = "_build_" + mirror.id.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        shadow = Leftovers.shadowName(mirror.id)
     }
 
     /// Builds and swaps. Throws `refused` while somebody else builds the same mirror.
@@ -76,12 +91,19 @@ public final class MirrorBuilder {
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         do {
+            if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
             var building = try fill(table, generation)
+            var verifiedSeq: Int64?
+            if verifies {
+                let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
+                try catchUp(&building, stepper)
+                verifiedSeq = try verify(&building, stepper)
+            }
             let swap = TableSwap(target, mirror, from: table, replacing: old)
             let seq = try catchUpAndSwap(&building, swap)
             try Catalog.update(source.connection, mirror.id, definition)
             try Catalog.announce(source.connection)
-            return Outcome(rows: rowCount, misfits: misfitCount, seq: seq)
+            return Outcome(rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq)
         } catch {
             if target.isOpen {
                 if target.isInTransaction { try? target.executeScript("rollback") }
@@ -94,16 +116,14 @@ public final class MirrorBuilder {
     /// Greater than any that was used, so that errors of builds that were given up are not taken for this one's.
     private func nextGeneration(_ old: MirrorCursor?) throws -> Int64 {
         let next = (old?.generation ?? 0) + 1
-        _ = try target.execute(
-            "delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation >= $3",
-            [.int8(mirror.namespaceID), .uuid(mirror.id), .int8(next)])
+        _ = try target.pipeline(
+            ErrorLimit.forgetting(mirror.namespaceID, mirror.id, where: "generation >= $3", next))
         return next
     }
 
     // MARK: Filling
 
     private func fill(_ table: MirrorTable, _ generation: Int64) throws -> ActiveMirror {
-        try target.executeScript("drop table if exists \(table.qualifiedName)")
         for sql in table.createSQL { try target.executeScript(sql) }
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
             throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
@@ -116,13 +136,14 @@ public final class MirrorBuilder {
             var records: [(keys: [Key], value: Node, version: Int64)] = []
             try RecordStream.read(mirror.namespaceID, definition.pattern, above: [], source) { keys, value, version in
                 records.append((keys, value, version))
-                if records.count >= Self.recordsAtOnce { try self.write(&records, building, &writer) }
+                if records.count >= rowsAtOnce { try self.write(&records, building, &writer) }
             }
             try write(&records, building, &writer)
         }
         building.mayHaveErrors = misfitCount > 0
         progress(.indexing)
-        for sql in table.indexSQL + table.commentSQL { try target.executeScript(sql) }
+        if try !makeIndexes(table) { try fillCarefully(&building) }
+        for sql in table.commentSQL { try target.executeScript(sql) }
         try target.executeScript("analyze \(table.qualifiedName)")
         return building
     }
@@ -147,11 +168,42 @@ public final class MirrorBuilder {
         }
         records.removeAll(keepingCapacity: true)
         for some in misfits.chunked(5_000) {
-            _ = try misfitWriter.executePrepared(
-                CursorSQL.insertErrors, CursorSQL.errorParameters(building, some))
+            _ = try misfitWriter.pipeline([ErrorLimit.storing(Array(some), of: building)])
         }
         misfitCount += misfits.count
         progress(.copying(rows: rowCount))
+    }
+
+    /// False when an index can't hold what some row has.
+    private func makeIndexes(_ table: MirrorTable) throws -> Bool {
+        do {
+            for sql in table.indexSQL { try target.executeScript(sql) }
+            return true
+        } catch {
+            guard error.isAboutData else { throw error }
+            return false
+        }
+    }
+
+    /// An index can't hold what some row has: with the indexes there first, that row is found out and left out. Reads the
+    /// tree again, on the snapshot that is open.
+    private func fillCarefully(_ building: inout ActiveMirror) throws {
+        let name = building.table.qualifiedName
+        try target.executeScript("drop table \(name)")
+        for sql in building.table.createSQL + building.table.indexSQL { try target.executeScript(sql) }
+        _ = try target.pipeline(
+            ErrorLimit.forgetting(mirror.namespaceID, mirror.id, where: "generation >= $3", building.generation))
+        try target.executeScript("begin")
+        building.isCareful = true
+        building.pending.reloadEverything()
+        var writer = TableWriter(target)
+        try writer.write(&building, from: source)
+        try writer.flush()
+        try target.executeScript("commit")
+        building.isCareful = false
+        building.mayHaveErrors = true
+        rowCount = Int(try target.execute("select count(*) from \(name)").int64(0, 0))
+        misfitCount = Int(try ErrorLimit.kept(target, building) + ErrorLimit.unkept(target, building))
     }
 
     // MARK: Catching up
@@ -197,18 +249,29 @@ public final class MirrorBuilder {
     }
 
     private func advance(_ building: inout ActiveMirror, _ stepper: Stepper) throws -> Stepper.Step {
+        guard let record = try source.beginSnapshot(mirror.namespaceID) else {
+            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
+        }
+        defer { source.endSnapshot() }
+        return try advance(&building, stepper, in: record)
+    }
+
+    /// Takes a step on the snapshot that is open, in the transaction that is open on the target.
+    func advance(
+        _ building: inout ActiveMirror, _ stepper: Stepper, in record: NamespaceRecord
+    ) throws -> Stepper.Step {
         var one = [building]
         // Whatever the table may refuse, it is found out here, row by row, at a savepoint's price.
         do {
             try target.executeScript("savepoint step")
-            let step = try stepper.advance(&one, .joined)
+            let step = try stepper.advance(&one, in: record, .joined)
             building = one[0]
             return step
         } catch MirrorError.table(_, let error) where error.isAboutData {
             try target.executeScript("rollback to savepoint step")
             one = [building]
             one[0].isCareful = true
-            let step = try stepper.advance(&one, .joined)
+            let step = try stepper.advance(&one, in: record, .joined)
             building = one[0]
             return step
         }

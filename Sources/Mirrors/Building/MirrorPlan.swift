@@ -121,6 +121,7 @@ extension MirrorPlan {
         if old.rest?.name != new.rest?.name { found.append("the column of the rest") }
         if found.isEmpty, old.rows != new.rows { found.append("the order of the columns") }
         if old.indexes != new.indexes { found.append("the indexes") }
+        if old.keptErrors != new.keptErrors { found.append("how many errors are kept") }
         if old.comments != new.comments { found.append("the comments") }
         return found
     }
@@ -136,7 +137,7 @@ extension MirrorDefinition {
                 .init(
                     name: $0.name, type: $0.type, path: $0.path, defaultValue: $0.defaultValue, notNull: $0.notNull,
                     comment: nil)
-            }, rest: rest.map { .init(name: $0.name, comment: nil) }, indexes: [])
+            }, rest: rest.map { .init(name: $0.name, comment: nil) }, indexes: [], keptErrors: 0)
     }
 
     fileprivate var comments: [String?] {

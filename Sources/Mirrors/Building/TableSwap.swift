@@ -33,9 +33,11 @@ struct TableSwap {
         try target.executeScript("set local search_path = pg_catalog")
         let final = MirrorTable(definition, name: definition.table, label: "")
         var views: [String] = []
+        var isNew = true
         if let old {
             let oldTable = MirrorTable(old.definition, name: old.definition.table, label: "")
             if try exists(oldTable.qualifiedName) {
+                isNew = try !hasRights(oldTable)
                 views = try dependentViews(oldTable)
                 try copyRights(from: oldTable)
                 try target.executeScript(
@@ -48,7 +50,7 @@ struct TableSwap {
             let retired = MirrorTable(old.definition, name: retired, label: "")
             try target.executeScript("drop table if exists \(retired.qualifiedName)")
         }
-        try grantToReader(final)
+        if isNew { try grantToReader(final) }
         try moveCursor(definition, generation, seq)
         try target.executeScript("commit")
     }
@@ -148,15 +150,23 @@ struct TableSwap {
         for row in 0..<rows.rowCount { try target.executeScript(try rows.string(row, 0)) }
     }
 
-    /// The reporting role, where there is one, may read every mirror.
+    /// Whether somebody has granted or revoked anything on the table; rights are then carried over as they are.
+    private func hasRights(_ table: MirrorTable) throws -> Bool {
+        try target.execute(
+            "select relacl is not null from pg_class where oid = to_regclass($1)", [.text(table.qualifiedName)]
+        ).bool(0, 0)
+    }
+
+    /// The reporting role, where this database has it, may read a new mirror.
     private func grantToReader(_ final: MirrorTable) throws {
-        let exists = try target.execute("select exists (select from pg_roles where rolname = 'pathmirror_reader')")
-        guard try exists.bool(0, 0) else { return }
-        try target.executeScript(
-            """
-            grant usage on schema \(quotedIdentifier(final.schema)) to pathmirror_reader;
-            grant select on \(final.qualifiedName) to pathmirror_reader
-            """)
+        let reader = try target.execute(
+            "select has_schema_privilege(oid, $1, 'usage') from pg_roles where rolname = 'pathmirror_reader'",
+            [.text(final.schema)])
+        guard reader.rowCount == 1 else { return }
+        if try !reader.bool(0, 0) {
+            try target.executeScript("grant usage on schema \(quotedIdentifier(final.schema)) to pathmirror_reader")
+        }
+        try target.executeScript("grant select on \(final.qualifiedName) to pathmirror_reader")
     }
 
     private func moveCursor(_ definition: MirrorDefinition, _ generation: Int64, _ seq: Int64) throws {
@@ -171,8 +181,7 @@ struct TableSwap {
             set seq = excluded.seq, generation = excluded.generation, definition = excluded.definition,
                 entry_at = null, moved_at = clock_timestamp()
             """, cursor)
-        _ = try target.execute(
-            "delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation <> $3",
-            [.int8(mirror.namespaceID), .uuid(mirror.id), .int8(generation)])
+        _ = try target.pipeline(
+            ErrorLimit.forgetting(mirror.namespaceID, mirror.id, where: "generation <> $3", generation))
     }
 }

@@ -39,7 +39,7 @@ extension MirrorDefinition {
 struct DefinitionReader {
     private(set) var problems: [DefinitionError.Problem] = []
     private static let members = [
-        "name", "namespace", "path", "table", "target", "comment", "keys", "columns", "rest", "indexes",
+        "name", "namespace", "path", "table", "target", "comment", "keys", "columns", "rest", "indexes", "keep errors",
     ]
 
     mutating func note(_ place: SourcePlace, _ part: String, _ reason: String) {
@@ -58,13 +58,14 @@ struct DefinitionReader {
         let rest = rest(members["rest"])
         checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
         let indexes = indexes(members["indexes"], keys, columns, rest)
+        let keptErrors = keptErrors(members["keep errors"])
         let target = members["target"].flatMap { self.target($0) }
         let namespace = members["namespace"].flatMap { text($0, "namespace") }
         let comment = members["comment"].flatMap { text($0, "comment") }
         guard problems.isEmpty, let pattern, let name else { return nil }
         return MirrorDefinition(
             name: name, namespace: namespace, pattern: pattern, schema: schema, table: table, target: target,
-            comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes)
+            comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes, keptErrors: keptErrors)
     }
 
     // MARK: Parts
@@ -127,6 +128,15 @@ struct DefinitionReader {
             note(value.place, "target", error.message)
         }
         return text
+    }
+
+    private mutating func keptErrors(_ value: SourceValue?) -> Int {
+        guard let value else { return MirrorDefinition.defaultKeptErrors }
+        if case .number(let text) = value.kind, let number = Int(text), 0...MirrorDefinition.maxKeptErrors ~= number {
+            return number
+        }
+        note(value.place, "keep errors", "this should be a whole number up to \(MirrorDefinition.maxKeptErrors)")
+        return 0
     }
 
     mutating func checkIdentifier(_ name: String, _ place: SourcePlace, _ part: String) {

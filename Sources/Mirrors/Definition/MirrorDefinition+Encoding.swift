@@ -38,6 +38,10 @@ extension MirrorDefinition {
         writer.endObject()
         writeRest(&writer)
         writeIndexes(&writer)
+        if keptErrors != Self.defaultKeptErrors {
+            writer.writeKey("keep errors", isFirst: false)
+            writer.writeInteger(Int64(keptErrors))
+        }
         writer.endObject()
         return writer.bytes
     }

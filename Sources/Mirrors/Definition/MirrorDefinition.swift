@@ -54,6 +54,12 @@ public struct MirrorDefinition: Sendable, Equatable {
     public let columns: [Column]
     public let rest: Rest?
     public let indexes: [Index]
+    /// How many values that don't fit are recorded one by one; more are counted only.
+    public let keptErrors: Int
+
+    /// What `keptErrors` is, and the most that it may be.
+    public static let defaultKeptErrors = 10_000
+    static let maxKeptErrors = 10_000_000
 
     /// The longest name of PostgreSQL, in bytes.
     static let maxNameBytes = 63

@@ -22,6 +22,8 @@ struct MirrorWork {
     private var building: [String] = []
     private var paused: [(name: String, seq: Int64)] = []
     private var troubles: [String: Trouble] = [:]
+    /// Mirrors that somebody else holds, and when to look again.
+    private var heldUntil: [String: Int64] = [:]
     private var behindSince: [String: Int64] = [:]
     private var lastReport: [MirrorReport] = []
     private var reportedAt: Int64 = 0
@@ -45,12 +47,15 @@ struct MirrorWork {
 
     var millisecondsToRetry: Int64 {
         let now = Clock.monotonicMilliseconds
-        return troubles.values.map { max(1, $0.retryAt - now) }.min() ?? .max
+        return (troubles.values.map(\.retryAt) + heldUntil.values).map { max(1, $0 - now) }.min() ?? .max
     }
 
     private var runnable: [Int] {
         let now = Clock.monotonicMilliseconds
-        return active.indices.filter { (troubles[active[$0].name]?.retryAt ?? 0) <= now }
+        return active.indices.filter { index in
+            let name = active[index].name
+            return max(troubles[name]?.retryAt ?? 0, heldUntil[name] ?? 0) <= now
+        }
     }
 
     /// Reads cursors and tables' definitions.
@@ -72,6 +77,7 @@ struct MirrorWork {
         }
         let names = Set(active.map(\.name))
         troubles = troubles.filter { names.contains($0.key) }
+        heldUntil = heldUntil.filter { names.contains($0.key) }
         needsReload = false
         mayBeLate = true
     }
@@ -106,6 +112,7 @@ struct MirrorWork {
             let step = try stepper.advance(&some, through: last)
             for (index, mirror) in zip(indices, some) {
                 active[index] = mirror
+                heldUntil[mirror.name] = nil
                 if let trouble = troubles.removeValue(forKey: mirror.name) {
                     core.logger.notice(
                         "mirror runs again", [("mirror", mirror.name), ("was", trouble.message)])
@@ -123,6 +130,9 @@ struct MirrorWork {
     private mutating func failed(_ error: MirrorError, _ indices: [Int]) throws {
         switch error {
         case .moved: needsReload = true
+        case .held(let names):
+            // A rebuild that swaps, or an operator's command; the others go on without them.
+            for name in names { heldUntil[name] = Clock.monotonicMilliseconds + Self.heldPause }
         case .table(let name, let cause):
             guard let index = indices.first(where: { active[$0].name == name }) else { throw error }
             if cause.isRetriable { return }
@@ -142,6 +152,8 @@ struct MirrorWork {
         default: for index in indices { setAside(active[index].name, "\(error)") }
         }
     }
+
+    private static let heldPause: Int64 = 100
 
     private mutating func setAside(_ name: String, _ message: String) {
         let pause = min(
@@ -201,30 +213,28 @@ struct MirrorWork {
         for mirror in active {
             let trouble = troubles[mirror.name]
             var errors: PostgresValue = .null(.int8)
+            var unkept: PostgresValue = .null(.int8)
             if group.target != nil, mirror.mayHaveErrors {
-                errors = .int8(
-                    try target.execute(
-                        """
-                        select count(*) from pathmirror.mirror_error
-                        where namespace_id = $1 and mirror = $2 and generation = $3
-                        """, [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation)]
-                    ).int64(0, 0))
+                errors = .int8(try ErrorLimit.kept(target, mirror))
+                unkept = .int8(try ErrorLimit.unkept(target, mirror))
             }
             steps.append(
                 .query(
                     """
                     insert into pathmirror.mirror_run
-                        (namespace_id, mirror, state, message, gateway, reported_at, seq, error_count, retry_at)
-                    values ($1, $2, $3, $4, $5, now(), $6, $7, now() + $8 * interval '1 millisecond')
+                        (namespace_id, mirror, state, message, gateway, reported_at, seq, error_count, retry_at, unkept_errors)
+                    values ($1, $2, $3, $4, $5, now(), $6, $7, now() + $8 * interval '1 millisecond', $9)
                     on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
                         gateway = excluded.gateway, reported_at = excluded.reported_at, seq = excluded.seq,
-                        error_count = excluded.error_count, retry_at = excluded.retry_at
+                        error_count = excluded.error_count, retry_at = excluded.retry_at,
+                        unkept_errors = excluded.unkept_errors
                     """,
                     [
                         .int8(mirror.namespace), .uuid(mirror.id), .text(trouble == nil ? "running" : "broken"),
                         trouble.map { .text($0.message) } ?? .null(.text), .text(core.settings.gateway),
                         .int8(mirror.seq), errors,
                         trouble.map { .float8(Double(max(0, $0.retryAt - now))) } ?? .null(.float8),
+                        unkept,
                     ]))
         }
         try source.connection.pipeline(steps)

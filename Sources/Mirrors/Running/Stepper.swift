@@ -36,13 +36,28 @@ struct Stepper {
         _ mirrors: inout [ActiveMirror], through last: Int64 = .max, _ transaction: Transaction = .own,
         rereading: [[Key]] = []
     ) throws -> Step {
-        var moved = mirrors
         guard let record = try source.beginSnapshot(namespace) else {
             throw MirrorError.refused("The namespace is gone.")
         }
         defer { source.endSnapshot() }
-        let start = mirrors.map(\.seq).min() ?? record.head
-        let needsRereading = !rereading.isEmpty
+        return try advance(&mirrors, in: record, through: last, transaction, rereading: rereading)
+    }
+
+    /// The same on a snapshot that the source has open; `record` is the namespace as of it.
+    ///
+    /// - Parameters:
+    ///   - again: the entries behind this one are applied again where the mirrors have come further; then, or with
+    ///     `rereading`, all goes on to the head.
+    ///   - progress: is told of the seq after each page.
+    func advance(
+        _ mirrors: inout [ActiveMirror], in record: NamespaceRecord, through last: Int64 = .max,
+        _ transaction: Transaction, rereading: [[Key]] = [], again: Int64? = nil,
+        progress: (Int64) throws -> Void = { _ in }
+    ) throws -> Step {
+        var moved = mirrors
+        if let again { for index in moved.indices { moved[index].seq = min(moved[index].seq, again) } }
+        let start = moved.map(\.seq).min() ?? record.head
+        let needsRereading = !rereading.isEmpty || again != nil
         if record.head <= start, !needsRereading { return Step(seq: start, head: record.head, entryAt: nil) }
         if record.retainedFrom > start + 1 {
             throw MirrorError.pruned(cursor: start, retainedFrom: record.retainedFrom)
@@ -53,7 +68,7 @@ struct Stepper {
             let stamp = Stamp(seq: record.head, committedAt: nil)
             for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
             let (end, time) = try readAndWrite(
-                &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading)
+                &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading, progress)
             let behind = moved.indices.filter { moved[$0].seq < end }
             for index in behind { moved[index].seq = end }
             switch transaction {
@@ -71,7 +86,7 @@ struct Stepper {
 
     private func readAndWrite(
         _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter, from start: Int64, through last: Int64,
-        head: Int64, mustReachHead: Bool
+        head: Int64, mustReachHead: Bool, _ progress: (Int64) throws -> Void
     ) throws -> (end: Int64, time: Int64?) {
         var position = start
         var time: Int64?
@@ -85,6 +100,7 @@ struct Stepper {
             for index in mirrors.indices { try writer.write(&mirrors[index], from: source) }
             position = newest.seq
             time = newest.committedAt
+            try progress(position)
             if !asksTree { break }
         }
         for index in mirrors.indices where !mirrors[index].pending.isEmpty {
@@ -110,7 +126,7 @@ struct Stepper {
             .prepared(CursorSQL.lock, [.int8(namespace), .array(CursorSQL.ids(mirrors))]),
         ])
         let rows = results[1]
-        guard rows.rowCount == mirrors.count else { throw MirrorError.moved }
+        guard rows.rowCount == mirrors.count else { throw try reason(for: mirrors, lockedCount: rows.rowCount) }
         for row in 0..<rows.rowCount {
             let id = try rows.bytes(row, 0)
             guard let mirror = mirrors.first(where: { $0.id == id }), try rows.int64(row, 1) == mirror.seq,
@@ -119,7 +135,17 @@ struct Stepper {
         }
     }
 
-    private func commitSteps(_ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?) -> [PipelineStep] {
+    /// Why not all cursors could be locked: some are held, or are not there any more.
+    private func reason(for mirrors: [ActiveMirror], lockedCount: Int) throws -> MirrorError {
+        let rows = try target.executePrepared(
+            CursorSQL.held, [.int8(namespace), .array(CursorSQL.ids(mirrors))])
+        let held = try (0..<rows.rowCount).map { try rows.bytes($0, 0) }
+        guard held.count + lockedCount == mirrors.count else { return .moved }
+        return .held(mirrors.filter { held.contains($0.id) }.map(\.name))
+    }
+
+    /// What ends a step's transaction: moves the cursors, commits.
+    func commitSteps(_ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?) -> [PipelineStep] {
         var parameters: PostgresParameters = [.int8(namespace), .array(CursorSQL.ids(mirrors)), .int8(seq)]
         if let time {
             parameters.appendTimestamp(unixMicroseconds: time * 1_000)

@@ -36,11 +36,22 @@ struct ActiveMirror {
 
 /// Statements about cursors and errors, in the target database.
 enum CursorSQL {
+    /// Those that somebody else holds are left out, so that nobody waits for them.
     static let lock = PostgresStatement(
         "lock_mirror_cursors",
         """
         select mirror, seq, generation from pathmirror.mirror_cursor
-        where namespace_id = $1 and mirror = any($2) order by mirror for update
+        where namespace_id = $1 and mirror = any($2) order by mirror for update skip locked
+        """, types: [.int8, .uuidArray])
+
+    /// Of the cursors that are there, the ones that somebody else holds.
+    static let held = PostgresStatement(
+        "held_mirror_cursors",
+        """
+        select mirror from pathmirror.mirror_cursor where namespace_id = $1 and mirror = any($2)
+        except all select mirror from (
+            select mirror from pathmirror.mirror_cursor
+            where namespace_id = $1 and mirror = any($2) for update skip locked) as free
         """, types: [.int8, .uuidArray])
 
     static let move = PostgresStatement(
@@ -65,41 +76,9 @@ enum CursorSQL {
         and ($4 = '/' or record = $4 or starts_with(record, $4 || '/'))
         """, types: [.int8, .uuid, .int8, .text])
 
-    static let insertErrors = PostgresStatement(
-        "insert_mirror_errors",
-        """
-        insert into pathmirror.mirror_error
-            (namespace_id, mirror, generation, record_hash, column_name, record, path, seq, value, reason)
-        select $1, $2, $3, md5(record)::uuid, column_name, record, path, seq, value, reason
-        from unnest($4, $5, $6, $7, $8, $9) as given (record, column_name, path, seq, value, reason)
-        on conflict (namespace_id, mirror, generation, record_hash, column_name) do update
-        set path = excluded.path, seq = excluded.seq, value = excluded.value, reason = excluded.reason
-        """,
-        types: [.int8, .uuid, .int8, .textArray, .textArray, .textArray, .int8Array, .textArray, .textArray])
-
     static func ids(_ mirrors: [ActiveMirror]) -> PostgresArray {
         var ids = PostgresArray(of: .uuid)
         for mirror in mirrors { ids.appendUUID(mirror.id) }
         return ids
-    }
-
-    static func errorParameters(_ mirror: ActiveMirror, _ misfits: [Misfit]) -> PostgresParameters {
-        var records = PostgresArray(of: .text)
-        var columns = PostgresArray(of: .text)
-        var paths = PostgresArray(of: .text)
-        var seqs = PostgresArray(of: .int8)
-        var values = PostgresArray(of: .text)
-        var reasons = PostgresArray(of: .text)
-        for misfit in misfits {
-            records.appendText(misfit.record)
-            columns.appendText(misfit.column)
-            paths.appendText(misfit.path)
-            seqs.appendInt8(misfit.seq)
-            if let value = misfit.value { values.appendText(value) } else { values.appendNull() }
-            reasons.appendText(misfit.reason)
-        }
-        var parameters: PostgresParameters = [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation)]
-        for array in [records, columns, paths, seqs, values, reasons] { parameters.append(array) }
-        return parameters
     }
 }

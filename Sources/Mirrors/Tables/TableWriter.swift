@@ -135,7 +135,7 @@ struct TableWriter {
     private mutating func store(_ misfits: [Misfit], _ mirror: inout ActiveMirror) {
         guard !misfits.isEmpty else { return }
         mirror.mayHaveErrors = true
-        add(.prepared(CursorSQL.insertErrors, CursorSQL.errorParameters(mirror, misfits)), mirror)
+        add(ErrorLimit.storing(misfits, of: mirror), mirror)
     }
 
     /// Finds the rows that the table refuses (an index that can't hold a value, a constraint that somebody added),

@@ -1,7 +1,7 @@
 import Postgres
 
-/// What a database needs that holds mirrors' tables: the cursors and the errors. In Pathmirror's own database migration
-/// 002 has made the same.
+/// What a database needs that holds mirrors' tables: the cursors and the errors. In Pathmirror's own database migrations
+/// 002 and 004 have made the same.
 enum TargetSchema {
     static let sql = """
         create schema if not exists pathmirror;
@@ -29,5 +29,13 @@ enum TargetSchema {
             found_at timestamptz not null default now(),
             primary key (namespace_id, mirror, generation, record_hash, column_name)
         );
+        create table if not exists pathmirror.mirror_error_excess (
+            namespace_id bigint not null,
+            mirror uuid not null,
+            generation bigint not null,
+            found bigint not null,
+            last_found_at timestamptz not null default now(),
+            primary key (namespace_id, mirror, generation)
+        ) with (fillfactor = 50);
         """
 }

@@ -101,6 +101,7 @@ struct MirrorStatusCommand: Command {
         if let seq = status.seq { line += "  seq \(seq) of \(status.head)" }
         if let lag = status.lagMilliseconds, lag > 0 { line += "  \(lag) ms behind" }
         if status.errors > 0 { line += "  \(status.errors) errors" }
+        if status.unkeptErrors > 0 { line += " and \(status.unkeptErrors) that were not kept" }
         return line
     }
 
@@ -109,7 +110,8 @@ struct MirrorStatusCommand: Command {
             "namespace": .text(status.namespace), "name": .text(status.name), "table": .text(status.table),
             "state": .text(status.state), "seq": number(status.seq), "head": .number(status.head),
             "lagEntries": number(status.lagEntries), "lagMilliseconds": number(status.lagMilliseconds),
-            "errors": .number(status.errors), "message": JSONOutput(status.message),
+            "errors": .number(status.errors), "unkeptErrors": .number(status.unkeptErrors),
+            "message": JSONOutput(status.message),
             "gateway": JSONOutput(status.gateway),
         ]).line
     }
@@ -177,8 +179,9 @@ struct MirrorErrorsCommand: Command {
         let mirror = try MirrorOptions.mirror(arguments, administration)
         if arguments.has("retry") {
             let (records, left) = try administration.retryMisfits(mirror)
-            guard arguments.has("json") else {
-                return console.write("\(records) records were read again; \(left) errors are left.")
+            if !arguments.has("json") {
+                console.write("\(records) records were read again; \(left) errors are left.")
+                return try tellUnkept(mirror, administration, console)
             }
             let line = JSONOutput.object(["records": .number(Int64(records)), "left": .number(Int64(left))]).line
             return console.write(line)
@@ -198,5 +201,16 @@ struct MirrorErrorsCommand: Command {
             ]).line
             console.write(line)
         }
+        try tellUnkept(mirror, administration, console)
+    }
+
+    private static func tellUnkept(
+        _ mirror: CatalogMirror, _ administration: MirrorAdministration, _ console: Console
+    ) throws {
+        let unkept = try administration.unkeptErrors(mirror)
+        guard unkept > 0 else { return }
+        console.error(
+            "\(unkept) more errors were found and not kept, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' looks at every record again."
+        )
     }
 }

@@ -107,9 +107,11 @@ final class BuildProgress {
         last = now
         let text =
             switch progress {
+            case .removedLeftover: "what an interrupted build had left was removed"
             case .copying(let rows): "\(rows) rows, \(Int64(rows) * 1_000 / max(1, now - start)) a second"
             case .indexing: "making indexes"
             case .catchingUp(let seq, let head): "catching up: seq \(seq) of \(head)"
+            case .verifying(let rows): "comparing: \(rows) rows"
             case .swapping: "swapping"
             }
         if console.isTerminal { console.progressLine("\(name): \(text)") } else { console.error("\(name): \(text)") }

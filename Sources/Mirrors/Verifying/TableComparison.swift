@@ -1,0 +1,216 @@
+import Postgres
+import Tree
+
+/// Compares a mirror's table with the rows that records make, which are given one after another in any order: memory holds
+/// a batch of them, whatever the table's size.
+///
+/// The server compares, so that values are equal exactly where SQL calls them so (`1.0` and `1.00` as `numeric`, members
+/// of a `jsonb` in any order). Of the columns of our own, `_misfits` has to be right; `_seq` says which entry wrote a row
+/// last, which the tree doesn't know: it must not be beyond the cursor, and `_updated_at` is not looked at.
+final class TableComparison {
+    private let connection: PostgresConnection
+    private let mirror: ActiveMirror
+    private let statement: PostgresStatement
+    /// Columns by their number in the statement's answers.
+    private let names: [String]
+    private var batch: [ProjectedRow] = []
+    private var batchBytes = 0
+    /// Rows that should be there and are.
+    private var foundCount: Int64 = 0
+    /// The first differences as sentences; `differenceCount` counts all.
+    private(set) var differences: [String] = []
+    private(set) var differenceCount = 0
+    private var missingCount = 0
+
+    /// The most differences that are told one by one.
+    static let maxShown = 20
+    private static let rowsAtOnce = 1_000
+    private static let maxBytes = 8 << 20
+
+    /// - Parameters:
+    ///   - connection: on the table's database. Where others write to the table, with a snapshot open in which the cursor
+    ///     was read.
+    ///   - mirror: the table, and in `seq` its cursor.
+    init(_ connection: PostgresConnection, _ mirror: ActiveMirror) {
+        self.connection = connection
+        self.mirror = mirror
+        let columns = mirror.table.columns
+        names = columns.map(\.name)
+        statement = PostgresStatement(
+            "compare \(mirror.table.label)", Self.sql(mirror.table),
+            types: columns.map { $0.carrier.arrayType ?? .textArray })
+    }
+
+    var isClean: Bool { differenceCount == 0 }
+
+    /// Adds a record of the tree.
+    func add(_ keys: [Key], _ record: Node) throws {
+        guard let row = row(of: keys, record) else { return }
+        batch.append(row)
+        batchBytes += row.byteCount
+        if batch.count >= Self.rowsAtOnce || batchBytes >= Self.maxBytes { try flush() }
+    }
+
+    /// Looks for rows that should not be there, when all records were added.
+    ///
+    /// - Parameter records: what the tree has at the places with these captured keys. Called while the connection streams.
+    func finish(records: ([[Key]]) throws -> [Node]) throws {
+        try flush()
+        let name = mirror.table.qualifiedName
+        let count = try connection.execute("select count(*) from \(name)").int64(0, 0)
+        if count != foundCount { try findExtra(count - foundCount, records) }
+        try noteUnkeptErrors()
+    }
+
+    // MARK: Rows that should be there
+
+    private func row(of keys: [Key], _ record: Node) -> ProjectedRow? {
+        var misfits: [Misfit] = []
+        let stamp = Stamp(seq: mirror.seq, committedAt: nil)
+        return mirror.projector.row(record, keys: keys, stamp: stamp, misfits: &misfits)
+    }
+
+    private func flush() throws {
+        guard !batch.isEmpty else { return }
+        let rows = try connection.executePrepared(statement, RowEncoder.upsert(mirror.table, batch))
+        var missing: [[Key]] = []
+        for row in 0..<rows.rowCount {
+            let keys = batch[Int(try rows.int64(row, 0)) - 1].keys
+            if try rows.bool(row, 1) {
+                missing.append(keys)
+                continue
+            }
+            let columns = try rows.string(row, 2).split(separator: ",").compactMap { Int($0) }.map { names[$0] }
+            note("\(text(keys)): \(columns.joined(separator: ", ")) \(columns.count == 1 ? "differs" : "differ")")
+        }
+        foundCount += Int64(batch.count - missing.count)
+        batch.removeAll(keepingCapacity: true)
+        batchBytes = 0
+        try take(missing: missing)
+    }
+
+    /// What the table once refused is recorded, and is missing rightly.
+    private func take(missing: [[Key]]) throws {
+        guard !missing.isEmpty else { return }
+        var records = PostgresArray(of: .text)
+        let pattern = mirror.definition.pattern
+        for keys in missing { records.appendText(pattern.path(of: keys).description) }
+        let rows = try connection.execute(
+            """
+            select record from pathmirror.mirror_error
+            where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = ''
+            and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
+            """, [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation), .array(records)])
+        let refused = Set(try (0..<rows.rowCount).map { try rows.bytes($0, 0) })
+        for keys in missing where !refused.contains(Array(pattern.path(of: keys).description.utf8)) {
+            missingCount += 1
+            note("\(text(keys)) is missing")
+        }
+    }
+
+    /// Answers with the place of each row that is not as it should be, whether it is missing, and the columns.
+    private static func sql(_ table: MirrorTable) -> String {
+        let columns = table.columns
+        let arrays = columns.indices.map { "$\($0 + 1)" }.joined(separator: ", ")
+        let carried = columns.indices.map { "c\($0)" }.joined(separator: ", ")
+        var keys: [String] = []
+        var differences: [(column: Int, condition: String)] = []
+        for (index, column) in columns.enumerated() {
+            let live = "live.\(quotedIdentifier(column.name))"
+            let given = column.cast("given.c\(index)")
+            if column.isKey {
+                keys.append("\(live) = \(given)")
+            } else if column.name == MirrorDefinition.seqColumn {
+                differences.append((index, "\(live) is null or \(live) > \(given)"))
+            } else if column.name != MirrorDefinition.updatedAtColumn {
+                differences.append((index, "\(live) is distinct from \(given)"))
+            }
+        }
+        let numbers = differences.map { "case when \($0.condition) then \($0.column) end" }.joined(separator: ", ")
+        let isMissing = "live.\(quotedIdentifier(columns[0].name)) is null"
+        return """
+            select given.n, \(isMissing), array_to_string(array[\(numbers)], ',')
+            from unnest(\(arrays)) with ordinality as given (\(carried), n)
+            left join \(table.qualifiedName) as live on \(keys.joined(separator: " and "))
+            where \(isMissing) or \(differences.map { "(\($0.condition))" }.joined(separator: " or "))
+            order by given.n
+            """
+    }
+
+    // MARK: Rows that should not be there
+
+    private func findExtra(_ surplus: Int64, _ records: ([[Key]]) throws -> [Node]) throws {
+        let keys = mirror.table.columns.filter(\.isKey).map { quotedIdentifier($0.name) }
+        let sql = """
+            select \(keys.map { "\($0)::text" }.joined(separator: ", ")) from \(mirror.table.qualifiedName)
+            order by \(keys.joined(separator: ", "))
+            """
+        var scan = Scan(left: surplus)
+        try connection.forEachRow(sql) { row in
+            var found: [Key] = []
+            for column in keys.indices { found.append(Key(row.isNull(column) ? "" : try row.string(column))) }
+            scan.some.append(found)
+            if scan.some.count >= Self.rowsAtOnce { try look(&scan, records) }
+        }
+        try look(&scan, records)
+        if scan.left != 0 { note("it has \(scan.left) rows that could not be told from the others") }
+    }
+
+    /// How far the search for rows too many has come.
+    private struct Scan {
+        /// Those that are still to be found.
+        var left: Int64
+        var some: [[Key]] = []
+        var last: [Key]?
+    }
+
+    private func look(_ scan: inout Scan, _ records: ([[Key]]) throws -> [Node]) throws {
+        for (keys, record) in zip(scan.some, try records(scan.some)) {
+            let isSecond = keys == scan.last
+            scan.last = keys
+            guard isSecond || row(of: keys, record) == nil else { continue }
+            scan.left -= 1
+            note("\(text(keys)) \(isSecond ? "is there twice" : "should not be there")")
+        }
+        scan.some.removeAll(keepingCapacity: true)
+    }
+
+    /// With more errors than are kept, rows may be missing that the table has refused.
+    private func noteUnkeptErrors() throws {
+        guard missingCount > 0 else { return }
+        let unkept = try ErrorLimit.unkept(connection, mirror)
+        guard unkept > 0 else { return }
+        differences.append(
+            "\(missingCount) rows are missing; the table may have refused some, as \(unkept) errors were not kept (see \"keep errors\")"
+        )
+    }
+
+    // MARK: Telling
+
+    private func note(_ difference: String) {
+        differenceCount += 1
+        if differences.count < Self.maxShown { differences.append(difference) }
+    }
+
+    /// `row post_id "a"`.
+    private func text(_ keys: [Key]) -> String {
+        let parts = zip(mirror.definition.keys, keys).map { column, key in
+            "\(column.name) \(String(decoding: JSONWriter.encode(.string(key.text), form: .plain), as: UTF8.self))"
+        }
+        return "row \(parts.joined(separator: ", "))"
+    }
+}
+
+extension ProjectedRow {
+    /// About what the row takes in memory.
+    fileprivate var byteCount: Int {
+        cells.reduce(64) { size, cell in
+            switch cell {
+            case .text(let text), .decimal(let text): size + text.utf8.count
+            case .json(let bytes): size + bytes.count
+            case .texts(let members): size + members.reduce(0) { $0 + $1.utf8.count + 8 }
+            default: size + 16
+            }
+        }
+    }
+}
