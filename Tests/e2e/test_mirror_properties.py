@@ -107,7 +107,7 @@ class World:
     """Two gateways on a PostgreSQL that may be killed, and what is known of its log."""
 
     def __init__(self, seed: int, cluster, scratch, logs):
-        self.dice, self.cluster, self.scratch, self.logs = Dice(seed), cluster, scratch, logs
+        self.seed, self.dice, self.cluster, self.scratch, self.logs = seed, Dice(seed), cluster, scratch, logs
         self.url, self.other = cluster.create_database(), cluster.create_database()
         self.gateways = [self.gateway(), self.gateway()]
         self.trees, self.checks, self.rows, self.done = [None], 0, 0, []
@@ -162,7 +162,7 @@ class World:
             for found in self.query(url, tables):
                 definition, seq, rows, errors = found
                 wanted, wanted_errors = project(definition, self.tree(seq))
-                place = f"seed {self.dice}, mirror {definition['name']} ({definition['path']}) at seq {seq} after {self.done[-5:]}"
+                place = f"seed {self.seed}, mirror {definition['name']} ({definition['path']}) at seq {seq} after {self.done[-5:]}"
                 assert rows.keys() == wanted.keys(), f"{place}: {rows.keys() ^ wanted.keys()}"
                 for keys, row in wanted.items():
                     assert rows[keys] == row, f"{place}: {keys}"
