@@ -25,7 +25,7 @@ import Tree
              "keys": {"room": "bigint", "message": {"type": "uuid", "comment": "k"}},
              "columns": {"x": "text", "y": {"type": "bigint", "path": "a/b", "default": 3, "not null": "default"},
                          "whole": {"type": "jsonb", "path": "."}, "p": {"type": "text", "path": ".priority"}},
-             "rest": "rest", "indexes": ["x", ["x", "y"], {"columns": ["whole"], "using": "gin"}]}
+             "rest": "rest", "indexes": ["x", ["x", "y"], {"columns": ["whole"], "using": "gin"}], "keep errors": 0}
             """#)[0]
         #expect(try MirrorDefinition.read(definition.json, source: "") == [definition])
         #expect(try MirrorDefinition.read(definition.encoded(pretty: true), source: "") == [definition])
@@ -63,6 +63,8 @@ import Tree
         ),
         (#"{"name": "a", "path": "/{k}", "indexes": ["y"]}"#, "there is no column \"y\""),
         (#"{"name": "a", "path": "/{k}", "table": "pathmirror.x"}"#, "the system's"),
+        (#"{"name": "a", "path": "/{k}", "keep errors": 100001}"#, "keep errors: this should be a whole number"),
+        (#"{"name": "a", "path": "/{k}", "keep errors": "all"}"#, "keep errors: this should be a whole number"),
         (#"{"name": "a", "path": "/{k}", "name": "b"}"#, "f.json:1:31: \"name\" comes twice"),
         ("{", "f.json:1:2: expected a key"),
         ("[]", "there is no mirror"),

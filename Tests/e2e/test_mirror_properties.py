@@ -1,7 +1,7 @@
 """Random mirrors and random writes while gateways, the mirrors' database sessions and commands are killed with kill -9.
 
 Whenever one looks, each table is the projection of the tree at its cursor: the tree is made of the log's entries, and the
-projection of the tree, by `oracle.mirror`, which shares nothing with the program. PATHMIRROR_E2E_SEED and
+projection of the tree, by `oracle.mirror`, which shares nothing with the program. PATHMIRROR_E2E_MIRROR_SEEDS and
 PATHMIRROR_E2E_MIRROR_ROUNDS change the dice and how long it goes on.
 """
 
@@ -24,7 +24,7 @@ from oracle.export import assign
 from oracle.mirror import project
 
 ROUNDS = int(os.environ.get("PATHMIRROR_E2E_MIRROR_ROUNDS", 30))
-SEEDS = [int(seed) for seed in os.environ.get("PATHMIRROR_E2E_SEED", "1,2").split(",")]
+SEEDS = [int(seed) for seed in os.environ.get("PATHMIRROR_E2E_MIRROR_SEEDS", "1,2").split(",")]
 
 PATTERNS = ["/{k}", "/a/{k}", "/{k}/a", "/{j}/{k}", "/a/{k}/b", "/a b/{j}/{k}", "/a/{j}/b/{k}", "/{i}/{j}/{k}"]
 FIELDS = ["a", "b", "0", "1", "é", "a b", "a!"]
@@ -111,6 +111,8 @@ class World:
         self.url, self.other = cluster.create_database(), cluster.create_database()
         self.gateways = [self.gateway(), self.gateway()]
         self.trees, self.checks, self.rows, self.done = [None], 0, 0, []
+        # Each of them once at least, then by chance.
+        self.to_come = self.dice.sample(self.happenings(), len(self.happenings()))
 
     def gateway(self):
         return start_serve(self.url, self.scratch, self.logs, "--heartbeat-ms", "200", "--dead-after-ms", "1000", wait=False)
@@ -214,12 +216,12 @@ class World:
 
     def killed_session(self):
         """kill -9 of a server process that writes a mirror: PostgreSQL then ends all others and recovers."""
-        found = self.sessions("pid")
-        if found:
-            try:
-                os.kill(self.dice.choice(sorted(found))[0], signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        found = wait_until(lambda: self.sessions("pid"), "a session that runs mirrors", 60)
+        try:
+            os.kill(self.dice.choice(sorted(found))[0], signal.SIGKILL)
+        except ProcessLookupError:
+            # It has just ended by itself.
+            pass
 
     def sessions(self, what):
         return self.query(self.cluster.url("postgres"), lambda connection: connection.execute(
@@ -235,12 +237,14 @@ class World:
     def nothing(self):
         """Only writes."""
 
+    def happenings(self) -> list:
+        return [self.applied, self.killed_apply, self.replayed, self.replayed_in_part, self.killed_replay, self.killed_gateway,
+                self.lost_sessions, self.killed_session, self.switched, self.retried, self.nothing]
+
     def round(self):
         requests = [self.dice.request() for _ in range(self.dice.randrange(5, 40))]
-        happening = self.dice.choices(
-            [self.applied, self.killed_apply, self.replayed, self.replayed_in_part, self.killed_replay, self.killed_gateway,
-             self.lost_sessions, self.killed_session, self.switched, self.retried, self.nothing],
-            [3, 2, 2, 2, 2, 3, 2, 1, 1, 1, 2])[0]
+        happening = self.to_come.pop() if self.to_come else self.dice.choices(
+            self.happenings(), [3, 2, 2, 2, 2, 3, 2, 1, 1, 1, 2])[0]
         self.done.append(happening.__name__)
         writer = threading.Thread(target=self.write, args=(requests,))
         writer.start()

@@ -57,9 +57,9 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// How many values that don't fit are recorded one by one; more are counted only.
     public let keptErrors: Int
 
-    /// What `keptErrors` is, and the most that it may be.
+    /// What `keptErrors` is, and the most that it may be: whoever stores errors counts those that there are.
     public static let defaultKeptErrors = 10_000
-    static let maxKeptErrors = 10_000_000
+    static let maxKeptErrors = 100_000
 
     /// The longest name of PostgreSQL, in bytes.
     static let maxNameBytes = 63
