@@ -79,10 +79,10 @@ COMMIT = "commit;"
 
 
 def run(context: Context):
-    rows = context.pick(1_000_000, 200_000)
+    rows = context.pick(1_000_000, 100_000)
     with Gateway() as gateway:
         rebuilding(context, gateway, rows)
-        following(context, gateway, context.pick(300_000, 100_000))
+        following(context, gateway, context.pick(300_000, 50_000))
         through_the_gateway(context, gateway)
 
 
@@ -106,7 +106,7 @@ def rebuilding(context: Context, gateway: Gateway, rows: int):
     gateway.sql(TREE.format(rows=rows), patience=600)
     file, text = definition(gateway, "bench"), gateway.root / "rows"
     builds, copies, replays = [], [], []
-    for number in context.rounds(3, 2, until=90):
+    for number in context.rounds(3, 1, until=60):
         context.progress(f"rebuild, round {number + 1}")
         if number:
             gateway.command("mirror", "drop", "posts", "--ns", "bench", "--yes")
@@ -115,7 +115,8 @@ def rebuilding(context: Context, gateway: Gateway, rows: int):
             raise Wrong("the mirror does not have all rows")
         if not number:
             gateway.sql(f"\\copy mirror.bench to '{text}'", patience=600)
-        replays.append(timed(context, gateway, lambda: gateway.command("replay", "mirror", "posts", "--ns", "bench", patience=600)))
+        if not number:
+            replays.append(timed(context, gateway, lambda: gateway.command("replay", "mirror", "posts", "--ns", "bench", patience=600)))
         gateway.sql("set client_min_messages = warning; drop schema if exists bench cascade; create schema bench; " + TABLE)
         copies.append(timed(context, gateway, lambda: gateway.sql(f"\\copy bench.posts from '{text}'", patience=600)))
     context.measure(f"\\copy's time / time of making the mirror, {rows:,} rows", [c / b for c, b in zip(copies, builds)],
@@ -133,7 +134,7 @@ def by_hand(context: Context, gateway: Gateway, *parts: str, clients: int = 1) -
     script.write_text(BEGIN + "".join(parts) + COMMIT)
     gateway.checkpoint()
     context.quiet.wait()
-    out = process.run([machine.program("pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", "1", "-T", str(context.pick(6, 2)),
+    out = process.run([machine.program("pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", "1", "-T", str(context.pick(4, 2)),
                        "-f", script], 60, env=gateway.environment)
     return float(re.search(r"tps = ([0-9.]+)", out).group(1)) * ROWS_A_TRANSACTION
 
@@ -144,7 +145,7 @@ def following(context: Context, gateway: Gateway, rows: int):
     gateway.sql(ENTRIES.format(rows=rows), patience=600)
     gateway.command("mirror", "apply", definition(gateway, "follow"), "--yes")
     hand, logged, followed = [], [], []
-    for number in context.rounds(3, 2, until=90):
+    for number in context.rounds(3, 1, until=90):
         context.progress(f"following, round {number + 1}")
         gateway.command("mirror", "pause", "posts", "--ns", "follow")
         gateway.sql(f"""truncate mirror.follow;
@@ -176,13 +177,13 @@ def through_the_gateway(context: Context, gateway: Gateway):
     gateway.request("PUT", "/posts/first.json", '{"author": "user1"}')
     gateway.command("mirror", "apply", file, "--yes")
     ways, hand = [], []
-    for number in context.rounds(3, 1, until=150):
+    for number in context.rounds(3, 1, until=110):
         context.progress(f"through the gateway, round {number + 1}")
         gateway.checkpoint()
         context.quiet.wait()
         before = int(gateway.sql(text))
         start = time.monotonic()
-        wrk(gateway, "/posts.json", context.pick(6, 2), connections=CONNECTIONS, script="patch.lua",
+        wrk(gateway, "/posts.json", context.pick(4, 2), connections=CONNECTIONS, script="patch.lua",
             arguments=(number, ROWS_A_TRANSACTION))
         gateway.sql("select pathmirror.wait_for('default', timeout => '300 s')", patience=400)
         seconds = time.monotonic() - start
