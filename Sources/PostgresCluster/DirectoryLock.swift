@@ -29,6 +29,8 @@ final class DirectoryLock: Sendable {
     }
 
     deinit {
+        // Closing alone would leave it to a child that is just being started, and has not let go of it yet.
+        flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 }
