@@ -33,9 +33,9 @@ extension LogSession {
             select $1, path, rest, value, version from unnest($2, $3, $4::json[], $5) as row (path, rest, value, version)
             on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
             """, types: [.int8, .textArray, .textArray, .textArray, .int8Array])
-        static let deleteRows = PostgresStatement(
-            "delete_rows", "delete from pathmirror.node where namespace_id = $1 and path = any($2)",
-            types: [.int8, .textArray])
+        // Not prepared: a plan that was made while the table was small, and kept, would go through all of it and compare
+        // each row with each path. One that is made for the paths at hand doesn't, whatever the statistics say.
+        static let deleteRows = "delete from pathmirror.node where namespace_id = $1 and path = any($2)"
         static let notify = PostgresStatement("notify", "select pg_notify('pathmirror', $1)", types: [.text])
     }
 
@@ -104,7 +104,7 @@ extension LogSession {
         var deletes = PostgresParameters()
         let (upsertCount, deleteCount) = rowParameters(batch, &upserts, &deletes)
         if upsertCount > 0 { steps.append(.prepared(SQL.upsertRows, upserts)) }
-        if deleteCount > 0 { steps.append(.prepared(SQL.deleteRows, deletes)) }
+        if deleteCount > 0 { steps.append(.query(SQL.deleteRows, deletes)) }
         steps.append(contentsOf: rulesSteps(batch))
         steps.append(contentsOf: claimSteps(batch))
         steps.append(.prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]))
@@ -216,7 +216,7 @@ extension LogSession {
             var parameters = PostgresParameters()
             parameters.appendInt8(batch.namespace)
             parameters.append(gone)
-            _ = try self.connection.executePrepared(SQL.deleteRows, parameters)
+            _ = try self.connection.execute(SQL.deleteRows, parameters)
             gone.removeAll()
         }
         for (path, row) in batch.rows.rows where row.existed {

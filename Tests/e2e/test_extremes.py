@@ -4,6 +4,7 @@ import statistics
 import time
 import uuid
 
+import psycopg
 import pytest
 from harness.rest import ordered
 from harness.sse import Listener
@@ -60,6 +61,21 @@ def wide(dev):
     rest.set(value={f"c{number:06d}": number for number in range(WIDE)})
     yield rest
     rest.delete()
+
+
+def test_much_is_removed_soon_after_a_small_beginning(serve):
+    """PostgreSQL knows the table as tiny, and has made up its mind how such writes are done, when it has grown."""
+    gateway = serve()
+    gateway.rest.set("first", value=1)
+    with psycopg.connect(gateway.database_url, autocommit=True) as connection:
+        connection.execute("vacuum analyze pathmirror.node")
+        for number in range(20):
+            gateway.rest.set("x", value={"a": number})
+            gateway.rest.delete("x/a")
+        gateway.rest.set("wide", value={f"c{number:06d}": number for number in range(3 * WIDE)})
+        # It took minutes, as each row was compared with each path.
+        gateway.rest.delete("wide")
+        assert connection.execute("select count(*) from pathmirror.node").fetchone() == (1,)
 
 
 def test_a_hundred_thousand_children(wide):

@@ -12,7 +12,7 @@ public final class MirrorAdministration {
     /// - Parameter url: the gateway's database, migrated.
     public init(_ url: PostgresURL, environment: [String: String]) throws {
         var settings = LogSession.Settings()
-        settings.connection.statementTimeoutMs = 0
+        settings.connection = .forMirrors
         sessionSettings = settings
         self.url = url
         connector = TargetConnector(url: url, settings: settings.connection, environment: environment)

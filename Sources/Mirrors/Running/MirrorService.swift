@@ -82,8 +82,7 @@ final class MirrorCore: Sendable {
 
     /// Settings of connections that may wait long for the server, yet notice soon that it is gone.
     var connectionSettings: ConnectionSettings {
-        var connection = ConnectionSettings()
-        connection.statementTimeoutMs = 0
+        var connection = ConnectionSettings.forMirrors
         connection.sessionSettings["lock_timeout"] = "\(settings.lockTimeoutMilliseconds)"
         return connection
     }

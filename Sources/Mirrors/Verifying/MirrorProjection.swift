@@ -95,7 +95,8 @@ public final class MirrorProjection: VerifiableProjection {
         guard let active else { return [] }
         guard isThere else { return ["its table \(active.definition.tableName) is not there"] }
         let connection = elsewhere ?? session.connection
-        try connection.executeScript("savepoint mirror_compare")
+        // As for connections that write mirrors; here the session is somebody else's.
+        try connection.executeScript("set local plan_cache_mode = force_custom_plan; savepoint mirror_compare")
         do {
             let comparison = try comparison(active, connection, root)
             var differences = comparison.differences
