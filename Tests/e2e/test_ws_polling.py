@@ -118,10 +118,24 @@ def test_a_silent_poller_is_gone(serve):
     wait_until(lambda: gateway.rest.value("x") == "gone", "the order")
 
 
+def test_a_poller_is_asked_for_a_sign_of_life(serve):
+    """The timers of a page that nobody looks at hardly run: its polls come only when the ones before are answered."""
+    gateway = serve("--session-timeout-ms", "1500")
+    client = PollingClient(gateway.port)
+    client.request(1, "o", {"p": "x", "d": "gone"})
+    started = time.monotonic()
+    while time.monotonic() - started < 4:
+        client.poll()
+    assert not client.closed
+    assert client.request(2, "s", {}) == {"s": "ok", "d": ""} and gateway.rest.value("x") is None
+
+
 def test_the_frame_that_says_goodbye(dev):
     client = PollingClient(dev.port)
     page = client.get(f"dframe=t&id={client.id}&pw={client.password}")
-    assert "text/html" in client.type and f"disconn=t&id={client.id}&pw={client.password}" in page and "unload" in page
+    assert "text/html" in client.type and f"disconn=t&id={client.id}&pw={client.password}" in page
+    # What Chromium does, which refuses to wait for an answer then, and what others do.
+    assert "onpagehide" in page and "keepalive:true" in page and "XMLHttpRequest" in page
 
 
 def test_nobody_else_may_speak_for_a_session(dev, at):

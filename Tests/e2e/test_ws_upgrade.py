@@ -73,6 +73,26 @@ def test_the_session_goes_on_on_the_socket(dev, at):
     wait_until(lambda: at.value("left") is True, "the session to end with its socket")
 
 
+def test_polling_ends_with_the_upgrade(dev, at):
+    """A browser has six connections for a host, over all its tabs; the SDK polls until it is told to stop."""
+    polling = PollingClient(dev.port)
+    socket = offered(dev.port, polling.id)
+    try_out(socket)
+    held = polling.hold()
+    socket.send(READY)
+    [piece] = polling.pieces(LAST)
+    script = polling.poll(piece)
+    polling.take(held.getresponse().read().decode())
+    last = polling.expected - 1
+    # What is the last response comes with it. A poll that was on its way ends nothing before that one.
+    assert polling.messages.pop() == END and script.endswith(f"pLPCommand('close',{last});")
+    assert polling.get(f"id={polling.id}&pw={polling.password}") == f"pLPCommand('close',{last})"
+    polling.get(f"disconn=t&id={polling.id}&pw={polling.password}")
+    assert "pLPCommand('close'" in polling.get(f"id={polling.id}&pw={polling.password}")
+    assert socket.put(at.base, 1) == ""
+    socket.socket.close()
+
+
 def test_what_comes_on_the_socket_belongs_behind_what_was_polled(dev, at):
     """The socket is the faster way: its requests wait for the end of polling."""
     polling = PollingClient(dev.port)

@@ -92,7 +92,8 @@ extension GatewayLoop {
         for message in messages where !session.take(message) { return session.transport.close() }
     }
 
-    /// A page whose unloading ends the session.
+    /// A page whose unloading ends the session. Chromium refuses to wait for an answer while a page goes away, and others
+    /// don't know requests that outlive their page.
     private func disconnectFrame(_ parameters: RealtimeParameters, _ exchange: HTTPExchange) throws(RESTError) {
         let isPlain = { (text: String?) in
             text.map {
@@ -105,8 +106,10 @@ extension GatewayLoop {
         }
         let page = """
             <!DOCTYPE html><html><head><script>
-            function end(){var r=new XMLHttpRequest();r.open("GET","/.lp?disconn=t&id=\(parameters["id"] ?? "")&pw=\(parameters["pw"] ?? "")",false);r.send();}
-            window.onunload=end;
+            function end(){var u="/.lp?disconn=t&id=\(parameters["id"] ?? "")&pw=\(parameters["pw"] ?? "")";
+            if(window.Request&&"keepalive" in Request.prototype){fetch(u,{keepalive:true});}
+            else{var r=new XMLHttpRequest();r.open("GET",u,false);r.send();}}
+            window.onpagehide=end;
             </script></head><body></body></html>
             """
         exchange.respond(

@@ -14,6 +14,9 @@ final class LongPollTransport: RealtimeTransport {
     /// What polls that had ended by then were to be answered. Clients put responses in order by their numbers.
     private var lost: [Response] = []
     private var isClosed = false
+    private var isFinishing = false
+    /// The number of the response behind which there is nothing more, once it has been made.
+    private var lastResponse: Int?
     private let maxBytes: Int
     /// Called when the client can't be served any more.
     var onEnd: (() -> Void)?
@@ -65,9 +68,19 @@ final class LongPollTransport: RealtimeTransport {
     /// A request to fetch messages.
     func poll(_ exchange: ExchangeReference) {
         if isClosed { return Self.answer(exchange, Self.script("pLPCommand('close')")) }
+        if let lastResponse, lost.isEmpty {
+            return Self.answer(exchange, Self.script("pLPCommand('close',\(lastResponse))"))
+        }
         polls.append(exchange)
         if polls.count > 1 { respond(polls.removeFirst()) }
         answerWaiting()
+    }
+
+    /// Sends a message behind which nothing comes by polling. The client is told so with it: it takes what there is up to
+    /// there and asks no more. Browsers have only a few connections for a host; a poll that is held takes one.
+    func finish(with message: [UInt8]) {
+        isFinishing = true
+        _ = send(message)
     }
 
     private func answerWaiting() {
@@ -83,9 +96,13 @@ final class LongPollTransport: RealtimeTransport {
             messageBytes -= response.body.count
             return deliver(response, to: exchange)
         }
-        let body =
+        var body =
             Array("pRTLPCB(\(nextResponse),[".utf8) + messages.joined(separator: [UInt8(ascii: ",")])
             + Array("]);".utf8)
+        if isFinishing {
+            lastResponse = nextResponse
+            body += Self.script("pLPCommand('close',\(nextResponse));")
+        }
         nextResponse += 1
         messages.removeAll()
         messageBytes = 0
@@ -96,8 +113,11 @@ final class LongPollTransport: RealtimeTransport {
         Self.answer(exchange, response.body) { [onLoss] in onLoss?(response) }
     }
 
-    /// Polls are a sign of life by themselves.
-    func ping() {}
+    /// A client polls again when it is answered. The clock by which it would do so by itself stands nearly still in a page
+    /// that nobody looks at.
+    func ping() {
+        if !isClosed, !polls.isEmpty { respond(polls.removeFirst()) }
+    }
 
     func close() {
         guard !isClosed else { return }

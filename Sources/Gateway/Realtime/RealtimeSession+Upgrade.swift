@@ -41,7 +41,7 @@ extension RealtimeSession {
         upgrade = nil
         polling.onEnd = nil
         polling.onDrain = nil
-        _ = polling.send(ServerMessage.endOfTransmission)
+        polling.finish(with: ServerMessage.endOfTransmission)
         formerTransport = polling
         loop.polling[id] = nil
         transport = socket
