@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from harness.waiting import wait_until
+from harness.waiting import Late, wait_until
 from harness.websocket import Closed
 from harness.websocket_client import RealtimeClient, datum
 from harness.websocket_polling import PollingClient
@@ -38,6 +38,8 @@ def end_polling(polling: PollingClient):
     while polling.messages[-1:] != [END]:
         polling.poll()
     polling.messages.pop()
+    # The SDK polls once more, and is told to stop.
+    assert polling.poll() == f"pLPCommand('close',{polling.expected - 1})"
 
 
 def upgraded(port: int) -> tuple[PollingClient, RealtimeClient]:
@@ -75,21 +77,39 @@ def test_the_session_goes_on_on_the_socket(dev, at):
 
 def test_polling_ends_with_the_upgrade(dev, at):
     """A browser has six connections for a host, over all its tabs; the SDK polls until it is told to stop."""
-    polling = PollingClient(dev.port)
-    socket = offered(dev.port, polling.id)
-    try_out(socket)
-    held = polling.hold()
-    socket.send(READY)
-    [piece] = polling.pieces(LAST)
-    script = polling.poll(piece)
-    polling.take(held.getresponse().read().decode())
+    polling, socket = upgraded(dev.port)
     last = polling.expected - 1
-    # What is the last response comes with it. A poll that was on its way ends nothing before that one.
-    assert polling.messages.pop() == END and script.endswith(f"pLPCommand('close',{last});")
+    # A poll that was on its way ends nothing before the last response.
     assert polling.get(f"id={polling.id}&pw={polling.password}") == f"pLPCommand('close',{last})"
     polling.get(f"disconn=t&id={polling.id}&pw={polling.password}")
-    assert "pLPCommand('close'" in polling.get(f"id={polling.id}&pw={polling.password}")
+    assert polling.poll() == "pLPCommand('close')"
     assert socket.put(at.base, 1) == ""
+    socket.socket.close()
+
+
+@pytest.mark.parametrize("ready", ["polls", "says goodbye", "does nothing"])
+def test_nothing_comes_on_the_socket_before_the_end_of_polling(dev, at, ready):
+    """The SDK puts it aside, takes all of it at once, and applies an answer to `get` only after that: over newer data."""
+    polling = PollingClient(dev.port)
+    polling.request(1, "q", {"p": at.base, "h": ""})
+    socket = offered(dev.port, polling.id)
+    try_out(socket)
+    socket.send(READY)
+    [piece] = polling.pieces(LAST)
+    polling.poll(piece)
+    while polling.messages[-1:] != [END]:
+        polling.poll()
+    socket.number = 10
+    asked = socket.ask("g", {"p": at.base, "q": {}})
+    at.set(value=1)
+    with pytest.raises(Late):
+        socket.message(0.2)
+    if ready == "polls":
+        polling.poll()
+    elif ready == "says goodbye":
+        polling.get(f"disconn=t&id={polling.id}&pw={polling.password}")
+    assert socket.answer(asked)["s"] == "ok"
+    assert socket.push() == datum(at.base, 1)
     socket.socket.close()
 
 

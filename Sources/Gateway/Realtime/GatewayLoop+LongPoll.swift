@@ -82,7 +82,10 @@ extension GatewayLoop {
         session.lastHeard = Clock.monotonicMilliseconds
         let isFormer = session.formerTransport === transport
         if isDisconnect {
-            if isFormer { session.formerTransport = nil }
+            if isFormer {
+                session.formerTransport = nil
+                transport.onFinish?()
+            }
             transport.close()
             return LongPollTransport.answer(exchange, [])
         }

@@ -232,6 +232,7 @@ extension GatewayLoop {
         let time = Clock.unixMilliseconds
         for session in sessions.values {
             session.recheckLogin(now: time)
+            session.transport.tick()
             if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds) {
                 session.transport.abandon()
                 ended(session.id)

@@ -8,6 +8,8 @@ final class LongPollTransport: RealtimeTransport {
     let password: String
     private var messages: [[UInt8]] = []
     private var messageBytes = 0
+    /// How many of `messages` are before each separation.
+    private var separations: [Int] = []
     /// Requests that wait for messages; the older is answered when a newer comes.
     private var polls: [ExchangeReference] = []
     private var nextResponse = 1
@@ -24,6 +26,8 @@ final class LongPollTransport: RealtimeTransport {
     var onDrain: (() -> Void)?
     /// Called, on any thread, when a poll ended before it was answered; is to see to it that `keep` is called.
     var onLoss: (@Sendable (Response) -> Void)?
+    /// Called when the client has taken the last response, or polls no more.
+    var onFinish: (() -> Void)?
 
     /// What a poll is answered.
     struct Response: Sendable {
@@ -69,25 +73,34 @@ final class LongPollTransport: RealtimeTransport {
     func poll(_ exchange: ExchangeReference) {
         if isClosed { return Self.answer(exchange, Self.script("pLPCommand('close')")) }
         if let lastResponse, lost.isEmpty {
-            return Self.answer(exchange, Self.script("pLPCommand('close',\(lastResponse))"))
+            // The client polls again after it has taken that one.
+            Self.answer(exchange, Self.script("pLPCommand('close',\(lastResponse))"))
+            onFinish?()
+            return
         }
         polls.append(exchange)
         if polls.count > 1 { respond(polls.removeFirst()) }
         answerWaiting()
     }
 
-    /// Sends a message behind which nothing comes by polling. The client is told so with it: it takes what there is up to
-    /// there and asks no more. Browsers have only a few connections for a host; a poll that is held takes one.
+    /// Sends a message behind which nothing comes by polling. The next poll is told so: browsers have only a few
+    /// connections for a host, and a poll that is held takes one.
     func finish(with message: [UInt8]) {
         isFinishing = true
         _ = send(message)
+    }
+
+    /// The SDK takes all messages of a response at once, but applies what `get` was answered only afterwards: it would
+    /// put that over newer data.
+    func separate() {
+        if !messages.isEmpty, separations.last != messages.count { separations.append(messages.count) }
     }
 
     private func answerWaiting() {
         while !polls.isEmpty, !lost.isEmpty { respond(polls.removeFirst()) }
         guard !messages.isEmpty, !polls.isEmpty else { return }
         respond(polls.removeFirst())
-        onDrain?()
+        if messages.isEmpty { onDrain?() }
     }
 
     private func respond(_ exchange: ExchangeReference) {
@@ -96,16 +109,15 @@ final class LongPollTransport: RealtimeTransport {
             messageBytes -= response.body.count
             return deliver(response, to: exchange)
         }
-        var body =
-            Array("pRTLPCB(\(nextResponse),[".utf8) + messages.joined(separator: [UInt8(ascii: ",")])
-            + Array("]);".utf8)
-        if isFinishing {
-            lastResponse = nextResponse
-            body += Self.script("pLPCommand('close',\(nextResponse));")
-        }
+        let count = separations.first ?? messages.count
+        let parts = messages.prefix(count)
+        messages.removeFirst(count)
+        messageBytes -= parts.reduce(0) { $0 + $1.count }
+        separations = separations.dropFirst().map { $0 - count }
+        let body =
+            Array("pRTLPCB(\(nextResponse),[".utf8) + parts.joined(separator: [UInt8(ascii: ",")]) + Array("]);".utf8)
+        if isFinishing, messages.isEmpty { lastResponse = nextResponse }
         nextResponse += 1
-        messages.removeAll()
-        messageBytes = 0
         deliver(Response(body: ScriptText.escaped(body)), to: exchange)
     }
 

@@ -64,6 +64,7 @@ extension RealtimeSession {
                 number, "too_big",
                 .text("Data requested exceeds the maximum size that can be accessed with a single request."))
         }
+        transport.separate()
     }
 
     func mayRead(_ path: Path, _ query: Query?, _ snapshot: Snapshot) -> Bool {

@@ -41,6 +41,10 @@ extension RealtimeSession {
         upgrade = nil
         polling.onEnd = nil
         polling.onDrain = nil
+        // What the client gets on the socket before the end of polling it would put aside and take all at once then,
+        // which loses data (see `LongPollTransport.separate`).
+        socket.hold()
+        polling.onFinish = { [weak socket] in socket?.release() }
         polling.finish(with: ServerMessage.endOfTransmission)
         formerTransport = polling
         loop.polling[id] = nil

@@ -21,6 +21,15 @@ protocol RealtimeTransport: AnyObject {
     func close()
     /// Ends the connection at once: the client doesn't take anything any more.
     func abandon()
+    /// What is sent from here on must not come together with what was sent before.
+    func separate()
+    /// Called every now and then.
+    func tick()
+}
+
+extension RealtimeTransport {
+    func separate() {}
+    func tick() {}
 }
 
 extension RealtimeTransport {

@@ -35,6 +35,10 @@ final class RelayedWebSocketTransport: RealtimeTransport {
     let socket: ExchangeReference
     let backlog: SocketBacklog
     private var isClosed = false
+    /// What is to be sent once the client is ready for it.
+    private var held: [SharedBytes]?
+    private var heldBytes = 0
+    private var heldTicks = 0
 
     init(_ socket: ExchangeReference, _ backlog: SocketBacklog) {
         self.socket = socket
@@ -43,7 +47,7 @@ final class RelayedWebSocketTransport: RealtimeTransport {
 
     static var isWebSocket: Bool { true }
 
-    var queuedBytes: Int { backlog.outgoing }
+    var queuedBytes: Int { backlog.outgoing + heldBytes }
 
     func send(_ message: [UInt8]) -> Bool {
         guard let frames = Self.frames(for: [message]) else { return false }
@@ -54,6 +58,11 @@ final class RelayedWebSocketTransport: RealtimeTransport {
     func send(frames: SharedBytes) {
         guard !isClosed else { return }
         let count = frames.bytes.count
+        if held != nil {
+            heldBytes += count
+            held?.append(frames)
+            return
+        }
         backlog.willSend(count)
         socket.perform { [backlog] exchange in
             exchange.send(frames)
@@ -63,11 +72,29 @@ final class RelayedWebSocketTransport: RealtimeTransport {
 
     static func frames(for messages: [[UInt8]]) -> SharedBytes? { WebSocketTransport.frames(for: messages) }
 
+    /// Sends nothing until `release`.
+    func hold() { held = [] }
+
+    func release() {
+        guard let frames = held else { return }
+        held = nil
+        heldBytes = 0
+        for frame in frames { send(frames: frame) }
+    }
+
+    /// A client that has not become ready by now won't say so any more.
+    func tick() {
+        guard held != nil else { return }
+        heldTicks += 1
+        if heldTicks > 2 { release() }
+    }
+
     func ping() {
-        if !isClosed, backlog.outgoing == 0 { send(frames: SharedBytes(WebSocketFrame.ping())) }
+        if !isClosed, held == nil, backlog.outgoing == 0 { send(frames: SharedBytes(WebSocketFrame.ping())) }
     }
 
     func close() {
+        release()
         guard !isClosed else { return }
         isClosed = true
         socket.perform { exchange in
@@ -78,6 +105,7 @@ final class RelayedWebSocketTransport: RealtimeTransport {
 
     func abandon() {
         isClosed = true
+        held = nil
         socket.perform { exchange in
             exchange.dropQueuedOutput()
             exchange.close()
