@@ -40,6 +40,9 @@ public struct GatewaySettings: Sendable {
     public var transactionTurnMilliseconds = 400
     /// How long a realtime client may say nothing, not even answer a ping, before it is taken for gone.
     public var sessionTimeoutMilliseconds = 60_000
+    /// How long a realtime client may send nothing but answers to pings before it is taken for gone. SDKs send something
+    /// every 45 seconds; browsers answer pings for pages that they have put aside and may never show again.
+    public var keepAliveTimeoutMilliseconds = 120_000
     /// Entries that may be in the log and not yet here before the gateway calls itself not ready.
     public var maxReadyLag: Int64 = 10_000
 

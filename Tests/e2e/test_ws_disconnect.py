@@ -1,5 +1,6 @@
 """onDisconnect: what clients ask to be done when their connection ends is done, once, however it ends."""
 
+import contextlib
 import json
 import signal
 import time
@@ -10,7 +11,8 @@ from harness.gateway import SECRET, start_serve
 from harness.network import network
 from harness.ports import free_port
 from harness.rest import Rest
-from harness.waiting import wait_until
+from harness.waiting import Late, wait_until
+from harness.websocket import Closed
 from harness.websocket_client import RealtimeClient, datum, merge
 
 NOW = {".sv": "timestamp"}
@@ -96,6 +98,25 @@ def test_silence_of_a_client_that_answers_no_pings(serve):
         assert alive.push(patience=20)["b"]["p"] == "silent"
         assert gateway.rest.value("alive") is None
         assert alive.ok("s", {}) == ""
+
+
+def test_a_page_that_was_put_aside(serve):
+    """Its browser answers pings, for minutes; only the program says the protocol's "0"."""
+    gateway = serve("--keepalive-timeout-ms", "1500", "--session-timeout-ms", "600")
+    with RealtimeClient(gateway.port) as aside, RealtimeClient(gateway.port) as alive:
+        aside.ok("o", {"p": "aside", "d": NOW})
+        alive.ok("o", {"p": "alive", "d": NOW})
+
+        def gone():
+            alive.socket.send(b"0")
+            # Both answer pings here.
+            for client in (aside, alive):
+                with contextlib.suppress(Late, Closed):
+                    client.message(0.05)
+            return gateway.rest.value("aside")
+
+        wait_until(gone, "the page to be taken for gone")
+        assert alive.ok("s", {}) == "" and gateway.rest.value("alive") is None
 
 
 def test_silent_loss_of_the_network(serve):

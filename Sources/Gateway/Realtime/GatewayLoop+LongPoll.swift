@@ -80,6 +80,7 @@ extension GatewayLoop {
             Digest.isEqualInConstantTime(Array(password.utf8), Array(transport.password.utf8))
         else { return LongPollTransport.answer(exchange, Array("pLPCommand('close')".utf8)) }
         session.lastHeard = Clock.monotonicMilliseconds
+        session.lastSaid = session.lastHeard
         let isFormer = session.formerTransport === transport
         if isDisconnect {
             if isFormer {

@@ -66,6 +66,7 @@ extension GatewayLoop {
         let session = begin(namespace, transport, isLoopback: opening.isLoopback, opening.remoteAddress)
         connection.onMessage = { [weak session] message in session?.take(message) ?? false }
         connection.onSign = { [weak session] in session?.lastHeard = Clock.monotonicMilliseconds }
+        connection.onText = { [weak session] in session?.lastSaid = Clock.monotonicMilliseconds }
         let id = session.id
         exchange.onClose = { [weak self] in self?.ended(id) }
         exchange.onDrain = { [weak session] in session?.drained() }
@@ -233,7 +234,9 @@ extension GatewayLoop {
         for session in sessions.values {
             session.recheckLogin(now: time)
             session.transport.tick()
-            if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds) {
+            if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds)
+                || now - session.lastSaid > Int64(gateway.settings.keepAliveTimeoutMilliseconds)
+            {
                 session.transport.abandon()
                 ended(session.id)
             } else if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds / 3) {

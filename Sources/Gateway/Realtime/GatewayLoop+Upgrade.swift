@@ -31,6 +31,9 @@ extension GatewayLoop {
         connection.onSign = {
             home.post { $0.sessions[id]?.lastHeard = Clock.monotonicMilliseconds }
         }
+        connection.onText = {
+            home.post { $0.sessions[id]?.lastSaid = Clock.monotonicMilliseconds }
+        }
         exchange.onDrain = {
             backlog.drained()
             home.post { $0.sessions[id]?.drained() }

@@ -59,6 +59,8 @@ final class RealtimeSession {
     var recheckedSeq: Int64 = -1
     /// Monotonic milliseconds of the last sign of life.
     var lastHeard = Clock.monotonicMilliseconds
+    /// The same of the last that the client's program sent, not only what it runs on.
+    var lastSaid = Clock.monotonicMilliseconds
 
     init(
         _ id: String, _ loop: GatewayLoop, _ namespace: LiveNamespace, _ transport: any RealtimeTransport,

@@ -9,6 +9,8 @@ final class WebSocketConnection {
     var onMessage: (([UInt8]) -> Bool)?
     /// Called when something has come, message or not.
     var onSign: (() -> Void)?
+    /// Called when a text frame has come, message or not.
+    var onText: (() -> Void)?
 
     init(_ receiver: WebSocketReceiver, maxMessageBytes: Int) {
         self.receiver = receiver
@@ -23,6 +25,7 @@ final class WebSocketConnection {
             guard isGood else { return }
             switch event {
             case .text(let frame):
+                onText?()
                 switch segments.take(frame) {
                 case .nothing: break
                 case .message(let message): isGood = onMessage?(message) ?? false

@@ -27,6 +27,9 @@ struct ServiceOptions {
             "session-timeout-ms", "N",
             "how long a realtime client may be silent before it is taken for gone; default 60000"),
         .init(
+            "keepalive-timeout-ms", "N",
+            "how long a realtime client may do no more than answer pings before it is taken for gone; default 120000"),
+        .init(
             "transaction-turn-ms", "N",
             "how long transactions that contend for a path wait for a client that has its turn and does nothing, 0 for no turns; default 400"
         ),
@@ -91,6 +94,9 @@ struct ServiceOptions {
         if let size = try arguments.integer("sse-buffer-bytes", in: 1...(1 << 30)) { gateway.streamBufferBytes = size }
         if let time = try arguments.integer("session-timeout-ms", in: 100...86_400_000) {
             gateway.sessionTimeoutMilliseconds = time
+        }
+        if let time = try arguments.integer("keepalive-timeout-ms", in: 100...86_400_000) {
+            gateway.keepAliveTimeoutMilliseconds = time
         }
         if let time = try arguments.integer("transaction-turn-ms", in: 0...60_000) {
             gateway.transactionTurnMilliseconds = time
