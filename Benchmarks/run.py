@@ -22,7 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="Measures Pathmirror against PostgreSQL's own tools and against itself.")
     parser.add_argument("--quick", action="store_true",
-                        help="fewer and shorter rounds, a fifth of the data: under three minutes")
+                        help="fewer and shorter rounds, a fifth of the data: under five minutes")
     parser.add_argument("--only", metavar="NAME", action="append", choices=list(SUITES),
                         help=f"one suite (may be repeated): {', '.join(SUITES)}")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there, too")
