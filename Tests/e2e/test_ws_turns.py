@@ -172,6 +172,7 @@ def test_nothing_waits_behind_a_transaction_that_waits(patient, line):
     assert patient.rest.value("x") == 2
     # Not at its turn, and refused at once; but it keeps its place, before that of the third.
     waiting = put(second, "x", 2, over="else")
+    wait_for_waiting(patient, 1)
     thirds = put(third, "x", 3, over=2)
     wait_for_waiting(patient, 2)
     second.ok("s", {"c": {}})
