@@ -230,6 +230,12 @@ def random_query(dice) -> dict:
     return query
 
 
+def spelled_out(query: dict) -> dict:
+    """The query with what it leaves to the defaults."""
+    defaults = {"i": ".priority"} | {f"{bound[0]}in": True for bound in ("sp", "ep") if bound in query}
+    return defaults | query
+
+
 def random_value(dice, depth=2):
     kind = dice.randrange(7)
     if kind == 0:
@@ -249,7 +255,8 @@ def test_windows_follow_the_model(dev, at, round):
         listens = {}
         for tag in range(1, 13):
             query = random_query(dice)
-            if all(query != other for other, _ in listens.values()):
+            # Two that mean the same are one listen, whose later tag counts.
+            if all(spelled_out(query) != spelled_out(other) for other, _ in listens.values()):
                 listens[tag] = (query, Holder(base, tag))
                 listens[tag][1].take(client.listen(base, query, tag))
         whole = Holder(base)
