@@ -227,6 +227,26 @@ def test_a_slow_socket_is_conflated_as_any(serve):
     assert seen == sorted(set(seen)) and len(seen) < count
 
 
+def test_who_was_only_held_up_is_brought_to_the_present(serve):
+    """More than a slow reader may have waiting comes while the socket is silent; the client then takes all at once."""
+    gateway = serve("--sse-buffer-bytes", "20000")
+    polling = PollingClient(gateway.port)
+    polling.request(1, "q", {"p": "x", "h": ""})
+    socket = offered(gateway.port, polling.id)
+    try_out(socket)
+    socket.send(READY)
+    [piece] = polling.pieces(LAST)
+    polling.poll(piece)
+    while polling.messages[-1:] != [END]:
+        polling.poll()
+    for number in range(10):
+        gateway.rest.set("x", value={"n": number, "text": "x" * 10_000})
+    wait_until(lambda: gateway.metric("pathmirror_conflations_total") > 0, "the client to be taken for slow")
+    polling.poll()
+    while socket.push()["b"]["d"]["n"] != 9:
+        pass
+
+
 def test_a_stopping_gateway_closes_the_socket(serve):
     gateway = serve()
     polling, socket = upgraded(gateway.port)

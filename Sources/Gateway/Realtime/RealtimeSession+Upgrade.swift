@@ -44,6 +44,7 @@ extension RealtimeSession {
         // What the client gets on the socket before the end of polling it would put aside and take all at once then,
         // which loses data (see `LongPollTransport.separate`).
         socket.hold()
+        socket.onIdle = { [weak self] in self?.drained() }
         polling.onFinish = { [weak socket] in socket?.release() }
         polling.finish(with: ServerMessage.endOfTransmission)
         formerTransport = polling

@@ -39,6 +39,9 @@ final class RelayedWebSocketTransport: RealtimeTransport {
     private var held: [SharedBytes]?
     private var heldBytes = 0
     private var heldTicks = 0
+    /// Called every now and then while nothing waits: the socket tells of its own queue only, and a client may have been
+    /// taken for slow for what was held here, or on its way to the socket.
+    var onIdle: (() -> Void)?
 
     init(_ socket: ExchangeReference, _ backlog: SocketBacklog) {
         self.socket = socket
@@ -84,7 +87,10 @@ final class RelayedWebSocketTransport: RealtimeTransport {
 
     /// A client that has not become ready by now won't say so any more.
     func tick() {
-        guard held != nil else { return }
+        guard held != nil else {
+            if queuedBytes == 0 { onIdle?() }
+            return
+        }
         heldTicks += 1
         if heldTicks > 2 { release() }
     }
