@@ -10,6 +10,7 @@ public final class Gateway: Sendable {
     let authenticator: Authenticator
     let limiter: RateLimiter
     let workers: WorkerPool
+    let memory: MemoryBudget
     let listeners: ListenerHub
     let sessions = RealtimeHub()
     let transactionLines = TransactionLines()
@@ -30,6 +31,7 @@ public final class Gateway: Sendable {
         authenticator = Authenticator(credentials, keySet: keySet)
         limiter = RateLimiter(settings.limits)
         workers = WorkerPool(name: "worker", threads: settings.workers)
+        memory = settings.memory
         listeners = ListenerHub()
         self.logger = logger
         makeServerReport = serverReport

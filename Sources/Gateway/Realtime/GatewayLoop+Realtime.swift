@@ -153,6 +153,12 @@ extension GatewayLoop {
         return (listen, snapshot)
     }
 
+    /// Has a session do, in a turn of its own, what it does when its client has caught up.
+    func drainSoon(_ session: RealtimeSession) {
+        let id = session.id
+        link?.post { $0.sessions[id]?.drained() }
+    }
+
     func forget(_ listen: RealtimeListen) {
         let group = ObjectIdentifier(listen.group)
         guard listens[group]?.removeValue(forKey: listen.id) != nil else { return }
@@ -177,7 +183,8 @@ extension GatewayLoop {
 
     func restartRealtime(group: ObjectIdentifier, from snapshot: Snapshot) {
         guard let members = listens[group] else { return }
-        for listen in members.values where listen.state == .live { listen.session.sendAnew(listen, snapshot) }
+        // Whoever is behind begins again anyway, once it has caught up.
+        for listen in members.values where listen.state != .conflated { listen.session.sendAnew(listen, snapshot) }
     }
 
     func recheckListens(of group: ObjectIdentifier) {
@@ -189,12 +196,14 @@ extension GatewayLoop {
 
     /// Judges a listen, and cancels one that is shut out.
     private func mayGoOn(_ listen: RealtimeListen, _ check: inout ReaderCheck) -> Bool {
-        if check.holds(listen.judgedBy) { return true }
-        guard check.mayRead(listen.session.login.context) else {
-            listen.session.cancel(listen)
+        let session = listen.session
+        if check.holds(listen.judgedBy), listen.judgedLogin == session.loginNumber { return true }
+        guard check.mayRead(session.login.context) else {
+            session.cancel(listen)
             return false
         }
         listen.judgedBy = check.rules
+        listen.judgedLogin = session.loginNumber
         return true
     }
 

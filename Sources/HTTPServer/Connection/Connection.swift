@@ -48,6 +48,10 @@ final class Connection {
     var output = OutputQueue()
     /// Body bytes taken from the server's budget for the current request.
     var bodyReserved = 0
+    /// What a large body has taken of its peer's share instead.
+    var bodyShare: MemoryShare?
+    /// Whether the handler lets the sender of the current request send a large body; nil until it was asked.
+    var isLargeBodyAllowed: Bool?
 
     /// When to act if nothing happens, by the loop's clock; what is done follows from the phase.
     var deadlineMs = Int.max
@@ -176,6 +180,8 @@ final class Connection {
     }
 
     func releaseBody() {
+        isLargeBodyAllowed = nil
+        bodyShare = nil
         guard bodyReserved > 0 else { return }
         service.budget.releaseBody(bodyReserved)
         bodyReserved = 0
