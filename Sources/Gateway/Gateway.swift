@@ -72,11 +72,14 @@ public struct ServerReport: Sendable {
     /// Seconds since 1970; nil where nothing is served over TLS.
     public var certificateExpiresAt: Int64?
     public var mirrors: [MirrorFacts]
+    /// What kept each event loop from all else.
+    public var stretches: [StretchMeter]
 
     public init(
         server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
-        mirrors: [MirrorFacts] = []
+        mirrors: [MirrorFacts] = [], stretches: [StretchMeter] = []
     ) {
+        self.stretches = stretches
         self.server = server
         self.certificateExpiresAt = certificateExpiresAt
         self.mirrors = mirrors

@@ -41,6 +41,8 @@ public struct GatewaySettings: Sendable {
     public var maxListens = 10_000
     /// The most requests of one realtime session that may wait for an answer.
     public var maxWaitingRequests = 10_000
+    /// The most requests of one realtime session that may wait for those before them, or for the loop's next turn.
+    public var maxQueuedRequests = 100_000
     /// The most onDisconnect orders of one realtime session.
     public var maxDisconnectOrders = 1_000
     /// How long clients whose transactions contend for a path wait for one that has its turn and does nothing; 0: nobody

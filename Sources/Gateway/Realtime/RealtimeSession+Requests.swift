@@ -34,12 +34,14 @@ extension RealtimeSession {
         case .request(let request):
             guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
             sendWaitingTransaction()
-            if !isWaiting, !mustWait(request) {
-                perform(request)
+            if !isWaiting, !mustWait(request), !loop.loop.isTurnOver {
+                perform(request, byteCount)
                 return true
             }
-            guard let share = loop.gateway.memory.take(byteCount + 256, for: memoryAddress) else { return false }
-            return enqueue(.read(request, share))
+            guard let share = loop.gateway.memory.take(byteCount + 256, for: memoryAddress),
+                enqueue(.read(request, share))
+            else { return false }
+            performLater()
         }
         return true
     }
@@ -58,7 +60,7 @@ extension RealtimeSession {
     }
 
     private func enqueue(_ request: WaitingRequest) -> Bool {
-        guard waiting.count - nextWaiting < settings.maxWaitingRequests else { return false }
+        guard waiting.count - nextWaiting < settings.maxQueuedRequests else { return false }
         waiting.append(request)
         return true
     }
@@ -89,7 +91,9 @@ extension RealtimeSession {
         then completion: @escaping @Sendable (RealtimeSession, Result) -> Void
     ) {
         hold()
-        submitToWorker { work() } then: { session, result in
+        submitToWorker {
+            work()
+        } then: { session, result in
             completion(session, result)
             session.release()
         }
@@ -126,8 +130,21 @@ extension RealtimeSession {
         return isStoring && request.action.writes
     }
 
+    /// Goes on in the loop's next turn: whoever sends much at once must not keep the others waiting.
+    private func performLater() {
+        guard !isToPerform, let link = loop.link else { return }
+        isToPerform = true
+        let id = id
+        link.post { loop in
+            guard let session = loop.sessions[id] else { return }
+            session.isToPerform = false
+            session.performWaiting()
+        }
+    }
+
     func performWaiting() {
         while nextWaiting < waiting.count, !isClosing, !isEnded {
+            if loop.loop.isTurnOver { return performLater() }
             switch waiting[nextWaiting] {
             case .reading: return
             case .unread(let message, let share):
@@ -139,7 +156,7 @@ extension RealtimeSession {
                 waiting[nextWaiting] = .reading
                 nextWaiting += 1
                 performed = share
-                perform(request)
+                perform(request, share?.bytes ?? 0)
                 performed = nil
             }
         }
@@ -190,7 +207,7 @@ extension RealtimeSession {
         return true
     }
 
-    private func perform(_ request: ClientRequest) {
+    private func perform(_ request: ClientRequest, _ byteCount: Int) {
         let number = request.number
         switch request.action {
         case .stats, .appCheck: answer(number, "ok", .none)
@@ -206,9 +223,9 @@ extension RealtimeSession {
                 number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
                 byteCount: byteCount, isLast: !isWaiting)
         case .onDisconnectPut(let path, let value):
-            order(number, [Change(path: path, value: value)]) { $0.put(path, value) }
-        case .onDisconnectMerge(_, let changes): order(number, changes) { $0.merge(changes) }
-        case .onDisconnectCancel(let path): order(number, nil) { $0.cancel(path) }
+            order(number, [Change(path: path, value: value)], byteCount) { $0.put(path, value) }
+        case .onDisconnectMerge(_, let changes): order(number, changes, byteCount) { $0.merge(changes) }
+        case .onDisconnectCancel(let path): order(number, nil, 0) { $0.cancel(path) }
         case .authenticate(let login): authenticate(number, login)
         case .unauthenticate: unauthenticate(number)
         case .echo(let value): answer(number, "ok", .raw(value.text))

@@ -63,7 +63,15 @@ extension RealtimeSession {
     /// Changes what is to be done at the end: checked against the rules now (and again then), stored, answered.
     ///
     /// - Parameter changes: what the rules judge; nil for a cancel, which nobody may be denied.
-    func order(_ number: Int64, _ changes: [Change]?, _ change: @escaping @Sendable (inout DisconnectQueue) -> Void) {
+    func order(
+        _ number: Int64, _ changes: [Change]?, _ byteCount: Int,
+        _ change: @escaping @Sendable (inout DisconnectQueue) -> Void
+    ) {
+        let share = orderShare ?? loop.gateway.memory.take(0, for: memoryAddress)
+        orderShare = share
+        guard (share?.bytes ?? 0) + byteCount <= settings.maxMessageBytes, share?.grow(by: byteCount) ?? false else {
+            return answer(number, "too_big", .text("The onDisconnect operations are too large"))
+        }
         guard let changes, !login.context.isAdmin else { return adopt(number, change) }
         let trial = OrderTrial(changes, namespace.snapshot, login.context, now: Clock.unixMilliseconds)
         guard trial.isHeavy(settings) else { return ordered(number, trial.isAllowed(), change) }
@@ -87,6 +95,7 @@ extension RealtimeSession {
             return answer(number, "too_big", .text("Too many onDisconnect operations"))
         }
         disconnects = changed
+        if disconnects.isEmpty { orderShare = nil }
         guard had || !disconnects.isEmpty else { return answer(number, "ok", .none) }
         unstored.append(number)
         store()

@@ -45,6 +45,12 @@ final class RealtimeSession {
     var holds = 0
     /// What the request that is being performed has taken of memory: kept until it is done.
     var performed: MemoryShare?
+    /// Whether the loop's next turn goes on with the waiting requests.
+    var isToPerform = false
+    /// What pieces of polled messages take of memory.
+    var pollingShare: MemoryShare?
+    /// What the orders take of memory.
+    var orderShare: MemoryShare?
     /// Requests for orders that are not being stored yet.
     var unstored: [Int64] = []
     var isStoring = false
@@ -146,7 +152,7 @@ final class RealtimeSession {
         leaveLines()
         upgrade?.transport.close()
         formerTransport?.close()
-        for listen in listens.values { loop.forget(listen) }
+        loop.forgetLater(Array(listens.values), of: self)
         listens.removeAll()
         listensToCheck.removeAll()
         writes.removeAll()

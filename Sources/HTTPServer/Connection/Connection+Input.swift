@@ -59,6 +59,11 @@ extension Connection {
         corkStart = service.scratch.count
         isDriving = true
         while !rest.isEmpty, mayParse {
+            // Many requests behind one another: the others' turn comes before the next.
+            if service.loop.isTurnOver {
+                later()
+                break
+            }
             let parser = self.parser ?? service.parsers.take()
             self.parser = parser
             let (consumed, outcome) = parser.feed(rest)

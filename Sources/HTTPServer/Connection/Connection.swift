@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import Runtime
 
 /// One peer's connection: its socket, where it stands, what it still has to send. Lives on its loop's thread.
 ///
@@ -102,7 +103,8 @@ final class Connection {
         let flags = Int16(EV_READ | EV_PERSIST | (mode == .watch ? EV_ET : 0))
         let callback: event_callback_fn = { _, _, context in
             guard let context else { return }
-            Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().readable()
+            let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
+            connection.service.loop.stretches.measure("input") { connection.readable() }
         }
         let context = Unmanaged.passUnretained(self).toOpaque()
         if let readEvent {
@@ -123,7 +125,8 @@ final class Connection {
                 service.loop.base, transport.descriptor, Int16(EV_WRITE | EV_PERSIST),
                 { _, _, context in
                     guard let context else { return }
-                    Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().writable()
+                    let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
+                    connection.service.loop.stretches.measure("output") { connection.writable() }
                 }, Unmanaged.passUnretained(self).toOpaque())
         }
         isWriteArmed = true

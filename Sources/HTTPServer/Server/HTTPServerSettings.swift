@@ -51,6 +51,13 @@ public struct HTTPServerSettings: Sendable {
     /// read that response (a socket closed with unread input is reset). Default 2 s.
     public var lingerTimeoutMs = 2_000
 
+    /// What a loop may do without a pause before `onLongStretch` is told. Default 100 ms; 0: it is told nothing.
+    public var longStretchMs = 100
+    /// Told, on the loop's thread, that it was kept busy for too long: its name, what mostly by, the nanoseconds, and how many
+    /// such stretches there were since it was told last.
+    public var onLongStretch: @Sendable (_ loop: String, _ kind: String, UInt64, _ count: Int) -> Void = { _, _, _, _ in
+    }
+
     /// Makes the body of a reply that the server itself gives (4xx and 5xx). Called on loop threads; must not block.
     public var errorBody: @Sendable (_ status: Int, _ text: String) -> (contentType: String, body: [UInt8]) = {
         _, text in

@@ -98,6 +98,14 @@ public final class MemoryShare: Sendable {
         return true
     }
 
+    /// Takes more, or gives some back, so that it is so many; false (and nothing changed) where they are not there.
+    public func resize(to bytes: Int) -> Bool {
+        let now = self.bytes
+        if bytes >= now { return grow(by: bytes - now) }
+        shrink(by: now - bytes)
+        return true
+    }
+
     /// Gives some back.
     public func shrink(by less: Int) {
         guard less > 0 else { return }

@@ -20,6 +20,9 @@ enum LimitOptions {
         .init(
             "memory-bytes", "N",
             "what bodies, messages and what was parsed of them may take of memory together; default 1073741824"),
+        .init(
+            "long-stretch-ms", "N",
+            "what may keep an event loop or a committer from all else before the log says so, 0 for never; default 100"),
         .init("memory-per-address-bytes", "N", "how much of that one address may take; default a quarter of it"),
         .init(
             "trusted-proxies", "CIDR[,…]",

@@ -129,6 +129,13 @@ struct ServiceOptions {
             engine.defaultRules = try RulesFile.load(file)
             hasRulesFile = true
         }
+        if let time = try arguments.integer("long-stretch-ms", in: 0...3_600_000) {
+            server.longStretchMs = time
+            engine.longStretchMilliseconds = time
+        }
+        server.onLongStretch = { [logger] loop, kind, nanoseconds, count in
+            logger.longStretch(of: loop, kind, nanoseconds, count)
+        }
         server.errorBody = { _, text in ("application/json; charset=utf-8", ErrorReply.body(text)) }
     }
 }
