@@ -77,6 +77,18 @@ def test_nonsense_is_refused(dev, neighbour, text):
     assert status is None or 400 <= status <= 505
 
 
+@pytest.mark.parametrize("body", [
+    b"3;a\nb\r\n123\r\n0\r\n\r\n", b"3;a\0b\r\n123\r\n0\r\n\r\n", b"3;a\rb\r\n123\r\n0\r\n\r\n", b"3\rX123\r\n0\r\n\r\n",
+    b"3\r\n123XY0\r\n\r\n", b"3\r\n123\r\n0;\n\r\n\r\n", b"3\r\n123\r\n0\r\n\rX", b"3;" + b"x" * 5000 + b"\r\n123\r\n0\r\n\r\n"])
+def test_lines_around_chunks_that_proxies_read_otherwise(dev, at, neighbour, body):
+    """Behind each stands what a proxy that reads the line otherwise takes for part of the body, or for a request."""
+    hidden = f"PUT {at.url('hidden')} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1".encode()
+    with raw_connection(dev.port) as plain:
+        plain.sendall(f"PUT {at.url('sent')} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + body + hidden)
+        assert answer_or_close(plain) == 400
+    assert at.value() is None
+
+
 def test_a_body_larger_than_allowed_is_refused_before_it_is_sent(dev, at, neighbour):
     with raw_connection(dev.port) as plain:
         plain.sendall(f"PUT {at.url('big')} HTTP/1.1\r\nHost: x\r\nContent-Length: {2**40}\r\nExpect: 100-continue\r\n\r\n".encode())
