@@ -4,6 +4,8 @@ public struct GatewaySettings: Sendable {
     public var defaultNamespace = "default"
     /// Whether the first label of a host name of three labels or more (or of `x.localhost`) names the namespace.
     public var namespaceFromHost = true
+    /// Which web pages may use the gateway.
+    public var pages = PagePolicy.everyPage
     /// How much callers may ask.
     public var limits = RateLimiterSettings()
     /// Bodies over this are parsed, and values of more rows than `heavyRows` encoded, away from the event loops.

@@ -6,9 +6,10 @@ extension RESTError {
 }
 
 extension GatewayLoop {
-    /// Whether a request may be served, as far as its address goes; it is answered if not. Who watches over the gateway
-    /// may always ask.
+    /// Whether a request may be served, as far as its page and its address go; it is answered if not. Who watches over
+    /// the gateway may ask from any address however often.
     func admits(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
+        guard admitsPage(request, exchange) else { return false }
         let limiter = gateway.limiter
         guard limiter.settings.perAddress != nil, !request.path.starts(with: "/.health/".utf8) else { return true }
         return admits(limiter.request(from: clientAddress(of: request)), exchange)

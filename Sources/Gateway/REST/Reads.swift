@@ -96,15 +96,13 @@ struct ReadJob: Sendable {
             let tag = ETag.of(node)
             etag = tag
             if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
-                var headers: HTTPHeaders = [
-                    "Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache", "ETag": tag,
-                ]
+                var headers: HTTPHeaders = ["Cache-Control": "no-cache", "ETag": tag]
                 headers.add("X-Pathmirror-Seq", UInt64(seq))
                 return Answer(status: 304, headers: headers, body: [])
             }
         }
         if parameters.print == .silent {
-            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
+            var headers: HTTPHeaders = ["Cache-Control": "no-cache"]
             headers.add("X-Pathmirror-Seq", UInt64(seq))
             if let etag { headers.add("ETag", etag) }
             return Answer(status: 204, headers: headers, body: [])

@@ -150,7 +150,8 @@ extension Connection {
         self.exchange = exchange
         service.counters.requests.bump()
         // The request is a temporary: where the handler keeps nothing of it, its buffers are the parser's again.
-        service.handler.requestReceived(HTTPRequest(parser, method: method, target: target, peer: peer), exchange)
+        service.handler.requestReceived(
+            HTTPRequest(parser, method: method, target: target, peer: peer, isSecure: transport.isSecure), exchange)
         service.parsers.giveBack(parser)
     }
 

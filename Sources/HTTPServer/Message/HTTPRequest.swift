@@ -8,6 +8,8 @@ public struct HTTPRequest: Sendable {
     /// Whether the peer asks to change the protocol (Connection: Upgrade), or uses CONNECT. Answer it like any other
     /// request to stay with HTTP, or call `HTTPExchange.upgrade`.
     public let isUpgrade: Bool
+    /// Whether it came over TLS.
+    public let isSecure: Bool
     /// Whether the peer means to send further requests on this connection.
     public let keepsAlive: Bool
 
@@ -74,7 +76,9 @@ public struct HTTPRequest: Sendable {
 
 extension HTTPRequest {
     /// Takes the request out of a parser that has reported `complete`.
-    init(_ parser: RequestParser, method: HTTPMethod, target: RequestTarget, peer: PeerAddress) {
+    init(
+        _ parser: RequestParser, method: HTTPMethod, target: RequestTarget, peer: PeerAddress, isSecure: Bool
+    ) {
         self.method = method
         minorVersion = Int(parser.facts.minor)
         body = parser.body
@@ -85,5 +89,6 @@ extension HTTPRequest {
         targetLength = parser.targetLength
         parts = target
         self.peer = peer
+        self.isSecure = isSecure
     }
 }

@@ -25,6 +25,7 @@ struct DevCommand: Command {
         let namespace = arguments["ns"] ?? "default"
         options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
         options.gateway.defaultNamespace = namespace
+        options.gateway.pages = .thisMachine(and: options.origins)
         options.engine.createsNamespaces = true
         options.credentials.acceptsOwner = true
         options.credentials.acceptsUnsignedTokens = true

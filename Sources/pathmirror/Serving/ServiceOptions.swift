@@ -7,7 +7,8 @@ import Runtime
 
 /// The options that `dev` and `serve` have in common, as settings of the rooms.
 struct ServiceOptions {
-    static let options = AuthenticationOptions.options + TLSOptions.options + LimitOptions.options + own
+    static let options =
+        AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options + own
 
     private static let own: [OptionSpecification] = [
         .init("rules", "FILE", "security rules, as for the original database"),
@@ -54,6 +55,8 @@ struct ServiceOptions {
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
     let tls: TLSOptions?
+    /// What `--allow-origin` says.
+    let origins: [AllowedOrigin]
     /// Whether `--rules` was given.
     var hasRulesFile = false
     var shutdownMilliseconds = 10_000
@@ -69,6 +72,7 @@ struct ServiceOptions {
         logger = Logger(level: level, format: format)
         authentication = try AuthenticationOptions(arguments)
         credentials = authentication.credentials
+        origins = try OriginOptions.read(arguments)
         tls = try TLSOptions(arguments)
         try LimitOptions.take(arguments, &gateway.limits, &server)
         if let tls {

@@ -1,0 +1,58 @@
+import HTTPServer
+import Runtime
+import Synchronization
+import Wire
+
+extension GatewayLoop {
+    /// Whether a request may be served, as far as the page goes that it comes from; it is answered if not. Also says of
+    /// whatever answer is given who may read it.
+    func admitsPage(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
+        let policy = gateway.settings.pages
+        let verdict = policy.judge(policy.isOpen ? PagePolicy.Signs() : PagePolicy.Signs(request))
+        exchange.commonHeaders = commonHeaders(verdict, request)
+        guard case .refused(let refusal) = verdict else { return true }
+        let text = refusal.text(isSecure: request.isSecure)
+        // Who writes the page sees no more than that it failed: the log is where to look.
+        if gateway.refusedPages.isNew(refusal) {
+            gateway.logger.warning(text, [("address", "\(clientAddress(of: request))")])
+        }
+        respond(RESTError(403, text), to: exchange)
+        return false
+    }
+
+    private func commonHeaders(_ verdict: PagePolicy.Verdict, _ request: HTTPRequest) -> HTTPHeaders {
+        switch verdict {
+        // Metrics ask for no credential: what keeps pages from reading them is that they may not.
+        case .everybody: return request.path.elementsEqual("/.metrics".utf8) ? [:] : Self.everybodysHeaders
+        case .refused, .admitted(origin: nil): return ["Vary": "Origin"]
+        case .admitted(let origin?): return ["Vary": "Origin", "Access-Control-Allow-Origin": origin]
+        }
+    }
+
+    private static let everybodysHeaders: HTTPHeaders = ["Access-Control-Allow-Origin": "*"]
+}
+
+extension PagePolicy.Signs {
+    init(_ request: HTTPRequest) {
+        let lines = request.headers
+        hosts = lines.filter { $0.name == "host" }.map(\.value)
+        // The one that counts, where the target names one.
+        if let host = request.host.map({ String(decoding: $0, as: UTF8.self) }), !hosts.contains(host) {
+            hosts.append(host)
+        }
+        origins = lines.filter { $0.name == "origin" }.map(\.value)
+        site = request.headerText("sec-fetch-site")
+        referer = request.headerText("referer")
+    }
+}
+
+/// The refusals that the log has. A page may try for ever, and by any name: the first few tell enough.
+final class RefusedPages: Sendable {
+    private static let most = 64
+    private let seen = Mutex<Set<PageRefusal>>([])
+
+    /// Whether a refusal should be logged, once.
+    func isNew(_ refusal: PageRefusal) -> Bool {
+        seen.withLock { seen in seen.count < Self.most && seen.insert(refusal).inserted }
+    }
+}
