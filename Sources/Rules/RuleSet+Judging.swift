@@ -14,7 +14,11 @@ extension RuleSet {
 
     /// May this caller read the path with a query of these parameters?
     public func mayRead(_ path: Path, query: QueryContext, root: Node, auth: AuthContext, now: Int64) -> Decision {
-        if auth.isAdmin || compiled.allowsEveryRead { return .allowed }
+        if auth.isAdmin { return .allowed }
+        if isForThisMachine, auth.isElsewhere {
+            return .denied(Denial(reason: .noReadAllowed, path: path, rule: nil))
+        }
+        if compiled.allowsEveryRead { return .allowed }
         let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: query)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer())
         return walk.read(path, root: root)
@@ -48,7 +52,11 @@ extension RuleSet {
     public func mayWrite(
         _ paths: [Path], root: Node, newRoot: Node, auth: AuthContext, now: Int64
     ) -> Decision {
-        if auth.isAdmin || compiled.allowsEveryWrite { return .allowed }
+        if auth.isAdmin { return .allowed }
+        if isForThisMachine, auth.isElsewhere {
+            return .denied(Denial(reason: .noWriteAllowed, path: paths.first ?? .root, rule: nil))
+        }
+        if compiled.allowsEveryWrite { return .allowed }
         let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: .plain)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer())
         for path in paths {

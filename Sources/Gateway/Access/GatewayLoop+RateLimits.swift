@@ -25,12 +25,16 @@ extension GatewayLoop {
     /// The address of whoever sent a request: the peer's, or what a trusted proxy says.
     func clientAddress(of request: HTTPRequest) -> IPAddress {
         gateway.limiter.client(request.remoteIP) {
-            request.headers.filter { $0.name == "x-forwarded-for" }.map(\.value)
+            request.headerTexts("x-forwarded-for")
         }
     }
 
-    /// Whether a request comes from this machine itself, and not only through a proxy on it.
+    /// Whether a request comes from this machine itself, and not only through a proxy on it, trusted or not: one that says
+    /// for whom it speaks is taken at its word when that is somebody else.
     func isFromLoopback(_ request: HTTPRequest) -> Bool {
-        request.isLoopbackPeer && clientAddress(of: request).isLoopback
+        request.isLoopbackPeer
+            && ForwardedHeaders.nameOnlyThisMachine(
+                addresses: request.headerTexts("x-forwarded-for") + request.headerTexts("x-real-ip"),
+                forwarded: request.headerTexts("forwarded"))
     }
 }

@@ -34,13 +34,12 @@ extension GatewayLoop {
 
 extension PagePolicy.Signs {
     init(_ request: HTTPRequest) {
-        let lines = request.headers
-        hosts = lines.filter { $0.name == "host" }.map(\.value)
+        hosts = request.headerTexts("host")
         // The one that counts, where the target names one.
         if let host = request.host.map({ String(decoding: $0, as: UTF8.self) }), !hosts.contains(host) {
             hosts.append(host)
         }
-        origins = lines.filter { $0.name == "origin" }.map(\.value)
+        origins = request.headerTexts("origin")
         site = request.headerText("sec-fetch-site")
         referer = request.headerText("referer")
     }

@@ -55,7 +55,7 @@ extension RealtimeSession {
     }
 
     func unauthenticate(_ number: Int64) {
-        changeLogin(.anonymous)
+        changeLogin(.anonymous(isLoopback: isLoopback))
         answer(number, "ok", .text("unauthenticated"))
     }
 
@@ -70,6 +70,6 @@ extension RealtimeSession {
     func recheckLogin(now: Int64) {
         guard !loop.gateway.authenticator.isValid(login, now: now) else { return }
         answer(ServerMessage.authRevoked("expired_token", "Auth token is expired."))
-        changeLogin(.anonymous)
+        changeLogin(.anonymous(isLoopback: isLoopback))
     }
 }

@@ -28,7 +28,7 @@ final class RealtimeSession {
     /// Requests refused over a limit since the last that was not.
     var refusedInARow = 0
 
-    var login = Session.anonymous
+    var login: Session
     var listens: [ListenTarget: RealtimeListen] = [:]
     var disconnects = DisconnectQueue()
     /// Requests that wait while a login is checked, or an earlier session of the client is being ended; and those that
@@ -72,6 +72,7 @@ final class RealtimeSession {
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
+        login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
 

@@ -51,6 +51,17 @@ public struct HTTPRequest: Sendable {
         header(name).map { String(decoding: $0, as: UTF8.self) }
     }
 
+    /// The values of all of a header's lines as text, in the order sent. `name` in lower case.
+    public func headerTexts(_ name: StaticString) -> [String] {
+        var texts: [String] = []
+        for field in fields {
+            let (start, end) = (Int(field.nameStart), Int(field.valueStart))
+            guard end - start == name.utf8CodeUnitCount, head[start..<end].equals(name) else { continue }
+            texts.append(String(decoding: head[end..<Int(field.valueEnd)], as: UTF8.self))
+        }
+        return texts
+    }
+
     /// Every header line in the order sent: name in lower case, value.
     public var headers: [(name: String, value: String)] {
         fields.map { field in
