@@ -6,6 +6,8 @@ public struct GatewaySettings: Sendable {
     public var namespaceFromHost = true
     /// Which web pages may use the gateway.
     public var pages = PagePolicy.everyPage
+    /// For how long browsers that come over TLS are told to use nothing else for this host; 0: they are not told.
+    public var strictTransportSeconds = 0
     /// How much callers may ask.
     public var limits = RateLimiterSettings()
     /// Bodies over this are parsed, and values of more rows than `heavyRows` encoded, away from the event loops.

@@ -21,6 +21,21 @@ extension GatewayLoop {
     }
 
     private func commonHeaders(_ verdict: PagePolicy.Verdict, _ request: HTTPRequest) -> HTTPHeaders {
+        var headers = pageHeaders(verdict, request)
+        let seconds = gateway.settings.strictTransportSeconds
+        if seconds > 0, request.isSecure, !isNamedAsThisMachine(request) {
+            headers.add("Strict-Transport-Security", "max-age=\(seconds)")
+        }
+        return headers
+    }
+
+    /// Browsers would keep it for all ports of `localhost`, and so for whatever else is developed on this machine.
+    private func isNamedAsThisMachine(_ request: HTTPRequest) -> Bool {
+        guard let host = request.host else { return true }
+        return Authority(Substring(decoding: host, as: UTF8.self))?.host.isLoopback ?? true
+    }
+
+    private func pageHeaders(_ verdict: PagePolicy.Verdict, _ request: HTTPRequest) -> HTTPHeaders {
         switch verdict {
         // Metrics ask for no credential: what keeps pages from reading them is that they may not.
         case .everybody: return request.path.elementsEqual("/.metrics".utf8) ? [:] : Self.everybodysHeaders

@@ -29,6 +29,7 @@ struct ServeCommand: Command {
         options.server.addresses = try plain.map { [try ListenOption.address($0, "listen")] } ?? []
         // Without the option pages are the credentials' business.
         if !options.origins.isEmpty { options.gateway.pages = .only(options.origins) }
+        if let tls = options.tls { options.gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 31_536_000 }
         options.engine.createsNamespaces = arguments.has("create-namespaces")
         let names = (arguments["ns"] ?? "default").split(separator: ",").map(String.init)
         options.gateway.defaultNamespace = names.first ?? "default"

@@ -78,6 +78,7 @@ struct ServiceOptions {
         if let tls {
             server.tls = tls.identity
             server.tlsAddresses = [tls.address]
+            gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 0
         }
         server.loops = try arguments.integer("loops", in: 1...256) ?? min(4, Processors.count)
         if let count = try arguments.integer("committers", in: 1...64) { engine.committers = count }

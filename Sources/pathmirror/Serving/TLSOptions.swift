@@ -11,10 +11,16 @@ struct TLSOptions {
         ),
         .init("tls-key", "FILE", "the certificate's private key (PEM, without a password)"),
         .init("tls-listen", "HOST:PORT", "where to serve HTTPS; default 127.0.0.1:9443"),
+        .init(
+            "hsts-max-age-s", "N",
+            "for how many seconds browsers are told, over HTTPS, to use nothing but HTTPS for this host, 0 not to tell them; default for serve 31536000, for dev 0"
+        ),
     ]
 
     let identity: TLSIdentity
     let address: ListenAddress
+    /// What `--hsts-max-age-s` says.
+    let strictTransportSeconds: Int?
 
     /// Nil where none of the options is given.
     init?(_ arguments: ParsedArguments) throws {
@@ -24,6 +30,7 @@ struct TLSOptions {
             throw UsageError("TLS needs both --tls-certificate and --tls-key.")
         }
         address = try ListenOption.address(arguments["tls-listen"] ?? "127.0.0.1:9443", "tls-listen")
+        strictTransportSeconds = try arguments.integer("hsts-max-age-s", in: 0...3_153_600_000)
         do throws(TLSError) {
             identity = try TLSIdentity(certificateFile: certificate, keyFile: key)
         } catch {
