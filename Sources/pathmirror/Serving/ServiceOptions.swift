@@ -74,6 +74,7 @@ struct ServiceOptions {
         credentials = authentication.credentials
         origins = try OriginOptions.read(arguments)
         tls = try TLSOptions(arguments)
+        for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
         try LimitOptions.take(arguments, &gateway.limits, &server)
         if let tls {
             server.tls = tls.identity
