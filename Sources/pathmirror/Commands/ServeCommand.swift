@@ -24,6 +24,7 @@ struct ServeCommand: Command {
         var options = try ServiceOptions(arguments)
         guard let text = arguments["database-url"] else { throw UsageError("--database-url is missing.") }
         let url = try PostgresURL(text)
+        DatabaseWarning.log(url, options.logger)
         // With a certificate, plain HTTP only for whoever asks for it.
         let plain = arguments["listen"] ?? (options.tls == nil ? "127.0.0.1:9000" : nil)
         options.server.addresses = try plain.map { [try ListenOption.address($0, "listen")] } ?? []
