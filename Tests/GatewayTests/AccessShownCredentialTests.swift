@@ -9,27 +9,30 @@ struct AccessShownCredentialTests {
         ShownCredential.find(try RESTParameters(ArraySlice(query.utf8)), authorization: header)
     }
 
-    @Test(arguments: [
-        ("auth=a", nil, "a"),
-        ("access_token=b", nil, "b"),
-        ("", "Bearer c", "c"),
-        ("", "bEARER c", "c"),
-        ("", "Bearer   c", "c"),
-        ("auth=a&access_token=b", "Bearer c", "a"),
-        ("access_token=b", "Bearer c", "b"),
-        // What is empty is not there.
-        ("auth=&access_token=b", "Bearer c", "b"),
-        ("auth=&access_token=", "Bearer c", "c"),
-        ("auth", "Bearer c", "c"),
-    ] as [(String, String?, String)])
+    @Test(
+        arguments: [
+            ("auth=a", nil, "a"),
+            ("access_token=b", nil, "b"),
+            ("", "Bearer c", "c"),
+            ("", "bEARER c", "c"),
+            ("", "Bearer   c", "c"),
+            ("auth=a&access_token=b", "Bearer c", "a"),
+            ("access_token=b", "Bearer c", "b"),
+            // What is empty is not there.
+            ("auth=&access_token=b", "Bearer c", "b"),
+            ("auth=&access_token=", "Bearer c", "c"),
+            ("auth", "Bearer c", "c"),
+        ] as [(String, String?, String)])
     func whatIsFound(_ query: String, _ header: String?, _ expected: String) throws {
         #expect(try Self.find(query, header) == expected)
     }
 
-    @Test(arguments: [
-        ("", nil), ("auth=", nil), ("auth", nil), ("access_token=", nil), ("auth=&access_token=", nil), ("", "Bearer"),
-        ("", "Bearer "), ("", "Bearer   "), ("auth=", "Bearer "), ("", ""), ("", "Basic YTpi"),
-    ] as [(String, String?)])
+    @Test(
+        arguments: [
+            ("", nil), ("auth=", nil), ("auth", nil), ("access_token=", nil), ("auth=&access_token=", nil),
+            ("", "Bearer"),
+            ("", "Bearer "), ("", "Bearer   "), ("auth=", "Bearer "), ("", ""), ("", "Basic YTpi"),
+        ] as [(String, String?)])
     func whatIsNone(_ query: String, _ header: String?) throws {
         #expect(try Self.find(query, header) == nil)
     }
