@@ -33,7 +33,9 @@ enum ForwardedHeaders {
     private static func namesLoopback(_ element: Substring) -> Bool {
         let clients = element.split(separator: ";").compactMap { pair -> Substring? in
             let parts = pair.split(separator: "=", maxSplits: 1)
-            guard parts.count == 2, parts[0].filter({ $0 != " " && $0 != "\t" }).lowercased() == "for" else { return nil }
+            guard parts.count == 2, parts[0].filter({ $0 != " " && $0 != "\t" }).lowercased() == "for" else {
+                return nil
+            }
             return parts[1].filter { $0 != "\"" }[...]
         }
         return !clients.isEmpty && clients.allSatisfy(isLoopback)
