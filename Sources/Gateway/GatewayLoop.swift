@@ -23,6 +23,8 @@ final class GatewayLoop: HTTPLoopHandler {
     var nextListen: UInt64 = 0
     var nextWrite: UInt64 = 0
     private(set) var realtimeSink: RealtimeSink?
+    /// The `Host` of the last program that was let in. The next one calls the gateway by the same name, most likely.
+    var programsHost: [UInt8] = []
     /// When credentials of what is open here have to be looked at again.
     var sessionWatch = SessionWatch()
     private(set) var link: LoopLink?

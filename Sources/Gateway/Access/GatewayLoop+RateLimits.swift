@@ -32,9 +32,15 @@ extension GatewayLoop {
     /// Whether a request comes from this machine itself, and not only through a proxy on it, trusted or not: one that says
     /// for whom it speaks is taken at its word when that is somebody else.
     func isFromLoopback(_ request: HTTPRequest) -> Bool {
-        request.isLoopbackPeer
-            && ForwardedHeaders.nameOnlyThisMachine(
-                addresses: request.headerTexts("x-forwarded-for") + request.headerTexts("x-real-ip"),
-                forwarded: request.headerTexts("forwarded"))
+        guard request.isLoopbackPeer else { return false }
+        // Most requests come by no proxy.
+        if request.header("x-forwarded-for") == nil, request.header("x-real-ip") == nil,
+            request.header("forwarded") == nil
+        {
+            return true
+        }
+        return ForwardedHeaders.nameOnlyThisMachine(
+            addresses: request.headerTexts("x-forwarded-for") + request.headerTexts("x-real-ip"),
+            forwarded: request.headerTexts("forwarded"))
     }
 }
