@@ -14,6 +14,7 @@ public final class Gateway: Sendable {
     let listeners: ListenerHub
     let sessions = RealtimeHub()
     let transactionLines = TransactionLines()
+    let refusedPages = RefusedPages()
     let logger: Logger
     let pushIDs = PushIDs()
     private let makeServerReport: @Sendable () -> ServerReport

@@ -24,6 +24,8 @@ final class GatewayLoop: HTTPLoopHandler {
     var nextListen: UInt64 = 0
     var nextWrite: UInt64 = 0
     private(set) var realtimeSink: RealtimeSink?
+    /// The `Host` of the last program that was let in. The next one calls the gateway by the same name, most likely.
+    var programsHost: [UInt8] = []
     /// When credentials of what is open here have to be looked at again.
     var sessionWatch = SessionWatch()
     private(set) var link: LoopLink?
@@ -51,7 +53,8 @@ final class GatewayLoop: HTTPLoopHandler {
             let name = try? NamespaceName.find(head, parameters, gateway.settings)
         else { return false }
         let question = Authenticator.Question(
-            credential: Self.credential(of: head, parameters), namespace: name, isLoopback: isFromLoopback(head))
+            credential: ShownCredential.find(parameters, authorization: head.headerText("authorization")),
+            namespace: name, isLoopback: isFromLoopback(head))
         guard case .now(.success(let session)) = gateway.authenticator.authenticate(question) else { return false }
         return session.context.isAdmin
     }

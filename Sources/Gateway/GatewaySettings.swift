@@ -6,6 +6,10 @@ public struct GatewaySettings: Sendable {
     public var defaultNamespace = "default"
     /// Whether the first label of a host name of three labels or more (or of `x.localhost`) names the namespace.
     public var namespaceFromHost = true
+    /// Which web pages may use the gateway.
+    public var pages = PagePolicy.everyPage
+    /// For how long browsers that come over TLS are told to use nothing else for this host; 0: they are not told.
+    public var strictTransportSeconds = 0
     /// How much callers may ask.
     public var limits = RateLimiterSettings()
     /// Who may read metrics and the details of readiness without a credential, besides this machine.

@@ -14,7 +14,11 @@ extension RuleSet {
 
     /// May this caller read the path with a query of these parameters?
     public func mayRead(_ path: Path, query: QueryContext, root: Node, auth: AuthContext, now: Int64) -> Decision {
-        if auth.isAdmin || compiled.allowsEveryRead { return .allowed }
+        if auth.isAdmin { return .allowed }
+        if isForThisMachine, auth.isElsewhere {
+            return .denied(Denial(reason: .noReadAllowed, path: path, rule: nil))
+        }
+        if compiled.allowsEveryRead { return .allowed }
         let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: query)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer())
         return walk.read(path, root: root)
@@ -23,7 +27,9 @@ extension RuleSet {
     /// Whether there may be data with which `mayRead` would let this caller in; false where it is refused whatever is
     /// stored.
     public func mayEverRead(_ path: Path, query: QueryContext, auth: AuthContext, now: Int64) -> Bool {
-        if auth.isAdmin || compiled.allowsEveryRead { return true }
+        if auth.isAdmin { return true }
+        if isForThisMachine, auth.isElsewhere { return false }
+        if compiled.allowsEveryRead { return true }
         let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: query)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer(), knowledge: .callerOnly)
         return walk.mayRead(path, root: .null)
@@ -57,7 +63,11 @@ extension RuleSet {
     public func mayWrite(
         _ paths: some Sequence<Path>, root: Node, newRoot: Node, auth: AuthContext, now: Int64
     ) -> Decision {
-        if auth.isAdmin || compiled.allowsEveryWrite { return .allowed }
+        if auth.isAdmin { return .allowed }
+        if isForThisMachine, auth.isElsewhere {
+            return .denied(Denial(reason: .noWriteAllowed, path: paths.first { _ in true } ?? .root, rule: nil))
+        }
+        if compiled.allowsEveryWrite { return .allowed }
         let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: .plain)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer())
         for path in paths {
@@ -103,7 +113,11 @@ extension RuleSet {
         of paths: some Sequence<Path>, _ reach: Reach, knowing knowledge: Knowledge, root: Node, auth: AuthContext,
         now: Int64
     ) -> Denial? {
-        if auth.isAdmin || compiled.allowsEveryWrite { return nil }
+        if auth.isAdmin { return nil }
+        if isForThisMachine, auth.isElsewhere {
+            return Denial(reason: .noWriteAllowed, path: paths.first { _ in true } ?? .root, rule: nil)
+        }
+        if compiled.allowsEveryWrite { return nil }
         let surroundings = Surroundings(auth: auth.auth, now: Double(now), query: .plain)
         var walk = Walk(compiled, surroundings, limits: limits, tracer: NoTracer(), knowledge: knowledge)
         for path in paths {

@@ -11,6 +11,8 @@ public struct RuleSet: Sendable {
     /// What is legal, but probably not what the author meant.
     public let warnings: [RulesError.Problem]
     public let limits: RuleLimits
+    /// Whether callers elsewhere are denied everything.
+    let isForThisMachine: Bool
 
     /// The most bytes that a document may have: committers compile it, too, when they load a namespace or follow a
     /// change of its rules.
@@ -27,9 +29,10 @@ public struct RuleSet: Sendable {
         (compiled, warnings) = try RuleSetCompiler.compile(json)
         source = json
         self.limits = limits
+        isForThisMachine = false
     }
 
-    private init(reading: Bool, writing: Bool) {
+    private init(reading: Bool, writing: Bool, isForThisMachine: Bool = false) {
         let text = "{\n  \"rules\": {\n    \".read\": \(reading),\n    \".write\": \(writing)\n  }\n}\n"
         var program = Program()
         var rules: ContiguousArray<CompiledRule> = []
@@ -49,12 +52,15 @@ public struct RuleSet: Sendable {
         source = Array(text.utf8)
         warnings = []
         limits = RuleLimits()
+        self.isForThisMachine = isForThisMachine
     }
 
     /// Lets nobody but administrators do anything.
     public static let denyAll = RuleSet(reading: false, writing: false)
     /// Lets everybody do everything.
     public static let allowAll = RuleSet(reading: true, writing: true)
+    /// Lets everybody on the gateway's machine do everything, and of all others administrators only.
+    public static let allowThisMachine = RuleSet(reading: true, writing: true, isForThisMachine: true)
 
     // MARK: Rules
 

@@ -51,7 +51,9 @@ final class Authenticator: Sendable {
 
     /// - Parameter now: milliseconds since 1970.
     func authenticate(_ question: Question, now: Int64 = Clock.unixMilliseconds) -> Answer {
-        guard let credential = question.credential else { return .now(Self.overridden(.anonymous, question)) }
+        guard let credential = question.credential else {
+            return .now(Self.overridden(.anonymous(isLoopback: question.isLoopback), question))
+        }
         do throws(AuthFailure) {
             switch try identify(credential, question, now: now) {
             case .session(let session): return .now(Self.overridden(session, question))
@@ -112,7 +114,7 @@ final class Authenticator: Sendable {
 
     private static func overridden(_ session: Session, _ question: Question) -> Result<Session, AuthFailure> {
         switch question.override {
-        case .none: .success(session)
+        case .none: .success(session.of(callerOnThisMachine: question.isLoopback))
         case .auth(let auth):
             session.context.isAdmin ? .success(session.acting(as: auth)) : .failure(.overrideRefused)
         }

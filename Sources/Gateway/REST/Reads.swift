@@ -77,7 +77,7 @@ struct ReadJob: Sendable {
 
         /// An answer without data.
         static func silent(_ status: Int = 204, seq: Int64, etag: String?) -> Answer {
-            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
+            var headers: HTTPHeaders = ["Cache-Control": "no-cache"]
             headers.add("X-Pathmirror-Seq", UInt64(seq))
             if let etag { headers.add("ETag", etag) }
             return Answer(status: status, headers: headers, body: [])

@@ -6,17 +6,15 @@ import Tree
 import Wire
 
 extension GatewayLoop {
-    /// Headers of every answer with data.
+    /// Headers of every answer with data. Which page may read an answer is said in the exchange's common headers.
     static let jsonHeaders: HTTPHeaders = [
         "Content-Type": "application/json; charset=utf-8",
-        "Access-Control-Allow-Origin": "*",
         "Access-Control-Expose-Headers": "ETag, X-Pathmirror-Seq",
         "Cache-Control": "no-cache",
     ]
 
     static let errorHeaders: HTTPHeaders = [
-        "Content-Type": "application/json; charset=utf-8", "Access-Control-Allow-Origin": "*",
-        "Cache-Control": "no-cache",
+        "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-cache",
     ]
 
     func respond(_ error: RESTError, to exchange: HTTPExchange, retryAfter: Int? = nil) {
@@ -51,7 +49,6 @@ extension GatewayLoop {
     func respondToPreflight(_ request: HTTPRequest, _ exchange: HTTPExchange) {
         var headers: HTTPHeaders = [
             "Allow": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
-            "Access-Control-Allow-Origin": "*",
             "Access-Control-Allow-Methods": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
             "Access-Control-Max-Age": "3600",
         ]
@@ -87,8 +84,8 @@ struct Reply: Sendable {
         if let etag { headers.add("ETag", etag) }
         if let callback = options.callback {
             headers = [
-                "Content-Type": "application/javascript; charset=utf-8", "Access-Control-Allow-Origin": "*",
-                "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
+                "Content-Type": "application/javascript; charset=utf-8", "Cache-Control": "no-cache",
+                "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
             ]
             body = Array("/**/\(callback)(".utf8) + ScriptText.escaped(body) + Array(");".utf8)
         }

@@ -55,11 +55,11 @@ extension RealtimeSession {
     /// so it comes before what is cancelled, which they then don't take for the end of their listens.
     private func refuse(_ number: Int64, _ failure: AuthFailure) {
         answer(number, failure.socketStatus, .text(failure.socketText))
-        changeLogin(.anonymous)
+        changeLogin(.anonymous(isLoopback: isLoopback))
     }
 
     func unauthenticate(_ number: Int64) {
-        changeLogin(.anonymous)
+        changeLogin(.anonymous(isLoopback: isLoopback))
         answer(number, "ok", .text("unauthenticated"))
     }
 
@@ -79,6 +79,6 @@ extension RealtimeSession {
     func recheckLogin(now: Int64) {
         guard !loop.gateway.authenticator.isValid(login, now: now) else { return }
         answer(ServerMessage.authRevoked("expired_token", "Auth token is expired."))
-        changeLogin(.anonymous)
+        changeLogin(.anonymous(isLoopback: isLoopback))
     }
 }

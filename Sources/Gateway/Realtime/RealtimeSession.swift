@@ -28,7 +28,7 @@ final class RealtimeSession {
     /// Requests refused over a limit since the last that was not.
     var refusedInARow = 0
 
-    var login = Session.anonymous
+    var login: Session
     /// Counts logins.
     var loginNumber = 0
     /// Listens that are still to be judged by the newest login and rules.
@@ -87,6 +87,7 @@ final class RealtimeSession {
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
+        login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
 

@@ -27,7 +27,6 @@ extension GatewayLoop {
         call.exchange.startStream(headers: [
             "Content-Type": "text/event-stream; charset=utf-8",
             "Cache-Control": "no-cache",
-            "Access-Control-Allow-Origin": "*",
             "X-Accel-Buffering": "no",
             "X-Pathmirror-Seq": "\(snapshot.seq)",
         ])

@@ -164,7 +164,8 @@ extension Connection {
         else { return true }
         if let isLargeBodyAllowed { return isLargeBodyAllowed }
         let head = HTTPRequest(
-            parser, method: HTTPMethod(parserCode: parser.facts.method), target: target, peer: peer)
+            parser, method: HTTPMethod(parserCode: parser.facts.method), target: target, peer: peer,
+            isSecure: transport.isSecure)
         let isAllowed = service.handler.allowsLargeBody(head)
         isLargeBodyAllowed = isAllowed
         return isAllowed
@@ -186,7 +187,8 @@ extension Connection {
         self.exchange = exchange
         service.counters.requests.bump()
         // The request is a temporary: where the handler keeps nothing of it, its buffers are the parser's again.
-        service.handler.requestReceived(HTTPRequest(parser, method: method, target: target, peer: peer), exchange)
+        service.handler.requestReceived(
+            HTTPRequest(parser, method: method, target: target, peer: peer, isSecure: transport.isSecure), exchange)
         service.parsers.giveBack(parser)
     }
 

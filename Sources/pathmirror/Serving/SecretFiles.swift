@@ -8,13 +8,17 @@ struct SecretFiles: Sendable {
     struct Secrets: Sendable {
         var administrators: [Secret<[UInt8]>] = []
         var databases: [String: [Secret<[UInt8]>]] = [:]
+        /// What is to be said of their files.
+        var warnings: [SecretFile.Warning] = []
     }
 
+    private let file: SecretFile
     private let administrators: String?
     private let databases: [(namespace: String, file: String)]
     private let table: String?
 
     init(_ arguments: ParsedArguments) throws {
+        file = SecretFile(arguments)
         administrators = arguments["admin-secret-file"]
         table = arguments["database-secrets-file"]
         databases = try (arguments["database-secret-file"] ?? "").split(separator: ",").map { pair in
@@ -29,6 +33,7 @@ struct SecretFiles: Sendable {
 
     func load() throws -> Secrets {
         var secrets = Secrets()
+        secrets.warnings = try all.compactMap(file.check)
         if let administrators { secrets.administrators = try Self.lines(of: administrators, leastBytes: 16) }
         if let table { secrets.databases = try Self.table(table) }
         for (namespace, file) in databases {
@@ -110,7 +115,9 @@ final class SecretWatch: Sendable {
                 guard new != stamp || wake != nil else { continue }
                 stamp = new
                 do {
-                    replace(try files.load())
+                    let secrets = try files.load()
+                    for warning in secrets.warnings { warning.log(logger) }
+                    replace(secrets)
                     logger.notice("secrets read", [("files", files.all.joined(separator: ", "))])
                 } catch {
                     logger.error("the secrets can't be read; those before stay", [("error", "\(error)")])

@@ -51,7 +51,7 @@ final class Service {
             options.authentication.client?.stop()
             throw error
         }
-        certificateWatch = options.tls.map { CertificateWatch($0.identity, options.logger) }
+        certificateWatch = options.tls.map { CertificateWatch($0, options.logger) }
         let files = options.authentication.secretFiles
         secretWatch =
             !files.all.isEmpty

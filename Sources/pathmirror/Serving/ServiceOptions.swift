@@ -7,7 +7,8 @@ import Runtime
 
 /// The options that `dev` and `serve` have in common, as settings of the rooms.
 struct ServiceOptions {
-    static let options = AuthenticationOptions.options + TLSOptions.options + LimitOptions.options + own
+    static let options =
+        AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options + own
 
     private static let own: [OptionSpecification] = [
         .init("rules", "FILE", "security rules, as for the original database"),
@@ -53,6 +54,8 @@ struct ServiceOptions {
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
     let tls: TLSOptions?
+    /// What `--allow-origin` says.
+    let origins: [AllowedOrigin]
     /// Whether `--rules` was given.
     var hasRulesFile = false
     var shutdownMilliseconds = 10_000
@@ -68,11 +71,14 @@ struct ServiceOptions {
         logger = Logger(level: level, format: format)
         authentication = try AuthenticationOptions(arguments)
         credentials = authentication.credentials
+        origins = try OriginOptions.read(arguments)
         tls = try TLSOptions(arguments)
+        for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
         try LimitOptions.take(arguments, &gateway, &server)
         if let tls {
             server.tls = tls.identity
             server.tlsAddresses = [tls.address]
+            gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 0
         }
         server.loops = try arguments.integer("loops", in: 1...256) ?? min(4, Processors.count)
         if let count = try arguments.integer("committers", in: 1...64) { engine.committers = count }
