@@ -1,4 +1,5 @@
 import LogStore
+import Rules
 import Runtime
 import Synchronization
 public import Tree
@@ -105,6 +106,17 @@ public final class LiveNamespace: Sendable {
         }
     }
 
+    /// Calls back, from another thread, with a snapshot in which is everything that was committed before the call, by
+    /// whatever gateway.
+    public func withCurrentSnapshot(_ body: @escaping @Sendable (Result<Snapshot, EngineError>) -> Void) {
+        // An update of nothing: committers look at the head before they answer.
+        let write = Write(.update(base: .root, []), operation: .update, byteCount: 0, auth: .admin)
+        let sink = SnapshotSink { [self] outcome in
+            if case .failed(let error) = outcome { body(.failure(error)) } else { body(.success(snapshot)) }
+        }
+        submit(write, to: sink, token: 0)
+    }
+
     /// From now on refuses new writes with this error; nil accepts them again.
     func refuseWrites(_ error: EngineError?) { scheduling.withLock { $0.refusal = error } }
 
@@ -199,4 +211,15 @@ public final class LiveNamespace: Sendable {
 
     /// Forgets waiters that nobody can serve any more.
     func dropWaiters() { scheduling.withLock { $0.waiters.removeAll() } }
+}
+
+/// Waits for one outcome.
+private final class SnapshotSink: WriteSink {
+    private let body: @Sendable (WriteOutcome) -> Void
+
+    init(_ body: @escaping @Sendable (WriteOutcome) -> Void) { self.body = body }
+
+    func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        for (_, outcome) in outcomes { body(outcome) }
+    }
 }

@@ -59,6 +59,8 @@ final class GatewayLoop: HTTPLoopHandler {
         return session.context.isAdmin
     }
 
+    func sender(of head: HTTPRequest) -> IPAddress { clientAddress(of: head) }
+
     func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) {
         guard admits(request, exchange) else { return }
         do throws(RESTError) {

@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func bodiesOfAllTogetherAreBounded() throws {
-        let server = try TestServer({ $0.maxBodyMemoryBytes = 100_000 }, TestServer.echo)
+        let server = try TestServer({ $0.memory = MemoryBudget(bytes: 100_000) }, TestServer.echo)
         let first = try TestClient(port: server.port)
         try first.send(Self.head + "Content-Length: 80000\r\n\r\n" + String(repeating: "x", count: 79_999))
         eventually { server.server.budget.bodyBytesTaken == 79_999 }

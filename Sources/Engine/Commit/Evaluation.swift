@@ -38,9 +38,23 @@ struct Evaluation {
         }
     }
 
+    private mutating func apply(_ write: Write, _ asked: [Change]) {
+        switch judge(write, asked) {
+        case .refused(let outcome): outcomes.append(outcome)
+        case .accepted(let changes, let after): commit(write, asked, changes, before: root, after: after)
+        }
+    }
+
+    /// What becomes of a write to the tree as it is.
+    enum Judgement {
+        case refused(WriteOutcome)
+        /// With its server values filled in, and the tree after it.
+        case accepted([Change], after: Node)
+    }
+
     /// Permission comes first: nothing is compared, counted or made for whom the rules would refuse anyway, and what is
     /// answered depends on the value at the path only for whoever may read it.
-    private mutating func apply(_ write: Write, _ asked: [Change]) {
+    func judge(_ write: Write, _ asked: [Change]) -> Judgement {
         // One value without conditions costs no more to make than to foresee.
         let isWorthAsking =
             asked.count > 1 || write.expectedHash != nil || write.rowLimit != nil || write.hasServerValue
@@ -48,36 +62,26 @@ struct Evaluation {
             let denial = rules.set.refusal(
                 of: asked.lazy.map(\.path), root: root, auth: write.auth, now: timestamp)
         {
-            outcomes.append(.denied(denial))
-            return
+            return .refused(.denied(denial))
         }
-        if let limit = write.rowLimit, rowCount(of: asked, write.auth) > limit {
-            outcomes.append(.tooLarge)
-            return
-        }
+        if let limit = write.rowLimit, rowCount(of: asked, write.auth) > limit { return .refused(.tooLarge) }
         let changes = write.hasServerValue ? resolved(asked) : asked
-        let before = root
         var after = root
         for change in changes { after = after.replacing(change.path, with: change.value) }
         let decision = rules.set.mayWrite(
-            changes.lazy.map(\.path), root: before, newRoot: after, auth: write.auth, now: timestamp)
+            changes.lazy.map(\.path), root: root, newRoot: after, auth: write.auth, now: timestamp)
         if case .denied(let denial) = decision {
             // A transaction may have been denied only for what the client took the value to be: it is to try again, if
             // it may know that it is wrong.
             let isStale = mayRead(write.path, write.auth) && !hasExpectedValue(write)
-            outcomes.append(isStale ? .preconditionFailed(seq: head, current: root[write.path]) : .denied(denial))
-            return
+            return .refused(isStale ? .preconditionFailed(seq: head, current: root[write.path]) : .denied(denial))
         }
         guard hasExpectedValue(write) else {
             let current = mayRead(write.path, write.auth) ? root[write.path] : nil
-            outcomes.append(.preconditionFailed(seq: head, current: current))
-            return
+            return .refused(.preconditionFailed(seq: head, current: current))
         }
-        if let problem = PriorityCheck.problem(changes, in: root) {
-            outcomes.append(.refused(problem))
-            return
-        }
-        commit(write, asked, changes, before: before, after: after)
+        if let problem = PriorityCheck.problem(changes, in: root) { return .refused(.refused(problem)) }
+        return .accepted(changes, after: after)
     }
 
     private func resolved(_ changes: [Change]) -> [Change] {

@@ -44,6 +44,15 @@ public struct Write: Sendable {
         self.origin = origin
     }
 
+    /// The rows that it brings, and its places.
+    public var rowCount: Int {
+        switch action {
+        case .set(_, let node): node.rowCount + 1
+        case .update(_, let changes): changes.reduce(changes.count) { $0 + $1.value.rowCount }
+        case .rules, .disconnect: 0
+        }
+    }
+
     /// Whether it has to be the only write of its SQL transaction.
     var goesAlone: Bool {
         if case .disconnect = action { true } else { false }

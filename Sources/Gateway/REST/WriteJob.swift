@@ -2,17 +2,18 @@ import Compression
 import Engine
 import HTTPServer
 import Rules
+import Runtime
 import Tree
 import Wire
 
 /// Turns a request's body into a write. Made on the loop, run there or on a worker.
 struct WriteJob: Sendable {
     struct Parsed: Sendable {
-        let action: Write.Action
-        let operation: Tree.Operation
+        let write: Write
         let body: [UInt8]
-        let hasServerValue: Bool
         let name: String?
+        /// What became of it in a trial; nil where it has to be queued.
+        let refusal: WriteOutcome?
         /// What of memory it has taken, where it is large.
         let share: MemoryShare?
     }
@@ -26,9 +27,13 @@ struct WriteJob: Sendable {
     /// Where it writes; an update's places are at or below it.
     let path: Path
     private let permission: WritePermission
+    private let auth: AuthContext
+    private let origin: Origin
+    private let expectedHash: String?
+    private let rowLimit: Int?
+    private let heavyRows: Int
     private let name: String?
     private let maxBodyBytes: Int
-    private let isConditional: Bool
     /// Taken from by what comes out of a large or packed body.
     private let share: MemoryShare?
     /// Whether it is too much for a loop.
@@ -44,31 +49,48 @@ struct WriteJob: Sendable {
         isHeavy =
             call.request.body.count > settings.heavyBodyBytes || call.request.header("content-encoding") != nil
         share = isHeavy ? settings.memory.take(0, for: call.auth.isAdmin ? nil : call.address) : nil
-        isConditional = call.request.header("if-match") != nil
+        auth = call.auth
+        origin = call.origin
+        heavyRows = settings.heavyRows
+        expectedHash = call.request.headerText("if-match").map(ETag.hash)
+        rowLimit = call.parameters.writeTimeout.map(Self.rowLimit)
     }
 
     /// What it reaches, before its body is known.
     var reach: RuleSet.Reach { method == .patch ? .pathAndBelow : .path }
 
-    func run() -> Result<Parsed, RESTError> {
+    /// The rows that a `writeSizeLimit` allows, at 100,000 a second.
+    private static func rowLimit(_ milliseconds: Int64) -> Int {
+        let (rows, isTooMany) = milliseconds.multipliedReportingOverflow(by: 100)
+        return isTooMany ? .max - 1 : Int(clamping: rows) + 99
+    }
+
+    /// - Parameter snapshot: what a large write is tried on before it is queued; nil for none.
+    func run(on snapshot: Snapshot? = nil) -> Result<Parsed, RESTError> {
         do throws(RESTError) {
-            return .success(try parse())
+            if let snapshot {
+                let permission = WritePermission(snapshot.rules.set, auth, now: Clock.unixMilliseconds)
+                guard permission.mayBeGiven(at: path, reach, root: snapshot.root) else { throw .permissionDenied }
+            }
+            return .success(try parse(snapshot))
         } catch {
             return .failure(error)
         }
     }
 
-    private func parse() throws(RESTError) -> Parsed {
-        if method == .delete { return try parsed(.set(path, .null), .remove, [], false) }
+    private func parse(_ snapshot: Snapshot?) throws(RESTError) -> Parsed {
+        if method == .delete { return try parsed(.set(path, .null), .remove, [], false, snapshot) }
         let body = try unpackedBody()
         guard body.contains(where: { $0 > 0x20 }) else { throw .noData }
         guard path.depth <= KeyRules.maxDepth + (path.namesPriority ? 1 : 0) else {
             throw RESTError(400, "Invalid path: more than \(KeyRules.maxDepth) levels deep")
         }
-        return method == .patch ? try update(body) : try set(body)
+        // Known before it is made: what is to be made of a text may take a hundred times its bytes.
+        guard share?.grow(by: JSONSize.estimate(body)) ?? true else { throw Self.noRoom }
+        return method == .patch ? try update(body, snapshot) : try set(body, snapshot)
     }
 
-    private func set(_ body: [UInt8]) throws(RESTError) -> Parsed {
+    private func set(_ body: [UInt8], _ snapshot: Snapshot?) throws(RESTError) -> Parsed {
         let value: JSONParser.Parsed
         do {
             value = try JSONParser.parse(body, maxDepth: KeyRules.maxDepth - path.depth)
@@ -82,11 +104,11 @@ struct WriteJob: Sendable {
             }
         }
         let operation: Tree.Operation =
-            method == .post ? .push : (isConditional ? .transaction : (value.node.isNull ? .remove : .set))
-        return try parsed(.set(path, value.node), operation, body, value.hasServerValue)
+            method == .post ? .push : (expectedHash != nil ? .transaction : (value.node.isNull ? .remove : .set))
+        return try parsed(.set(path, value.node), operation, body, value.hasServerValue, snapshot)
     }
 
-    private func update(_ body: [UInt8]) throws(RESTError) -> Parsed {
+    private func update(_ body: [UInt8], _ snapshot: Snapshot?) throws(RESTError) -> Parsed {
         let update: (changes: [JSONParser.ParsedChange], hasServerValue: Bool)?
         do {
             update = try JSONParser.parseUpdate(body, maxDepth: KeyRules.maxDepth - path.depth)
@@ -94,27 +116,25 @@ struct WriteJob: Sendable {
             throw Self.refusal(error, of: "JSON object. Are you sending a JSON object with valid key names?")
         }
         // The CLI removes by PATCH with null (reference: rtdb-protocol 7.1).
-        guard let update else { return try parsed(.set(path, .null), .remove, body, false) }
+        guard let update else { return try parsed(.set(path, .null), .remove, body, false, snapshot) }
         let changes = update.changes.map { Change(path: path.appending($0.path), value: $0.node) }
         guard permission.mayBeGiven(to: changes) else { throw .permissionDenied }
         try Self.refuseOverlaps(changes)
-        return try parsed(.update(base: path, changes), .update, body, update.hasServerValue)
+        return try parsed(.update(base: path, changes), .update, body, update.hasServerValue, snapshot)
     }
 
     private func parsed(
-        _ action: Write.Action, _ operation: Tree.Operation, _ body: [UInt8], _ hasServerValue: Bool
+        _ action: Write.Action, _ operation: Tree.Operation, _ body: [UInt8], _ hasServerValue: Bool,
+        _ snapshot: Snapshot?
     ) throws(RESTError) -> Parsed {
-        if let share {
-            let size =
-                switch action {
-                case .set(_, let node): ParsedSize.estimate(node)
-                case .update(_, let changes): ParsedSize.estimate(changes)
-                case .rules, .disconnect: 0
-                }
-            guard share.grow(by: size) else { throw Self.noRoom }
+        let write = Write(
+            action, operation: operation, expectedHash: expectedHash, hasServerValue: hasServerValue,
+            byteCount: body.count + 64, rowLimit: rowLimit, auth: auth, origin: origin)
+        var refusal: WriteOutcome?
+        if let snapshot, write.rowCount > heavyRows {
+            refusal = WriteTrial.refusal(of: write, on: snapshot, now: Clock.unixMilliseconds)
         }
-        return Parsed(
-            action: action, operation: operation, body: body, hasServerValue: hasServerValue, name: name, share: share)
+        return Parsed(write: write, body: body, name: name, refusal: refusal, share: share)
     }
 
     private func unpackedBody() throws(RESTError) -> [UInt8] {

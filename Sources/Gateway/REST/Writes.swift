@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
 import Tree
 import Wire
@@ -34,8 +35,24 @@ extension GatewayLoop {
         suspend(call)
         guard let link else { return }
         let id = call.exchange.id
+        if call.auth.isAdmin { return parse(job, on: nil, id, namespace) }
+        // What is refused in the end must cost no committer anything: it is tried on the newest tree first.
+        namespace.withCurrentSnapshot { result in
+            link.post { loop in
+                switch result {
+                case .success(let snapshot): loop.parse(job, on: snapshot, id, namespace)
+                case .failure(let error):
+                    if let call = loop.resume(id) { loop.respond(error, to: call.exchange) }
+                }
+            }
+        }
+    }
+
+    /// Parses a large body on a worker.
+    private func parse(_ job: WriteJob, on snapshot: Snapshot?, _ id: UInt64, _ namespace: LiveNamespace) {
+        guard let link else { return }
         let isQueued = gateway.workers.submit {
-            let result = job.run()
+            let result = job.run(on: snapshot)
             link.post { loop in
                 if let call = loop.resume(id) { loop.parsed(result, call, namespace) }
             }
@@ -54,39 +71,33 @@ extension GatewayLoop {
         case .failure(let error): respond(error, to: call.exchange)
         case .success(let parsed):
             call.body = parsed.body
-            call.hasServerValue = parsed.hasServerValue
+            call.hasServerValue = parsed.write.hasServerValue
             call.pushedName = parsed.name
             call.memory = parsed.share
+            if let refusal = parsed.refusal { return answer(call, refusal) }
             suspend(call)
-            let write = Write(
-                parsed.action, operation: parsed.operation,
-                expectedHash: call.request.headerText("if-match").map(ETag.hash),
-                hasServerValue: parsed.hasServerValue, byteCount: parsed.body.count + 64,
-                rowLimit: call.parameters.writeTimeout.map(Self.rowLimit), auth: call.auth, origin: call.origin)
             guard let link else { return }
-            namespace.submit(write, to: link, token: call.exchange.id)
+            namespace.submit(parsed.write, to: link, token: call.exchange.id)
         }
-    }
-
-    /// The rows that a `writeSizeLimit` allows, at 100,000 a second.
-    private static func rowLimit(_ milliseconds: Int64) -> Int {
-        Int(clamping: milliseconds.multipliedReportingOverflow(by: 100).partialValue + 99)
     }
 
     /// Answers writes that the committers are done with.
     func written(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
         for (token, outcome) in outcomes {
-            guard let call = resume(token) else { continue }
-            switch outcome {
-            case .committed(let seq, let changes): answer(call, .committed(changes), seq)
-            case .preconditionFailed(let seq, let current?): answer(call, .stale(current), seq)
-            case .preconditionFailed(_, nil):
-                respond(RESTError(412, "The value is not the one that if-match names"), to: call.exchange)
-            case .denied: respond(.permissionDenied, to: call.exchange)
-            case .tooLarge: respond(RESTError(400, WriteJob.tooBig), to: call.exchange)
-            case .refused(let reason): respond(RESTError(400, reason), to: call.exchange)
-            case .failed(let error): respond(error, to: call.exchange)
-            }
+            if let call = resume(token) { answer(call, outcome) }
+        }
+    }
+
+    private func answer(_ call: Call, _ outcome: WriteOutcome) {
+        switch outcome {
+        case .committed(let seq, let changes): answer(call, .committed(changes), seq)
+        case .preconditionFailed(let seq, let current?): answer(call, .stale(current), seq)
+        case .preconditionFailed(_, nil):
+            respond(RESTError(412, "The value is not the one that if-match names"), to: call.exchange)
+        case .denied: respond(.permissionDenied, to: call.exchange)
+        case .tooLarge: respond(RESTError(400, WriteJob.tooBig), to: call.exchange)
+        case .refused(let reason): respond(RESTError(400, reason), to: call.exchange)
+        case .failed(let error): respond(error, to: call.exchange)
         }
     }
 

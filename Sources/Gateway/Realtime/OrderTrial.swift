@@ -27,6 +27,7 @@ struct OrderTrial: Sendable {
     }
 
     func isAllowed() -> Bool {
+        if changes.isEmpty || auth.isAdmin { return true }
         let rules = snapshot.rules.set
         let paths = changes.lazy.map(\.path)
         if rules.refusal(of: paths, root: snapshot.root, auth: auth, now: now) != nil { return false }

@@ -12,6 +12,8 @@ enum WaitingRequest {
     /// A worker reads it.
     case reading
     case read(ClientRequest, MemoryShare?)
+    /// A large write that was refused in a trial.
+    case refused(Int64, WriteOutcome, TransactionPlace?)
 }
 
 extension RealtimeSession {
@@ -148,9 +150,14 @@ extension RealtimeSession {
             switch waiting[nextWaiting] {
             case .reading: return
             case .unread(let message, let share):
-                guard holds == 0 else { return }
+                // It is tried on a tree in which is what came before it.
+                guard holds == 0, writes.isEmpty else { return }
                 waiting[nextWaiting] = .reading
                 return read(message, share)
+            case .refused(let number, let outcome, let place):
+                nextWaiting += 1
+                if let place { transacted(outcome, at: place) }
+                answer(number, outcome)
             case .read(let request, let share):
                 guard !mustWait(request) else { return }
                 waiting[nextWaiting] = .reading
@@ -165,41 +172,43 @@ extension RealtimeSession {
         nextWaiting = 0
     }
 
-    /// Reads the message at the front of the queue. What the rules refuse whatever it holds is not parsed.
+    /// Reads the message at the front of the queue. What the rules refuse whatever it holds is not parsed, and what they
+    /// refuse in the end not queued.
     private func read(_ message: [UInt8], _ share: MemoryShare) {
-        let permission = WritePermission(
-            namespace.snapshot.rules.set, login.context, now: Clock.unixMilliseconds)
-        submitToWorker { () -> Swift.Result<ClientMessage, MessageError> in
-            do throws(MessageError) {
-                let parsed = try ClientMessageParser.parse(message) { path, isMerge in
-                    permission.mayBeGiven(at: path, isMerge ? .pathAndBelow : .path)
-                }
-                // The tree of a text takes several times its bytes.
-                guard share.grow(by: ParsedSize.estimate(parsed)) else {
-                    throw MessageError(reason: "no room for what was parsed")
-                }
-                return .success(parsed)
-            } catch {
-                return .failure(error)
+        guard !login.context.isAdmin else { return read(message, share, on: nil) }
+        guard let link = loop.link else { return }
+        let id = id
+        namespace.withCurrentSnapshot { result in
+            link.post { loop in
+                guard let session = loop.sessions[id], !session.isEnded else { return }
+                session.read(message, share, on: (try? result.get()) ?? session.namespace.snapshot)
             }
-        } then: { session, result in
+        }
+    }
+
+    private func read(_ message: [UInt8], _ share: MemoryShare, on snapshot: Snapshot?) {
+        let reading = RealtimeReading(
+            login.context, snapshot, in: namespace, share, heavyRows: settings.heavyRows)
+        submitToWorker { reading.run(message) } then: { session, result in
             if !session.hasRead(result, share) { session.transport.close() }
         }
     }
 
     /// False when the connection must be closed.
-    private func hasRead(_ result: Result<ClientMessage, MessageError>, _ share: MemoryShare) -> Bool {
+    private func hasRead(_ result: Result<RealtimeReading.Outcome, MessageError>, _ share: MemoryShare) -> Bool {
         guard nextWaiting < waiting.count, case .reading = waiting[nextWaiting] else { return true }
         switch result {
         case .failure(let error): return refused(error)
-        case .success(.request(let request)):
+        case .success(.refused(let number, let outcome, let place)):
+            waiting[nextWaiting] = .refused(number, outcome, place)
+        case .success(.message(.request(let request))):
             guard admits(request) else {
                 nextWaiting += 1
                 performWaiting()
                 return refusedInARow <= settings.limits.maxRefusedMessages
             }
             waiting[nextWaiting] = .read(request, share)
-        case .success(let message):
+        case .success(.message(let message)):
             nextWaiting += 1
             guard take(message, byteCount: 0) else { return false }
         }

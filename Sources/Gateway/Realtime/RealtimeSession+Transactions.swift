@@ -16,11 +16,13 @@ struct WaitingTransaction {
 extension RealtimeSession {
     /// Sends a conditional write, or keeps it until its turn when others contend for the path.
     ///
-    /// - Parameter mayWait: false when requests wait behind it.
-    func transact(_ number: Int64, _ write: Write, mayWait: Bool) {
+    /// - Parameters:
+    ///   - mayJoin: false for what the rules would refuse as the tree is: nobody waits for that.
+    ///   - mayWait: false when requests wait behind it.
+    func transact(_ number: Int64, _ write: Write, mayJoin: Bool, mayWait: Bool) {
         let place = TransactionPlace(namespace: namespace.id, path: write.path)
         let lines = loop.gateway.transactionLines
-        guard settings.transactionTurnMilliseconds > 0 else {
+        guard settings.transactionTurnMilliseconds > 0, mayJoin else {
             return submit(number, write, at: place, performed)
         }
         if lines.arrives(id, at: place, mayWait: mayWait) { return submit(number, write, at: place, performed) }
@@ -58,7 +60,7 @@ extension RealtimeSession {
         }
     }
 
-    private func transacted(_ outcome: WriteOutcome, at place: TransactionPlace) {
+    func transacted(_ outcome: WriteOutcome, at place: TransactionPlace) {
         guard settings.transactionTurnMilliseconds > 0 else { return }
         if case .preconditionFailed = outcome {
             contended.insert(place)

@@ -23,7 +23,7 @@ extension RealtimeSession {
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress))
-        if hash != nil, mayBeGiven { return transact(number, write, mayWait: isLast) }
+        if hash != nil { return transact(number, write, mayJoin: mayBeGiven, mayWait: isLast) }
         let share = performed
         loop.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) { session.answer(number, outcome) }
@@ -72,31 +72,28 @@ extension RealtimeSession {
         guard (share?.bytes ?? 0) + byteCount <= settings.maxMessageBytes, share?.grow(by: byteCount) ?? false else {
             return answer(number, "too_big", .text("The onDisconnect operations are too large"))
         }
-        guard let changes, !login.context.isAdmin else { return adopt(number, change) }
-        let trial = OrderTrial(changes, namespace.snapshot, login.context, now: Clock.unixMilliseconds)
-        guard trial.isHeavy(settings) else { return ordered(number, trial.isAllowed(), change) }
-        onWorker {
-            trial.isAllowed()
-        } then: { session, isAllowed in
-            session.ordered(number, isAllowed, change)
+        let trial = OrderTrial(changes ?? [], namespace.snapshot, login.context, now: Clock.unixMilliseconds)
+        let before = disconnects
+        let make: @Sendable () -> DisconnectQueue? = {
+            guard trial.isAllowed() else { return nil }
+            var queue = before
+            change(&queue)
+            return queue
         }
+        guard trial.isHeavy(settings) else { return ordered(number, make()) }
+        onWorker(make) { session, queue in session.ordered(number, queue) }
     }
 
-    private func ordered(_ number: Int64, _ isAllowed: Bool, _ change: (inout DisconnectQueue) -> Void) {
-        guard isAllowed else { return answer(number, "permission_denied", .text("Permission denied")) }
-        adopt(number, change)
-    }
-
-    private func adopt(_ number: Int64, _ change: (inout DisconnectQueue) -> Void) {
-        let had = !disconnects.isEmpty
-        var changed = disconnects
-        change(&changed)
-        guard changed.orders.count <= settings.maxDisconnectOrders else {
+    /// - Parameter queue: what is to be done at the end now; nil where that is denied.
+    private func ordered(_ number: Int64, _ queue: DisconnectQueue?) {
+        guard let queue else { return answer(number, "permission_denied", .text("Permission denied")) }
+        guard queue.orders.count <= settings.maxDisconnectOrders else {
             return answer(number, "too_big", .text("Too many onDisconnect operations"))
         }
-        disconnects = changed
-        if disconnects.isEmpty { orderShare = nil }
-        guard had || !disconnects.isEmpty else { return answer(number, "ok", .none) }
+        let had = !disconnects.isEmpty
+        disconnects = queue
+        if queue.isEmpty { orderShare = nil }
+        guard had || !queue.isEmpty else { return answer(number, "ok", .none) }
         unstored.append(number)
         store()
     }

@@ -146,7 +146,7 @@ extension Connection {
                 bodyReserved += grown
                 return true
             }
-        } else if let share = service.budget.takeLargeBody(size, peer.ip) {
+        } else if let share = service.budget.takeLargeBody(size, sender(parser)) {
             service.budget.releaseBody(bodyReserved)
             bodyReserved = 0
             bodyShare = share
@@ -163,12 +163,21 @@ extension Connection {
             parser.announcedBodyBytes > service.settings.maxPlainBodyBytes
         else { return true }
         if let isLargeBodyAllowed { return isLargeBodyAllowed }
-        let head = HTTPRequest(
-            parser, method: HTTPMethod(parserCode: parser.facts.method), target: target, peer: peer,
-            isSecure: transport.isSecure)
-        let isAllowed = service.handler.allowsLargeBody(head)
+        let isAllowed = service.handler.allowsLargeBody(head(parser, target))
         isLargeBodyAllowed = isAllowed
         return isAllowed
+    }
+
+    private func sender(_ parser: RequestParser) -> IPAddress {
+        guard parser.isHeadComplete, let target = parser.target else { return peer.ip }
+        return service.handler.sender(of: head(parser, target))
+    }
+
+    /// The request as far as it has come.
+    private func head(_ parser: RequestParser, _ target: RequestTarget) -> HTTPRequest {
+        HTTPRequest(
+            parser, method: HTTPMethod(parserCode: parser.facts.method), target: target, peer: peer,
+            isSecure: transport.isSecure)
     }
 
     private func deliver(_ parser: RequestParser) {

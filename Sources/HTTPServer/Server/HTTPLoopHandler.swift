@@ -10,6 +10,9 @@ public protocol HTTPLoopHandler: AnyObject {
     /// answered from what is known at once.
     func allowsLargeBody(_ head: HTTPRequest) -> Bool
 
+    /// Whose share of memory this request's body takes: its peer's, or that of whom a proxy speaks for.
+    func sender(of head: HTTPRequest) -> IPAddress
+
     /// The server takes no new connections and will stop: end your streams. Called once before `loopWillStop`.
     func loopWillDrain()
 
@@ -19,6 +22,7 @@ public protocol HTTPLoopHandler: AnyObject {
 
 extension HTTPLoopHandler {
     public func allowsLargeBody(_ head: HTTPRequest) -> Bool { true }
+    public func sender(of head: HTTPRequest) -> IPAddress { head.remoteIP }
     public func loopWillDrain() {}
     public func loopWillStop() {}
 }

@@ -40,7 +40,7 @@ public struct HTTPServerStatistics: Sendable, Equatable {
     /// Connections ended by a deadline: slow headers or body, idle, unread output.
     public var timeouts = 0
     /// Connections refused over `maxConnections` or for want of descriptors; requests refused over
-    /// `maxBodyMemoryBytes`.
+    /// the memory budget.
     public var rejected = 0
     /// Connections refused over `maxConnectionsPerAddress`.
     public var overAddressLimit = 0

@@ -10,6 +10,11 @@ struct Program: Sendable {
     var texts: [String] = []
     var keys: [Key] = []
     var regexes: [Regex] = []
+    /// The instructions of all of them.
+    private(set) var regexSize = 0
+    /// From so many instructions on no further regular expression is taken: compiling one takes a microsecond and some
+    /// bytes for each.
+    static let maxRegexSize = 200_000
 
     @inline(__always)
     subscript(ref: OpRef) -> Op { operations[Int(ref.index)] }
@@ -38,6 +43,7 @@ struct Program: Sendable {
 
     mutating func append(_ regex: Regex) -> Int32 {
         regexes.append(regex)
+        regexSize += regex.programSize
         return Int32(regexes.count - 1)
     }
 }

@@ -73,6 +73,7 @@ public enum ClientMessageParser {
             case "auth", "gauth": return .authenticate(try auth(body, isGoogle: name == "gauth"))
             case "unauth": return .unauthenticate
             case "appcheck", "unappeck", "unappcheck": return .appCheck
+            case "echo" where body["d"]?.bytes.count ?? 0 > maxEchoBytes: return .refused("The text is too long")
             case "echo": return .echo(body["d"] ?? RawJSON(Array("null".utf8)))
             default: return .refused("Unknown action")
             }
@@ -82,6 +83,11 @@ public enum ClientMessageParser {
     }
 
     // MARK: Parts of bodies
+
+    /// The longest hash; those of the protocol have 28 characters.
+    private static let maxHashBytes = 1_024
+    /// The longest text that is given back.
+    private static let maxEchoBytes = 64 * 1024
 
     /// A path with or without a leading slash, not percent-encoded (reference: rtdb-protocol 2.2).
     private static func path(_ body: Fields) throws(MessageError) -> Path {
@@ -126,7 +132,9 @@ public enum ClientMessageParser {
 
     private static func hash(_ body: Fields) throws(MessageError) -> String? {
         guard let raw = body["h"] else { return nil }
-        guard let hash = raw.string else { throw MessageError(reason: "Invalid hash: h must be a string") }
+        guard raw.bytes.count <= maxHashBytes, let hash = raw.string else {
+            throw MessageError(reason: "Invalid hash: h must be a short string")
+        }
         return hash
     }
 

@@ -20,14 +20,12 @@ public struct DisconnectQueue: Sendable, Equatable {
 
     public var isEmpty: Bool { orders.isEmpty }
 
-    public mutating func put(_ path: Path, _ value: Node) {
-        if !fold(path, value) { orders.append(Order(changes: [Change(path: path, value: value)])) }
-        compact()
-    }
+    public mutating func put(_ path: Path, _ value: Node) { merge([Change(path: path, value: value)]) }
 
+    /// - Parameter changes: none at or below another's place.
     public mutating func merge(_ changes: [Change]) {
-        var own: [Change] = []
-        for change in changes where !fold(change.path, change.value) { own.append(change) }
+        remove(atAndBelow: changes)
+        let own = fold(changes)
         if !own.isEmpty { orders.append(Order(changes: own)) }
         compact()
     }
@@ -48,19 +46,44 @@ public struct DisconnectQueue: Sendable, Equatable {
         compact()
     }
 
-    /// Puts the value into an earlier order that sets a place above. Takes earlier orders at and below out.
-    private mutating func fold(_ path: Path, _ value: Node) -> Bool {
-        for index in orders.indices { orders[index].changes.removeAll { path.contains($0.path) } }
-        for index in orders.indices {
-            for place in orders[index].changes.indices {
-                let change = orders[index].changes[place]
-                guard change.path.contains(path), !change.path.namesPriority else { continue }
-                let folded = change.value.replacing(path.relative(to: change.path), with: value)
-                orders[index].changes[place] = Change(path: change.path, value: folded)
-                return true
+    /// Takes earlier orders at and below the changes' places out. Linear in both.
+    private mutating func remove(atAndBelow changes: [Change]) {
+        let isReplaced: (Change) -> Bool
+        if changes.count == 1 {
+            let path = changes[0].path
+            isReplaced = { path.contains($0.path) }
+        } else {
+            let places = Set(changes.lazy.map(\.path))
+            isReplaced = { earlier in
+                (0...earlier.path.depth).contains { places.contains(Path(Array(earlier.path.keys.prefix($0)))) }
             }
         }
-        return false
+        // What has nothing to lose is not copied.
+        for index in orders.indices where orders[index].changes.contains(where: isReplaced) {
+            orders[index].changes.removeAll(where: isReplaced)
+        }
+    }
+
+    /// Puts the values into earlier orders that set a place above; returns the changes for which there is none.
+    private mutating func fold(_ changes: [Change]) -> [Change] {
+        var places: [Path: (order: Int, change: Int)] = [:]
+        for (order, earlier) in orders.enumerated() {
+            for (index, change) in earlier.changes.enumerated() where !change.path.namesPriority {
+                // Others have nothing below them.
+                if changes.count > 1 || change.path.contains(changes[0].path) { places[change.path] = (order, index) }
+            }
+        }
+        guard !places.isEmpty else { return changes }
+        return changes.filter { change in
+            for depth in 0..<max(1, change.path.depth) {
+                guard let place = places[Path(Array(change.path.keys.prefix(depth)))] else { continue }
+                let above = orders[place.order].changes[place.change]
+                let folded = above.value.replacing(change.path.relative(to: above.path), with: change.value)
+                orders[place.order].changes[place.change] = Change(path: above.path, value: folded)
+                return false
+            }
+            return true
+        }
     }
 
     /// The children of a set place as changes of their own, but for the one that is cancelled.

@@ -2,9 +2,13 @@ import Tree
 
 /// The protocol's query objects (reference: rtdb-protocol 3.1).
 enum QueryObject {
+    /// The longest text of a query: it is compared and kept with its listen.
+    private static let maxBytes = 16 * 1024
+
     /// Nil for no query, and for one that selects everything.
     static func parse(_ raw: RawJSON?) throws(MessageError) -> Query? {
         guard let raw, !raw.isNull else { return nil }
+        guard raw.bytes.count <= maxBytes else { throw MessageError(reason: "Invalid query: it is too long") }
         guard let members = raw.members else { throw MessageError(reason: "Invalid query: q must be an object") }
         let fields = ClientMessageParser.Fields(members)
         var query = Query(index: try index(fields))
