@@ -96,6 +96,8 @@ class World:
         self.tree = {"side": {"here": True}, "hall": {"here": True}, "vault": {"here": True}}
         if VALUES[name] is not None:
             self.tree["vault"]["place"] = {"secret": VALUES[name]}
+        # Something else was there before.
+        self.rest.set("", {"vault": {"place": {"secret": "before"}}})
         self.base = self.reset()
 
     def reset(self) -> int:
