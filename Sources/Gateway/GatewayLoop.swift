@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
 import Tree
 import Wire
@@ -98,7 +99,10 @@ final class GatewayLoop: HTTPLoopHandler {
         guard let seq = Int64(text), seq >= 0 else {
             return respond(RESTError(400, "X-Pathmirror-Min-Seq must be a seq: a whole number"), to: call.exchange)
         }
-        if namespace.snapshot.seq >= seq { return perform(call, namespace) }
+        let snapshot = namespace.snapshot
+        if snapshot.seq >= seq { return perform(call, namespace) }
+        // Nobody waits, or learns how far the log is, whom the rules refuse whatever there may be.
+        guard mayBeAnswered(call, snapshot) else { return respond(.permissionDenied, to: call.exchange) }
         suspend(call)
         guard let link else { return }
         let id = call.exchange.id
@@ -112,6 +116,16 @@ final class GatewayLoop: HTTPLoopHandler {
                 guard let call = loop.resume(id) else { return }
                 loop.perform(call, namespace)
             }
+        }
+    }
+
+    private func mayBeAnswered(_ call: Call, _ snapshot: Snapshot) -> Bool {
+        let rules = snapshot.rules.set
+        let now = Clock.unixMilliseconds
+        return switch call.method {
+        case .get: rules.mayEverRead(call.path, query: .overREST(call.parameters.query), auth: call.auth, now: now)
+        case .put, .delete: rules.refusal(of: call.path, .path, auth: call.auth, now: now) == nil
+        case .post, .patch: rules.refusal(of: call.path, .pathAndBelow, auth: call.auth, now: now) == nil
         }
     }
 

@@ -1,3 +1,5 @@
+public import HTTPServer
+
 /// How the doors behave; every field has its default.
 public struct GatewaySettings: Sendable {
     /// The namespace of requests that name none.
@@ -6,6 +8,8 @@ public struct GatewaySettings: Sendable {
     public var namespaceFromHost = true
     /// How much callers may ask.
     public var limits = RateLimiterSettings()
+    /// Who may read metrics and the details of readiness without a credential, besides this machine.
+    public var metricsNetworks: [IPNetwork] = []
     /// Bodies over this are parsed, and values of more rows than `heavyRows` encoded, away from the event loops.
     public var heavyBodyBytes = 64 * 1024
     public var heavyRows = 2_000

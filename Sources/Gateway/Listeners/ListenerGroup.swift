@@ -47,6 +47,8 @@ final class ListenerGroup: ChangeListener {
         var loops: [ObjectIdentifier: (link: LoopLink, listeners: Int)] = [:]
         /// What the query selected after the last step, for groups with a query.
         var window: Node?
+        /// What makes the events' ids, and under which rules.
+        var ids: (rules: RulesVersion, maker: EventIDs)?
     }
     private let state = Mutex(State())
 
@@ -131,9 +133,19 @@ final class ListenerGroup: ChangeListener {
         SharedBytes(encode(.put(.root, value(in: snapshot)), seq: snapshot.seq))
     }
 
+    /// What makes and reads the ids of this group's events under these rules.
+    func ids(_ rules: RulesVersion) -> EventIDs {
+        state.withLock { state in
+            if let known = state.ids, known.rules === rules { return known.maker }
+            let maker = EventIDs(namespace, key.path, rules)
+            state.ids = (rules, maker)
+            return maker
+        }
+    }
+
     private func encode(_ event: ChangeEvent, seq: Int64) -> [UInt8] {
         switch key.encoding {
-        case .events(let form): StreamEvent.encode(event, seq: seq, form: form)
+        case .events(let form): StreamEvent.encode(event, id: ids(namespace.snapshot.rules).id(seq), form: form)
         case .realtime: ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
         }
     }

@@ -69,6 +69,14 @@ struct ReadJob: Sendable {
         let body: [UInt8]
 
         func send(to exchange: HTTPExchange) { exchange.respond(status: status, headers: headers, body: body) }
+
+        /// An answer without data.
+        static func silent(_ status: Int = 204, seq: Int64, etag: String?) -> Answer {
+            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
+            headers.add("X-Pathmirror-Seq", UInt64(seq))
+            if let etag { headers.add("ETag", etag) }
+            return Answer(status: status, headers: headers, body: [])
+        }
     }
 
     private let seq: Int64
@@ -96,18 +104,11 @@ struct ReadJob: Sendable {
             let tag = ETag.of(node)
             etag = tag
             if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
-                var headers: HTTPHeaders = [
-                    "Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache", "ETag": tag,
-                ]
-                headers.add("X-Pathmirror-Seq", UInt64(seq))
-                return Answer(status: 304, headers: headers, body: [])
+                return Answer.silent(304, seq: seq, etag: tag)
             }
         }
         if parameters.print == .silent {
-            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
-            headers.add("X-Pathmirror-Seq", UInt64(seq))
-            if let etag { headers.add("ETag", etag) }
-            return Answer(status: 204, headers: headers, body: [])
+            return Answer.silent(seq: seq, etag: etag)
         }
         let reply = Reply(options, seq: seq, etag: etag, body: encode())
         return Answer(status: 200, headers: reply.headers, body: reply.body)

@@ -60,19 +60,6 @@ extension GatewayLoop {
         }
         exchange.respond(status: 200, headers: headers)
     }
-
-    /// Answers with JSON as the request's parameters want it.
-    func respond(to call: Call, status: Int = 200, seq: Int64, etag: String?, body: [UInt8]) {
-        if call.parameters.print == .silent, status == 200 {
-            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
-            headers.add("X-Pathmirror-Seq", UInt64(seq))
-            if let etag { headers.add("ETag", etag) }
-            call.exchange.respond(status: 204, headers: headers)
-            return
-        }
-        let reply = Reply(call, gateway.settings, seq: seq, etag: etag, body: body)
-        call.exchange.respond(status: status, headers: reply.headers, body: reply.body)
-    }
 }
 
 /// An answer with data, ready to send. Made on any thread.
@@ -91,10 +78,6 @@ struct Reply: Sendable {
             download = call.parameters.download
             gzipFromBytes = call.acceptsGzip ? settings.gzipFromBytes : nil
         }
-    }
-
-    init(_ call: Call, _ settings: GatewaySettings, seq: Int64, etag: String?, body: [UInt8]) {
-        self.init(Options(call, settings), seq: seq, etag: etag, body: body)
     }
 
     init(_ options: Options, seq: Int64, etag: String?, body: [UInt8]) {

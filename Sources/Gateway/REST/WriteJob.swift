@@ -1,6 +1,7 @@
 import Compression
 import Engine
 import HTTPServer
+import Rules
 import Tree
 import Wire
 
@@ -18,12 +19,15 @@ struct WriteJob: Sendable {
 
     private let request: HTTPRequest
     private let method: Call.Method
-    private let path: Path
+    /// Where it writes; an update's places are at or below it.
+    let path: Path
+    private let permission: WritePermission
     private let name: String?
     private let maxBodyBytes: Int
     private let isConditional: Bool
 
-    init(_ call: Call, _ settings: GatewaySettings, name: String?) {
+    init(_ call: Call, _ settings: GatewaySettings, _ permission: WritePermission, name: String?) {
+        self.permission = permission
         request = call.request
         method = call.method
         path = name.map { call.path.appending(Key($0)) } ?? call.path
@@ -31,6 +35,9 @@ struct WriteJob: Sendable {
         maxBodyBytes = settings.maxBodyBytes
         isConditional = call.request.header("if-match") != nil
     }
+
+    /// What it reaches, before its body is known.
+    var reach: RuleSet.Reach { method == .patch ? .pathAndBelow : .path }
 
     func run() -> Result<Parsed, RESTError> {
         do throws(RESTError) {
@@ -78,6 +85,7 @@ struct WriteJob: Sendable {
         // The CLI removes by PATCH with null (reference: rtdb-protocol 7.1).
         guard let update else { return parsed(.set(path, .null), .remove, body, false) }
         let changes = update.changes.map { Change(path: path.appending($0.path), value: $0.node) }
+        guard permission.mayBeGiven(to: changes) else { throw .permissionDenied }
         try Self.refuseOverlaps(changes)
         return parsed(.update(base: path, changes), .update, body, update.hasServerValue)
     }

@@ -50,8 +50,12 @@ extension RealtimeSession {
         }
     }
 
+    /// Whoever shows a credential that is not accepted is nobody from then on: there is no doubt left as whom the next
+    /// request is judged. Clients close the connection upon the answer, and log in anew (reference: rtdb-protocol 2.5):
+    /// so it comes before what is cancelled, which they then don't take for the end of their listens.
     private func refuse(_ number: Int64, _ failure: AuthFailure) {
         answer(number, failure.socketStatus, .text(failure.socketText))
+        changeLogin(.anonymous)
     }
 
     func unauthenticate(_ number: Int64) {

@@ -13,15 +13,30 @@ extension RealtimeSession {
         guard writes.count < settings.maxWaitingRequests else {
             return answer(number, "unavailable", .text("Too many writes are waiting."))
         }
-        guard loop.gateway.limiter.write(byteCount, to: namespace.name) == nil else { return answerTooMany(number) }
+        // Who is going to be refused must neither use up what others may write nor have them wait.
+        let mayBeGiven = mayBeGiven(action)
+        if mayBeGiven, loop.gateway.limiter.write(byteCount, to: namespace.name) != nil {
+            return answerTooMany(number)
+        }
         loop.gateway.metrics.writes.add()
         let write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress))
-        if hash != nil { return transact(number, write, mayWait: isLast) }
+        if hash != nil, mayBeGiven { return transact(number, write, mayWait: isLast) }
         loop.submit(write, for: self) { session, outcome in
             session.answer(number, outcome)
+        }
+    }
+
+    /// Whether the rules may let a write in as the tree is now. Those before it may make it otherwise.
+    private func mayBeGiven(_ action: Write.Action) -> Bool {
+        let snapshot = namespace.snapshot
+        let permission = WritePermission(snapshot.rules.set, login.context, now: Clock.unixMilliseconds)
+        return switch action {
+        case .set(let path, _): permission.mayBeGiven(at: path, root: snapshot.root)
+        case .update(_, let changes): permission.mayBeGiven(to: changes, root: snapshot.root)
+        case .rules, .disconnect: false
         }
     }
 
@@ -30,6 +45,7 @@ extension RealtimeSession {
         case .committed: answerWrite(number, "ok", .none)
         case .preconditionFailed: answerWrite(number, "datastale", .text("Transaction hash does not match"))
         case .denied: answerWrite(number, "permission_denied", .text("Permission denied"))
+        case .tooLarge: answerWrite(number, "too_big", .text(WriteJob.tooBig))
         case .refused(let reason): answerWrite(number, "failure", .text(reason))
         case .failed(let error):
             switch error {

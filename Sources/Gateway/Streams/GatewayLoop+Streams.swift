@@ -12,13 +12,6 @@ extension GatewayLoop {
         if call.parameters.isShallow || call.parameters.callback != nil {
             return respond(RESTError(400, "shallow and callback are not supported on streams"), to: call.exchange)
         }
-        var lastSeen: Int64?
-        if let text = call.request.headerText("last-event-id"), !text.isEmpty {
-            guard let seq = Int64(text), seq >= 0 else {
-                return respond(RESTError(400, "Last-Event-ID must be the id of an event from here"), to: call.exchange)
-            }
-            lastSeen = seq
-        }
         guard gateway.metrics.streams.current < gateway.settings.maxStreams else {
             return respond(RESTError(503, "Too many streams are open"), to: call.exchange, retryAfter: 5)
         }
@@ -45,7 +38,7 @@ extension GatewayLoop {
             guard let self, let stream = self.streams[ObjectIdentifier(group)]?[id] else { return }
             self.drained(stream)
         }
-        if let lastSeen {
+        if let lastSeen = resumePoint(call, group, snapshot) {
             resumeStream(stream, lastSeen, snapshot)
         } else {
             sendFirstValue(stream, snapshot)

@@ -18,23 +18,27 @@ enum LimitOptions {
         .init(
             "trusted-proxies", "CIDR[,…]",
             "proxies whose X-Forwarded-For tells the client's address, such as 10.0.0.0/8; no bound on them themselves"),
+        .init(
+            "metrics-from", "CIDR[,…]",
+            "who may read /.metrics and the details of /.health/ready without a credential, besides this machine"),
     ]
 
     private static let defaultConnections = 10_000
 
     static func take(
-        _ arguments: ParsedArguments, _ limits: inout RateLimiterSettings, _ server: inout HTTPServerSettings
+        _ arguments: ParsedArguments, _ gateway: inout GatewaySettings, _ server: inout HTTPServerSettings
     ) throws {
-        limits.perAddress = try rate(arguments, "rate-limit-per-address")
-        limits.perIdentity = try rate(arguments, "rate-limit-per-identity")
-        limits.writeBytesPerMinute = try arguments.integer("write-bytes-per-minute", in: 1...(1 << 50))
-        limits.trustedProxies = try networks(arguments["trusted-proxies"] ?? "")
-        server.unlimitedNetworks = limits.trustedProxies
+        gateway.limits.perAddress = try rate(arguments, "rate-limit-per-address")
+        gateway.limits.perIdentity = try rate(arguments, "rate-limit-per-identity")
+        gateway.limits.writeBytesPerMinute = try arguments.integer("write-bytes-per-minute", in: 1...(1 << 50))
+        gateway.limits.trustedProxies = try networks(arguments, "trusted-proxies")
+        gateway.metricsNetworks = try networks(arguments, "metrics-from")
+        server.unlimitedNetworks = gateway.limits.trustedProxies
         if let count = try arguments.integer("max-connections-per-address", in: 0...10_000_000) {
             server.maxConnectionsPerAddress = count == 0 ? nil : count
         } else {
             server.maxConnectionsPerAddress = defaultConnections
-            server.unlimitedNetworks += try networks("127.0.0.0/8,::1")
+            server.unlimitedNetworks += ["127.0.0.0/8", "::1"].compactMap(IPNetwork.init)
         }
     }
 
@@ -46,11 +50,11 @@ enum LimitOptions {
         return limit
     }
 
-    private static func networks(_ text: String) throws -> [IPNetwork] {
-        try text.split(separator: ",").map { part in
+    private static func networks(_ arguments: ParsedArguments, _ name: String) throws -> [IPNetwork] {
+        try (arguments[name] ?? "").split(separator: ",").map { part in
             guard let network = IPNetwork(String(part)) else {
                 throw UsageError(
-                    "--trusted-proxies: \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set behind the prefix)."
+                    "--\(name): \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set behind the prefix)."
                 )
             }
             return network

@@ -70,7 +70,7 @@ struct ServiceOptions {
         authentication = try AuthenticationOptions(arguments)
         credentials = authentication.credentials
         tls = try TLSOptions(arguments)
-        try LimitOptions.take(arguments, &gateway.limits, &server)
+        try LimitOptions.take(arguments, &gateway, &server)
         if let tls {
             server.tls = tls.identity
             server.tlsAddresses = [tls.address]
