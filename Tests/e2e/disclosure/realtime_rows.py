@@ -27,6 +27,11 @@ class Row:
     def __repr__(self):
         return self.name
 
+    @property
+    def defers(self) -> bool:
+        """Whether anything is left for the end of the session."""
+        return any(action in ("o", "om", "oc") for action, _ in self.requests)
+
 
 def one(name: str, needs: Needs, action: str, body: dict, path: str = SECRET_PATH) -> Row:
     return Row(name, needs, [(action, {"p": path, **body})], (0,))

@@ -97,7 +97,7 @@ class World:
         if VALUES[name] is not None:
             self.tree["vault"]["place"] = {"secret": VALUES[name]}
         # Something else was there before.
-        self.rest.set("", {"vault": {"place": {"secret": "before"}}})
+        self.rest.set("", {"vault": {"place": {"secret": f"before {name}"}}})
         self.base = self.reset()
 
     def reset(self) -> int:
@@ -110,6 +110,11 @@ class World:
         response = self.rest.get("side/here")
         assert response.status == 200, response.body
         return response.seq
+
+    def intact(self) -> bool:
+        """Whether what callers may not write is as it was."""
+        now = [self.rest.value(part, format="export") for part in ("vault", "side")]
+        return now == [self.tree["vault"], self.tree["side"]]
 
     def restore(self) -> bool:
         """Whether anything had been written; undone then."""
