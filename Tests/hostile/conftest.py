@@ -72,7 +72,7 @@ class Siege:
         path = self.root.__enter__()
         # The attackers' addresses are those of a proxy's clients: this machine's own is under no bound.
         self.gateway = start_serve(self.postgres.create_database(), path, self.logs, "--trusted-proxies", "127.0.0.1",
-                                   "--loops", "2", rules=RULES)
+                                   "--loops", "2", "--session-timeout-ms", "10000", rules=RULES)
         self.target = Target(self.gateway.port, SECRET, address="198.51.100.7")
         self.watch = Watch(self.gateway.port, "/work/number.json?ns=default", legacy("writer", SECRET))
         self.watch.__enter__()

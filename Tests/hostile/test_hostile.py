@@ -44,7 +44,8 @@ def test_the_gateway_goes_on(siege, attack, figures, request, record_property):
     record_property("MB more", round(more))
     assert set(found) <= attack.expected, (found, sorted(attack.expected))
     assert more < attack.megabytes, f"{more:.0f} MB more at the worst; allowed are {attack.megabytes}"
-    assert gateway.rest.value("vault", auth=SECRET) is None
+    for place in ("vault", "gate", "sieve", "cells"):
+        assert gateway.rest.value(place, auth=SECRET) is None
     # What attackers leave behind goes with them.
-    wait_until(lambda: gateway.metric("pathmirror_sessions") == 0, "the attackers' sessions to be gone")
+    wait_until(lambda: gateway.metric("pathmirror_sessions") == 0, "the attackers' sessions to be gone", 60)
     request.node.stash[failed] = False

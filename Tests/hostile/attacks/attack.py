@@ -9,8 +9,12 @@ from .wire import CLOSED, Socket, Target, request, segments
 RULES = {"rules": {
     "hall": {".read": True},
     "work": {".write": "auth.uid === 'writer'"},
-    "judged": {".write": True, ".validate": "newData.isString() && newData.val().matches(/^(a|aa|a*)+(b|c*)+$/)"},
+    "judged": {"$one": {".write": True, ".validate": "newData.isString() && newData.val().matches(/^(a|aa|a*)+(b|c*)+$/)"}},
     "vault": {".read": False, ".write": False},
+    # Refused as well, but not before data, or all of the message, has been looked at.
+    "gate": {".read": "root.child('never').exists()", ".write": "root.child('never').exists()"},
+    "sieve": {".write": "newData.hasChild('never') || newData.hasChildren(['never'])"},
+    "cells": {".write": True, "$key": {".validate": "newData.val() === 'never'"}},
 }}
 
 # What a refusal may be: the rules', a bound's, a lack of room, or the end of the connection.

@@ -2,7 +2,7 @@
 
 import json
 
-from .attack import DENIED, Attack, realtime, rest
+from .attack import DENIED, REFUSED, Attack, realtime, rest
 from .wire import CLOSED, PATIENCE, Socket, Target, packed, request, segments
 
 GZIP = {"Content-Encoding": "gzip"}
@@ -71,6 +71,10 @@ def fifty_gets(target: Target, _) -> list[str]:
             for number in range(50)]
 
 
+def zeros() -> bytes:
+    return packed(b"[" + b"0," * 16_500_000 + b"0]")
+
+
 LISTENS = {"ok", "permission_denied", "too_big", "unavailable", "failure", CLOSED}
 
 ATTACKS = [
@@ -88,8 +92,7 @@ ATTACKS = [
     Attack("50 GETs by priority of 60,000 children", fifty_gets, frozenset({"200", "429", "503"}), prepare=children_in_the_hall),
     Attack("rules of 5 MB", upload_rules, frozenset({"200", "400", "413", "503"}), lambda _: rules_of(5), administers=True, known=True,
            megabytes=1536),
-    rest("32 kB of gzip that unpack to 32 MB of zeros", "PUT", "vault",
-         lambda: packed(b"[" + b"0," * 16_500_000 + b"0]"), headers=GZIP, known=True),
+    rest("32 kB of gzip that unpack to 32 MB of zeros", "PUT", "vault", zeros, headers=GZIP, known=True),
     rest("250 kB of gzip that unpack to 250 MB of blanks", "PUT", "vault", lambda: packed(b" " * 250_000_000), headers=GZIP),
     rest("gzip of gzip", "PUT", "vault", lambda: packed(packed(b"0" * 100_000_000)), headers=GZIP),
     rest("a denied PUT of 100 MB", "PUT", "vault", lambda: b'"' + b"x" * 9_999_999 + b'"' + b" " * 90_000_000),
@@ -122,5 +125,24 @@ ATTACKS = [
     realtime("a path of 8 MB of slashes", "g", lambda: json.dumps({"p": "/" * 8_000_000, "q": {}}).encode(), LISTENS),
     realtime("a credential of 10 MB", "auth", lambda: json.dumps({"cred": "x" * 10_000_000}).encode(),
              {"invalid_token", "failure", "too_big", CLOSED}),
-    realtime("a regular expression over 10 MB", "p", lambda: put("judged", b'"' + b"a" * 10_000_000 + b'"'), DENIED | {"ok"}),
+    realtime("a regular expression over 10 MB", "p", lambda: put("judged/one", b'"' + b"a" * 10_000_000 + b'"'), DENIED | {"ok"}),
 ]
+
+# The same where rules have to look at data, at what is written, or at each of its parts before they refuse it.
+for place in ("gate", "sieve", "cells"):
+    ATTACKS += [
+        rest(f"{place}: a PATCH of 47 kB gzip, all priorities", "PATCH", place, lambda: packed(priorities(8_300, 25)), headers=GZIP),
+        rest(f"{place}: a PATCH of 400,000 keys", "PATCH", place, lambda: keys(400_000)),
+        rest(f"{place}: a PATCH of 30,000 paths of 31 levels", "PATCH", place, lambda: paths(30_000, 31)),
+        rest(f"{place}: a PATCH of 300,000 increments", "PATCH", place, lambda: keys(300_000, value='{".sv":{"increment":1}}')),
+        rest(f"{place}: 32 kB of gzip that unpack to 32 MB of zeros", "PUT", place, zeros, headers=GZIP),
+        rest(f"{place}: a PUT of 16 MB of arrays", "PUT", place, lambda: b"[" + b"[0]," * 4_000_000 + b"0]"),
+        rest(f"{place}: a PUT of 4 million short texts", "PUT", place, lambda: b"[" + b'"",' * 4_000_000 + b"0]"),
+        rest(f"{place}: a conditional PUT of 15 MB", "PUT", place, lambda: keys(1_240_000), headers={"if-match": "x"},
+             expected=REFUSED | {"412"}),
+        realtime(f"{place}: an om of 4 MB", "om", lambda place=place: put(place, keys(345_000))),
+        realtime(f"{place}: an m of 4 MB, all priorities", "m", lambda place=place: put(place, priorities(120_000))),
+        realtime(f"{place}: an m of 15 MB", "m", lambda place=place: put(place, keys(1_240_000))),
+        realtime(f"{place}: a p of 15 MB with a hash", "p", lambda place=place: put(place, keys(1_240_000), h='"x"'),
+                 DENIED | {"datastale"}),
+    ]

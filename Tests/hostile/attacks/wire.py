@@ -178,12 +178,11 @@ class Socket:
                 if len(payload) <= 6 and payload.isdigit():
                     more, self.pending = int(payload), b""
                     continue
-                if more:
-                    more -= 1
-                    # The beginning of a long message is enough: answers are short.
-                    continue
+                # Of a long message the first piece says what it is.
+                text = payload[:200] if not more or self.pending == b"" else b""
+                self.pending = b"seen" if more else b""
+                more = max(0, more - 1)
                 # An answer, neither a push nor a control message.
-                text = payload[:200]
                 if b'"r":' in text and b'"s":"' in text:
                     found.append(text.split(b'"s":"', 1)[1].split(b'"', 1)[0].decode())
         except TimeoutError:
