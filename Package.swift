@@ -50,7 +50,7 @@ let package = Package(
         target("Runtime"),
         target("Postgres", ["CPostgres"]),
         target("PostgresCluster", ["Postgres"]),
-        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
 
         // All SQL of schema pathmirror.

@@ -28,8 +28,9 @@ final class GatewayLoop: HTTPLoopHandler {
     var sessionWatch = SessionWatch()
     private(set) var link: LoopLink?
     private(set) var isDraining = false
-    /// Sessions whose listens are checked against the rules next.
-    var recheckQueue: [String] = []
+    var isSweeping = false
+    /// Sessions that have ended, with those of their listens that are not forgotten yet.
+    var ending: [String: (session: RealtimeSession, listens: [RealtimeListen])] = [:]
 
     init(_ gateway: Gateway, _ loop: EventLoop) {
         self.gateway = gateway
@@ -41,6 +42,18 @@ final class GatewayLoop: HTTPLoopHandler {
         scheduleKeepAlive()
         scheduleSweep()
         watchSessions()
+    }
+
+    /// Only administrators send large bodies: restores and bulk loads. Who has to be asked about elsewhere first counts as
+    /// no administrator here.
+    func allowsLargeBody(_ head: HTTPRequest) -> Bool {
+        guard let parameters = try? RESTParameters.settings(head.query),
+            let name = try? NamespaceName.find(head, parameters, gateway.settings)
+        else { return false }
+        let question = Authenticator.Question(
+            credential: Self.credential(of: head, parameters), namespace: name, isLoopback: isFromLoopback(head))
+        guard case .now(.success(let session)) = gateway.authenticator.authenticate(question) else { return false }
+        return session.context.isAdmin
     }
 
     func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) {
@@ -153,6 +166,22 @@ final class GatewayLoop: HTTPLoopHandler {
         call.timer?.cancel()
         call.timer = nil
         return call
+    }
+
+    // MARK: Turns
+
+    /// Does something with each of many, as many in one turn of the loop as there is time for, and then `completion`.
+    func inTurns<Item: Sendable>(
+        _ items: [Item], from start: Int = 0, _ body: @escaping @Sendable (GatewayLoop, Item) -> Void,
+        then completion: @escaping @Sendable (GatewayLoop) -> Void = { _ in }
+    ) {
+        for index in start..<items.count {
+            body(self, items[index])
+            if loop.isTurnOver, let link {
+                return link.post { $0.inTurns(items, from: index + 1, body, then: completion) }
+            }
+        }
+        completion(self)
     }
 
     // MARK: Life

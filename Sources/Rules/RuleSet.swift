@@ -12,10 +12,18 @@ public struct RuleSet: Sendable {
     public let warnings: [RulesError.Problem]
     public let limits: RuleLimits
 
+    /// The most bytes that a document may have: committers compile it, too, when they load a namespace or follow a
+    /// change of its rules.
+    public static let maxBytes = 1 << 20
+
     /// Checks and compiles a document (reference: security-rules 1 to 6, 12).
     ///
     /// - Throws: every mistake, each with its place and, where it is known, the original's wording.
     public init(json: [UInt8], limits: RuleLimits = RuleLimits()) throws(RulesError) {
+        guard json.count <= Self.maxBytes else {
+            throw RulesError(
+                [TextError(offset: 0, message: "The rules have more than \(Self.maxBytes) bytes.")], in: [])
+        }
         (compiled, warnings) = try RuleSetCompiler.compile(json)
         source = json
         self.limits = limits

@@ -30,6 +30,9 @@ final class Authenticator: Sendable {
         case later(@Sendable (@escaping @Sendable (Result<Session, AuthFailure>) -> Void) -> Void)
     }
 
+    /// The longest credential that is looked at: tokens are judged on the loops.
+    private static let maxCredentialBytes = 64 * 1024
+
     let secrets = SecretStore()
     private let acceptsOwner: Bool
     private let acceptsUnsignedTokens: Bool
@@ -74,6 +77,7 @@ final class Authenticator: Sendable {
         if acceptsOwner, question.isLoopback, credential == "owner" {
             return .session(Session(.admin, power: .everything))
         }
+        guard credential.utf8.count <= Self.maxCredentialBytes else { throw .unparsable(reason: "it is too long") }
         guard JWT.looksLikeToken(credential) else { return .session(try secret(credential, question.namespace)) }
         if let session = idTokens?.knownSession(of: credential, now: now) { return .session(session) }
         // The algorithm decides which keys are tried, and each kind of key accepts its own algorithm only: the public

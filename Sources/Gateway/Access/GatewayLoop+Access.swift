@@ -54,7 +54,7 @@ extension GatewayLoop {
         return failure.restError
     }
 
-    private static func credential(of request: HTTPRequest, _ parameters: RESTParameters) -> String? {
+    static func credential(of request: HTTPRequest, _ parameters: RESTParameters) -> String? {
         if let auth = parameters.auth ?? parameters.accessToken { return auth }
         guard let header = request.headerText("authorization") else { return nil }
         let parts = header.split(separator: " ", maxSplits: 1)

@@ -47,6 +47,9 @@ struct Session: Sendable {
 
     static let anonymous = Session(.unauthenticated)
 
+    /// Whether nobody has logged in.
+    var isNobody: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
+
     /// Whether rules and settings of the namespace may be read and changed.
     var mayAdminister: Bool {
         switch power {

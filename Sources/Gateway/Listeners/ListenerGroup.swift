@@ -117,7 +117,7 @@ final class ListenerGroup: ChangeListener {
         guard let query = key.query else {
             return ChangeEvent(step.entry, at: key.path, before: step.before)
         }
-        let selection = Selection(query, at: key.path, namespace, namespace.snapshot)
+        let selection = Selection(query, at: key.path, namespace, namespace.snapshot, isFollowed: true)
         let old = state.withLock { $0.window } ?? selection.select(from: step.before[key.path])
         let new = selection.select(from: step.after[key.path])
         state.withLock { $0.window = new }
@@ -126,7 +126,7 @@ final class ListenerGroup: ChangeListener {
 
     /// The value that a listener of this group begins with.
     func value(in snapshot: Snapshot) -> Node {
-        Selection(key.query, at: key.path, namespace, snapshot).select(from: snapshot.root[key.path])
+        Selection(key.query, at: key.path, namespace, snapshot, isFollowed: true).select(from: snapshot.root[key.path])
     }
 
     func initialEvent(_ snapshot: Snapshot) -> SharedBytes {

@@ -46,8 +46,13 @@ struct Selection: Sendable {
     private let path: Path
     private let indexes: IndexCache
     private let isDeclared: Bool
+    private let isFollowed: Bool
 
-    init(_ query: Query?, at path: Path, _ namespace: LiveNamespace, _ snapshot: Snapshot) {
+    /// - Parameter isFollowed: whether it is asked for again after every change.
+    init(
+        _ query: Query?, at path: Path, _ namespace: LiveNamespace, _ snapshot: Snapshot, isFollowed: Bool = false
+    ) {
+        self.isFollowed = isFollowed
         self.query = query
         self.path = path
         indexes = namespace.indexes
@@ -57,7 +62,7 @@ struct Selection: Sendable {
     /// What is selected of the node at the path.
     func select(from node: Node) -> Node {
         guard let query else { return node }
-        return indexes.select(query, from: node, at: path, isDeclared: isDeclared)
+        return indexes.select(query, from: node, at: path, isDeclared: isDeclared, isFollowed: isFollowed)
     }
 }
 

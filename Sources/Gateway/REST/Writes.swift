@@ -30,10 +30,7 @@ extension GatewayLoop {
                 return
             }
         }
-        let isHeavy = call.request.body.count > gateway.settings.heavyBodyBytes
-        guard isHeavy || call.request.header("content-encoding") != nil else {
-            return parsed(job.run(), call, namespace)
-        }
+        guard job.isHeavy else { return parsed(job.run(), call, namespace) }
         suspend(call)
         guard let link else { return }
         let id = call.exchange.id
@@ -59,6 +56,7 @@ extension GatewayLoop {
             call.body = parsed.body
             call.hasServerValue = parsed.hasServerValue
             call.pushedName = parsed.name
+            call.memory = parsed.share
             suspend(call)
             let write = Write(
                 parsed.action, operation: parsed.operation,

@@ -64,8 +64,13 @@ extension RealtimeSession {
     }
 
     private func changeLogin(_ login: Session) {
+        let wasNobody = self.login.isNobody
         self.login = login
-        recheckListens()
+        // Nobody may what nobody might.
+        if !(wasNobody && login.isNobody) {
+            loginNumber += 1
+            recheckListens(holdsRequests: true)
+        }
         // What is done at the end is judged by the login that the session has then.
         if !disconnects.isEmpty { store() }
     }

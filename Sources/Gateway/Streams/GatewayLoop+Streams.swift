@@ -124,10 +124,14 @@ extension GatewayLoop {
 
     /// Ends the streams of readers whom a change of rules or data has shut out (reference: rtdb-protocol 3.5 and 8).
     func recheckReaders(of group: ObjectIdentifier) {
-        guard let members = streams[group], var check = members.first.map({ ReaderCheck($0.value.group) }) else {
-            return
+        guard let members = streams[group], let first = members.first?.value else { return }
+        let check = ReaderCheck(first.group)
+        // Where the rules are steady, most have nothing to be judged again by.
+        inTurns(members.values.filter { !check.holds($0.judgedBy) }.map(\.exchange.id)) { loop, id in
+            guard let stream = loop.streams[group]?[id] else { return }
+            var check = ReaderCheck(stream.group)
+            _ = loop.mayGoOn(stream, &check)
         }
-        for stream in members.values { _ = mayGoOn(stream, &check) }
     }
 
     /// Judges a stream's reader, and ends the stream of one who is shut out.

@@ -98,6 +98,13 @@ final class RequestParser {
         return Int(min(parser.pointee.content_length, UInt64(limits.bodyBytes)))
     }
 
+    /// Bytes that the body has already, and those that are said to follow.
+    var announcedBodyBytes: Int {
+        let isFollowed =
+            !isComplete && (pathmirror_http_has_length(parser) != 0 || pathmirror_http_is_chunked(parser) != 0)
+        return body.count + (isFollowed ? expectedBodyBytes : 0)
+    }
+
     /// Feeds `input` (not empty). After `complete` and `failed` the parser wants `reset` before anything else.
     func feed(_ input: UnsafeRawBufferPointer) -> (consumed: Int, outcome: Outcome) {
         guard let start = input.baseAddress?.assumingMemoryBound(to: CChar.self) else { return (0, .needsMore) }

@@ -15,6 +15,15 @@ enum LimitOptions {
         .init(
             "write-bytes-per-minute", "N",
             "the most bytes written to a namespace in a minute; the original's bound is 67108864; default: no bound"),
+        .init("max-body-bytes", "N", "the largest body of an administrator's request; default 268435456"),
+        .init("max-user-body-bytes", "N", "the largest body, or realtime message, of anybody else; default 16777216"),
+        .init(
+            "memory-bytes", "N",
+            "what bodies, messages and what was parsed of them may take of memory together; default 1073741824"),
+        .init(
+            "long-stretch-ms", "N",
+            "what may keep an event loop or a committer from all else before the log says so, 0 for never; default 100"),
+        .init("memory-per-address-bytes", "N", "how much of that one address may take; default a quarter of it"),
         .init(
             "trusted-proxies", "CIDR[,…]",
             "proxies whose X-Forwarded-For tells the client's address, such as 10.0.0.0/8; no bound on them themselves"),
@@ -34,6 +43,16 @@ enum LimitOptions {
         gateway.limits.trustedProxies = try networks(arguments, "trusted-proxies")
         gateway.metricsNetworks = try networks(arguments, "metrics-from")
         server.unlimitedNetworks = gateway.limits.trustedProxies
+        let size = 1...(1 << 30)
+        if let bytes = try arguments.integer("max-body-bytes", in: size) { gateway.maxBodyBytes = bytes }
+        if let bytes = try arguments.integer("max-user-body-bytes", in: size) {
+            gateway.maxPlainBodyBytes = bytes
+            gateway.maxMessageBytes = bytes
+        }
+        gateway.maxPlainBodyBytes = min(gateway.maxPlainBodyBytes, gateway.maxBodyBytes)
+        let memory = try arguments.integer("memory-bytes", in: (1 << 20)...(1 << 45)) ?? gateway.memory.bytes
+        let share = try arguments.integer("memory-per-address-bytes", in: 65_536...(1 << 45)) ?? memory / 4
+        gateway.memory = MemoryBudget(bytes: memory, bytesPerAddress: share)
         if let count = try arguments.integer("max-connections-per-address", in: 0...10_000_000) {
             server.maxConnectionsPerAddress = count == 0 ? nil : count
         } else {

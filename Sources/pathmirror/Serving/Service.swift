@@ -33,7 +33,8 @@ final class Service {
             let server = statistics.withLock { $0 }
             return ServerReport(
                 server: server?.statistics ?? HTTPServerStatistics(),
-                certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts))
+                certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts),
+                stretches: server?.loops.map(\.stretches) ?? [])
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
