@@ -8,6 +8,7 @@ from .wire import CLOSED, PATIENCE, Socket, Target, frame, read_to_end, request,
 
 ANY = DENIED | {"ok", "invalid_token", "expired_token"}
 HALF_SENT = 200
+HELD = frozenset({"held", CLOSED, "503", "413", "429"})
 
 
 def flood(name: str, make, count: int, expected=ANY, patience: float = 2 * PATIENCE, **more) -> Attack:
@@ -50,7 +51,9 @@ def half_sent(make, finish=None):
                     clients.append(make(target, address))
                 except ConnectionError:
                     found.add(CLOSED)
-            return sorted(found) or ["held"]
+            # What became of them all when the last one had come.
+            found |= {outcome(client.plain if isinstance(client, Socket) else client) for client in clients}
+            return sorted(found)
         finally:
             for client in clients:
                 (client.plain if isinstance(client, Socket) else client).close()
@@ -58,11 +61,26 @@ def half_sent(make, finish=None):
     return send
 
 
-def half_a_message(target: Target, address):
-    client = Socket(target, address=address)
-    # 900 pieces announced, 60 sent: a megabyte that waits.
-    client.send(frame(b"900") + frame(b"x" * 16384) * 60)
-    return client
+def outcome(plain) -> str:
+    """Whether the server has said something to a client that has not finished, without waiting for it."""
+    plain.setblocking(False)
+    try:
+        answer = plain.recv(4096)
+    except BlockingIOError:
+        return "held"
+    except ConnectionError:
+        return CLOSED
+    return status_of(answer) if answer.startswith(b"HTTP/") else CLOSED
+
+
+def half_a_message(pieces: int):
+    def make(target: Target, address):
+        client = Socket(target, address=address)
+        # 900 pieces announced, some sent. Whoever has no room for them closes.
+        client.send(frame(b"900") + frame(b"x" * 16384) * pieces)
+        return client
+
+    return make
 
 
 def half_a_frame(target: Target, address):
@@ -71,11 +89,14 @@ def half_a_frame(target: Target, address):
     return client
 
 
-def half_a_body(target: Target, address):
-    plain = target.connect()
-    plain.sendall(target.head("PUT", target.url("vault"), {"Transfer-Encoding": "chunked"}, address))
-    plain.sendall(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
-    return plain
+def half_a_body(megabytes: int):
+    def make(target: Target, address):
+        plain = target.connect()
+        plain.sendall(target.head("PUT", target.url("gate"), {"Transfer-Encoding": "chunked"}, address))
+        plain.sendall((b"100000\r\n" + b" " * 0x100000 + b"\r\n") * megabytes)
+        return plain
+
+    return make
 
 
 def half_a_packed_body(target: Target, address):
@@ -194,10 +215,9 @@ def pipeline(method: str, path: str, count: int, query: str = "", headers: dict 
 
 
 def held(name: str, make, **more) -> Attack:
-    return Attack(name, half_sent(make), frozenset({"held", CLOSED}), **more)
+    return Attack(name, half_sent(make), HELD, **more)
 
 
-ONE = None
 MANY = [f"198.51.{number}.7" for number in range(HALF_SENT)]
 
 ATTACKS = [
@@ -224,11 +244,15 @@ ATTACKS = [
     Attack("counts of segments that are none", counts_of_segments, frozenset(ANY | {"no answer in time"})),
     Attack("polling pieces never completed", polling_pieces, frozenset({"200", "503", "429", "400"})),
     Attack("200 resumptions", resumptions, frozenset({"200", "503", "429"}), prepare=write_history),
-    held("200 half-sent messages of one address", half_a_message),
-    Attack("200 half-sent messages of many addresses", half_sent(half_a_message), frozenset({"held", CLOSED}),
-           lambda _: MANY),
+    held("200 half-sent messages of 1 MB, one address", half_a_message(60)),
+    Attack("200 half-sent messages of 1 MB, many addresses", half_sent(half_a_message(60)), HELD, lambda _: MANY),
+    # More than an address, or all of them together, may have.
+    held("200 half-sent messages of 7 MB, one address", half_a_message(420)),
+    Attack("200 half-sent messages of 7 MB, many addresses", half_sent(half_a_message(420)), HELD, lambda _: MANY, megabytes=1400),
     held("200 half-sent frames of 15 MB", half_a_frame),
-    held("200 half-sent chunked bodies", half_a_body),
+    held("200 half-sent chunked bodies of 1 MB, one address", half_a_body(1)),
+    held("200 half-sent chunked bodies of 7 MB, one address", half_a_body(7)),
+    Attack("200 half-sent chunked bodies of 7 MB, many addresses", half_sent(half_a_body(7)), HELD, lambda _: MANY, megabytes=1400),
     held("200 half-sent packed bodies", half_a_packed_body),
     held("200 half-sent headers of 63 kB", half_a_header),
 ]
