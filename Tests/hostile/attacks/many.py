@@ -70,7 +70,10 @@ def outcome(plain) -> str:
         return "held"
     except ConnectionError:
         return CLOSED
-    return status_of(answer) if answer.startswith(b"HTTP/") else CLOSED
+    if answer.startswith(b"HTTP/"):
+        return status_of(answer)
+    # A greeting or a ping, unless it is the end.
+    return "held" if answer and answer[0] != 0x88 else CLOSED
 
 
 def half_a_message(pieces: int):
