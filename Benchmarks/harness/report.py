@@ -14,6 +14,8 @@ class Measure:
     rounds: list[float]
     unit: str = ""
     aim: float | None = None
+    # The aim is a bound above instead of one below, and the worst round counts.
+    at_most: float | None = None
     # Absolute figures of this machine, for the brackets.
     absolute: str = ""
 
@@ -23,18 +25,21 @@ class Measure:
 
     @property
     def met(self) -> bool | None:
+        if self.at_most is not None:
+            return max(self.rounds) <= self.at_most
         return None if self.aim is None else self.median >= self.aim
 
     def row(self) -> list[str]:
         low, high = min(self.rounds), max(self.rounds)
         spread = f"{figure(low)} – {figure(high)}" if len(self.rounds) > 1 else ""
-        aim = "" if self.aim is None else f">= {figure(self.aim)} {'met' if self.met else 'MISSED'}"
+        wanted = f">= {figure(self.aim)}" if self.aim is not None else f"<= {figure(self.at_most)}" if self.at_most is not None else ""
+        aim = wanted and f"{wanted} {'met' if self.met else 'MISSED'}"
         return [self.text, figure(self.median) + self.unit, spread, aim, f"[{self.absolute}]" if self.absolute else ""]
 
     def object(self) -> dict:
         return {"suite": self.suite, "measure": self.text, "unit": self.unit.strip() or "ratio", "median": self.median,
                 "min": min(self.rounds), "max": max(self.rounds), "rounds": self.rounds, "aim": self.aim,
-                "met": self.met, "absolute": self.absolute}
+                "atMost": self.at_most, "met": self.met, "absolute": self.absolute}
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from disclosure.worlds import NAMESPACES, RULES, World, make_worlds
 from harness import process
 from harness.cluster import Cluster
 from harness.gateway import start_dev, start_serve
@@ -116,3 +117,14 @@ def gateway_pair(postgres, logs):
         finally:
             for gateway in gateways:
                 gateway.sweep()
+
+
+@pytest.fixture(scope="module")
+def worlds(postgres, logs) -> dict[str, World]:
+    """Namespaces that differ where most callers may not read; a test leaves them as they were."""
+    with scratch_directory("disclosure") as path:
+        gateway = start_serve(postgres.create_database(), path, logs, rules=RULES, ns=NAMESPACES)
+        try:
+            yield make_worlds(gateway)
+        finally:
+            gateway.sweep()

@@ -1,0 +1,152 @@
+"""A process of its own that asks for the gateway's health on several connections, and writes where it may, all the time.
+
+    python watch.py PORT CONNECTIONS TARGET CREDENTIAL
+
+A line on standard input is answered with the worst latencies since the last one, as JSON; what is under way then counts
+when it has been answered. It ends with its standard input.
+"""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+
+PAUSE = 0.004
+
+
+class Asker:
+    """One keep-alive connection with one request at a time."""
+
+    def __init__(self, kind: str, port: int, make):
+        self.kind, self.port, self.make = kind, port, make
+        self.count, self.failed = 0, []
+        self.worst, self.began, self.due, self.buffer = 0.0, None, 0.0, b""
+        self.plain = None
+
+    def send(self):
+        if self.plain is None:
+            self.plain = socket.create_connection(("127.0.0.1", self.port), 30)
+            self.plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.began = time.monotonic()
+        self.plain.sendall(self.make(self.count))
+
+    def receive(self):
+        more = self.plain.recv(65536)
+        if not more:
+            self.failed.append("closed")
+            self.plain.close()
+            self.plain, self.began, self.buffer = None, None, b""
+            return
+        self.buffer += more
+        head, blank, body = self.buffer.partition(b"\r\n\r\n")
+        if not blank:
+            return
+        fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+        if len(body) < int(fields.get(b"content-length", b"0")):
+            return
+        now = time.monotonic()
+        self.worst = max(self.worst, now - self.began)
+        self.count += 1
+        status = head.split(b" ", 2)[1]
+        if status not in (b"200", b"204"):
+            self.failed.append(status.decode())
+        self.began, self.due, self.buffer = None, now + PAUSE, b""
+
+
+def run(port: int, connections: int, target: str, credential: str):
+    def health(_) -> bytes:
+        return b"GET /.health/live HTTP/1.1\r\nHost: watch\r\n\r\n"
+
+    def write(number: int) -> bytes:
+        body = str(number).encode()
+        return (f"PUT {target}&auth={credential}&print=silent HTTP/1.1\r\nHost: watch\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+    askers = [Asker("health", port, health) for _ in range(connections)] + [Asker("writer", port, write)]
+    while True:
+        now = time.monotonic()
+        for asker in askers:
+            if asker.began is None and asker.due <= now:
+                try:
+                    asker.send()
+                except OSError as error:
+                    asker.failed.append(repr(error))
+                    asker.plain, asker.began, asker.due = None, None, now + 0.1
+        waiting = {asker.plain: asker for asker in askers if asker.began is not None}
+        ready, _, _ = select.select([*waiting, 0], [], [], PAUSE / 2)
+        for one in ready:
+            if one == 0:
+                if not os.read(0, 65536):
+                    return
+                report(askers)
+                continue
+            try:
+                waiting[one].receive()
+            except OSError as error:
+                waiting[one].failed.append(repr(error))
+                waiting[one].plain, waiting[one].began = None, None
+
+
+def report(askers: list[Asker]):
+    now = time.monotonic()
+    found = {}
+    for kind in ("health", "writer"):
+        own = [asker for asker in askers if asker.kind == kind]
+        found[kind] = {"worst": max(max(asker.worst, now - asker.began if asker.began else 0) for asker in own) * 1e3,
+                       "count": min(asker.count for asker in own), "failed": [text for asker in own for text in asker.failed]}
+        for asker in own:
+            asker.worst, asker.failed = 0.0, []
+    print(json.dumps(found), flush=True)
+
+
+class Watch:
+    """The process. `since` tells what it saw since it was last asked."""
+
+    def __init__(self, port: int, target: str, credential: str, connections: int = 8):
+        self.child = subprocess.Popen([sys.executable, __file__, str(port), str(connections), target, credential],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        self.settle()
+        return self
+
+    def __exit__(self, *_):
+        self.child.stdin.close()
+        self.child.wait(30)
+
+    def since(self) -> dict:
+        self.child.stdin.write("\n")
+        self.child.stdin.flush()
+        line = self.child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the watch ended with {self.child.wait()}")
+        return json.loads(line)
+
+    def settle(self, patience: float = 150) -> dict:
+        """Waits until every connection has been answered since now; what was seen from the last call on."""
+        first = self.since()
+        end = time.monotonic() + patience
+        counts = {kind: one["count"] for kind, one in first.items()}
+        while True:
+            time.sleep(0.01)
+            next_ = self.since()
+            for kind, one in first.items():
+                one["worst"] = max(one["worst"], next_[kind]["worst"])
+                one["failed"] += next_[kind]["failed"]
+            # Twice on every connection: what was under way, and what began after this call.
+            if all(next_[kind]["count"] >= count + 2 for kind, count in counts.items()):
+                for kind, one in first.items():
+                    one["count"] = next_[kind]["count"]
+                return first
+            if time.monotonic() > end:
+                raise RuntimeError(f"the gateway has stopped answering: {first}")
+
+
+if __name__ == "__main__":
+    try:
+        run(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,106 @@
+"""One gateway for all attacks, as the end-to-end tests start it, and a table of what each attack did."""
+
+import pytest
+from attacks.attack import RULES
+from attacks.watch import Watch
+from attacks.wire import Target
+from harness import process
+from harness.cluster import Cluster
+from harness.gateway import SECRET, start_serve
+from harness.issuer import legacy
+from harness.scratch import scratch_directory
+
+_figures = pytest.StashKey[list]()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed:
+        for program in process.started[-2:]:
+            report.sections.append((f"output of {program.name} ({program.pid})", program.tail()))
+
+
+def pytest_configure(config):
+    config.stash[_figures] = []
+
+
+@pytest.fixture
+def figures(request) -> list:
+    """Lines of the table at the end: what is measured and not judged."""
+    return request.config.stash[_figures]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    lines = config.stash[_figures]
+    if lines:
+        terminalreporter.section("worst latencies (ms), memory at its worst (MB more), answers")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def logs(tmp_path_factory):
+    return tmp_path_factory.mktemp("logs")
+
+
+@pytest.fixture(scope="session")
+def postgres(logs):
+    with scratch_directory("pg") as path:
+        cluster = Cluster(path, logs)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop("immediate")
+
+
+class Siege:
+    """A gateway, what attackers know of it, and the watch over it. A gateway that is gone is replaced."""
+
+    def __init__(self, postgres, logs):
+        self.postgres, self.logs = postgres, logs
+        self.gateway = self.watch = None
+
+    def ready(self) -> "Siege":
+        if self.gateway is None:
+            self.start()
+        return self
+
+    def start(self):
+        self.root = scratch_directory("siege")
+        path = self.root.__enter__()
+        # The attackers' addresses are those of a proxy's clients: this machine's own is under no bound.
+        self.gateway = start_serve(self.postgres.create_database(), path, self.logs, "--trusted-proxies", "127.0.0.1",
+                                   "--loops", "2", "--session-timeout-ms", "10000", rules=RULES)
+        self.target = Target(self.gateway.port, SECRET, address="198.51.100.7")
+        self.watch = Watch(self.gateway.port, "/work/number.json?ns=default", legacy("writer", SECRET))
+        self.watch.__enter__()
+
+    def stop(self):
+        if self.watch:
+            self.watch.__exit__()
+        if self.gateway:
+            self.gateway.sweep()
+            self.root.__exit__(None, None, None)
+        self.gateway = self.watch = None
+
+
+@pytest.fixture(scope="session")
+def siege_of_all(postgres, logs):
+    siege = Siege(postgres, logs)
+    try:
+        yield siege
+    finally:
+        siege.stop()
+
+
+@pytest.fixture
+def siege(siege_of_all, request):
+    yield siege_of_all.ready()
+    if request.node.stash.get(failed, True):
+        # The next attack begins with a gateway that this one has not hurt.
+        siege_of_all.stop()
+
+
+failed = pytest.StashKey[bool]()
