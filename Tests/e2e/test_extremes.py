@@ -1,5 +1,7 @@
 """The largest paths and the widest nodes."""
 
+import gzip
+import json
 import statistics
 import time
 import uuid
@@ -113,8 +115,23 @@ def test_a_listener_below_a_wide_node_gets_one_child(wide):
 
 
 def test_a_large_value_goes_through(at):
-    value = {f"k{number}": "x" * 1000 for number in range(20_000)}
+    value = {f"k{number}": "x" * 1000 for number in range(15_000)}
     at.set(value=value)
     assert at.value() == value
     at.delete()
     assert at.value() is None
+
+
+def test_administrators_may_send_more_than_others(at):
+    value = {f"k{number}": "x" * 1000 for number in range(20_000)}
+    body = json.dumps(value).encode()
+    refused = at.send("PUT", at.url(), body)
+    assert refused.status == 413 and refused.error
+    # What is not said beforehand is found out on the way; neither has the other anything to do with packing.
+    packed = at.send("PUT", at.url(), gzip.compress(body), {"Content-Encoding": "gzip"})
+    assert packed.status == 413 and at.value() is None
+    for headers, sent in (({}, body), ({"Content-Encoding": "gzip"}, gzip.compress(body))):
+        answer = at.send("PUT", at.url(print="silent"), sent, {"Authorization": "Bearer owner", **headers})
+        assert answer.status == 204
+        assert at.value() == value
+        at.delete()

@@ -4,12 +4,14 @@ import secrets
 
 import pytest
 from harness import cli
+from harness.gateway import SECRET
 from harness.issuer import legacy
 from harness.raw import Responses, closed_by_server, raw_connection
 from harness.waiting import wait_until
 from harness.websocket import Closed, Rejected
 from harness.websocket_client import RealtimeClient
 
+ADMIN = {"Authorization": f"Bearer {SECRET}"}
 TOO_MANY = "Too many requests"
 
 
@@ -24,7 +26,7 @@ def refused(response) -> bool:
 
 def limited(gateway, kind: str) -> int:
     """How often a limit was exceeded, by the metrics (which are asked for from an address of their own)."""
-    text = gateway.rest.send("GET", "/.metrics", headers={"X-Forwarded-For": "203.0.113.254"}).body.decode()
+    text = gateway.rest.send("GET", "/.metrics", headers={**ADMIN, "X-Forwarded-For": "203.0.113.254"}).body.decode()
     return next(int(line.split()[1]) for line in text.splitlines()
                 if line.startswith(f'pathmirror_rate_limited_total{{limit="{kind}"}}'))
 

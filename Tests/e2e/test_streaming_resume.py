@@ -83,7 +83,7 @@ def test_an_id_of_another_place_or_another_seq_begins_anew(at):
 def test_an_administrator_may_name_any_seq(at):
     first = at.set(value={"a": 1}).seq
     seq = at.set("a", 2).seq
-    with Listener(at.with_headers(Authorization="Bearer owner"), last_event_id=ids[0]) as listener:
+    with Listener(at.with_headers(Authorization="Bearer owner"), last_event_id=first) as listener:
         event = listener.next()
         assert event.change == ("put", "/a", 2) and event.id == seq
 
@@ -126,7 +126,7 @@ def test_what_is_no_longer_retained_begins_anew(serve, database_url):
     sql.forget_up_to(database_url, last - 2)
     again = serve()
     there = again.rest.at(rest.base)
-    with Listener(there, last_event_id=first) as listener:
+    with Listener(there, last_event_id=ids[0]) as listener:
         event = listener.next()
         assert event.change == ("put", "/", {"a": 1, "n": 9}) and event.id >= last
         listener.wait_for_value(there.value())

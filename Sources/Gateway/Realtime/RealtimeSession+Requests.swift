@@ -189,7 +189,9 @@ extension RealtimeSession {
     private func read(_ message: [UInt8], _ share: MemoryShare, on snapshot: Snapshot?) {
         let reading = RealtimeReading(
             login.context, snapshot, in: namespace, share, heavyRows: settings.heavyRows)
-        submitToWorker { reading.run(message) } then: { session, result in
+        submitToWorker {
+            reading.run(message)
+        } then: { session, result in
             if !session.hasRead(result, share) { session.transport.close() }
         }
     }

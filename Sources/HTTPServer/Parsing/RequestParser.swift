@@ -106,8 +106,7 @@ final class RequestParser {
 
     /// Bytes that the body has already, and those that are said to follow.
     var announcedBodyBytes: Int {
-        let isFollowed =
-            !isComplete && (pathmirror_http_has_length(parser) != 0 || pathmirror_http_is_chunked(parser) != 0)
+        let isFollowed = !isComplete && pathmirror_http_has_length(parser) != 0
         return body.count + (isFollowed ? expectedBodyBytes : 0)
     }
 
