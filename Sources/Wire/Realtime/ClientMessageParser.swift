@@ -73,7 +73,11 @@ public enum ClientMessageParser {
             case "auth", "gauth": return .authenticate(try auth(body, isGoogle: name == "gauth"))
             case "unauth": return .unauthenticate
             case "appcheck", "unappeck", "unappcheck": return .appCheck
-            case "echo": return .echo(body["d"] ?? RawJSON(Array("null".utf8)))
+            case "echo":
+                let value = body["d"] ?? RawJSON(Array("null".utf8))
+                // It goes back as it came: what is no JSON would make the answer none.
+                guard value.isJSON else { throw MessageError(reason: "Invalid data: d must be JSON") }
+                return .echo(value)
             default: return .refused("Unknown action")
             }
         } catch {
