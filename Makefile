@@ -16,10 +16,10 @@ RELEASE = .build/release
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test bench fuzz lint format install clean
+.PHONY: help dependencies toolchain build run test bench fuzz fuzz-live lint format install clean
 
 help: ## List the tasks
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 dependencies: ## Install the missing Debian packages for building and running (sudo where needed)
 	@scripts/install-dependencies build run
@@ -44,6 +44,11 @@ fuzz: toolchain ## Build and run the fuzzer, `pathmirror-fuzz $(ARGS)`
 	@grep -qs '"pathmirror-fuzz"' Package.swift || { echo 'make fuzz: Package.swift has no pathmirror-fuzz product.' >&2; exit 1; }
 	@$(RELEASE_BUILD) --product pathmirror-fuzz
 	@exec $(RELEASE)/pathmirror-fuzz $(ARGS)
+
+fuzz-live: toolchain ## Fuzz a gateway over its sockets under AddressSanitizer, `Tests/fuzz/live.py $(ARGS)`
+	@scripts/install-dependencies build run
+	@$(SWIFT) build -c release --sanitize=address --scratch-path .build/asan --product pathmirror
+	@PATHMIRROR_BINARY=$(CURDIR)/.build/asan/release/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $(PYTHON) Tests/fuzz/live.py $(ARGS)
 
 lint: toolchain ## Check the format of the Swift sources and the shell scripts
 	@scripts/lint

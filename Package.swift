@@ -84,10 +84,10 @@ let package = Package(
                 "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
-        // Mutates inputs of every parser that meets the network or the log: `make fuzz`.
+        // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
-            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Crypto"], path: "Sources/Fuzz",
-            swiftSettings: settings),
+            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Crypto", "Compression", "Mirrors"],
+            path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
         .target(

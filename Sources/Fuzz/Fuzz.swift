@@ -20,6 +20,9 @@ enum Fuzz {
         exit(run(options))
     }
 
+    /// Seconds from which on an input is shown, for somebody to look at: with its checks, and on a busy machine.
+    private static let slow = 0.1
+
     private static func run(_ options: FuzzOptions) -> Int32 {
         let targets = FuzzTarget.all.filter { options.targets.contains($0.name) }
         let evidence: CrashFile?
@@ -33,14 +36,30 @@ enum Fuzz {
         for target in targets {
             var run = FuzzRun(target, seed: options.seed)
             let finding = run.run(seconds: options.seconds / Double(targets.count), evidence: evidence)
-            Output.line("\(target.name): \(run.executions) executions, \(run.corpus.count) inputs kept")
-            guard let finding else { continue }
+            let (input, slowest) = run.slowest
+            Output.line(
+                "\(target.name): \(run.executions) executions, \(run.corpus.count) inputs kept, the slowest \(input.count) bytes in \(Int(slowest * 1e6)) µs"
+            )
+            if slowest > slow { Output.line("    \(Output.hex(input))") }
+            guard let finding else {
+                if options.wantsGrowth { lookForGrowth(target, run.corpus, options, evidence) }
+                continue
+            }
             Output.error(
                 "\(target.name): \(finding.reason)\ninput (hex): \(Output.hex(finding.input))\nseed \(options.seed)")
             return 1
         }
         evidence?.remove()
         return 0
+    }
+
+    private static func lookForGrowth(
+        _ target: FuzzTarget, _ corpus: [[UInt8]], _ options: FuzzOptions, _ evidence: CrashFile?
+    ) {
+        guard var growth = Growth(target, corpus: corpus, seed: options.seed, evidence: evidence) else { return }
+        let (tried, lines) = growth.run(seconds: options.seconds / Double(options.targets.count))
+        Output.line("\(target.name): \(tried) inputs made long, \(lines.count) of them suspect")
+        for line in lines { Output.line("    \(line)") }
     }
 
     /// Runs the input that a crash file kept once more.

@@ -10,6 +10,7 @@ struct FuzzOptions {
     var seed = UInt64.random(in: 0...UInt64(UInt32.max))
     var crashFile: String?
     var replay: String?
+    var wantsGrowth = false
     var wantsHelp = false
 
     init(_ arguments: [String], targets known: [String]) throws(Mistake) {
@@ -27,6 +28,7 @@ struct FuzzOptions {
                     throw Mistake(reason: "--seed takes a whole number")
                 }
                 seed = value
+            case "--growth": wantsGrowth = true
             case "--crash-file": crashFile = try Self.value(of: argument, &rest)
             case "--replay": replay = try Self.value(of: argument, &rest)
             default:
@@ -45,12 +47,13 @@ struct FuzzOptions {
 
     static func usage(_ names: [String]) -> String {
         """
-        Usage: pathmirror-fuzz [PARSER…] [--only PARSER] [--seconds N] [--seed S] [--crash-file FILE]
+        Usage: pathmirror-fuzz [PARSER…] [--only PARSER] [--seconds N] [--seed S] [--growth] [--crash-file FILE]
                pathmirror-fuzz --replay FILE
 
         Parsers: \(names.joined(separator: ", ")); all of them without one.
           --seconds N        how long to run in all (10)
           --seed S           repeats a run: the same seed makes the same inputs in the same order
+          --growth           also looks for inputs whose time grows faster than they do, and prints them: for somebody to look at
           --crash-file FILE  keeps the current input there, so that a crash leaves it behind
           --replay FILE      runs the input of a crash file
 

@@ -1,5 +1,3 @@
-import Glibc
-
 /// Mutates one parser's inputs until the time is up or something is found.
 struct FuzzRun {
     /// An input, and what should not be about it.
@@ -16,16 +14,18 @@ struct FuzzRun {
     private var mutator: Mutator
     private(set) var corpus: [[UInt8]]
     private(set) var executions = 0
+    /// The input that took longest, and its seconds, checks included.
+    private(set) var slowest: (input: [UInt8], seconds: Double) = ([], 0)
     private var summaries: Set<UInt64> = []
 
     init(_ target: FuzzTarget, seed: UInt64) {
         self.target = target
-        mutator = Mutator(seed: seed, tokens: target.tokens.map { Array($0.utf8) })
-        corpus = target.corpus.map { Array($0.utf8) }
+        mutator = Mutator(seed: seed, tokens: target.tokens)
+        corpus = target.corpus
     }
 
     mutating func run(seconds: Double, evidence: CrashFile?) -> Finding? {
-        let end = Self.now() + seconds
+        let end = Stopwatch.passed() + seconds
         for input in corpus {
             if let finding = execute(input, evidence) { return finding }
         }
@@ -37,7 +37,7 @@ struct FuzzRun {
                 if input.count > Self.longestInput { input.removeSubrange(Self.longestInput...) }
                 if let finding = execute(input, evidence) { return finding }
             }
-            if Self.now() >= end { return nil }
+            if Stopwatch.passed() >= end { return nil }
         }
     }
 
@@ -45,14 +45,12 @@ struct FuzzRun {
         evidence?.keep(target.name, input)
         executions += 1
         var summary = Summary()
-        if let reason = target.check(input, &summary) { return Finding(input: input, reason: reason) }
+        let start = Stopwatch.passed()
+        let reason = target.check(input, &summary)
+        let seconds = Stopwatch.passed() - start
+        if seconds > slowest.seconds { slowest = (input, seconds) }
+        if let reason { return Finding(input: input, reason: reason) }
         if summaries.insert(summary.value).inserted, corpus.count < Self.mostKept { corpus.append(input) }
         return nil
-    }
-
-    private static func now() -> Double {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
     }
 }

@@ -44,7 +44,9 @@ struct Mutator {
         }
     }
 
-    private mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
+    mutating func token() -> [UInt8] { pick(tokens) }
+
+    mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
 
     /// SplitMix64.
     private mutating func next() -> UInt64 {

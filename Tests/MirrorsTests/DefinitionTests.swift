@@ -67,11 +67,27 @@ import Tree
         (#"{"name": "a", "path": "/{k}", "keep errors": "all"}"#, "keep errors: this should be a whole number"),
         (#"{"name": "a", "path": "/{k}", "name": "b"}"#, "f.json:1:31: \"name\" comes twice"),
         ("{", "f.json:1:2: expected a key"),
+        (#"{"name": "\ud83d\u0041"}"#, "f.json:1:23: half of a surrogate pair"),
+        (#"{"name": "\ud83d\ud83d"}"#, "half of a surrogate pair"),
+        (#"{"name": "\ud83d"}"#, "half of a surrogate pair"),
+        (#"{"name": "\u+041"}"#, "expected four hexadecimal digits"),
         ("[]", "there is no mirror"),
     ])
     func aMistakeIsNamedWithItsPlace(text: String, message: String) {
         let found = problems(text)
         #expect(found.contains { $0.contains(message) }, "\(found)")
+    }
+
+    /// Each value has a place, and none costs going over the text again.
+    @Test func placesInALongFile() throws {
+        let count = 40_000
+        let columns = (0..<count).map { "  \"c\($0)\": \"text\"" }.joined(separator: ",\n")
+        let text = "{\"name\": \"a\", \"path\": \"/{k}\", \"columns\": {\n\(columns),\n \"x\": 1}}"
+        let clock = ContinuousClock()
+        let start = clock.now
+        #expect(problems(text).contains { $0.hasPrefix("f.json:\(count + 2):7: columns.x: ") })
+        // From the beginning for each it takes minutes.
+        #expect(clock.now - start < .seconds(30))
     }
 
     @Test func aTargetsPasswordIsInNoMessageAndNoStoredDefinition() throws {

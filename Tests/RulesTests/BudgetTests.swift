@@ -29,6 +29,25 @@ import Tree
         #expect(clock.now - start < .seconds(20))
     }
 
+    /// Short texts put in many places: the sum is charged, not each, which is less than a step.
+    @Test func textThatGrowsIsCharged() throws {
+        let data = "{\"long\": \"\(String(repeating: "a", count: 20_000))\"}"
+        let grown = "data.child('long').val().replace('', '\(String(repeating: "x", count: 200))').beginsWith('x')"
+        #expect(try evaluates(grown, data: data))
+        #expect(try !evaluates(grown, data: data, limits: RuleLimits(maxStepsPerRule: 10_000)))
+    }
+
+    /// A text that names a child is gone over, too.
+    @Test(arguments: [
+        "data.child(data.child('long').val()).exists() || true", "auth[data.child('long').val()] == null",
+    ])
+    func longNamesAreCharged(expression: String) throws {
+        let data = "{\"long\": \"\(String(repeating: "a", count: 200_000))\"}"
+        let auth = "{\"uid\": \"a\"}"
+        #expect(try evaluates(expression, data: data, auth: auth))
+        #expect(try !evaluates(expression, data: data, auth: auth, limits: RuleLimits(maxStepsPerRule: 700)))
+    }
+
     @Test func theOperationHasABudgetOfItsOwn() throws {
         let text = "{\"rules\":{\".write\":true,\"$x\":{\".validate\":\"newData.isNumber()\"}}}"
         let new = Node(children: (0..<10_000).map { (Key("k\($0)"), Node.int(Int64($0))) })

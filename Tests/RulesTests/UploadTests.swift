@@ -57,6 +57,25 @@ import Tree
     ])
     func accepted(text: String) { #expect(uploadError(text) == nil) }
 
+    /// Plain JSON, whatever a rule file may have that JSON may not.
+    @Test(arguments: [
+        (
+            "{ // c\n\"rules\": { /* a */ \"p\" : { \".read\" : \"true\" , }, }, }",
+            "{ \n\"rules\": {  \"p\" : { \".read\" : \"true\"  } } }"
+        ),
+        ("\u{FEFF}{\"rules\":{\".indexOn\":[\"a,]\",\n]}}", "{\"rules\":{\".indexOn\":[\"a,]\"\n]}}"),
+        (
+            "{\"rules\":{\".read\":\"true\n\t&& '\\\"//\u{1F}'\r!= ''\"}}",
+            "{\"rules\":{\".read\":\"true\\n\\t&& '\\\"//\\u001f'\\r!= ''\"}}"
+        ),
+        ("{\"rules\":{},/*,*/}", "{\"rules\":{}}"),
+    ]) func strictSource(text: String, strict: String) throws {
+        let rules = try rules(text)
+        #expect(String(decoding: rules.strictSource, as: UTF8.self) == strict)
+        #expect(RawJSON(rules.strictSource).isJSON)
+        #expect(try RuleSet(json: rules.strictSource).strictSource == rules.strictSource)
+    }
+
     @Test func bytesThatAreNoTextAreRefused() {
         #expect(throws: RulesError.self) { try RuleSet(json: [0x7B, 0xFF, 0x7D]) }
     }

@@ -164,9 +164,10 @@ public struct ClaimsReader {
             let unit = try codeUnit()
             if let scalar = Unicode.Scalar(unit) { return scalar }
             // The first of a pair; anything else is half a character.
-            guard unit < 0xDC00 else { throw .malformed("half a character") }
-            try take(UInt8(ascii: "\\"))
-            try take(UInt8(ascii: "u"))
+            guard unit < 0xDC00, bytes[index...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else {
+                throw .malformed("half a character")
+            }
+            index += 2
             let low = try codeUnit()
             guard (0xDC00...0xDFFF).contains(low),
                 let scalar = Unicode.Scalar(0x1_0000 + (unit - 0xD800) << 10 + (low - 0xDC00))

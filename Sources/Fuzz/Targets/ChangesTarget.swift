@@ -22,5 +22,5 @@ extension FuzzTarget {
         guard again == changes else { return "the written record reads as other changes" }
         guard ChangeCodec.encode(again) == text else { return "the written record is not stable" }
         return nil
-    }
+    }.measuring { _ = try? ChangeCodec.decode($0) }
 }

@@ -22,6 +22,10 @@ extension FuzzTarget {
         do throws(MessageError) {
             guard case .request(let request) = try ClientMessageParser.parse(input) else { return nil }
             if case .refused(let reason) = request.action { summary.note(reason.utf8.count) }
+            if case .echo(let value) = request.action, !Self.isJSON(value.text) { return "an echo that is no JSON" }
+            if case .listen(let listen, _, _) = request.action, let text = listen.queryText, !Self.isJSON(text) {
+                return "a query that goes back and is no JSON"
+            }
             if case .merge(_, let changes, _, _, _) = request.action, Change.overlap(in: changes) != nil {
                 return "a merge whose places overlap"
             }
@@ -35,5 +39,7 @@ extension FuzzTarget {
             }
         }
         return nil
-    }
+    }.measuring { _ = try? ClientMessageParser.parse($0) }
+
+    private static func isJSON(_ text: [UInt8]) -> Bool { RawJSON(text).isJSON }
 }

@@ -38,7 +38,7 @@ extension FuzzTarget {
             return "the ordered index selects something else"
         }
         return nil
-    }
+    }.measuring { _ = try? RESTParameters($0[...]) }
 
     private static let sample = Node(
         children: [

@@ -35,5 +35,8 @@ extension FuzzTarget {
             tree = tree.replacing(change.path, with: value)
         }
         return nil
+    }.measuring { input in
+        guard let update = try? JSONParser.parseUpdate(input) else { return }
+        _ = Change.overlap(in: update.changes.map { Change(path: $0.path, value: $0.node) })
     }
 }

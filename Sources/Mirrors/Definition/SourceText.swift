@@ -48,9 +48,14 @@ struct SourceTextError: Error {
 struct SourceText {
     private let bytes: [UInt8]
     private var index = 0
+    /// Where each line begins: every value asks for its place.
+    private let lineStarts: [Int]
     private static let maxDepth = 64
 
-    private init(_ bytes: [UInt8]) { self.bytes = bytes }
+    private init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        lineStarts = [0] + bytes.indices.filter { bytes[$0] == 0x0A }.map { $0 + 1 }
+    }
 
     static func read(_ bytes: [UInt8]) throws(SourceTextError) -> SourceValue {
         var text = SourceText(bytes)
@@ -68,13 +73,14 @@ struct SourceText {
     }
 
     private func place(of offset: Int) -> SourcePlace {
-        var line = 1
-        var start = 0
-        for index in 0..<min(offset, bytes.count) where bytes[index] == 0x0A {
-            line += 1
-            start = index + 1
+        // The last line that begins at or before it.
+        var low = 0
+        var high = lineStarts.count
+        while high - low > 1 {
+            let middle = (low + high) / 2
+            if lineStarts[middle] <= offset { low = middle } else { high = middle }
         }
-        return SourcePlace(line: line, column: offset - start + 1)
+        return SourcePlace(line: low + 1, column: offset - lineStarts[low] + 1)
     }
 
     private func error(_ reason: String) -> SourceTextError {
@@ -224,7 +230,9 @@ struct SourceText {
             var value = try hexUnit()
             if value & 0xFC00 == 0xD800, bytes[index...].starts(with: [0x5C, 0x75]) {
                 index += 2
-                value = 0x10000 + (value - 0xD800) << 10 + (try hexUnit() &- 0xDC00)
+                let low = try hexUnit()
+                guard low & 0xFC00 == 0xDC00 else { throw error("half of a surrogate pair") }
+                value = 0x10000 + (value - 0xD800) << 10 + (low - 0xDC00)
             }
             guard let scalar = UnicodeScalar(value) else { throw error("half of a surrogate pair") }
             return Character(scalar)
@@ -235,10 +243,23 @@ struct SourceText {
     }
 
     private mutating func hexUnit() throws(SourceTextError) -> UInt32 {
-        guard index + 4 <= bytes.count,
-            let value = UInt32(String(decoding: bytes[index..<index + 4], as: UTF8.self), radix: 16)
-        else { throw error("expected four hexadecimal digits") }
+        var value: UInt32 = 0
+        for offset in 0..<4 {
+            guard index + offset < bytes.count, let digit = Self.hexDigit(bytes[index + offset]) else {
+                throw error("expected four hexadecimal digits")
+            }
+            value = value << 4 | digit
+        }
         index += 4
         return value
+    }
+
+    private static func hexDigit(_ byte: UInt8) -> UInt32? {
+        switch byte {
+        case 0x30...0x39: UInt32(byte) - 0x30
+        case 0x41...0x46: UInt32(byte) - 0x37
+        case 0x61...0x66: UInt32(byte) - 0x57
+        default: nil
+        }
     }
 }

@@ -47,6 +47,7 @@ extension Evaluator {
     }
 
     private mutating func descend(_ node: Node, _ path: String, _ ref: OpRef) throws(EvaluationError) -> Node {
+        try spend(bytes: path.utf8.count, ref)
         var path = path
         let isKey = path.withUTF8 { bytes in
             for byte in bytes where byte == UInt8(ascii: "/") { return false }

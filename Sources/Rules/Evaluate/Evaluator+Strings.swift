@@ -103,11 +103,11 @@ extension Evaluator {
         var result: [UInt8] = []
         let bytes = Array(text.utf8)
         if search.isEmpty {
+            // All of it before any of it: one short replacement is less than a step, many are not.
+            let places = bytes.count { $0 & 0xC0 != 0x80 } + 1
+            try spend(bytes: places * (replacement.utf8.count + 16), ref)
             for byte in bytes {
-                if byte & 0xC0 != 0x80 {
-                    try spend(bytes: replacement.utf8.count + 16, ref)
-                    result.append(contentsOf: replacement.utf8)
-                }
+                if byte & 0xC0 != 0x80 { result.append(contentsOf: replacement.utf8) }
                 result.append(byte)
             }
             result.append(contentsOf: replacement.utf8)

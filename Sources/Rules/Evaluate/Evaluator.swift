@@ -274,7 +274,9 @@ struct Evaluator<Tracer: EvaluationTracer> {
         let index = try value(name)
         guard case .object(let node) = target else { return .null }
         switch index {
-        case .string(let text): return Value(node.child(Key(text)))
+        case .string(let text):
+            try spend(bytes: text.utf8.count, name)
+            return Value(node.child(Key(text)))
         case .number(let number): return Value(node.child(Key(NumberText.string(number))))
         case .boolean(let flag): return Value(node.child(Key(flag ? "true" : "false")))
         case .null, .object: return .null

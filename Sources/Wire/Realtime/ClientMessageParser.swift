@@ -74,7 +74,11 @@ public enum ClientMessageParser {
             case "unauth": return .unauthenticate
             case "appcheck", "unappeck", "unappcheck": return .appCheck
             case "echo" where body["d"]?.bytes.count ?? 0 > maxEchoBytes: return .refused("The text is too long")
-            case "echo": return .echo(body["d"] ?? RawJSON(Array("null".utf8)))
+            case "echo":
+                let value = body["d"] ?? RawJSON(Array("null".utf8))
+                // It goes back as it came: what is no JSON would make the answer none.
+                guard value.isJSON else { throw MessageError(reason: "Invalid data: d must be JSON") }
+                return .echo(value)
             default: return .refused("Unknown action")
             }
         } catch {

@@ -9,7 +9,10 @@ enum QueryObject {
     static func parse(_ raw: RawJSON?) throws(MessageError) -> Query? {
         guard let raw, !raw.isNull else { return nil }
         guard raw.bytes.count <= maxBytes else { throw MessageError(reason: "Invalid query: it is too long") }
-        guard let members = raw.members else { throw MessageError(reason: "Invalid query: q must be an object") }
+        // A cancel repeats the query as it came, the members that mean nothing here included.
+        guard let members = raw.members, raw.isJSON else {
+            throw MessageError(reason: "Invalid query: q must be an object")
+        }
         let fields = ClientMessageParser.Fields(members)
         var query = Query(index: try index(fields))
         query.start = try bound(fields, value: "sp", key: "sn", inclusive: "sin", index: query.index)

@@ -32,6 +32,11 @@ struct ClaimsTests {
         #expect(throws: JWTError.self) { try read(text) }
     }
 
+    @Test(arguments: [#""\ud83d""#, #""\ud83dx""#, #""\ud83d\n""#, #""\ud83d\u0041""#, #""\ude00""#])
+    func `half a character is called that`(text: String) {
+        #expect(throws: JWTError.malformed("half a character")) { try read(text) }
+    }
+
     @Test(arguments: [
         #"{"a":1,"a":1}"#, #"{"a":1,"\u0061":2}"#, #"{"x":{"a":1,"b":2,"a":3}}"#,
     ])

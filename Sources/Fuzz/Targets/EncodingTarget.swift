@@ -1,0 +1,120 @@
+import Compression
+import Glibc
+
+extension FuzzTarget {
+    /// Bodies that come packed. The first byte says how to read the input: as a packed body, or as a body to pack, spoil and
+    /// unpack, so that mutations get beyond the checksum.
+    static let encoding = FuzzTarget(
+        name: "encoding",
+        corpus: [
+            [0] + (Gzip.compress(Array("{\"a\":1}".utf8)) ?? []), [0, 0x1F, 0x8B, 8, 4, 0, 0, 0, 0, 0, 3, 1, 0, 0],
+            [0, 0x78, 0x9C, 0xAB, 0xAE, 5, 0, 1, 0x75, 0, 0xF9], [0, 0x1F, 0x8B, 8, 0x1F],
+            [1] + Array("{\"a\":1}".utf8),
+            [1] + [UInt8](repeating: 0x61, count: 500), [2, 9] + Array("abcabcabc".utf8),
+            [3, 200] + Array("{\"b\":[1,2]}".utf8),
+        ],
+        tokens: [
+            [0x1F, 0x8B], [0x1F, 0x8B, 8], [0, 0, 0xFF, 0xFF], [0x78, 0x9C], [3, 0], [0xFF, 0xFF], [0x4B, 4], [0],
+            [0, 0, 0, 0],
+        ]
+    ) { input, summary in
+        guard let mode = input.first else { return nil }
+        let rest = Array(input.dropFirst())
+        switch mode % 4 {
+        case 0: return foreign(rest, &summary)
+        case 1: return whole(rest, &summary)
+        case 2: return expanding(rest, &summary)
+        default: return spoiled(rest, &summary)
+        }
+    }.measuring { _ = try? Gzip.decompress($0, limit: 1 << 16) }
+
+    private static let limit = 1 << 16
+
+    /// Bytes of anybody's: what comes out is within the limit, and the same however the bytes come.
+    private static func foreign(_ packed: [UInt8], _ summary: inout Summary) -> String? {
+        let before = peakMemory()
+        let unpacked: [UInt8]?
+        do throws(GzipError) {
+            unpacked = try Gzip.decompress(packed, limit: limit)
+        } catch {
+            summary.note(error == .damaged ? 1 : 2)
+            unpacked = nil
+        }
+        if peakMemory() - before > 16 << 20 { return "unpacking took more than 16 MiB beyond its limit" }
+        if let unpacked {
+            summary.noteSize(unpacked.count)
+            if unpacked.count > limit { return "\(unpacked.count) bytes beyond a limit of \(limit)" }
+        }
+        guard let pieces = inPieces(packed, of: 1 + packed.count / 3) else {
+            return unpacked == nil ? nil : "pieces of it are refused"
+        }
+        return pieces == unpacked ? nil : "pieces of it unpack otherwise"
+    }
+
+    private static func inPieces(_ packed: [UInt8], of size: Int) -> [UInt8]? {
+        guard var unpacker = try? Gzip.Unpacker() else { return nil }
+        var unpacked: [UInt8] = []
+        for start in stride(from: 0, to: packed.count, by: size) {
+            let piece = Array(packed[start..<min(start + size, packed.count)])
+            do { try unpacker.append(piece, to: &unpacked, limit: limit) } catch { return nil }
+        }
+        return unpacker.isAtEnd ? unpacked : nil
+    }
+
+    /// What was packed unpacks to itself, alone and one behind another, and nothing less than all of it does.
+    private static func whole(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
+        guard let packed = Gzip.compress(bytes, level: Int32(1 + bytes.count % 9)) else { return "it can't be packed" }
+        guard Gzip.isGzip(packed) else { return "what was packed does not look like it" }
+        guard (try? Gzip.decompress(packed, limit: bytes.count)) == bytes else { return "it unpacks to something else" }
+        guard (try? Gzip.decompress(packed + packed, limit: 2 * bytes.count)) == bytes + bytes else {
+            return "two members unpack to something else"
+        }
+        summary.noteSize(packed.count)
+        if !bytes.isEmpty, (try? Gzip.decompress(packed, limit: bytes.count - 1)) != nil {
+            return "the limit is passed"
+        }
+        // The ends of short ones, and some of longer ones: a header has ten bytes, a trailer eight.
+        for end in stride(from: packed.count - 1, through: 0, by: -max(1, packed.count / 40)) {
+            if (try? Gzip.decompress(Array(packed[..<end]), limit: limit)) != nil {
+                return "\(end) of \(packed.count) bytes are taken for all"
+            }
+        }
+        return nil
+    }
+
+    /// A body that grows to many times what it was: refused with no more memory than the limit is worth.
+    private static func expanding(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
+        guard let count = bytes.first, bytes.count > 1 else { return nil }
+        let piece = Array(bytes.dropFirst())
+        let large = Array(repeatElement(piece, count: 1 + Int(count) * 40).joined())
+        guard let packed = Gzip.compress(large) else { return "it can't be packed" }
+        summary.noteSize(large.count)
+        let before = peakMemory()
+        do throws(GzipError) {
+            let unpacked = try Gzip.decompress(packed, limit: limit)
+            guard large.count <= limit, unpacked == large else { return "it unpacks to something else" }
+        } catch {
+            guard error == .tooLarge(limit: limit), large.count > limit else { return "\(large.count) bytes: \(error)" }
+        }
+        return peakMemory() - before > 16 << 20 ? "unpacking took more than 16 MiB beyond its limit" : nil
+    }
+
+    /// A packed body with another byte in it: refused, or the same where that byte says nothing.
+    private static func spoiled(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
+        guard let place = bytes.first, var packed = Gzip.compress(bytes) else { return nil }
+        let index = Int(place) % packed.count
+        packed[index] ^= 1 << (bytes.count % 8)
+        guard let unpacked = try? Gzip.decompress(packed, limit: limit) else {
+            summary.note(index)
+            return nil
+        }
+        return unpacked == bytes ? nil : "a damaged body is taken for another"
+    }
+
+    /// The most memory that the process has had, in bytes.
+    private static func peakMemory() -> Int {
+        var usage = rusage()
+        getrusage(RUSAGE_SELF.rawValue, &usage)
+        return usage.ru_maxrss * 1024
+    }
+}

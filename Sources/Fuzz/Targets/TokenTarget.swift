@@ -1,0 +1,83 @@
+import Crypto
+import Tree
+
+extension FuzzTarget {
+    /// JSON Web Tokens: an input is a token's text, or, where it has line breaks instead of dots, the parts before they are
+    /// encoded, so that mutations get beyond Base64.
+    static let token = FuzzTarget(
+        name: "token",
+        corpus: [
+            JWT.mint(["sub": "u", "iat": 1], secret: secret),
+            JWT.mintUnsigned(["uid": "é", "claims": ["a": [1, true]]]), "..", "a.b.c",
+            "{\"alg\":\"HS256\",\"typ\":\"JWT\"}\n{\"sub\":\"u\"}\nsignature", "{\"alg\":\"none\"}\n{}\n",
+            "{\"alg\":\"RS256\",\"kid\":\"k1\"}\n{\"iss\":\"x\",\"aud\":[\"y\"]}\n"
+                + String(repeating: "s", count: 256),
+            "{\"alg\":\"RS512\",\"crit\":[\"b64\"]}\n{\"exp\":1}\nx",
+        ],
+        tokens: [
+            ".", "\n", "{", "}", "\"", ":", ",", "\"alg\":", "\"none\"", "\"HS256\"", "\"RS256\"", "\"kid\":",
+            "\"crit\":", "=", "-", "_", "+",
+            "/", "A", "eyJ", "null", "\"a\":1", "\\u0061", "é", String(repeating: "A", count: 300),
+        ]
+    ) { input, summary in
+        let text = compact(input)
+        guard Base64URL.decode(Base64URL.encode(input).utf8) == input else { return "Base64 reads back otherwise" }
+        let token: JWT
+        do throws(JWTError) {
+            token = try JWT(text)
+        } catch {
+            if case .wrongAlgorithm = error { summary.note(1) } else { summary.note(error.description) }
+            return nil
+        }
+        summary.note(token.algorithm.rawValue)
+        summary.noteSize(token.claims.members.count)
+        guard JWT.looksLikeToken(text) else { return "a token that does not look like one" }
+        // Each part has one spelling, so that no second text is the same token.
+        for part in text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
+            guard let bytes = Base64URL.decode(part), Base64URL.encode(bytes).utf8.elementsEqual(part) else {
+                return "a part with two spellings"
+            }
+        }
+        // The secret signed one input only, the corpus' own.
+        if (try? token.verify(withSecret: secret)) != nil, token.claims != ["sub": "u", "iat": 1] {
+            return "a forged token is believed"
+        }
+        return minted(token.claims, input) ?? key(input, text, token)
+    }.measuring { _ = try? JWT(String(decoding: $0, as: UTF8.self)) }
+
+    private static let secret = Array("a secret of the fuzzer's own".utf8)
+    private static let otherSecret = Array("another secret".utf8)
+
+    private static func compact(_ input: [UInt8]) -> String {
+        guard input.contains(0x0A) else { return String(decoding: input, as: UTF8.self) }
+        return input.split(separator: 0x0A, omittingEmptySubsequences: false).map { Base64URL.encode(Array($0)) }
+            .joined(separator: ".")
+    }
+
+    /// A token with these claims is believed by its secret only, and no byte of it may be another.
+    private static func minted(_ claims: Crypto.Claims, _ input: [UInt8]) -> String? {
+        let text = JWT.mint(claims, secret: otherSecret)
+        guard text.utf8.count <= JWT.maxBytes else { return nil }
+        guard let token = try? JWT(text), token.claims == claims, (try? token.verify(withSecret: otherSecret)) != nil
+        else { return "a minted token is not believed" }
+        if (try? token.verify(withSecret: secret)) != nil { return "another secret's token is believed" }
+        guard let unsigned = try? JWT(JWT.mintUnsigned(claims)), unsigned.claims == claims, unsigned.algorithm == .none
+        else { return "an unsigned token reads otherwise" }
+        if (try? unsigned.verify(withSecret: otherSecret)) != nil { return "an unsigned token is believed" }
+        var bytes = Array(text.utf8)
+        let place = (input.reduce(0) { ($0 &* 31) &+ Int($1) } & Int.max) % bytes.count
+        bytes[place] = bytes[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+        if let changed = try? JWT(String(decoding: bytes, as: UTF8.self)),
+            (try? changed.verify(withSecret: otherSecret)) != nil
+        {
+            return "a changed token is believed"
+        }
+        return nil
+    }
+
+    /// Bytes of the input as an RSA key: most are none, and none has signed the token.
+    private static func key(_ input: [UInt8], _ text: String, _ token: JWT) -> String? {
+        guard let key = try? RSAPublicKey(modulus: Array(input.prefix(256)), exponent: [1, 0, 1]) else { return nil }
+        return (try? token.verify(with: key)) == nil ? nil : "a key that signed nothing believes a token"
+    }
+}
