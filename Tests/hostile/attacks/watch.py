@@ -58,11 +58,11 @@ class Asker:
 
 def run(port: int, connections: int, target: str, credential: str):
     def health(_) -> bytes:
-        return b"GET /.health/live HTTP/1.1\r\nHost: watch\r\n\r\n"
+        return b"GET /.health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
     def write(number: int) -> bytes:
         body = str(number).encode()
-        return (f"PUT {target}&auth={credential}&print=silent HTTP/1.1\r\nHost: watch\r\n"
+        return (f"PUT {target}&auth={credential}&print=silent HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n").encode() + body
 
     askers = [Asker("health", port, health) for _ in range(connections)] + [Asker("writer", port, write)]

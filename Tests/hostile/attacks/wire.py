@@ -25,7 +25,7 @@ class Target:
         return plain
 
     def head(self, method: str, target: str, headers: dict | None = None, address: str | None = None) -> bytes:
-        lines = [f"{method} {target} HTTP/1.1", "Host: gateway"]
+        lines = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1"]
         origin = address or self.address
         if origin:
             lines.append(f"X-Forwarded-For: {origin}")
