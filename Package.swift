@@ -61,6 +61,7 @@ let package = Package(
                 .embedInCode("Migrations/003_replays_and_sql.sql"),
                 .embedInCode("Migrations/004_mirror_errors.sql"),
                 .embedInCode("Migrations/005_faster_sql_writes.sql"),
+                .embedInCode("Migrations/006_gateway_role.sql"),
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
