@@ -50,14 +50,25 @@ struct SecretFiles: Sendable {
     }
 
     private static func lines(of file: String, leastBytes: Int) throws -> [Secret<[UInt8]>] {
+        try checkReadable(file)
         let isBreak = { (byte: UInt8) in byte == 0x0A || byte == 0x0D }
         let lines = try Files.read(file, maxBytes: 64 * 1024).split(whereSeparator: isBreak)
         guard !lines.isEmpty else { throw CommandFailure("There is no secret in \(file).") }
         return try lines.map { try secret(Array($0), file, leastBytes) }
     }
 
+    /// A file of secrets is often another user's on purpose, so whoever meets that is told what to do.
+    private static func checkReadable(_ file: String) throws {
+        guard access(file, R_OK) != 0, errno == EACCES else { return }
+        let user = geteuid()
+        throw CommandFailure(
+            "\(file) can't be read by user \(user), who runs this program: give the file to that user (chown \(user); chmod 400). A file that is mounted into a container keeps the owner that it has outside."
+        )
+    }
+
     /// `{"namespace": "secret"}` or `{"namespace": ["secret", …]}`.
     private static func table(_ file: String) throws -> [String: [Secret<[UInt8]>]] {
+        try checkReadable(file)
         let form = "\(file) must be a JSON object: namespace to secret, or to a list of secrets."
         guard let claims = try? ClaimsReader.object(try Files.read(file, maxBytes: 16 << 20)) else {
             throw CommandFailure(form)
