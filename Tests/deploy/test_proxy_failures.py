@@ -6,7 +6,7 @@ import socket
 import time
 
 import pytest
-from asking import SECONDS, ask, seen
+from asking import SECONDS, ask, connect, seen
 from proxy import Proxy
 
 SECRET = "a-secret-that-nobody-may-write-down"
@@ -65,6 +65,20 @@ def test_a_write_that_was_sent_is_never_sent_again(proxy, gateways, method):
 def test_a_read_is_tried_on_the_other_gateway(proxy, gateways):
     ask(proxy, "GET", "/die.json")
     assert [gateway.count("GET", "/die.json") for gateway in gateways] == [1, 1]
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH"])
+def test_a_body_that_was_not_read_ends_the_connection_and_the_answer_says_so(proxy, gateways, method):
+    """http.client sends headers and body apart: nginx may find nobody to give them to before it has both."""
+    for gateway in gateways:
+        gateway.stop()
+    for path in ("/x.json", "/.lp?id=a1"):
+        connection = connect(proxy)
+        connection.request(method, path, b"1")
+        response = connection.getresponse()
+        assert response.status == 503 and "error" in json.loads(response.read())
+        assert response.headers["Connection"] == "close"
+        connection.close()
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST", "PATCH", "DELETE"])

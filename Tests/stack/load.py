@@ -34,8 +34,9 @@ class Load:
     def __init__(self, rest: Rest, secret: str):
         self.rest, self.secret = rest.at(f"load/{uuid.uuid4().hex}"), secret
         self.outcomes: list[Outcome] = []
-        # Names that were acknowledged as written, and as removed.
+        # Names that were acknowledged as written, those that a removal was sent for, and those whose removal was acknowledged.
         self.written: set[str] = set()
+        self.removing: set[str] = set()
         self.removed: set[str] = set()
         self.heard: set[str] = set()
         self.reconnects = 0
@@ -86,8 +87,10 @@ class Load:
                 self.written.add(patched)
             if posted := self._ask("POST", "", turn):
                 self.written.add(posted.json()["name"])
-            if turn % 3 == 0 and self._ask("DELETE", put):
-                self.removed.add(put)
+            if turn % 3 == 0:
+                self.removing.add(put)
+                if self._ask("DELETE", put):
+                    self.removed.add(put)
             self._stop.wait(0.01)
 
     def _read(self):
@@ -139,13 +142,13 @@ class Load:
         with Listener(self.rest, last_event_id=self._last) as listener, contextlib.suppress(Late):
             wait_until(lambda: self._hear(listener) or not self.unheard, "the last writes to be heard", 10)
         stored = set(self.rest.value(shallow="true") or {})
-        self.lost = self.written - self.removed - stored
+        self.lost = self.written - self.removing - stored
         self.undead = self.removed & stored
         return self
 
     @property
     def unheard(self) -> set[str]:
-        return self.written - self.removed - self.heard
+        return self.written - self.removing - self.heard
 
     @property
     def failures(self) -> Counter:

@@ -54,6 +54,8 @@ def test_a_killed_database_fails_writes_until_it_is_back(stack, load):
 def test_a_killed_proxy_fails_everything_until_it_is_back(stack, load):
     kill_and_start(stack, load, "proxy")
     check(load)
+    # Refused or cut off, never answered wrongly.
+    assert all(isinstance(result, str) for _, result in load.failures), load.report()
     served = [one for one in load.outcomes[-200:] if one.result == 200]
     assert len(served) > 100, load.report()
 

@@ -45,13 +45,16 @@ def test_no_credential_is_in_any_log(stack):
     stack.credentials += [wrong, *token.split(".")[1:]]
     for credential in (stack.secret, token, wrong):
         use(stack, credential)
-    for service in ("postgres", *GATEWAYS):
-        stack.compose("stop", service)
-        use(stack, stack.secret)
-    use(stack, wrong)
-    for service in ("postgres", *GATEWAYS):
-        stack.compose("start", service)
-    stack.wait_until_served()
+    stopped = ("postgres", *GATEWAYS)
+    try:
+        for service in stopped:
+            stack.compose("stop", service)
+            use(stack, stack.secret)
+        use(stack, wrong)
+    finally:
+        for service in stopped:
+            stack.compose("start", service)
+        stack.wait_until_served()
     text = stack.logs()
     assert '"GET /x.json HTTP/1.1" 503' in text, "requests that failed are in the log"
     for name in ("postgres", "migrate", "prometheus", "proxy", *GATEWAYS):
