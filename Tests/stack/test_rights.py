@@ -38,7 +38,7 @@ def test_gateways_connect_as_a_role_that_cannot_rewrite_the_log(stack):
 
 
 def test_partitions_mirrors_snapshots_and_pruning_have_the_rights_they_need(stack):
-    """A partition more is made by filling one up: a namespace of its own is told that its first one ends at once."""
+    """All of it as the gateways' role; to drop entries takes the owner."""
     stack.rest.set("people/ada", {"name": "Ada"})
     definition = json.dumps(MIRROR)
     stack.execute("gateway-a", "sh", "-c", f"echo '{definition}' | pathmirror mirror apply - --yes")
@@ -46,9 +46,11 @@ def test_partitions_mirrors_snapshots_and_pruning_have_the_rights_they_need(stac
     stack.rest.set("people/bob", {"name": "Bob"})
     wait_until(lambda: stack.sql("select count(*) from mirror.people") == "2", "the second row")
 
-    stack.sql("update pathmirror.namespace set partitioned_to = head + 2 where name = 'default'")
-    before = stack.sql("select count(*) from pg_inherits where inhparent = 'pathmirror.log'::regclass")
-    assert before == "1"
+    # What a gateway calls when a million entries are near.
+    stack.sql("select pathmirror.ensure_log_partition(id, 1000000, 1000000) from pathmirror.namespace where name = 'default'",
+              user="pathmirror_gateways")
+    owners = stack.sql("select tableowner, count(*) from pg_tables where tablename like 'log\\_1\\_%' group by tableowner")
+    assert owners == "pathmirror_owner|2"
     stack.execute("gateway-a", "pathmirror", "log", "snapshot")
     stack.execute("gateway-a", "pathmirror", "log", "verify")
     refused = stack.compose("exec", "-T", "gateway-a", "pathmirror", "log", "prune", "--keep", "5", check=False)
