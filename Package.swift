@@ -50,7 +50,7 @@ let package = Package(
         target("Runtime"),
         target("Postgres", ["CPostgres"]),
         target("PostgresCluster", ["Postgres"]),
-        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
 
         // All SQL of schema pathmirror.
@@ -61,7 +61,8 @@ let package = Package(
                 .embedInCode("Migrations/003_replays_and_sql.sql"),
                 .embedInCode("Migrations/004_mirror_errors.sql"),
                 .embedInCode("Migrations/005_faster_sql_writes.sql"),
-                .embedInCode("Migrations/006_gateway_role.sql"),
+                .embedInCode("Migrations/006_stream_keys.sql"),
+                .embedInCode("Migrations/007_gateway_role.sql"),
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.

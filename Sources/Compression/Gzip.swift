@@ -6,6 +6,8 @@ public enum GzipError: Error, Sendable, Equatable {
     case damaged
     /// More than `limit` bytes would come out.
     case tooLarge(limit: Int)
+    /// Whoever was asked for room had none.
+    case noRoom
 }
 
 /// Gzip of whole byte arrays. Pure: no state, any thread.
@@ -32,10 +34,14 @@ public enum Gzip {
     }
 
     /// Unpacks gzip or zlib data to at most `limit` bytes, so that a small body can't become a huge one.
-    public static func decompress(_ bytes: [UInt8], limit: Int) throws(GzipError) -> [UInt8] {
+    ///
+    /// - Parameter hasRoom: asked for room for so many bytes more before they are made.
+    public static func decompress(
+        _ bytes: [UInt8], limit: Int, hasRoom: (Int) -> Bool = { _ in true }
+    ) throws(GzipError) -> [UInt8] {
         var unpacker = try Unpacker()
         var unpacked: [UInt8] = []
-        try unpacker.append(bytes, to: &unpacked, limit: limit)
+        try unpacker.append(bytes, to: &unpacked, limit: limit, hasRoom: hasRoom)
         guard unpacker.isAtEnd else { throw .damaged }
         return unpacked
     }
@@ -67,7 +73,8 @@ public enum Gzip {
 
         /// Unpacks a piece and appends what comes out.
         public mutating func append(
-            _ bytes: [UInt8], to output: inout [UInt8], limit: Int = .max
+            _ bytes: [UInt8], to output: inout [UInt8], limit: Int = .max,
+            hasRoom: (Int) -> Bool = { _ in true }
         ) throws(GzipError) {
             var chunk = [UInt8](repeating: 0, count: 64 * 1024)
             var result: GzipError?
@@ -93,6 +100,10 @@ public enum Gzip {
                     let count = chunk.count - Int(stream.pointee.avail_out)
                     guard output.count + count <= limit else {
                         result = .tooLarge(limit: limit)
+                        return
+                    }
+                    guard hasRoom(count) else {
+                        result = .noRoom
                         return
                     }
                     output.append(contentsOf: chunk[..<count])

@@ -44,6 +44,8 @@ public final class Engine: Sendable {
 
     public var metrics: EngineMetrics { core.metrics }
     public var health: DatabaseHealth { core.health }
+    /// What kept each committer from all else.
+    public var stretches: [StretchMeter] { core.stretches }
 
     /// The namespace, if it is in use already.
     public func liveNamespace(_ name: String) -> LiveNamespace? { core.namespaces.live(name) }

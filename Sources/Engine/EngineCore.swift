@@ -20,6 +20,8 @@ final class EngineCore: Sendable {
     let health = DatabaseHealth()
     let namespaces: NamespaceTable
     let mailbox = PeerMailbox()
+    /// One a committer.
+    let stretches: [StretchMeter]
     private let jobs = Condition<[Job]>([])
     /// Waited on by those who pause. Not `jobs`: its wakes are for committers.
     private let stopping = Condition(false)
@@ -43,6 +45,13 @@ final class EngineCore: Sendable {
         self.metrics = metrics
         self.logger = logger
         namespaces = NamespaceTable()
+        stretches = (0..<settings.committers).map { index in
+            let name = "committer-\(index)"
+            return StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+                kind, nanoseconds, count in
+                logger.longStretch(of: name, kind, nanoseconds, count)
+            }
+        }
     }
 
     var stopsNow: Bool { isStopping.load(ordering: .acquiring) }

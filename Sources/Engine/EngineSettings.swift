@@ -26,5 +26,8 @@ public struct EngineSettings: Sendable {
     /// The rules of namespaces that have none of their own. Unless told otherwise, nobody but administrators gets in.
     public var defaultRules = RulesVersion(seq: 0, set: .denyAll, enforcesIndexes: false)
 
+    /// What a committer may do without a pause, and without waiting for the database, before the log says so; 0: never.
+    public var longStretchMilliseconds = 100
+
     public init() {}
 }

@@ -12,38 +12,60 @@ public final class IndexCache: Sendable {
     private struct Kept {
         var ordered: OrderedIndex
         var lastUse: UInt64
+        /// Its children, where only listeners want it.
+        var undeclared: Int
     }
 
     private struct State {
         var kept: [Place: Kept] = [:]
         var uses: UInt64 = 0
+        var undeclared = 0
+
+        mutating func remove(_ place: Place) {
+            guard let kept = kept.removeValue(forKey: place) else { return }
+            undeclared -= kept.undeclared
+        }
     }
 
     /// Below so many children a pass over all of them is as good.
     private static let minChildren = 256
     /// The most indexes that are kept; the one that was not used for the longest time goes.
     private static let maxKept = 256
+    /// The most children in all kept indexes that the rules don't declare.
+    private static let maxUndeclared = 1_000_000
     private let state = Mutex(State())
 
     init() {}
 
     /// What a query selects from the node at a path.
     ///
-    /// - Parameter isDeclared: whether the rules declare its index there: only then is one kept.
-    public func select(_ query: Query, from node: Node, at path: Path, isDeclared: Bool) -> Node {
-        guard isDeclared, query.index != .key, !query.selectsAll, case .branch(let branch) = node,
+    /// - Parameters:
+    ///   - isDeclared: whether the rules declare its index there: then one is kept.
+    ///   - isFollowed: whether it will be asked for again after every change, as listeners do: then one is kept, too,
+    ///     while there is room, or each write would cost a pass over all children.
+    public func select(
+        _ query: Query, from node: Node, at path: Path, isDeclared: Bool, isFollowed: Bool = false
+    ) -> Node {
+        guard isDeclared || isFollowed, query.index != .key, !query.selectsAll, case .branch(let branch) = node,
             branch.children.count >= Self.minChildren
         else { return query.select(from: node) }
         let place = Place(path: path, index: query.index)
-        let known = state.withLock { $0.kept[place]?.ordered }
+        let (known, hasRoom) = state.withLock { state -> (OrderedIndex?, Bool) in
+            if let kept = state.kept[place] { return (kept.ordered, true) }
+            return (nil, isDeclared || state.undeclared + branch.children.count <= Self.maxUndeclared)
+        }
+        guard hasRoom else { return query.select(from: node) }
         // Outside the lock: the first time takes long. Two that meet here do the same twice, which does no harm.
         let ordered = known?.updated(to: branch) ?? OrderedIndex(branch, by: query.index)
         state.withLock { state in
             state.uses += 1
-            state.kept[place] = Kept(ordered: ordered, lastUse: state.uses)
+            state.remove(place)
+            state.kept[place] = Kept(
+                ordered: ordered, lastUse: state.uses, undeclared: isDeclared ? 0 : branch.children.count)
+            state.undeclared += isDeclared ? 0 : branch.children.count
             if state.kept.count > Self.maxKept, let oldest = state.kept.min(by: { $0.value.lastUse < $1.value.lastUse })
             {
-                state.kept[oldest.key] = nil
+                state.remove(oldest.key)
             }
         }
         return ordered.select(query)

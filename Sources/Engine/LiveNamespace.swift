@@ -7,6 +7,8 @@ public import Tree
 public final class LiveNamespace: Sendable {
     public let id: Int64
     public let name: String
+    /// What the ids of stream events are signed with, here and on other gateways.
+    public let streamKey: [UInt8]
 
     /// Ordered indexes for queries.
     public let indexes = IndexCache()
@@ -41,6 +43,7 @@ public final class LiveNamespace: Sendable {
     ) {
         id = record.id
         name = record.name
+        streamKey = Array(record.streamKey.utf8)
         published = Published(snapshot)
         scheduling = Mutex(Scheduling(remoteHead: snapshot.seq))
         self.settings = settings

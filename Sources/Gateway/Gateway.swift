@@ -10,9 +10,11 @@ public final class Gateway: Sendable {
     let authenticator: Authenticator
     let limiter: RateLimiter
     let workers: WorkerPool
+    let memory: MemoryBudget
     let listeners: ListenerHub
     let sessions = RealtimeHub()
     let transactionLines = TransactionLines()
+    let refusedPages = RefusedPages()
     let logger: Logger
     let pushIDs = PushIDs()
     private let makeServerReport: @Sendable () -> ServerReport
@@ -30,6 +32,7 @@ public final class Gateway: Sendable {
         authenticator = Authenticator(credentials, keySet: keySet)
         limiter = RateLimiter(settings.limits)
         workers = WorkerPool(name: "worker", threads: settings.workers)
+        memory = settings.memory
         listeners = ListenerHub()
         self.logger = logger
         makeServerReport = serverReport
@@ -70,11 +73,14 @@ public struct ServerReport: Sendable {
     /// Seconds since 1970; nil where nothing is served over TLS.
     public var certificateExpiresAt: Int64?
     public var mirrors: [MirrorFacts]
+    /// What kept each event loop from all else.
+    public var stretches: [StretchMeter]
 
     public init(
         server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
-        mirrors: [MirrorFacts] = []
+        mirrors: [MirrorFacts] = [], stretches: [StretchMeter] = []
     ) {
+        self.stretches = stretches
         self.server = server
         self.certificateExpiresAt = certificateExpiresAt
         self.mirrors = mirrors

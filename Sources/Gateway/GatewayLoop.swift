@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
 import Tree
 import Wire
@@ -23,12 +24,15 @@ final class GatewayLoop: HTTPLoopHandler {
     var nextListen: UInt64 = 0
     var nextWrite: UInt64 = 0
     private(set) var realtimeSink: RealtimeSink?
+    /// The `Host` of the last program that was let in. The next one calls the gateway by the same name, most likely.
+    var programsHost: [UInt8] = []
     /// When credentials of what is open here have to be looked at again.
     var sessionWatch = SessionWatch()
     private(set) var link: LoopLink?
     private(set) var isDraining = false
-    /// Sessions whose listens are checked against the rules next.
-    var recheckQueue: [String] = []
+    var isSweeping = false
+    /// Sessions that have ended, with those of their listens that are not forgotten yet.
+    var ending: [String: (session: RealtimeSession, listens: [RealtimeListen])] = [:]
 
     init(_ gateway: Gateway, _ loop: EventLoop) {
         self.gateway = gateway
@@ -40,6 +44,19 @@ final class GatewayLoop: HTTPLoopHandler {
         scheduleKeepAlive()
         scheduleSweep()
         watchSessions()
+    }
+
+    /// Only administrators send large bodies: restores and bulk loads. Who has to be asked about elsewhere first counts as
+    /// no administrator here.
+    func allowsLargeBody(_ head: HTTPRequest) -> Bool {
+        guard let parameters = try? RESTParameters.settings(head.query),
+            let name = try? NamespaceName.find(head, parameters, gateway.settings)
+        else { return false }
+        let question = Authenticator.Question(
+            credential: ShownCredential.find(parameters, authorization: head.headerText("authorization")),
+            namespace: name, isLoopback: isFromLoopback(head))
+        guard case .now(.success(let session)) = gateway.authenticator.authenticate(question) else { return false }
+        return session.context.isAdmin
     }
 
     func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) {
@@ -98,7 +115,10 @@ final class GatewayLoop: HTTPLoopHandler {
         guard let seq = Int64(text), seq >= 0 else {
             return respond(RESTError(400, "X-Pathmirror-Min-Seq must be a seq: a whole number"), to: call.exchange)
         }
-        if namespace.snapshot.seq >= seq { return perform(call, namespace) }
+        let snapshot = namespace.snapshot
+        if snapshot.seq >= seq { return perform(call, namespace) }
+        // Nobody waits, or learns how far the log is, whom the rules refuse whatever there may be.
+        guard mayBeAnswered(call, snapshot) else { return respond(.permissionDenied, to: call.exchange) }
         suspend(call)
         guard let link else { return }
         let id = call.exchange.id
@@ -112,6 +132,16 @@ final class GatewayLoop: HTTPLoopHandler {
                 guard let call = loop.resume(id) else { return }
                 loop.perform(call, namespace)
             }
+        }
+    }
+
+    private func mayBeAnswered(_ call: Call, _ snapshot: Snapshot) -> Bool {
+        let rules = snapshot.rules.set
+        let now = Clock.unixMilliseconds
+        return switch call.method {
+        case .get: rules.mayEverRead(call.path, query: .overREST(call.parameters.query), auth: call.auth, now: now)
+        case .put, .delete: rules.refusal(of: call.path, .path, auth: call.auth, now: now) == nil
+        case .post, .patch: rules.refusal(of: call.path, .pathAndBelow, auth: call.auth, now: now) == nil
         }
     }
 
@@ -139,6 +169,22 @@ final class GatewayLoop: HTTPLoopHandler {
         call.timer?.cancel()
         call.timer = nil
         return call
+    }
+
+    // MARK: Turns
+
+    /// Does something with each of many, as many in one turn of the loop as there is time for, and then `completion`.
+    func inTurns<Item: Sendable>(
+        _ items: [Item], from start: Int = 0, _ body: @escaping @Sendable (GatewayLoop, Item) -> Void,
+        then completion: @escaping @Sendable (GatewayLoop) -> Void = { _ in }
+    ) {
+        for index in start..<items.count {
+            body(self, items[index])
+            if loop.isTurnOver, let link {
+                return link.post { $0.inTurns(items, from: index + 1, body, then: completion) }
+            }
+        }
+        completion(self)
     }
 
     // MARK: Life

@@ -1,18 +1,30 @@
+public import HTTPServer
+
 /// How the doors behave; every field has its default.
 public struct GatewaySettings: Sendable {
     /// The namespace of requests that name none.
     public var defaultNamespace = "default"
     /// Whether the first label of a host name of three labels or more (or of `x.localhost`) names the namespace.
     public var namespaceFromHost = true
+    /// Which web pages may use the gateway.
+    public var pages = PagePolicy.everyPage
+    /// For how long browsers that come over TLS are told to use nothing else for this host; 0: they are not told.
+    public var strictTransportSeconds = 0
     /// How much callers may ask.
     public var limits = RateLimiterSettings()
+    /// Who may read metrics and the details of readiness without a credential, besides this machine.
+    public var metricsNetworks: [IPNetwork] = []
     /// Bodies over this are parsed, and values of more rows than `heavyRows` encoded, away from the event loops.
     public var heavyBodyBytes = 64 * 1024
     public var heavyRows = 2_000
     /// Threads for heavy work.
     public var workers = 2
-    /// The most bytes that a request's body may have once it is unpacked.
+    /// The most bytes that the body of an administrator's request may have, packed and once it is unpacked.
     public var maxBodyBytes = 256 << 20
+    /// The same of everybody else.
+    public var maxPlainBodyBytes = 16 << 20
+    /// What strangers' data may take of memory; the server's, too.
+    public var memory = MemoryBudget(bytes: 1 << 30, bytesPerAddress: 256 << 20)
     /// Responses from this size on are packed for clients that accept gzip.
     public var gzipFromBytes = 1_024
     /// How long a request may wait for the seq of its `X-Pathmirror-Min-Seq`.
@@ -36,6 +48,8 @@ public struct GatewaySettings: Sendable {
     public var maxListens = 10_000
     /// The most requests of one realtime session that may wait for an answer.
     public var maxWaitingRequests = 10_000
+    /// The most requests of one realtime session that may wait for those before them, or for the loop's next turn.
+    public var maxQueuedRequests = 100_000
     /// The most onDisconnect orders of one realtime session.
     public var maxDisconnectOrders = 1_000
     /// How long clients whose transactions contend for a path wait for one that has its turn and does nothing; 0: nobody

@@ -7,6 +7,8 @@ public struct NamespaceRecord: Sendable, Equatable {
     public let head: Int64
     /// The oldest seq still in the log; `head + 1` when the log is empty.
     public let retainedFrom: Int64
+    /// What the ids of stream events are signed with.
+    public let streamKey: String
 }
 
 /// All SQL of schema `pathmirror`, over one connection. Belongs to one thread, which it blocks.
@@ -68,13 +70,14 @@ public final class LogSession {
     ) throws(LogStoreError) -> [NamespaceRecord] {
         try translated { () throws(PostgresError) in
             let rows = try connection.execute(
-                "select id, name, head, retained_from from pathmirror.namespace where \(condition)", parameters)
+                "select id, name, head, retained_from, stream_key::text from pathmirror.namespace where \(condition)",
+                parameters)
             var records: [NamespaceRecord] = []
             for row in 0..<rows.rowCount {
                 records.append(
                     NamespaceRecord(
                         id: try rows.int64(row, 0), name: try rows.string(row, 1), head: try rows.int64(row, 2),
-                        retainedFrom: try rows.int64(row, 3)))
+                        retainedFrom: try rows.int64(row, 3), streamKey: try rows.string(row, 4)))
             }
             return records
         }

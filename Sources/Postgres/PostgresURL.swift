@@ -106,7 +106,7 @@ extension PostgresURL {
         return attempts
     }
 
-    private static func list(_ text: String?) -> [String] {
+    static func list(_ text: String?) -> [String] {
         text?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? []
     }
 }

@@ -6,10 +6,13 @@ public struct AuthContext: Sendable {
     public let auth: Node
     /// Administrators are not judged.
     public let isAdmin: Bool
+    /// Whether the caller is known not to be on the gateway's machine. Of rules only `RuleSet.allowThisMachine` asks.
+    public let isElsewhere: Bool
 
-    public init(auth: Node, isAdmin: Bool = false) {
+    public init(auth: Node, isAdmin: Bool = false, isElsewhere: Bool = false) {
         self.auth = auth
         self.isAdmin = isAdmin
+        self.isElsewhere = isElsewhere
     }
 
     public static let unauthenticated = AuthContext(auth: .null)

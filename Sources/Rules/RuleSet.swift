@@ -11,17 +11,28 @@ public struct RuleSet: Sendable {
     /// What is legal, but probably not what the author meant.
     public let warnings: [RulesError.Problem]
     public let limits: RuleLimits
+    /// Whether callers elsewhere are denied everything.
+    let isForThisMachine: Bool
+
+    /// The most bytes that a document may have: committers compile it, too, when they load a namespace or follow a
+    /// change of its rules.
+    public static let maxBytes = 1 << 20
 
     /// Checks and compiles a document (reference: security-rules 1 to 6, 12).
     ///
     /// - Throws: every mistake, each with its place and, where it is known, the original's wording.
     public init(json: [UInt8], limits: RuleLimits = RuleLimits()) throws(RulesError) {
+        guard json.count <= Self.maxBytes else {
+            throw RulesError(
+                [TextError(offset: 0, message: "The rules have more than \(Self.maxBytes) bytes.")], in: [])
+        }
         (compiled, warnings) = try RuleSetCompiler.compile(json)
         source = json
         self.limits = limits
+        isForThisMachine = false
     }
 
-    private init(reading: Bool, writing: Bool) {
+    private init(reading: Bool, writing: Bool, isForThisMachine: Bool = false) {
         let text = "{\n  \"rules\": {\n    \".read\": \(reading),\n    \".write\": \(writing)\n  }\n}\n"
         var program = Program()
         var rules: ContiguousArray<CompiledRule> = []
@@ -41,12 +52,15 @@ public struct RuleSet: Sendable {
         source = Array(text.utf8)
         warnings = []
         limits = RuleLimits()
+        self.isForThisMachine = isForThisMachine
     }
 
     /// Lets nobody but administrators do anything.
     public static let denyAll = RuleSet(reading: false, writing: false)
     /// Lets everybody do everything.
     public static let allowAll = RuleSet(reading: true, writing: true)
+    /// Lets everybody on the gateway's machine do everything, and of all others administrators only.
+    public static let allowThisMachine = RuleSet(reading: true, writing: true, isForThisMachine: true)
 
     // MARK: Rules
 

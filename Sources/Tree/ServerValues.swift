@@ -24,6 +24,18 @@ extension Node {
     }
 }
 
+extension Node {
+    /// Whether it holds a server value that counts from what is stored.
+    public var hasIncrement: Bool {
+        switch self {
+        case .serverValue(let value): if case .increment = value.kind { true } else { false }
+        case .prioritized(let leaf): leaf.value.hasIncrement || leaf.priority.hasIncrement
+        case .branch(let branch): branch.priority.hasIncrement || branch.children.contains { $0.node.hasIncrement }
+        default: false
+        }
+    }
+}
+
 extension ServerValue {
     func resolve(existing: Node, timestamp: Int64) -> Node {
         switch kind {

@@ -45,7 +45,7 @@ public struct RESTParameters: Sendable {
 
     /// The parameters of the settings' paths, of which only those about the caller and the namespace count.
     public static func settings(_ text: ArraySlice<UInt8>?) throws(RESTError) -> RESTParameters {
-        let known: Set<String> = ["ns", "auth", "access_token"]
+        let known: Set<String> = ["ns", "auth", "access_token", "auth_variable_override"]
         let pairs = (text ?? []).split(separator: UInt8(ascii: "&")).filter { pair in
             known.contains(String(decoding: pair.prefix { $0 != UInt8(ascii: "=") }, as: UTF8.self))
         }

@@ -3,8 +3,8 @@ public import Tree
 /// Server-sent events as the REST streaming protocol frames them: `event:`, `id:`, one line of JSON as `data:`, a blank
 /// line (reference: rtdb-protocol 8).
 public enum StreamEvent {
-    /// - Parameter seq: the entry that the event brings the client to; it becomes the event's id.
-    public static func encode(_ event: ChangeEvent, seq: Int64, form: JSONForm) -> [UInt8] {
+    /// - Parameter id: what the client names when it comes back, to go on behind this event.
+    public static func encode(_ event: ChangeEvent, id: String, form: JSONForm) -> [UInt8] {
         var writer: JSONWriter
         switch event {
         case .put(let path, let value):
@@ -22,7 +22,7 @@ public enum StreamEvent {
             writer.endObject()
         }
         writer.endObject()
-        return frame(name(event), id: seq, data: writer.bytes)
+        return frame(name(event), id: id, data: writer.bytes)
     }
 
     private static func name(_ event: ChangeEvent) -> StaticString {
@@ -48,7 +48,7 @@ public enum StreamEvent {
     public static let authRevoked = frame(
         "auth_revoked", id: nil, data: Array("\"credential is no longer valid\"".utf8))
 
-    private static func frame(_ name: StaticString, id: Int64?, data: [UInt8]) -> [UInt8] {
+    private static func frame(_ name: StaticString, id: String?, data: [UInt8]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(data.count + 64)
         bytes.append(contentsOf: "event: ".utf8)

@@ -86,7 +86,7 @@ import Tree
             let next: Int64 = if case .int(let value) = current { value + 1 } else { 1 }
             switch namespace.write(.set("cas", .int(next), expecting: current.hash)) {
             case .committed: return true
-            case .preconditionFailed(_, let actual): current = actual
+            case .preconditionFailed(_, let actual?): current = actual
             default: return false
             }
         }

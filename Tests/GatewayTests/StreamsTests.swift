@@ -1,15 +1,16 @@
 import Engine
-import Gateway
 import Glibc
 import Runtime
 import TestSupport
 import Testing
 import Tree
 
+@testable import Gateway
+
 /// Event streams over a real server.
 @Suite struct StreamsTests {
     private func open(
-        _ gateway: TestGateway, _ target: String, lastSeen: Int64? = nil, receiveBuffer: Int32? = nil
+        _ gateway: TestGateway, _ target: String, lastSeen: String? = nil, receiveBuffer: Int32? = nil
     ) throws -> WebClient {
         let client = try WebClient(gateway.port, receiveBuffer: receiveBuffer)
         var headers = ["Accept": "text/event-stream"]
@@ -42,7 +43,10 @@ import Tree
         try withGateway { gateway in
             let writer = try WebClient(gateway.port)
             for value in 1...10 { _ = try writer.request("PUT", "/a/k\(value).json", body: "\(value)") }
-            let stream = try open(gateway, "/a.json", lastSeen: 4)
+            let place = Path(splitting: "a")
+            let snapshot = try gateway.engine.namespace("default").snapshot
+            let ids = EventIDs(try gateway.engine.namespace("default"), place, snapshot.rules)
+            let stream = try open(gateway, "/a.json", lastSeen: ids.id(4))
             for seq in 5...10 as ClosedRange<Int64> {
                 let event = try stream.event()
                 #expect(event.id == seq)
@@ -51,7 +55,7 @@ import Tree
             _ = try writer.request("PUT", "/a/k11.json", body: "11")
             #expect(try stream.event().id == 11)
             // From a point that isn't retained (here: too far back), a fresh value.
-            let late = try open(gateway, "/a.json?orderBy=\"$key\"&limitToLast=1", lastSeen: 2)
+            let late = try open(gateway, "/a.json?orderBy=\"$key\"&limitToLast=1", lastSeen: ids.id(2))
             #expect(try late.event().name == "put")
         }
     }

@@ -57,6 +57,23 @@ import Tree
             RuleSet.allowAll.mayWrite(["a"], root: .null, newRoot: .int(1), auth: .unauthenticated, now: 0) == .allowed)
     }
 
+    @Test func rulesForThisMachineAreForNobodyElse() throws {
+        let here = AuthContext(auth: user.auth)
+        let elsewhere = AuthContext(auth: user.auth, isElsewhere: true)
+        let administrator = AuthContext(auth: .null, isAdmin: true, isElsewhere: true)
+        for (auth, isAllowed) in [(here, true), (elsewhere, false), (administrator, true)] {
+            let set = RuleSet.allowThisMachine
+            #expect(set.mayRead("a", query: nil, root: .null, auth: auth, now: 0).isAllowed == isAllowed)
+            #expect(set.mayWrite(["a"], root: .null, newRoot: .int(1), auth: auth, now: 0).isAllowed == isAllowed)
+        }
+        // Rules that somebody wrote are for whom they say.
+        #expect(RuleSet.allowAll.mayRead("a", query: nil, root: .null, auth: elsewhere, now: 0).isAllowed)
+        #expect(
+            try RuleSet(json: RuleSet.allowThisMachine.source).mayRead(
+                "a", query: nil, root: .null, auth: elsewhere, now: 0
+            ).isAllowed)
+    }
+
     @Test func aPriorityIsPartOfItsNode() throws {
         let text =
             "{\"rules\":{\"p\":{\".write\":\"newData.getPriority() == 3\",\".validate\":\"newData.val() == 1\"}}}"

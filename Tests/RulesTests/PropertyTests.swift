@@ -112,6 +112,9 @@ import Tree
                 Path(path.map { Key($0) }), query: query, root: data.node, auth: context, now: now)
             try #require(decision.isAllowed == expected, "read \(path) of \(data) as \(auth), \(label)")
             let place = Path(path.map { Key($0) })
+            if !rules.mayEverRead(place, query: query, auth: context, now: now) {
+                try #require(!expected, "never \(path) of \(data) as \(auth), \(label)")
+            }
             if rules.isSteadyForReading(place) {
                 let other = maker.data()
                 let later = rules.mayRead(place, query: query, root: other.node, auth: context, now: now + 1_000_000)
@@ -131,6 +134,30 @@ import Tree
         let decision = rules.mayWrite(
             paths.map { Path($0.map { Key($0) }) }, root: data.node, newRoot: newData.node, auth: context, now: now)
         try #require(decision.isAllowed == expected, "write \(paths) of \(data) to \(newData) as \(auth), \(label)")
+        try foresee(rules, paths, data, expected, context, "\(paths) of \(data) to \(newData) as \(auth), \(label)")
         return expected
+    }
+
+    /// Refusals that look at less than all are refusals of the slow evaluator, too.
+    private func foresee(
+        _ rules: RuleSet, _ paths: [[String]], _ data: Plain, _ expected: Bool, _ auth: AuthContext, _ label: String
+    ) throws {
+        let places = paths.map { Path($0.map { Key($0) }) }
+        if rules.refusal(of: places, root: data.node, auth: auth, now: 10) != nil {
+            try #require(!expected, "foreseen with the data: \(label)")
+        }
+        if rules.refusal(of: places, auth: auth, now: 10) != nil {
+            try #require(!expected, "foreseen without the data: \(label)")
+            try #require(
+                rules.refusal(of: places, root: data.node, auth: auth, now: 10) != nil, "more is less: \(label)")
+        }
+        for place in places {
+            for depth in 0...place.depth {
+                let base = Path(Array(place.keys.prefix(depth)))
+                if rules.refusal(of: base, .pathAndBelow, auth: auth, now: 10) != nil {
+                    try #require(!expected, "foreseen at \(base): \(label)")
+                }
+            }
+        }
     }
 }

@@ -9,17 +9,17 @@ import Wire
     @Test func framing() throws {
         let value = try JSONParser.parse("{\"a\":1}")
         #expect(
-            text(StreamEvent.encode(.put(.root, value), seq: 7, form: .plain))
+            text(StreamEvent.encode(.put(.root, value), id: "7", form: .plain))
                 == "event: put\nid: 7\ndata: {\"path\":\"/\",\"data\":{\"a\":1}}\n\n")
         #expect(
-            text(StreamEvent.encode(.put(Path(splitting: "x/y"), .null), seq: 8, form: .plain))
+            text(StreamEvent.encode(.put(Path(splitting: "x/y"), .null), id: "8", form: .plain))
                 == "event: put\nid: 8\ndata: {\"path\":\"/x/y\",\"data\":null}\n\n")
         let changes = [
             Change(path: Path(splitting: "foo"), value: .bool(true)),
             Change(path: Path(splitting: "x/y"), value: .int(3)),
         ]
         #expect(
-            text(StreamEvent.encode(.patch(Path(splitting: "c"), changes), seq: 9, form: .plain))
+            text(StreamEvent.encode(.patch(Path(splitting: "c"), changes), id: "9", form: .plain))
                 == "event: patch\nid: 9\ndata: {\"path\":\"/c\",\"data\":{\"foo\":true,\"x/y\":3}}\n\n")
         #expect(text(StreamEvent.keepAlive) == "event: keep-alive\ndata: null\n\n")
         #expect(text(StreamEvent.cancel).hasPrefix("event: cancel\ndata: "))
@@ -28,8 +28,8 @@ import Wire
 
     @Test func forms() throws {
         let value = try JSONParser.parse("{\"0\":\"a\",\"1\":{\".value\":2,\".priority\":3}}")
-        #expect(text(StreamEvent.encode(.put(.root, value), seq: 1, form: .plain)).contains("\"data\":[\"a\",2]}"))
-        #expect(text(StreamEvent.encode(.put(.root, value), seq: 1, form: .export)).contains("\".priority\":3"))
+        #expect(text(StreamEvent.encode(.put(.root, value), id: "1", form: .plain)).contains("\"data\":[\"a\",2]}"))
+        #expect(text(StreamEvent.encode(.put(.root, value), id: "1", form: .export)).contains("\".priority\":3"))
     }
 
     /// Whatever is in keys and values: one line each, a blank line only at the end, and the JSON is the value.
@@ -39,7 +39,7 @@ import Wire
         for _ in 0..<300 {
             let value = random.tree(depth: 3)
             let place = random.path(maxDepth: 3)
-            let framed = text(StreamEvent.encode(.put(place, value), seq: 5, form: .export))
+            let framed = text(StreamEvent.encode(.put(place, value), id: "5", form: .export))
             let lines = framed.split(separator: "\n", omittingEmptySubsequences: false)
             #expect(lines.count == 5)
             #expect(lines.suffix(2) == ["", ""])

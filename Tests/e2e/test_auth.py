@@ -90,14 +90,34 @@ def test_tokens_that_are_not_believed(gateway, issuer):
         "with something behind": good + "x",
         "too large": issuer.token(filler="x" * 20_000),
         "a name twice": ".".join([header, payload[:-2], signature]),
-        "nothing": "", "dots": "..", "owner": "owner", "a guess": "secret",
+        "a blank": " ", "dots": "..", "owner": "owner", "a guess": "secret",
     }
     for name, token in tokens.items():
         response = rest.get("users/ada", auth=token)
         assert (response.status, response.error) == (401, UNPARSABLE), name
-        assert rest.put("users/ada", "no", headers=bearer(token) if token else {"Authorization": "Bearer x"}).status == 401
+        assert rest.put("users/ada", "no", headers=bearer(token.strip() or "x")).status == 401
     refused(rest.get("users/ada", auth=issuer.token(lasts=-100)), "Auth token is expired")
     assert rest.value("users/ada", auth=good) is None
+
+
+@pytest.mark.parametrize("nothing", [
+    {"auth": ""}, {"access_token": ""}, {"auth": "", "access_token": ""}, {"headers": {"Authorization": "Bearer "}},
+    {"headers": {"Authorization": "Bearer"}}, {"auth": "", "headers": {"Authorization": "Bearer "}}])
+def test_an_empty_credential_is_none(serve, issuer, nothing):
+    """Clients append `?auth=` whether they have something to put behind it or not."""
+    gateway = serve(*issuer.options, rules={"rules": {"open": {".read": "auth === null", ".write": True}}})
+    rest = gateway.rest
+    assert rest.put("open", 1, **nothing).status == 200
+    assert rest.get("open", **nothing).json() == 1
+    refused(rest.get("closed", **nothing), "Permission denied")
+    with Listener(rest.at("open"), **nothing) as listener:
+        assert listener.next().change == ("put", "/", 1)
+    # An empty one hides none that is there.
+    more = {**nothing, "headers": bearer(SECRET)} if "auth" in nothing or "access_token" in nothing else {**nothing, "auth": SECRET}
+    assert rest.get("closed", **more).status == 200
+    query = "&".join(f"{name}=" for name in nothing if name != "headers")
+    response = rest.send("GET", f"/.settings/rules.json?{query}", headers=nothing.get("headers"))
+    refused(response, "Permission denied")
 
 
 def test_custom_tokens_and_secrets_of_a_namespace(gateway, database_secret):

@@ -19,7 +19,7 @@ def test_preflight(at):
     response = at.send("OPTIONS", at.url(), headers={
         "Origin": "https://app.example", "Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "if-match, x-firebase-etag"})
     assert response.status in (200, 204)
-    assert response.headers["Access-Control-Allow-Origin"] in ("*", "https://app.example")
+    assert response.headers["Access-Control-Allow-Origin"] == "https://app.example"
     allowed = response.headers["Access-Control-Allow-Methods"].upper()
     assert all(method in allowed for method in ("GET", "PUT", "POST", "PATCH", "DELETE"))
     granted = response.headers["Access-Control-Allow-Headers"].lower()
@@ -28,14 +28,14 @@ def test_preflight(at):
 
 def test_browsers_may_read_answers_and_tags(at):
     response = at.get(headers={"Origin": "https://app.example"})
-    assert response.headers["Access-Control-Allow-Origin"] in ("*", "https://app.example")
+    assert response.headers["Access-Control-Allow-Origin"] == "https://app.example"
     assert "etag" in response.headers["Access-Control-Expose-Headers"].lower()
 
 
 def test_browsers_may_read_errors(at):
     response = at.put(body=b"{", headers={"Origin": "https://app.example"})
     assert response.status == 400
-    assert response.headers["Access-Control-Allow-Origin"] in ("*", "https://app.example")
+    assert response.headers["Access-Control-Allow-Origin"] == "https://app.example"
 
 
 def test_options_says_what_is_allowed(at):
@@ -51,7 +51,7 @@ def test_requests_in_one_packet_are_answered_in_order(dev, at):
     """Pipelining: each request sees what those before it wrote."""
     def request(method, body=""):
         length = f"Content-Length: {len(body)}\r\n" if body else ""
-        return f"{method} {at.url()} HTTP/1.1\r\nHost: x\r\n{length}\r\n{body}"
+        return f"{method} {at.url()} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n{body}"
 
     script = [("GET", "", None), ("PUT", '"one"', "one"), ("GET", "", "one"), ("HEAD", "", None), ("PUT", '"two"', "two"), ("GET", "", "two"), ("DELETE", "", None), ("GET", "", None)]
     with raw_connection(dev.port) as plain:
@@ -67,7 +67,7 @@ def test_requests_in_one_packet_are_answered_in_order(dev, at):
 def test_many_pipelined_writes(dev, at):
     with raw_connection(dev.port) as plain:
         responses = Responses(plain)
-        plain.sendall(b"".join(f"PUT {at.url(f'p/{number}')} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(str(number))}\r\n\r\n{number}".encode() for number in range(500)))
+        plain.sendall(b"".join(f"PUT {at.url(f'p/{number}')} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(str(number))}\r\n\r\n{number}".encode() for number in range(500)))
         seqs = []
         for number in range(500):
             status, headers, body = responses.next("PUT")
@@ -79,7 +79,7 @@ def test_many_pipelined_writes(dev, at):
 
 def test_a_request_byte_by_byte(dev, at):
     with raw_connection(dev.port) as plain:
-        for byte in f"PUT {at.url()} HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n\"bytes\"".encode():
+        for byte in f"PUT {at.url()} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7\r\n\r\n\"bytes\"".encode():
             plain.sendall(bytes([byte]))
         assert Responses(plain).next("PUT")[0] == 200
     assert at.value() == "bytes"
@@ -87,7 +87,7 @@ def test_a_request_byte_by_byte(dev, at):
 
 def test_a_chunked_upload(dev, at):
     with raw_connection(dev.port) as plain:
-        plain.sendall(f"PUT {at.url()} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        plain.sendall(f"PUT {at.url()} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         for part in (b'{"a"', b":", b"[1,2", b"]}"):
             plain.sendall(b"%x;extension=1\r\n%s\r\n" % (len(part), part))
         plain.sendall(b"0\r\nTrailer: x\r\n\r\n")
@@ -98,7 +98,7 @@ def test_a_chunked_upload(dev, at):
 def test_expect_100_continue(dev, at):
     with raw_connection(dev.port) as plain:
         responses = Responses(plain)
-        plain.sendall(f"PUT {at.url()} HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n".encode())
+        plain.sendall(f"PUT {at.url()} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n".encode())
         assert responses.next("PUT")[0] == 100
         plain.sendall(b"true")
         assert responses.next("PUT")[0] == 200
@@ -138,7 +138,7 @@ def test_a_gzipped_answer(at):
     at.set(value=value)
     packed = at.get(headers={"Accept-Encoding": "gzip, deflate"})
     assert packed.headers["Content-Encoding"] == "gzip"
-    assert "accept-encoding" in packed.headers["Vary"].lower()
+    assert "accept-encoding" in ", ".join(packed.headers.get_all("Vary")).lower()
     assert json.loads(gzip.decompress(packed.body)) == value
     assert len(packed.body) < 20_000
     plain = at.get()
@@ -150,9 +150,9 @@ def test_connections_are_kept_and_closed_as_asked(dev, at):
     with raw_connection(dev.port) as plain:
         responses = Responses(plain)
         for _ in range(3):
-            plain.sendall(f"GET {at.url()} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            plain.sendall(f"GET {at.url()} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert responses.next()[0] == 200
-        plain.sendall(f"GET {at.url()} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        plain.sendall(f"GET {at.url()} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         _, headers, _ = responses.next()
         assert headers["Connection"].lower() == "close"
         assert plain.recv(1) == b""
@@ -183,7 +183,7 @@ def test_each_namespace_counts_its_own_seqs(dev, ns):
 
 def test_the_host_name_says_the_namespace(dev, ns):
     rest = dev.rest.at(f"x{ns}")
-    assert rest.put(value="by host", headers={"Host": f"{ns}.firebaseio.com"}).status == 200
+    assert rest.put(value="by host", headers={"Host": f"{ns}.example.com"}).status == 200
     assert rest.value(ns=ns) == "by host"
     assert rest.value() is None
     # The parameter wins over the host.

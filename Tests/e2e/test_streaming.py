@@ -25,7 +25,7 @@ def test_a_stream_begins_with_what_is_there(at):
 def test_the_framing_is_exact(dev, at):
     at.set(value={"a": "line\nbreak"})
     with raw_connection(dev.port) as plain:
-        plain.sendall(f"GET {at.url()} HTTP/1.0\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+        plain.sendall(f"GET {at.url()} HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
         data = b""
         while b"\n\n" not in data.partition(b"\r\n\r\n")[2]:
             data += plain.recv(65536)
@@ -165,7 +165,7 @@ def test_keep_alive(serve):
 def test_keep_alive_looks_like_the_original(serve):
     gateway = serve("--sse-keepalive-ms", "200")
     with raw_connection(gateway.port) as plain:
-        plain.sendall(b"GET /x.json HTTP/1.0\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")
+        plain.sendall(b"GET /x.json HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
         data = b""
         while b"keep-alive" not in data or not data.endswith(b"\n\n"):
             data += plain.recv(65536)
@@ -204,7 +204,7 @@ def test_a_connection_takes_another_request_before_it_streams(dev, at):
     at.set(value=5)
     with raw_connection(dev.port) as plain:
         responses = Responses(plain)
-        plain.sendall(f"GET {at.url()} HTTP/1.1\r\nHost: x\r\n\r\nGET {at.url()} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+        plain.sendall(f"GET {at.url()} HTTP/1.1\r\nHost: localhost\r\n\r\nGET {at.url()} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
         assert responses.next()[2].strip() == b"5"
         data = responses.line()
         assert b" 200 " in data

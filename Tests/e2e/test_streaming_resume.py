@@ -33,8 +33,10 @@ def test_resume_continues_after_the_id(at):
 
 
 def test_resume_with_nothing_missed_is_silent_until_the_next_write(at):
-    seq = at.set(value={"a": 1}).seq
-    with Listener(at, last_event_id=seq) as listener:
+    at.set(value={"a": 1})
+    with Listener(at) as first:
+        seen = first.next().id
+    with Listener(at, last_event_id=seen) as listener:
         live = at.set("a", 2).seq
         event = listener.next()
         assert event.change == ("put", "/a", 2) and event.id == live
@@ -57,12 +59,33 @@ def test_an_id_from_the_future_begins_anew(at):
         assert listener.next().change == ("put", "/", {"a": 1})
 
 
-@pytest.mark.parametrize("text", ["abc", "-1", "1.5", "1e3", "0x10", "1 2", "99999999999999999999999999"])
-def test_an_id_that_is_none_is_refused(at, text):
+@pytest.mark.parametrize("text", ["abc", "0", "1", "-1", "1.5", "1e3", "0x10", "1 2", "1-", "1-AAAAAAAAAAAAAAAA", "99999999999999999999999999"])
+def test_an_id_that_was_never_given_begins_anew(at, text):
+    at.set(value={"a": "deleted since"})
     at.set(value={"a": 1})
-    with pytest.raises(Refused) as refusal:
-        Listener(at, headers={"Last-Event-ID": text})
-    assert refusal.value.status == 400 and "Last-Event-ID" in json.loads(refusal.value.body)["error"]
+    with Listener(at, headers={"Last-Event-ID": text}) as listener:
+        assert listener.next().change == ("put", "/", {"a": 1})
+
+
+def test_an_id_of_another_place_or_another_seq_begins_anew(at):
+    at.set(value={"a": {"x": 1}, "b": 1})
+    with Listener(at.at("a")) as first:
+        seen = first.next().id
+    at.set("b", "deleted since")
+    at.set("b", 2)
+    with Listener(at.at("b"), last_event_id=seen) as listener:
+        assert listener.next().change == ("put", "/", 2)
+    forged = f"{int(seen) - 1}-{seen.text.partition('-')[2]}"
+    with Listener(at.at("a"), headers={"Last-Event-ID": forged}) as listener:
+        assert listener.next().change == ("put", "/", {"x": 1})
+
+
+def test_an_administrator_may_name_any_seq(at):
+    first = at.set(value={"a": 1}).seq
+    seq = at.set("a", 2).seq
+    with Listener(at.with_headers(Authorization="Bearer owner"), last_event_id=ids[0]) as listener:
+        event = listener.next()
+        assert event.change == ("put", "/a", 2) and event.id == seq
 
 
 def test_an_empty_id_is_no_id(at):
@@ -78,12 +101,13 @@ def test_resume_across_a_restart(serve, database_url):
     listener = Listener(rest)
     seen = listener.next().id
     missed = [rest.set("b", 2).seq]
-    listener.wait_for_id(missed[0])
     missed = [rest.set("c", 3).seq, rest.set("d", 4).seq]
+    listener.wait_for_id(missed[1])
+    last = listener.events[-2].id
     gateway.stop()
     listener.wait_for_end()
     again = serve()
-    with Listener(again.rest.at(rest.base), last_event_id=missed[0]) as resumed:
+    with Listener(again.rest.at(rest.base), last_event_id=last) as resumed:
         assert (resumed.next().change, resumed.last_id) == (("put", "/d", 4), missed[1])
     with Listener(again.rest.at(rest.base), last_event_id=seen) as resumed:
         assert [resumed.next().change[1] for _ in range(3)] == ["/b", "/c", "/d"]
@@ -92,9 +116,12 @@ def test_resume_across_a_restart(serve, database_url):
 def test_what_is_no_longer_retained_begins_anew(serve, database_url):
     gateway = serve()
     rest = gateway.unique()
-    first = rest.set(value={"a": 1}).seq
-    for number in range(10):
-        last = rest.set("n", number).seq
+    rest.set(value={"a": 1})
+    with Listener(rest) as listener:
+        for number in range(10):
+            last = rest.set("n", number).seq
+        listener.wait_for_id(last)
+        ids = [event.id for event in listener.events]
     gateway.stop()
     sql.forget_up_to(database_url, last - 2)
     again = serve()
@@ -103,9 +130,9 @@ def test_what_is_no_longer_retained_begins_anew(serve, database_url):
         event = listener.next()
         assert event.change == ("put", "/", {"a": 1, "n": 9}) and event.id >= last
         listener.wait_for_value(there.value())
-    with Listener(there, last_event_id=last - 2) as listener:
+    with Listener(there, last_event_id=ids[-3]) as listener:
         assert [listener.next().data for _ in range(2)] == [8, 9]
-    with Listener(there, last_event_id=last - 3) as listener:
+    with Listener(there, last_event_id=ids[-4]) as listener:
         assert listener.next().path == "/"
 
 
@@ -115,7 +142,7 @@ def test_a_slow_reader_is_conflated(dev, at):
     at.set(value={"n": 0, "text": text})
     pid = dev.process.pid
     with raw_connection(dev.port, patience=60, receive_buffer=8192) as plain, Listener(at) as fast:
-        plain.sendall(f"GET {at.url()} HTTP/1.0\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+        plain.sendall(f"GET {at.url()} HTTP/1.0\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
         fast.next()
         for number in range(50):
             at.set(value={"n": number, "text": text})
@@ -132,7 +159,7 @@ def test_a_slow_reader_is_conflated(dev, at):
 
         def drained():
             data.extend(plain.recv(1 << 20))
-            return f"id: {final}\n".encode() in data[-100_000:] and data.endswith(b"\n\n")
+            return f"id: {final}-".encode() in data[-100_000:] and data.endswith(b"\n\n")
 
         wait_until(drained, "the slow reader to get the last event", 30, 0)
     assert grown < 60_000_000, f"{grown / 1e6:.0f} MB more for one slow reader"
@@ -148,8 +175,9 @@ def fold(data: bytes):
     for frame in data.partition(b"\r\n\r\n")[2].decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in frame.splitlines() if ": " in line)
         if fields.get("event") in ("put", "patch"):
-            assert int(fields["id"]) > last or last == 0
-            last = int(fields["id"])
+            seq = int(fields["id"].partition("-")[0])
+            assert seq > last or last == 0
+            last = seq
             change = json.loads(fields["data"])
             parts = {"": change["data"]} if fields["event"] == "put" else change["data"]
             for key, part in parts.items():

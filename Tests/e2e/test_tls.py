@@ -10,6 +10,7 @@ import pytest
 import requests
 from harness import cli
 from harness.binary import pathmirror
+from harness.gateway import start_dev
 from harness.ports import free_port
 from harness.process import Process
 from harness.raw import Responses, answer_or_close, closed_by_server, raw_connection
@@ -260,3 +261,37 @@ def test_mistakes_are_explained(database_url, pair, scratch, authority):
     ):
         wrong = cli.command(*start, "--tls-certificate", certificate, "--tls-key", key)
         assert wrong.returncode == 1 and words in wrong.stderr, (certificate, key, wrong.stderr)
+
+
+def answered(port: int, authority: Authority, host: str = "db.example", target: str = "/x.json"):
+    """Headers of an answer over TLS to a client that calls the gateway by a name."""
+    with connect(port, authority.context()) as secure:
+        secure.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        return Responses(secure).next()[1]
+
+
+def test_browsers_are_told_to_stay_with_https(gateway, authority):
+    for target in ("/x.json", "/.health/ready", "/.settings/rules.json", "/x", "/.nothing", "/.metrics", "/.lp?id=1&pw=2"):
+        assert answered(gateway.secure_port, authority, "db.example", target)["Strict-Transport-Security"] == "max-age=31536000", target
+    # For localhost it would hold for every port, and so for everything else that is developed there.
+    for host in ("localhost", f"LOCALHOST.:{gateway.secure_port}", "ns.localhost", "127.0.0.1", "[::1]:443"):
+        assert answered(gateway.secure_port, authority, host)["Strict-Transport-Security"] is None, host
+    # Over plain HTTP anybody could have said it.
+    assert gateway.rest.get("x", headers={"Host": "db.example"}, ns="default").headers["Strict-Transport-Security"] is None
+
+
+@pytest.mark.parametrize("seconds, expected", [("0", None), ("600", "max-age=600")])
+def test_how_long_they_are_to_stay_is_an_option(serve, pair, authority, seconds, expected):
+    port = free_port()
+    serve(*pair.options, "--tls-listen", f"127.0.0.1:{port}", "--hsts-max-age-s", seconds)
+    assert answered(port, authority)["Strict-Transport-Security"] == expected
+
+
+def test_dev_does_not_tell_them_by_itself(scratch, logs, pair, authority):
+    for options, expected in (([], None), (["--hsts-max-age-s", "60"], "max-age=60")):
+        port = free_port()
+        gateway = start_dev(scratch / "data", logs, None, *pair.options, "--tls-listen", f"127.0.0.1:{port}", "--allow-origin", "https://db.example", *options)
+        try:
+            assert answered(port, authority)["Strict-Transport-Security"] == expected
+        finally:
+            gateway.stop()

@@ -261,7 +261,7 @@ def test_half_a_handshake_is_not_waited_for_for_ever(serve):
     gateway = serve("--header-timeout-ms", "1000")
     import socket
     with socket.create_connection(("127.0.0.1", gateway.port)) as plain:
-        plain.sendall(b"GET /.ws?v=5 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\n")
+        plain.sendall(b"GET /.ws?v=5 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n")
         plain.settimeout(15)
         while plain.recv(1000):
             pass

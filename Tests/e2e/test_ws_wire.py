@@ -41,7 +41,7 @@ def test_session_ids_are_never_the_same(dev):
     "/.ws?v=5&p=1:1:web:1&ns=default", "/.ws?v=5&ls=notasession&ac=junk&p=x&ns=default", "/.ws?ns=default&v=5&r=f", "/.ws?v=5",
     "/.ws?ns=default&v=5&ls=%zz", "/.ws?v=5&ns=default&ls=" + "x" * 3000])
 def test_urls_as_sdks_write_them(dev, target):
-    headers = {"Authorization": "Bearer nonsense", "X-Firebase-AppCheck": "junk", "X-Firebase-GMPID": "", "Origin": "http://a.example",
+    headers = {"Authorization": "Bearer nonsense", "X-Firebase-AppCheck": "junk", "X-Firebase-GMPID": "", "Origin": "https://app.example",
                "User-Agent": "Firebase/5/12.18.0/linux/Node", "Sec-WebSocket-Extensions": "permessage-deflate; client_max_window_bits"}
     with WebSocket(dev.port, target, headers).opened() as socket:
         assert b'"t":"h"' in socket.receive()[1]

@@ -82,7 +82,7 @@ def test_a_secret_that_the_gateway_cannot_read_is_explained(stack, tmp_path):
     unreadable.chmod(0)
     done = stack.compose("run", "--rm", "--no-deps", "-T", "gateway-a", check=False, PATHMIRROR_ADMIN_SECRET_FILE=str(unreadable))
     assert done.returncode == 1
-    assert "can't be read by user 10001" in done.stderr and "chown 10001" in done.stderr
+    assert "runs as uid 10001" in done.stderr and "chown 10001" in done.stderr
 
 
 def test_roles_can_be_made_again_with_new_passwords(stack):

@@ -12,10 +12,12 @@ final class Committer {
     private let core: EngineCore
     private let index: Int
     private var session: LogSession?
+    private let stretches: StretchMeter
 
     init(_ core: EngineCore, index: Int) {
         self.core = core
         self.index = index
+        stretches = core.stretches[index]
     }
 
     func run() {
@@ -166,7 +168,7 @@ final class Committer {
                 let snapshot = namespace.snapshot
                 var evaluation = Evaluation(
                     snapshot, timestamp: Clock.unixMilliseconds, keepsSteps: namespace.listenerCount > 0)
-                for item in waiting { evaluation.apply(item.write) }
+                stretches.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
                 guard !evaluation.records.isEmpty else {
                     // No transaction says that the refusals are of the newest state: somebody has to look.
                     if isLocked {
@@ -324,7 +326,9 @@ final class Committer {
             for change in entry.changes { root = root.replacing(change.path, with: change.value) }
             steps.append(Step(entry: entry, before: before, after: root))
         }
-        namespace.publish(steps, Snapshot(seq: last.seq, root: root, rules: namespace.snapshot.rules))
+        stretches.measure("listeners") {
+            namespace.publish(steps, Snapshot(seq: last.seq, root: root, rules: namespace.snapshot.rules))
+        }
     }
 
     private func applyRules(
@@ -340,7 +344,10 @@ final class Committer {
     private func version(_ stored: StoredRules?, of namespace: String) -> RulesVersion {
         guard let stored else { return core.settings.defaultRules }
         do throws(RulesError) {
-            return RulesVersion(seq: stored.seq, set: try RuleSet(json: stored.source))
+            let compiled = stretches.measure("rules") {
+                Result<RuleSet, RulesError> { () throws(RulesError) in try RuleSet(json: stored.source) }
+            }
+            return RulesVersion(seq: stored.seq, set: try compiled.get())
         } catch {
             core.logger.error(
                 "the stored rules can't be used; nobody is let in",
@@ -375,12 +382,12 @@ final class Committer {
         core.metrics.writes.add(evaluation.records.count)
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
         if evaluation.keepsSteps {
-            namespace.publish(evaluation.steps, evaluation.snapshot)
+            stretches.measure("listeners") { namespace.publish(evaluation.steps, evaluation.snapshot) }
         } else if !namespace.publishUnheard(evaluation.snapshot) {
             // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
             var again = Evaluation(namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true)
             for item in waiting { again.apply(item.write) }
-            namespace.publish(again.steps, evaluation.snapshot)
+            stretches.measure("listeners") { namespace.publish(again.steps, evaluation.snapshot) }
         }
         complete(waiting, evaluation.outcomes)
     }

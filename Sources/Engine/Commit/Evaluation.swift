@@ -30,43 +30,84 @@ struct Evaluation {
     }
 
     mutating func apply(_ write: Write) {
-        if let expected = write.expectedHash {
-            let current = root[write.path]
-            guard current.hash == expected else {
-                outcomes.append(.preconditionFailed(seq: head, current: current))
-                return
-            }
-        }
-        var changes: [Change]
         switch write.action {
-        case .set(let path, let node): changes = [Change(path: path, value: node)]
-        case .update(_, let several): changes = several
-        case .rules(let set): return adopt(set, write)
-        case .disconnect(let session, let orders): return disconnect(session, orders, write)
+        case .set(let path, let node): apply(write, [Change(path: path, value: node)])
+        case .update(_, let changes): apply(write, changes)
+        case .rules(let set): adopt(set, write)
+        case .disconnect(let session, let orders): disconnect(session, orders, write)
         }
-        if write.hasServerValue {
-            changes = changes.map { change in
-                Change(
-                    path: change.path, value: change.value.resolved(existing: root[change.path], timestamp: timestamp))
-            }
-        }
-        if let problem = priorityProblem(changes) {
-            outcomes.append(.refused(problem))
+    }
+
+    /// Permission comes first: nothing is compared, counted or made for whom the rules would refuse anyway, and what is
+    /// answered depends on the value at the path only for whoever may read it.
+    private mutating func apply(_ write: Write, _ asked: [Change]) {
+        // One value without conditions costs no more to make than to foresee.
+        let isWorthAsking =
+            asked.count > 1 || write.expectedHash != nil || write.rowLimit != nil || write.hasServerValue
+        if isWorthAsking,
+            let denial = rules.set.refusal(
+                of: asked.lazy.map(\.path), root: root, auth: write.auth, now: timestamp)
+        {
+            outcomes.append(.denied(denial))
             return
         }
+        if let limit = write.rowLimit, rowCount(of: asked, write.auth) > limit {
+            outcomes.append(.tooLarge)
+            return
+        }
+        let changes = write.hasServerValue ? resolved(asked) : asked
         let before = root
         var after = root
         for change in changes { after = after.replacing(change.path, with: change.value) }
-        // An administrator is asked nothing, not even which paths.
-        if !write.auth.isAdmin {
-            let decision = rules.set.mayWrite(
-                changes.map(\.path), root: before, newRoot: after, auth: write.auth, now: timestamp)
-            if case .denied(let denial) = decision {
-                outcomes.append(.denied(denial))
-                return
-            }
+        let decision = rules.set.mayWrite(
+            changes.lazy.map(\.path), root: before, newRoot: after, auth: write.auth, now: timestamp)
+        if case .denied(let denial) = decision {
+            // A transaction may have been denied only for what the client took the value to be: it is to try again, if
+            // it may know that it is wrong.
+            let isStale = mayRead(write.path, write.auth) && !hasExpectedValue(write)
+            outcomes.append(isStale ? .preconditionFailed(seq: head, current: root[write.path]) : .denied(denial))
+            return
         }
-        commit(write, changes, before: before, after: after)
+        guard hasExpectedValue(write) else {
+            let current = mayRead(write.path, write.auth) ? root[write.path] : nil
+            outcomes.append(.preconditionFailed(seq: head, current: current))
+            return
+        }
+        if let problem = PriorityCheck.problem(changes, in: root) {
+            outcomes.append(.refused(problem))
+            return
+        }
+        commit(write, asked, changes, before: before, after: after)
+    }
+
+    private func resolved(_ changes: [Change]) -> [Change] {
+        changes.map { change in
+            Change(path: change.path, value: change.value.resolved(existing: root[change.path], timestamp: timestamp))
+        }
+    }
+
+    private func hasExpectedValue(_ write: Write) -> Bool {
+        write.expectedHash.map { $0 == root[write.path].hash } ?? true
+    }
+
+    private func mayRead(_ path: Path, _ auth: AuthContext) -> Bool {
+        rules.set.mayRead(path, query: nil, root: root, auth: auth, now: timestamp).isAllowed
+    }
+
+    /// Rows that a write touches: those that it brings, and those that it replaces as far as the writer may know them.
+    private func rowCount(of changes: [Change], _ auth: AuthContext) -> Int {
+        changes.reduce(0) { count, change in
+            count + change.value.rowCount + (mayRead(change.path, auth) ? root[change.path].rowCount : 0)
+        }
+    }
+
+    /// The changes as the writer is told of them: sums only where it may read what they were counted from.
+    private func told(_ asked: [Change], _ changes: [Change], _ write: Write) -> [Change] {
+        guard write.hasServerValue, !write.auth.isAdmin else { return changes }
+        return zip(asked, changes).map { asked, change in
+            guard asked.value.hasIncrement, !mayRead(change.path, write.auth) else { return change }
+            return asked
+        }
     }
 
     private mutating func disconnect(_ session: String, _ orders: [[Change]], _ write: Write) {
@@ -99,20 +140,9 @@ struct Evaluation {
     /// The state after the writes so far.
     var snapshot: Snapshot { Snapshot(seq: head, root: root, rules: rules) }
 
-    /// A priority can't be given to what isn't there (reference: rtdb-protocol 4.4).
-    private func priorityProblem(_ changes: [Change]) -> String? {
-        for change in changes where change.path.namesPriority && !change.value.isNull {
-            guard let parent = change.path.parent, root[parent].isNull else { continue }
-            let isMade = changes.contains { change in
-                !change.path.namesPriority && !change.value.isNull
-                    && (change.path.contains(parent) || parent.contains(change.path))
-            }
-            if !isMade { return "There is nothing at \(parent) that could have a priority." }
-        }
-        return nil
-    }
-
-    private mutating func commit(_ write: Write, _ changes: [Change], before: Node, after: Node) {
+    private mutating func commit(
+        _ write: Write, _ asked: [Change], _ changes: [Change], before: Node, after: Node
+    ) {
         // An update of nothing is no write.
         guard !changes.isEmpty else {
             outcomes.append(.committed(seq: head, changes: []))
@@ -137,6 +167,6 @@ struct Evaluation {
                 origin: write.origin)
             steps.append(Step(entry: entry, before: before, after: after))
         }
-        outcomes.append(.committed(seq: head, changes: changes))
+        outcomes.append(.committed(seq: head, changes: told(asked, changes, write)))
     }
 }

@@ -23,6 +23,8 @@ public struct Write: Sendable {
     public let hasServerValue: Bool
     /// About the size of its values; for the bounds on batches and queues.
     public let byteCount: Int
+    /// The most rows that it may touch, if the client has set a limit.
+    public let rowLimit: Int?
     /// Whom the rules judge.
     public let auth: AuthContext
     /// Who makes it, for the log.
@@ -30,13 +32,14 @@ public struct Write: Sendable {
 
     public init(
         _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
-        byteCount: Int, auth: AuthContext, origin: Origin? = nil
+        byteCount: Int, rowLimit: Int? = nil, auth: AuthContext, origin: Origin? = nil
     ) {
         self.action = action
         self.operation = operation
         self.expectedHash = expectedHash
         self.hasServerValue = hasServerValue
         self.byteCount = byteCount
+        self.rowLimit = rowLimit
         self.auth = auth
         self.origin = origin
     }
@@ -58,11 +61,15 @@ public struct Write: Sendable {
 
 /// What became of a write.
 public enum WriteOutcome: Sendable {
-    /// Durable in the log at `seq`; the changes have their server values filled in.
+    /// Durable in the log at `seq`; the changes have their server values filled in, but for sums with what the writer may
+    /// not read.
     case committed(seq: Int64, changes: [Change])
-    /// The value at the path is not the one that the write named. `current`: what it is.
-    case preconditionFailed(seq: Int64, current: Node)
+    /// The value at the path is not the one that the write named. `current`: what it is; nil where the writer may not
+    /// read that.
+    case preconditionFailed(seq: Int64, current: Node?)
     case denied(Denial)
+    /// It would touch more rows than its limit.
+    case tooLarge
     /// It can't be applied to what is there.
     case refused(String)
     case failed(EngineError)

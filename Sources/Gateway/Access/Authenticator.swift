@@ -30,6 +30,9 @@ final class Authenticator: Sendable {
         case later(@Sendable (@escaping @Sendable (Result<Session, AuthFailure>) -> Void) -> Void)
     }
 
+    /// The longest credential that is looked at: tokens are judged on the loops.
+    private static let maxCredentialBytes = 64 * 1024
+
     let secrets = SecretStore()
     private let acceptsOwner: Bool
     private let acceptsUnsignedTokens: Bool
@@ -48,7 +51,9 @@ final class Authenticator: Sendable {
 
     /// - Parameter now: milliseconds since 1970.
     func authenticate(_ question: Question, now: Int64 = Clock.unixMilliseconds) -> Answer {
-        guard let credential = question.credential else { return .now(Self.overridden(.anonymous, question)) }
+        guard let credential = question.credential else {
+            return .now(Self.overridden(.anonymous(isLoopback: question.isLoopback), question))
+        }
         do throws(AuthFailure) {
             switch try identify(credential, question, now: now) {
             case .session(let session): return .now(Self.overridden(session, question))
@@ -74,6 +79,7 @@ final class Authenticator: Sendable {
         if acceptsOwner, question.isLoopback, credential == "owner" {
             return .session(Session(.admin, power: .everything))
         }
+        guard credential.utf8.count <= Self.maxCredentialBytes else { throw .unparsable(reason: "it is too long") }
         guard JWT.looksLikeToken(credential) else { return .session(try secret(credential, question.namespace)) }
         if let session = idTokens?.knownSession(of: credential, now: now) { return .session(session) }
         // The algorithm decides which keys are tried, and each kind of key accepts its own algorithm only: the public
@@ -108,7 +114,7 @@ final class Authenticator: Sendable {
 
     private static func overridden(_ session: Session, _ question: Question) -> Result<Session, AuthFailure> {
         switch question.override {
-        case .none: .success(session)
+        case .none: .success(session.of(callerOnThisMachine: question.isLoopback))
         case .auth(let auth):
             session.context.isAdmin ? .success(session.acting(as: auth)) : .failure(.overrideRefused)
         }

@@ -25,8 +25,8 @@ extension GatewayLoop {
             throw refusal(error, request)
         }
         let question = Authenticator.Question(
-            credential: Self.credential(of: request, parameters), namespace: namespace,
-            isLoopback: isFromLoopback(request), override: override)
+            credential: ShownCredential.find(parameters, authorization: request.headerText("authorization")),
+            namespace: namespace, isLoopback: isFromLoopback(request), override: override)
         switch gateway.authenticator.authenticate(question) {
         case .now(.success(let session)): body(self, session, exchange)
         case .now(.failure(let failure)): throw refusal(failure, request)
@@ -52,14 +52,6 @@ extension GatewayLoop {
                 "credential refused", [("address", "\(clientAddress(of: request))"), ("reason", reason)])
         }
         return failure.restError
-    }
-
-    private static func credential(of request: HTTPRequest, _ parameters: RESTParameters) -> String? {
-        if let auth = parameters.auth ?? parameters.accessToken { return auth }
-        guard let header = request.headerText("authorization") else { return nil }
-        let parts = header.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
-        return String(parts[1])
     }
 }
 

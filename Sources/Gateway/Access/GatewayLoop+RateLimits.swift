@@ -6,9 +6,10 @@ extension RESTError {
 }
 
 extension GatewayLoop {
-    /// Whether a request may be served, as far as its address goes; it is answered if not. Who watches over the gateway
-    /// may always ask.
+    /// Whether a request may be served, as far as its page and its address go; it is answered if not. Who watches over
+    /// the gateway may ask from any address however often.
     func admits(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
+        guard admitsPage(request, exchange) else { return false }
         let limiter = gateway.limiter
         guard limiter.settings.perAddress != nil, !request.path.starts(with: "/.health/".utf8) else { return true }
         return admits(limiter.request(from: clientAddress(of: request)), exchange)
@@ -24,12 +25,22 @@ extension GatewayLoop {
     /// The address of whoever sent a request: the peer's, or what a trusted proxy says.
     func clientAddress(of request: HTTPRequest) -> IPAddress {
         gateway.limiter.client(request.remoteIP) {
-            request.headers.filter { $0.name == "x-forwarded-for" }.map(\.value)
+            request.headerTexts("x-forwarded-for")
         }
     }
 
-    /// Whether a request comes from this machine itself, and not only through a proxy on it.
+    /// Whether a request comes from this machine itself, and not only through a proxy on it, trusted or not: one that says
+    /// for whom it speaks is taken at its word when that is somebody else.
     func isFromLoopback(_ request: HTTPRequest) -> Bool {
-        request.isLoopbackPeer && clientAddress(of: request).isLoopback
+        guard request.isLoopbackPeer else { return false }
+        // Most requests come by no proxy.
+        if request.header("x-forwarded-for") == nil, request.header("x-real-ip") == nil,
+            request.header("forwarded") == nil
+        {
+            return true
+        }
+        return ForwardedHeaders.nameOnlyThisMachine(
+            addresses: request.headerTexts("x-forwarded-for") + request.headerTexts("x-real-ip"),
+            forwarded: request.headerTexts("forwarded"))
     }
 }

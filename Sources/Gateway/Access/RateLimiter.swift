@@ -86,24 +86,11 @@ final class RateLimiter: Sendable {
         var client = peer
         for text in forwarded().flatMap({ $0.split(separator: ",", omittingEmptySubsequences: false) }).reversed() {
             // Behind what can't be read nothing is known.
-            guard let address = Self.address(text) else { return client }
+            guard let address = ForwardedHeaders.address(text) else { return client }
             client = address
             if !isTrusted(address) { return client }
         }
         return client
-    }
-
-    /// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`
-    private static func address(_ text: Substring) -> IPAddress? {
-        var text = text.drop { $0 == " " || $0 == "\t" }
-        while let last = text.last, last == " " || last == "\t" { text.removeLast() }
-        if text.first == "[" {
-            guard let end = text.firstIndex(of: "]") else { return nil }
-            return IPAddress(String(text[text.index(after: text.startIndex)..<end]))
-        }
-        let colons = text.utf8.count { $0 == UInt8(ascii: ":") }
-        if colons == 1, let colon = text.firstIndex(of: ":") { text = text[..<colon] }
-        return IPAddress(String(text))
     }
 }
 

@@ -45,7 +45,11 @@ struct Session: Sendable {
         self.isOverride = isOverride
     }
 
-    static let anonymous = Session(.unauthenticated)
+    /// A caller without a credential.
+    static func anonymous(isLoopback: Bool) -> Session { Session(.unauthenticated).of(callerOnThisMachine: isLoopback) }
+
+    /// Whether nobody has logged in.
+    var isNobody: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
 
     /// Whether rules and settings of the namespace may be read and changed.
     var mayAdminister: Bool {
@@ -72,6 +76,12 @@ struct Session: Sendable {
     /// What the log says of its writes.
     func origin(via door: Origin.Door, address: String?) -> Origin {
         Origin(uid: uid, isAdmin: context.isAdmin, isOverride: isOverride, via: door, address: address)
+    }
+
+    /// The same, knowing where the caller is.
+    func of(callerOnThisMachine isLoopback: Bool) -> Session {
+        let context = AuthContext(auth: context.auth, isAdmin: context.isAdmin, isElsewhere: !isLoopback)
+        return Session(context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride)
     }
 
     /// The session of an administrator who wants to be judged like somebody else.

@@ -47,6 +47,8 @@ final class ListenerGroup: ChangeListener {
         var loops: [ObjectIdentifier: (link: LoopLink, listeners: Int)] = [:]
         /// What the query selected after the last step, for groups with a query.
         var window: Node?
+        /// What makes the events' ids, and under which rules.
+        var ids: (rules: RulesVersion, maker: EventIDs)?
     }
     private let state = Mutex(State())
 
@@ -115,7 +117,7 @@ final class ListenerGroup: ChangeListener {
         guard let query = key.query else {
             return ChangeEvent(step.entry, at: key.path, before: step.before)
         }
-        let selection = Selection(query, at: key.path, namespace, namespace.snapshot)
+        let selection = Selection(query, at: key.path, namespace, namespace.snapshot, isFollowed: true)
         let old = state.withLock { $0.window } ?? selection.select(from: step.before[key.path])
         let new = selection.select(from: step.after[key.path])
         state.withLock { $0.window = new }
@@ -124,16 +126,26 @@ final class ListenerGroup: ChangeListener {
 
     /// The value that a listener of this group begins with.
     func value(in snapshot: Snapshot) -> Node {
-        Selection(key.query, at: key.path, namespace, snapshot).select(from: snapshot.root[key.path])
+        Selection(key.query, at: key.path, namespace, snapshot, isFollowed: true).select(from: snapshot.root[key.path])
     }
 
     func initialEvent(_ snapshot: Snapshot) -> SharedBytes {
         SharedBytes(encode(.put(.root, value(in: snapshot)), seq: snapshot.seq))
     }
 
+    /// What makes and reads the ids of this group's events under these rules.
+    func ids(_ rules: RulesVersion) -> EventIDs {
+        state.withLock { state in
+            if let known = state.ids, known.rules === rules { return known.maker }
+            let maker = EventIDs(namespace, key.path, rules)
+            state.ids = (rules, maker)
+            return maker
+        }
+    }
+
     private func encode(_ event: ChangeEvent, seq: Int64) -> [UInt8] {
         switch key.encoding {
-        case .events(let form): StreamEvent.encode(event, seq: seq, form: form)
+        case .events(let form): StreamEvent.encode(event, id: ids(namespace.snapshot.rules).id(seq), form: form)
         case .realtime: ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
         }
     }

@@ -11,8 +11,8 @@ struct ReaderCheck {
     private let query: QueryContext
     private let now = Clock.unixMilliseconds
     private let isSteady: Bool
-    /// What holds for whoever has not signed in.
-    private var mayAnybodyRead: Bool?
+    /// What holds for whoever has not signed in, on this machine and elsewhere.
+    private var mayAnybodyRead: (here: Bool?, elsewhere: Bool?)
 
     init(_ snapshot: Snapshot, _ path: Path, _ query: QueryContext) {
         self.snapshot = snapshot
@@ -40,9 +40,9 @@ struct ReaderCheck {
     mutating func mayRead(_ auth: AuthContext) -> Bool {
         if auth.isAdmin { return true }
         guard case .null = auth.auth else { return ask(auth) }
-        if let mayAnybodyRead { return mayAnybodyRead }
+        if let known = auth.isElsewhere ? mayAnybodyRead.elsewhere : mayAnybodyRead.here { return known }
         let isAllowed = ask(auth)
-        mayAnybodyRead = isAllowed
+        if auth.isElsewhere { mayAnybodyRead.elsewhere = isAllowed } else { mayAnybodyRead.here = isAllowed }
         return isAllowed
     }
 

@@ -1,6 +1,7 @@
 import Engine
 import HTTPServer
 import Rules
+import Runtime
 import Tree
 import Wire
 
@@ -31,23 +32,44 @@ extension GatewayLoop {
                     status: 200, headers: Self.errorHeaders, body: isStrict ? set.strictSource : set.source)
             }
         case .put:
-            let rules: RuleSet
-            do throws(RulesError) {
-                rules = try RuleSet(json: request.body)
-            } catch {
-                throw RESTError(400, "\(error)")
-            }
-            // Tools ask first whether rules are good.
-            if request.query?.elementsContain("dryRun=true") ?? false {
-                return exchange.respond(
-                    status: 200, headers: Self.errorHeaders, body: Array("{\"status\":\"ok\"}".utf8))
-            }
             let origin = session.origin(via: .rest, address: clientAddress(of: request).description)
-            withNamespace(name, exchange) { loop, namespace, exchange in
-                loop.adopt(rules, origin, namespace, exchange)
+            compile(request.body, exchange) { loop, rules, exchange in
+                // Tools ask first whether rules are good.
+                if request.query?.elementsContain("dryRun=true") ?? false {
+                    return exchange.respond(
+                        status: 200, headers: Self.errorHeaders, body: Array("{\"status\":\"ok\"}".utf8))
+                }
+                loop.withNamespace(name, exchange) { loop, namespace, exchange in
+                    loop.adopt(rules, origin, namespace, exchange)
+                }
             }
         default: throw RESTError(405, "The method must be GET or PUT")
         }
+    }
+
+    /// Compiles a document on a worker, and goes on with it; answers by itself where it is wrong.
+    private func compile(
+        _ text: [UInt8], _ exchange: HTTPExchange,
+        _ body: @escaping @Sendable (GatewayLoop, RuleSet, HTTPExchange) -> Void
+    ) {
+        guard let link else { return }
+        let reference = exchange.reference
+        let isQueued = gateway.workers.submit {
+            let compiled: Result<RuleSet, RESTError>
+            do throws(RulesError) {
+                compiled = .success(try RuleSet(json: text))
+            } catch {
+                compiled = .failure(RESTError(400, "\(error)"))
+            }
+            link.post { loop in
+                guard let exchange = loop.loop.exchange(for: reference) else { return }
+                switch compiled {
+                case .success(let rules): body(loop, rules, exchange)
+                case .failure(let error): loop.respond(error, to: exchange)
+                }
+            }
+        }
+        if !isQueued { respond(EngineError.overloaded, to: exchange) }
     }
 
     private func adopt(_ rules: RuleSet, _ origin: Origin, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {

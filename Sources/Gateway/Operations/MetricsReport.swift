@@ -14,6 +14,7 @@ struct MetricsReport {
         let report = gateway.serverReport
         Self.addServer(report, &metrics)
         Self.addMirrors(report.mirrors, &metrics)
+        Self.addBounds(gateway, report.stretches + gateway.engine.stretches, &metrics)
         text = metrics.text
     }
 
@@ -109,6 +110,21 @@ struct MetricsReport {
         metrics.gauge(
             "pathmirror_tls_certificate_expiry_seconds", "When the certificate expires, in seconds since 1970.",
             Int(expiresAt))
+    }
+
+    private static func addBounds(_ gateway: Gateway, _ stretches: [StretchMeter], _ metrics: inout MetricsText) {
+        metrics.gauges(
+            "pathmirror_longest_stretch_microseconds",
+            "For how long a thread was kept from all else, at most in the last minute or two.", label: "thread",
+            stretches.map { ($0.name, Int($0.longest / 1_000)) })
+        metrics.counters(
+            "pathmirror_long_stretches_total", "Stretches over the bound of the log's warning.", label: "thread",
+            stretches.map { ($0.name, $0.tooLongCount) })
+        metrics.gauge(
+            "pathmirror_memory_taken_bytes", "What bodies, messages and what was parsed of them take of the budget.",
+            gateway.memory.taken)
+        metrics.counter(
+            "pathmirror_memory_refused_total", "Times that there was no room for more of it.", gateway.memory.refused)
     }
 
     /// Those that this gateway runs; each mirror is told of by one gateway.

@@ -6,7 +6,8 @@ struct Readiness {
     let isReady: Bool
     let body: [UInt8]
 
-    init(_ gateway: Gateway) {
+    /// - Parameter hasDetails: whether more is told than whether it is ready: that is the operators'.
+    init(_ gateway: Gateway, hasDetails: Bool) {
         let health = gateway.engine.health
         let isUp = health.isUp
         let lag = gateway.engine.liveNamespaces.map(\.lag).max() ?? 0
@@ -15,6 +16,11 @@ struct Readiness {
         writer.beginObject()
         writer.writeKey("status", isFirst: true)
         writer.writeString(isReady ? "ready" : "not ready")
+        guard hasDetails else {
+            writer.endObject()
+            body = writer.bytes + [0x0A]
+            return
+        }
         writer.writeKey("database", isFirst: false)
         writer.writeString(isUp ? "reachable" : "unreachable")
         // Reads and streams go on from memory, as of the last entry that was seen.

@@ -47,6 +47,8 @@ final class Call {
     /// The body with its packing undone, as the answer repeats it.
     var body: [UInt8] = []
     var hasServerValue = false
+    /// What of memory the write has taken, until it is answered.
+    var memory: MemoryShare?
 
     init(
         request: HTTPRequest, exchange: HTTPExchange, method: Method, path: Path, parameters: RESTParameters,

@@ -30,7 +30,7 @@ enum NamespaceName {
         let name = host.prefix { $0 != UInt8(ascii: ":") }
         guard let last = name.last, !(0x30...0x39).contains(last), name.first != UInt8(ascii: "[") else { return nil }
         let labels = name.split(separator: UInt8(ascii: "."))
-        let isLocal = labels.count == 2 && labels[1].elementsEqual("localhost".utf8)
+        let isLocal = labels.count == 2 && String(decoding: labels[1], as: UTF8.self).lowercased() == "localhost"
         guard labels.count > 2 || isLocal, isValid(labels[0]) else { return nil }
         return String(decoding: labels[0], as: UTF8.self)
     }

@@ -46,8 +46,13 @@ struct Selection: Sendable {
     private let path: Path
     private let indexes: IndexCache
     private let isDeclared: Bool
+    private let isFollowed: Bool
 
-    init(_ query: Query?, at path: Path, _ namespace: LiveNamespace, _ snapshot: Snapshot) {
+    /// - Parameter isFollowed: whether it is asked for again after every change.
+    init(
+        _ query: Query?, at path: Path, _ namespace: LiveNamespace, _ snapshot: Snapshot, isFollowed: Bool = false
+    ) {
+        self.isFollowed = isFollowed
         self.query = query
         self.path = path
         indexes = namespace.indexes
@@ -57,7 +62,7 @@ struct Selection: Sendable {
     /// What is selected of the node at the path.
     func select(from node: Node) -> Node {
         guard let query else { return node }
-        return indexes.select(query, from: node, at: path, isDeclared: isDeclared)
+        return indexes.select(query, from: node, at: path, isDeclared: isDeclared, isFollowed: isFollowed)
     }
 }
 
@@ -69,6 +74,14 @@ struct ReadJob: Sendable {
         let body: [UInt8]
 
         func send(to exchange: HTTPExchange) { exchange.respond(status: status, headers: headers, body: body) }
+
+        /// An answer without data.
+        static func silent(_ status: Int = 204, seq: Int64, etag: String?) -> Answer {
+            var headers: HTTPHeaders = ["Cache-Control": "no-cache"]
+            headers.add("X-Pathmirror-Seq", UInt64(seq))
+            if let etag { headers.add("ETag", etag) }
+            return Answer(status: status, headers: headers, body: [])
+        }
     }
 
     private let seq: Int64
@@ -96,18 +109,11 @@ struct ReadJob: Sendable {
             let tag = ETag.of(node)
             etag = tag
             if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
-                var headers: HTTPHeaders = [
-                    "Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache", "ETag": tag,
-                ]
-                headers.add("X-Pathmirror-Seq", UInt64(seq))
-                return Answer(status: 304, headers: headers, body: [])
+                return Answer.silent(304, seq: seq, etag: tag)
             }
         }
         if parameters.print == .silent {
-            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
-            headers.add("X-Pathmirror-Seq", UInt64(seq))
-            if let etag { headers.add("ETag", etag) }
-            return Answer(status: 204, headers: headers, body: [])
+            return Answer.silent(seq: seq, etag: etag)
         }
         let reply = Reply(options, seq: seq, etag: etag, body: encode())
         return Answer(status: 200, headers: reply.headers, body: reply.body)

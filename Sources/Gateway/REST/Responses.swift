@@ -6,17 +6,15 @@ import Tree
 import Wire
 
 extension GatewayLoop {
-    /// Headers of every answer with data.
+    /// Headers of every answer with data. Which page may read an answer is said in the exchange's common headers.
     static let jsonHeaders: HTTPHeaders = [
         "Content-Type": "application/json; charset=utf-8",
-        "Access-Control-Allow-Origin": "*",
         "Access-Control-Expose-Headers": "ETag, X-Pathmirror-Seq",
         "Cache-Control": "no-cache",
     ]
 
     static let errorHeaders: HTTPHeaders = [
-        "Content-Type": "application/json; charset=utf-8", "Access-Control-Allow-Origin": "*",
-        "Cache-Control": "no-cache",
+        "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-cache",
     ]
 
     func respond(_ error: RESTError, to exchange: HTTPExchange, retryAfter: Int? = nil) {
@@ -51,7 +49,6 @@ extension GatewayLoop {
     func respondToPreflight(_ request: HTTPRequest, _ exchange: HTTPExchange) {
         var headers: HTTPHeaders = [
             "Allow": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
-            "Access-Control-Allow-Origin": "*",
             "Access-Control-Allow-Methods": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",
             "Access-Control-Max-Age": "3600",
         ]
@@ -59,19 +56,6 @@ extension GatewayLoop {
             headers.add("Access-Control-Allow-Headers", wanted)
         }
         exchange.respond(status: 200, headers: headers)
-    }
-
-    /// Answers with JSON as the request's parameters want it.
-    func respond(to call: Call, status: Int = 200, seq: Int64, etag: String?, body: [UInt8]) {
-        if call.parameters.print == .silent, status == 200 {
-            var headers: HTTPHeaders = ["Access-Control-Allow-Origin": "*", "Cache-Control": "no-cache"]
-            headers.add("X-Pathmirror-Seq", UInt64(seq))
-            if let etag { headers.add("ETag", etag) }
-            call.exchange.respond(status: 204, headers: headers)
-            return
-        }
-        let reply = Reply(call, gateway.settings, seq: seq, etag: etag, body: body)
-        call.exchange.respond(status: status, headers: reply.headers, body: reply.body)
     }
 }
 
@@ -93,10 +77,6 @@ struct Reply: Sendable {
         }
     }
 
-    init(_ call: Call, _ settings: GatewaySettings, seq: Int64, etag: String?, body: [UInt8]) {
-        self.init(Options(call, settings), seq: seq, etag: etag, body: body)
-    }
-
     init(_ options: Options, seq: Int64, etag: String?, body: [UInt8]) {
         var headers = GatewayLoop.jsonHeaders
         var body = body
@@ -104,8 +84,8 @@ struct Reply: Sendable {
         if let etag { headers.add("ETag", etag) }
         if let callback = options.callback {
             headers = [
-                "Content-Type": "application/javascript; charset=utf-8", "Access-Control-Allow-Origin": "*",
-                "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
+                "Content-Type": "application/javascript; charset=utf-8", "Cache-Control": "no-cache",
+                "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
             ]
             body = Array("/**/\(callback)(".utf8) + ScriptText.escaped(body) + Array(");".utf8)
         }

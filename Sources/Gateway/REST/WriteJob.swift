@@ -1,6 +1,7 @@
 import Compression
 import Engine
 import HTTPServer
+import Rules
 import Tree
 import Wire
 
@@ -12,25 +13,42 @@ struct WriteJob: Sendable {
         let body: [UInt8]
         let hasServerValue: Bool
         let name: String?
+        /// What of memory it has taken, where it is large.
+        let share: MemoryShare?
     }
 
     static let tooBig = "Data to write exceeds the maximum size that can be modified with a single request."
 
+    private static let noRoom = RESTError(503, "The server is receiving too much at once. Try again later.")
+
     private let request: HTTPRequest
     private let method: Call.Method
-    private let path: Path
+    /// Where it writes; an update's places are at or below it.
+    let path: Path
+    private let permission: WritePermission
     private let name: String?
     private let maxBodyBytes: Int
     private let isConditional: Bool
+    /// Taken from by what comes out of a large or packed body.
+    private let share: MemoryShare?
+    /// Whether it is too much for a loop.
+    let isHeavy: Bool
 
-    init(_ call: Call, _ settings: GatewaySettings, name: String?) {
+    init(_ call: Call, _ settings: GatewaySettings, _ permission: WritePermission, name: String?) {
+        self.permission = permission
         request = call.request
         method = call.method
         path = name.map { call.path.appending(Key($0)) } ?? call.path
         self.name = name
-        maxBodyBytes = settings.maxBodyBytes
+        maxBodyBytes = call.auth.isAdmin ? settings.maxBodyBytes : settings.maxPlainBodyBytes
+        isHeavy =
+            call.request.body.count > settings.heavyBodyBytes || call.request.header("content-encoding") != nil
+        share = isHeavy ? settings.memory.take(0, for: call.auth.isAdmin ? nil : call.address) : nil
         isConditional = call.request.header("if-match") != nil
     }
+
+    /// What it reaches, before its body is known.
+    var reach: RuleSet.Reach { method == .patch ? .pathAndBelow : .path }
 
     func run() -> Result<Parsed, RESTError> {
         do throws(RESTError) {
@@ -41,7 +59,7 @@ struct WriteJob: Sendable {
     }
 
     private func parse() throws(RESTError) -> Parsed {
-        if method == .delete { return parsed(.set(path, .null), .remove, [], false) }
+        if method == .delete { return try parsed(.set(path, .null), .remove, [], false) }
         let body = try unpackedBody()
         guard body.contains(where: { $0 > 0x20 }) else { throw .noData }
         guard path.depth <= KeyRules.maxDepth + (path.namesPriority ? 1 : 0) else {
@@ -65,7 +83,7 @@ struct WriteJob: Sendable {
         }
         let operation: Tree.Operation =
             method == .post ? .push : (isConditional ? .transaction : (value.node.isNull ? .remove : .set))
-        return parsed(.set(path, value.node), operation, body, value.hasServerValue)
+        return try parsed(.set(path, value.node), operation, body, value.hasServerValue)
     }
 
     private func update(_ body: [UInt8]) throws(RESTError) -> Parsed {
@@ -76,16 +94,27 @@ struct WriteJob: Sendable {
             throw Self.refusal(error, of: "JSON object. Are you sending a JSON object with valid key names?")
         }
         // The CLI removes by PATCH with null (reference: rtdb-protocol 7.1).
-        guard let update else { return parsed(.set(path, .null), .remove, body, false) }
+        guard let update else { return try parsed(.set(path, .null), .remove, body, false) }
         let changes = update.changes.map { Change(path: path.appending($0.path), value: $0.node) }
+        guard permission.mayBeGiven(to: changes) else { throw .permissionDenied }
         try Self.refuseOverlaps(changes)
-        return parsed(.update(base: path, changes), .update, body, update.hasServerValue)
+        return try parsed(.update(base: path, changes), .update, body, update.hasServerValue)
     }
 
     private func parsed(
         _ action: Write.Action, _ operation: Tree.Operation, _ body: [UInt8], _ hasServerValue: Bool
-    ) -> Parsed {
-        Parsed(action: action, operation: operation, body: body, hasServerValue: hasServerValue, name: name)
+    ) throws(RESTError) -> Parsed {
+        if let share {
+            let size =
+                switch action {
+                case .set(_, let node): ParsedSize.estimate(node)
+                case .update(_, let changes): ParsedSize.estimate(changes)
+                case .rules, .disconnect: 0
+                }
+            guard share.grow(by: size) else { throw Self.noRoom }
+        }
+        return Parsed(
+            action: action, operation: operation, body: body, hasServerValue: hasServerValue, name: name, share: share)
     }
 
     private func unpackedBody() throws(RESTError) -> [UInt8] {
@@ -96,10 +125,13 @@ struct WriteJob: Sendable {
             throw RESTError(415, "The content encoding must be gzip or identity")
         }
         do throws(GzipError) {
-            return try Gzip.decompress(request.body, limit: maxBodyBytes)
+            return try Gzip.decompress(request.body, limit: maxBodyBytes) { share?.grow(by: $0) ?? true }
         } catch {
-            throw error == .damaged
-                ? RESTError(400, "The body is not valid \(encoding) data") : RESTError(413, Self.tooBig)
+            switch error {
+            case .damaged: throw RESTError(400, "The body is not valid \(encoding) data")
+            case .tooLarge: throw RESTError(413, Self.tooBig)
+            case .noRoom: throw Self.noRoom
+            }
         }
     }
 

@@ -1,4 +1,3 @@
-import Compression
 import Engine
 import HTTPServer
 import Runtime
@@ -7,6 +6,9 @@ import Wire
 
 extension GatewayLoop {
     /// Reads a write's body, queues the write, and answers when it is committed.
+    ///
+    /// Whom the rules refuse wherever and whatever it is gets the refusal first: their bodies are not unpacked, parsed,
+    /// counted or queued.
     func write(_ call: Call, _ namespace: LiveNamespace) {
         gateway.metrics.writes.add()
         if call.request.header("if-match") != nil, call.method != .put, call.method != .delete {
@@ -15,14 +17,20 @@ extension GatewayLoop {
         if call.parameters.query != nil {
             return respond(RESTError(400, "Query parameters are not supported on writes"), to: call.exchange)
         }
-        guard admits(gateway.limiter.write(call.request.body.count, to: call.namespaceName), call.exchange) else {
-            return
+        let snapshot = namespace.snapshot
+        let permission = WritePermission(snapshot.rules.set, call.auth, now: Clock.unixMilliseconds)
+        let job = WriteJob(
+            call, gateway.settings, permission, name: call.method == .post ? gateway.pushIDs.next() : nil)
+        guard permission.mayBeGiven(at: job.path, job.reach) else {
+            return refuse(call)
         }
-        let job = WriteJob(call, gateway.settings, name: call.method == .post ? gateway.pushIDs.next() : nil)
-        let isHeavy = call.request.body.count > gateway.settings.heavyBodyBytes
-        guard isHeavy || call.request.header("content-encoding") != nil else {
-            return parsed(job.run(), call, namespace)
+        // Who is going to be refused for what is stored must not use up what others may write.
+        if permission.mayBeGiven(at: job.path, job.reach, root: snapshot.root) {
+            guard admits(gateway.limiter.write(call.request.body.count, to: call.namespaceName), call.exchange) else {
+                return
+            }
         }
+        guard job.isHeavy else { return parsed(job.run(), call, namespace) }
         suspend(call)
         guard let link else { return }
         let id = call.exchange.id
@@ -35,37 +43,34 @@ extension GatewayLoop {
         if !isQueued, let call = resume(id) { respond(.overloaded, to: call.exchange) }
     }
 
+    private func refuse(_ call: Call) {
+        gateway.engine.metrics.deniedWrites.add()
+        respond(.permissionDenied, to: call.exchange)
+    }
+
     private func parsed(_ result: Result<WriteJob.Parsed, RESTError>, _ call: Call, _ namespace: LiveNamespace) {
         switch result {
+        case .failure(.permissionDenied): refuse(call)
         case .failure(let error): respond(error, to: call.exchange)
         case .success(let parsed):
-            if let limit = call.parameters.writeTimeout, exceeds(limit, parsed, namespace) {
-                return respond(RESTError(400, WriteJob.tooBig), to: call.exchange)
-            }
             call.body = parsed.body
             call.hasServerValue = parsed.hasServerValue
             call.pushedName = parsed.name
+            call.memory = parsed.share
             suspend(call)
             let write = Write(
                 parsed.action, operation: parsed.operation,
                 expectedHash: call.request.headerText("if-match").map(ETag.hash),
-                hasServerValue: parsed.hasServerValue, byteCount: parsed.body.count + 64, auth: call.auth,
-                origin: call.origin)
+                hasServerValue: parsed.hasServerValue, byteCount: parsed.body.count + 64,
+                rowLimit: call.parameters.writeTimeout.map(Self.rowLimit), auth: call.auth, origin: call.origin)
             guard let link else { return }
             namespace.submit(write, to: link, token: call.exchange.id)
         }
     }
 
-    /// Whether a write would take longer than its `writeSizeLimit` allows, at 100,000 rows a second.
-    private func exceeds(_ limit: Int64, _ parsed: WriteJob.Parsed, _ namespace: LiveNamespace) -> Bool {
-        let root = namespace.snapshot.root
-        let rows: Int =
-            switch parsed.action {
-            case .set(let path, let node): root[path].rowCount + node.rowCount
-            case .update(_, let changes): changes.reduce(0) { $0 + root[$1.path].rowCount + $1.value.rowCount }
-            case .rules, .disconnect: 0
-            }
-        return Int64(rows) / 100 > limit
+    /// The rows that a `writeSizeLimit` allows, at 100,000 a second.
+    private static func rowLimit(_ milliseconds: Int64) -> Int {
+        Int(clamping: milliseconds.multipliedReportingOverflow(by: 100).partialValue + 99)
     }
 
     /// Answers writes that the committers are done with.
@@ -73,52 +78,29 @@ extension GatewayLoop {
         for (token, outcome) in outcomes {
             guard let call = resume(token) else { continue }
             switch outcome {
-            case .committed(let seq, let changes): answer(call, seq, changes)
-            case .preconditionFailed(let seq, let current):
-                let body = JSONWriter.encode(
-                    current, form: call.parameters.form, pretty: call.parameters.print == .pretty)
-                respond(to: call, status: 412, seq: seq, etag: ETag.of(current), body: body)
+            case .committed(let seq, let changes): answer(call, .committed(changes), seq)
+            case .preconditionFailed(let seq, let current?): answer(call, .stale(current), seq)
+            case .preconditionFailed(_, nil):
+                respond(RESTError(412, "The value is not the one that if-match names"), to: call.exchange)
             case .denied: respond(.permissionDenied, to: call.exchange)
+            case .tooLarge: respond(RESTError(400, WriteJob.tooBig), to: call.exchange)
             case .refused(let reason): respond(RESTError(400, reason), to: call.exchange)
             case .failed(let error): respond(error, to: call.exchange)
             }
         }
     }
 
-    private func answer(_ call: Call, _ seq: Int64, _ changes: [Change]) {
-        let isPretty = call.parameters.print == .pretty
-        var etag: String?
-        if call.wantsETag || call.request.header("if-match") != nil, call.method != .patch {
-            etag = ETag.of(call.method == .delete ? .null : changes.first?.value ?? .null)
+    /// Answers with data: made here, or on a worker where there is much of it.
+    private func answer(_ call: Call, _ result: WriteAnswer.Result, _ seq: Int64) {
+        let job = WriteAnswer(call, result, seq, gateway.settings)
+        guard job.isHeavy(gateway.settings) else { return job.run().send(to: call.exchange) }
+        let reference = call.exchange.reference
+        let isQueued = gateway.workers.submit {
+            let reply = job.run()
+            reference.perform { reply.send(to: $0) }
         }
-        let body: [UInt8]
-        switch call.method {
-        case .post:
-            var writer = JSONWriter(form: .plain, pretty: isPretty)
-            writer.beginObject()
-            writer.writeKey("name", isFirst: true)
-            writer.writeString(call.pushedName ?? "")
-            writer.endObject()
-            body = writer.bytes
-        case .delete: body = Array("null".utf8)
-        case .patch where call.hasServerValue || isPretty:
-            var writer = JSONWriter(form: .export, pretty: isPretty)
-            writer.beginObject()
-            for (index, change) in changes.enumerated() {
-                writer.writeKey(
-                    String(change.path.relative(to: call.path).description.dropFirst()), isFirst: index == 0)
-                writer.write(change.value)
-            }
-            writer.endObject()
-            body = writer.bytes
-        case .put where call.hasServerValue || isPretty:
-            let value = changes.first?.value ?? .null
-            body = JSONWriter.encode(value, form: value.hasPriorities ? .export : .plain, pretty: isPretty)
-        case .put, .patch, .get:
-            // What was sent is what was written: it is repeated as it came.
-            body = call.body
-        }
-        respond(to: call, seq: seq, etag: etag, body: body)
+        // The write is done, but there is no room to say what it was.
+        if !isQueued { respond(.overloaded, to: call.exchange) }
     }
 }
 

@@ -92,8 +92,22 @@ extension GatewayLoop {
         }
         transport.poll(exchange)
         if isFormer { return }
-        guard let messages = polling[id]?.take(parameters) else { return session.transport.close() }
+        guard let messages = polling[id]?.take(parameters), hasRoom(for: session) else {
+            return session.transport.close()
+        }
         for message in messages where !session.take(message) { return session.transport.close() }
+    }
+
+    /// Whether there is memory for the pieces that a session waits to be completed.
+    private func hasRoom(for session: RealtimeSession) -> Bool {
+        let bytes = polling[session.id]?.waitingBytes ?? 0
+        guard bytes > 0 else {
+            session.pollingShare = nil
+            return true
+        }
+        if let share = session.pollingShare { return share.resize(to: bytes) }
+        session.pollingShare = gateway.memory.take(bytes, for: session.memoryAddress)
+        return session.pollingShare != nil
     }
 
     /// A page whose unloading ends the session. Chromium refuses to wait for an answer while a page goes away, and others

@@ -26,7 +26,7 @@ extension GatewayLoop {
         let opening = Opening(
             accept: Self.acceptKey(key), host: request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost",
             lastSession: parameters.lastSession, pollingSession: parameters.pollingSession,
-            isLoopback: isFromLoopback(request), remoteAddress: clientAddress(of: request).description)
+            isLoopback: isFromLoopback(request), remoteAddress: clientAddress(of: request))
         withNamespace(name, exchange) { loop, namespace, exchange in
             loop.greet(opening, namespace, exchange)
         }
@@ -39,7 +39,7 @@ extension GatewayLoop {
         let lastSession: String?
         let pollingSession: String?
         let isLoopback: Bool
-        let remoteAddress: String
+        let remoteAddress: IPAddress
     }
 
     private static func acceptKey(_ key: String) -> String {
@@ -52,7 +52,8 @@ extension GatewayLoop {
         guard !isDraining else { return exchange.close() }
         let transport = WebSocketTransport(exchange)
         let connection = WebSocketConnection(
-            WebSocketReceiver(webSocketParsers), maxMessageBytes: gateway.settings.maxMessageBytes)
+            WebSocketReceiver(webSocketParsers), maxMessageBytes: gateway.settings.maxMessageBytes, gateway.memory
+        ) { opening.remoteAddress }
         let accept = {
             exchange.upgrade(headers: ["Upgrade": "websocket", "Sec-WebSocket-Accept": opening.accept]) {
                 [weak self] bytes in
@@ -63,7 +64,8 @@ extension GatewayLoop {
             return openUpgrade(of: polling, host: opening.host, exchange, connection, accept: accept)
         }
         accept()
-        let session = begin(namespace, transport, isLoopback: opening.isLoopback, opening.remoteAddress)
+        let session = begin(namespace, transport, isLoopback: opening.isLoopback, opening.remoteAddress.description)
+        connection.address = { [weak session] in session?.memoryAddress ?? nil }
         connection.onMessage = { [weak session] message in session?.take(message) ?? false }
         connection.onSign = { [weak session] in session?.lastHeard = Clock.monotonicMilliseconds }
         connection.onText = { [weak session] in session?.lastSaid = Clock.monotonicMilliseconds }
@@ -153,6 +155,12 @@ extension GatewayLoop {
         return (listen, snapshot)
     }
 
+    /// Has a session do, in a turn of its own, what it does when its client has caught up.
+    func drainSoon(_ session: RealtimeSession) {
+        let id = session.id
+        link?.post { $0.sessions[id]?.drained() }
+    }
+
     func forget(_ listen: RealtimeListen) {
         let group = ObjectIdentifier(listen.group)
         guard listens[group]?.removeValue(forKey: listen.id) != nil else { return }
@@ -177,7 +185,8 @@ extension GatewayLoop {
 
     func restartRealtime(group: ObjectIdentifier, from snapshot: Snapshot) {
         guard let members = listens[group] else { return }
-        for listen in members.values where listen.state == .live { listen.session.sendAnew(listen, snapshot) }
+        // Whoever is behind begins again anyway, once it has caught up.
+        for listen in members.values where listen.state != .conflated { listen.session.sendAnew(listen, snapshot) }
     }
 
     func recheckListens(of group: ObjectIdentifier) {
@@ -189,12 +198,14 @@ extension GatewayLoop {
 
     /// Judges a listen, and cancels one that is shut out.
     private func mayGoOn(_ listen: RealtimeListen, _ check: inout ReaderCheck) -> Bool {
-        if check.holds(listen.judgedBy) { return true }
-        guard check.mayRead(listen.session.login.context) else {
-            listen.session.cancel(listen)
+        let session = listen.session
+        if check.holds(listen.judgedBy), listen.judgedLogin == session.loginNumber { return true }
+        guard check.mayRead(session.login.context) else {
+            session.cancel(listen)
             return false
         }
         listen.judgedBy = check.rules
+        listen.judgedLogin = session.loginNumber
         return true
     }
 
@@ -227,41 +238,56 @@ extension GatewayLoop {
 
     // MARK: Time
 
-    /// Finds peers that have gone silently, and logins that hold no more.
+    /// Finds peers that have gone silently, logins that hold no more, and readers whom data elsewhere or the time has shut
+    /// out, some in each turn.
     func sweepSessions() {
-        let now = Clock.monotonicMilliseconds
-        let time = Clock.unixMilliseconds
-        for session in sessions.values {
-            session.recheckLogin(now: time)
-            session.transport.tick()
-            if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds)
-                || now - session.lastSaid > Int64(gateway.settings.keepAliveTimeoutMilliseconds)
-            {
-                session.transport.abandon()
-                ended(session.id)
-            } else if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds / 3) {
-                session.transport.ping()
+        guard !isSweeping else { return }
+        isSweeping = true
+        inTurns(Array(sessions.keys)) { loop, id in
+            loop.sweep(id)
+        } then: { loop in
+            loop.inTurns(Array(loop.streams.keys)) { loop, group in
+                loop.recheckReaders(of: group)
+            } then: {
+                $0.isSweeping = false
             }
         }
-        recheckSomeSessions()
-        // Rules may look at data elsewhere, whose changes no listener is told of.
-        for group in streams.keys { recheckReaders(of: group) }
     }
 
-    /// Rules may look at data that a listen has nothing to do with: whoever lost a permission by a change elsewhere is
-    /// found here (and before anything is sent anyway). Some sessions at a time, so that it costs little.
-    private func recheckSomeSessions() {
-        var budget = 2_000
-        if recheckQueue.isEmpty { recheckQueue = Array(sessions.keys) }
-        while budget > 0, let id = recheckQueue.popLast() {
-            budget -= 1
-            guard let session = sessions[id] else { continue }
-            let seq = session.namespace.snapshot.seq
-            guard seq != session.recheckedSeq else { continue }
-            session.recheckedSeq = seq
-            budget -= session.listens.count
-            session.recheckListens()
+    private func sweep(_ id: String) {
+        guard let session = sessions[id] else { return }
+        let now = Clock.monotonicMilliseconds
+        session.recheckLogin(now: Clock.unixMilliseconds)
+        session.transport.tick()
+        if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds)
+            || now - session.lastSaid > Int64(gateway.settings.keepAliveTimeoutMilliseconds)
+        {
+            session.transport.abandon()
+            return ended(session.id)
         }
+        if now - session.lastHeard > Int64(gateway.settings.sessionTimeoutMilliseconds / 3) { session.transport.ping() }
+        // Rules may look at data that a listen has nothing to do with: whoever lost a permission by a change elsewhere is
+        // found here (and before anything is sent anyway).
+        let seq = session.namespace.snapshot.seq
+        guard seq != session.recheckedSeq else { return }
+        session.recheckedSeq = seq
+        session.recheckListens()
+    }
+
+    /// Forgets the listens of a session that has ended, some in each turn. They refer to it until then.
+    func forgetLater(_ listens: [RealtimeListen], of session: RealtimeSession) {
+        guard !listens.isEmpty else { return }
+        let id = session.id
+        ending[id] = (session, listens)
+        forgetSome(of: id)
+    }
+
+    private func forgetSome(of id: String) {
+        while let listen = ending[id]?.listens.popLast() {
+            forget(listen)
+            if loop.isTurnOver, let link { return link.post { $0.forgetSome(of: id) } }
+        }
+        ending[id] = nil
     }
 
     /// Closes all sessions once their writes are done; what they want done then is begun at once, however long clients

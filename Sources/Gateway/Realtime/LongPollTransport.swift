@@ -164,7 +164,7 @@ final class LongPollTransport: RealtimeTransport {
                 status: 200,
                 headers: [
                     "Content-Type": "application/javascript; charset=utf-8", "Cache-Control": "no-cache",
-                    "X-Content-Type-Options": "nosniff", "Access-Control-Allow-Origin": "*",
+                    "X-Content-Type-Options": "nosniff",
                 ], body: body)
         }
     }

@@ -6,6 +6,8 @@ import Wire
 /// One listen of a realtime client. Belongs to its loop's thread.
 final class RealtimeListen {
     enum State {
+        /// The value is being encoded; events wait for it.
+        case opening
         case live
         /// The client is behind: changes are skipped, and it is sent the value anew when it has caught up.
         case conflated
@@ -19,9 +21,19 @@ final class RealtimeListen {
     var transport: any RealtimeTransport
     /// The entry that the client was brought to.
     var seq: Int64
-    var state = State.live
+    var state = State.live {
+        didSet {
+            if (oldValue == .live) != (state == .live) { session.unsettledListens += state == .live ? -1 : 1 }
+        }
+    }
     /// The rules that last let the client in, with the login that it has: another login is judged at once.
     var judgedBy: RulesVersion?
+    /// The session's login then, by its number.
+    var judgedLogin = 0
+    /// Events that wait for the value, and whether there were too many to keep.
+    private var waiting: [EncodedEvents] = []
+    private var waitingBytes = 0
+    private var hasMissed = false
 
     init(_ id: UInt64, _ target: ListenTarget, _ group: ListenerGroup, _ session: RealtimeSession, seq: Int64) {
         self.id = id
@@ -34,6 +46,7 @@ final class RealtimeListen {
 
     /// Sends the client what has changed, or skips it where the client is behind.
     func changed(_ frames: inout TaggedFrames, last: Int64, bufferBytes: Int) {
+        if state == .opening { return wait(frames.encoded, bufferBytes) }
         guard state == .live, last > seq else { return }
         if transport.queuedBytes > bufferBytes {
             session.loop.gateway.metrics.conflations.add()
@@ -46,11 +59,50 @@ final class RealtimeListen {
         transport.send(frames: bytes)
         seq = last
     }
+
+    // MARK: While the value is encoded
+
+    func open() {
+        state = .opening
+        waiting.removeAll()
+        waitingBytes = 0
+        hasMissed = false
+    }
+
+    private func wait(_ encoded: EncodedEvents, _ bufferBytes: Int) {
+        waitingBytes += encoded.joined.count
+        if waitingBytes > bufferBytes {
+            waiting.removeAll()
+            hasMissed = true
+        }
+        if !hasMissed { waiting.append(encoded) }
+    }
+
+    /// The value as of `seq` is sent; what has waited for it follows. Where there was too much of that, the listen is
+    /// conflated.
+    func opened(at seq: Int64, bufferBytes: Int) {
+        self.seq = max(self.seq, seq)
+        let waiting = waiting
+        self.waiting.removeAll()
+        state = hasMissed ? .conflated : .live
+        hasMissed = false
+        for encoded in waiting {
+            guard let last = encoded.events.last?.seq else { continue }
+            var frames = TaggedFrames(encoded)
+            changed(&frames, last: last, bufferBytes: bufferBytes)
+        }
+    }
+
+    /// Something happened that events don't tell: the value has to be sent anew.
+    func missed() {
+        waiting.removeAll()
+        hasMissed = true
+    }
 }
 
 /// The frames of one group's events, made once for each tag that the group's listens have.
 struct TaggedFrames {
-    private let encoded: EncodedEvents
+    let encoded: EncodedEvents
     private var byTag: [Int64?: SharedBytes] = [:]
     /// The last of them: most listens of a group have one tag, or none.
     private var last: (tag: Int64?, frames: SharedBytes)?

@@ -50,18 +50,27 @@ extension RealtimeSession {
         }
     }
 
+    /// Whoever shows a credential that is not accepted is nobody from then on: there is no doubt left as whom the next
+    /// request is judged. Clients close the connection upon the answer, and log in anew (reference: rtdb-protocol 2.5):
+    /// so it comes before what is cancelled, which they then don't take for the end of their listens.
     private func refuse(_ number: Int64, _ failure: AuthFailure) {
         answer(number, failure.socketStatus, .text(failure.socketText))
+        changeLogin(.anonymous(isLoopback: isLoopback))
     }
 
     func unauthenticate(_ number: Int64) {
-        changeLogin(.anonymous)
+        changeLogin(.anonymous(isLoopback: isLoopback))
         answer(number, "ok", .text("unauthenticated"))
     }
 
     private func changeLogin(_ login: Session) {
+        let wasNobody = self.login.isNobody
         self.login = login
-        recheckListens()
+        // Nobody may what nobody might.
+        if !(wasNobody && login.isNobody) {
+            loginNumber += 1
+            recheckListens(holdsRequests: true)
+        }
         // What is done at the end is judged by the login that the session has then.
         if !disconnects.isEmpty { store() }
     }
@@ -70,6 +79,6 @@ extension RealtimeSession {
     func recheckLogin(now: Int64) {
         guard !loop.gateway.authenticator.isValid(login, now: now) else { return }
         answer(ServerMessage.authRevoked("expired_token", "Auth token is expired."))
-        changeLogin(.anonymous)
+        changeLogin(.anonymous(isLoopback: isLoopback))
     }
 }

@@ -15,37 +15,70 @@ extension RealtimeSession {
             return answer(number, "too_big", .text("Too many listens on one connection"))
         }
         // The same place and query again, with another tag: the new one counts.
-        if let old = listens.removeValue(forKey: target) { loop.forget(old) }
+        if let old = listens[target] { forget(old) }
         guard let (listen, joined) = loop.join(target, self) else { return }
         listens[target] = listen
-        let value = listen.group.value(in: joined)
-        if !sendValue(value, hash, compound, of: listen) {
-            listens[target] = nil
-            loop.forget(listen)
-            return answer(
-                number, "too_big",
-                .text("Data requested exceeds the maximum size that can be accessed with a single request."))
+        open(listen, at: joined, FirstValue(listen.group, joined, target, hash, compound)) { session, opening in
+            switch opening {
+            case .sent:
+                let isIndexed = target.query.map { joined.rules.set.isIndexed($0.index, at: target.path) } ?? true
+                session.answer(number, "ok", isIndexed || !joined.rules.enforcesIndexes ? .emptyObject : .noIndex)
+            case .tooLong: session.answer(number, "too_big", .text(Self.tooMuchData))
+            case .gone: session.answer(number, "permission_denied", .text("Permission denied"))
+            }
         }
-        let isIndexed = target.query.map { joined.rules.set.isIndexed($0.index, at: target.path) } ?? true
-        answer(number, "ok", isIndexed || !joined.rules.enforcesIndexes ? .emptyObject : .noIndex)
     }
 
-    /// Sends what the client does not have yet: nothing where its hash is right, parts where that is said, else all.
-    private func sendValue(_ value: Node, _ hash: String, _ compound: CompoundHash?, of listen: RealtimeListen) -> Bool
-    {
-        if value.isNull ? hash.isEmpty : (!hash.isEmpty && hash == value.hash) { return true }
-        let push: [UInt8]
-        if let compound {
-            push = ServerMessage.rangeMerge(RangeMerge.differences(value, compound), listener: listen.target.path)
-        } else {
-            push = ServerMessage.push(
-                .put(.root, value), listener: listen.target.path, isTagged: listen.target.query != nil)
+    private static let tooMuchData =
+        "Data requested exceeds the maximum size that can be accessed with a single request."
+
+    private enum Opening {
+        case sent
+        /// The value is longer than clients can take.
+        case tooLong
+        /// Rules, data or the login have ended the listen meanwhile.
+        case gone
+    }
+
+    /// Sends a listen its value, made here or, where that takes long, on a worker; then `completion` with what came of it.
+    /// Requests that come meanwhile wait.
+    private func open(
+        _ listen: RealtimeListen, at snapshot: Snapshot, _ value: FirstValue,
+        _ completion: @escaping @Sendable (RealtimeSession, Opening) -> Void
+    ) {
+        guard value.isHeavy(settings) else {
+            return completion(self, send(value.message(), to: listen, at: snapshot.seq))
         }
-        return transport.send(ServerMessage.finish(push, tag: listen.target.tag))
+        listen.open()
+        let listenID = listen.id
+        let group = ObjectIdentifier(listen.group)
+        onWorker {
+            value.message()
+        } then: { session, message in
+            guard let listen = session.loop.listens[group]?[listenID] else { return completion(session, .gone) }
+            completion(session, session.send(message, to: listen, at: snapshot.seq))
+        }
+    }
+
+    private func send(_ message: [UInt8]?, to listen: RealtimeListen, at seq: Int64) -> Opening {
+        guard message.map({ transport.send($0) }) ?? true else {
+            forget(listen)
+            return .tooLong
+        }
+        listen.opened(at: seq, bufferBytes: settings.streamBufferBytes)
+        // What it has missed follows as soon as the client has taken this.
+        if listen.state == .conflated, transport.queuedBytes == 0 { loop.drainSoon(self) }
+        return .sent
+    }
+
+    private func forget(_ listen: RealtimeListen) {
+        listens[listen.target] = nil
+        listen.state = .live
+        loop.forget(listen)
     }
 
     func unlisten(_ number: Int64, _ target: ListenTarget) {
-        if let listen = listens.removeValue(forKey: target) { loop.forget(listen) }
+        if let listen = listens[target] { forget(listen) }
         answer(number, "ok", .none)
     }
 
@@ -58,12 +91,16 @@ extension RealtimeSession {
             return answer(number, "failure", .text(RESTError.missingIndex(query.index, at: path).message))
         }
         let node = snapshot.root[path]
-        let value = Selection(query, at: path, namespace, snapshot).select(from: node)
-        if !transport.send(ServerMessage.answer(number, "ok", .value(value))) {
-            answer(
-                number, "too_big",
-                .text("Data requested exceeds the maximum size that can be accessed with a single request."))
+        let selection = Selection(query, at: path, namespace, snapshot)
+        let make: @Sendable () -> [UInt8] = {
+            ServerMessage.answer(number, "ok", .value(selection.select(from: node)))
         }
+        guard node.rowCount > settings.heavyRows else { return got(number, make()) }
+        onWorker(make) { session, message in session.got(number, message) }
+    }
+
+    private func got(_ number: Int64, _ message: [UInt8]) {
+        if !transport.send(message) { answer(number, "too_big", .text(Self.tooMuchData)) }
         transport.separate()
     }
 
@@ -73,19 +110,49 @@ extension RealtimeSession {
         ).isAllowed
     }
 
-    /// Ends the listens that rules, data or the login don't allow any more (reference: rtdb-protocol 3.5).
-    func recheckListens() {
-        guard !login.context.isAdmin else { return }
-        let snapshot = namespace.snapshot
-        for listen in listens.values where !mayRead(listen.target.path, listen.target.query, snapshot) {
-            cancel(listen)
-        }
+    func cancel(_ listen: RealtimeListen) {
+        forget(listen)
+        answer(ServerMessage.cancel(listen.target.path, query: listen.target.queryText))
     }
 
-    func cancel(_ listen: RealtimeListen) {
-        listens[listen.target] = nil
-        loop.forget(listen)
-        answer(ServerMessage.cancel(listen.target.path, query: listen.target.queryText))
+    // MARK: Judging again
+
+    /// Ends the listens that rules, data or the login don't allow any more (reference: rtdb-protocol 3.5): some now, and
+    /// the others in the loop's next turns. Before a listen is sent anything it is judged anyway.
+    ///
+    /// - Parameter holdsRequests: whether what comes behind waits until all are judged.
+    func recheckListens(holdsRequests: Bool = false) {
+        guard !login.context.isAdmin else {
+            listensToCheck.removeAll()
+            return
+        }
+        let isUnderWay = !listensToCheck.isEmpty
+        listensToCheck = Array(listens.keys)
+        if holdsRequests, listensToCheck.count > Self.checksInATurn, !isHeldForChecks {
+            isHeldForChecks = true
+            hold()
+        }
+        if !isUnderWay { checkSomeListens() }
+    }
+
+    private static let checksInATurn = 500
+
+    private func checkSomeListens() {
+        let snapshot = namespace.snapshot
+        for target in listensToCheck.suffix(Self.checksInATurn) {
+            guard let listen = listens[target], !mayRead(target.path, target.query, snapshot) else { continue }
+            cancel(listen)
+        }
+        listensToCheck.removeLast(min(Self.checksInATurn, listensToCheck.count))
+        guard listensToCheck.isEmpty || isEnded else {
+            let id = id
+            loop.link?.post { $0.sessions[id]?.checkSomeListens() }
+            return
+        }
+        listensToCheck.removeAll()
+        guard isHeldForChecks else { return }
+        isHeldForChecks = false
+        release()
     }
 
     // MARK: Changes
@@ -93,14 +160,21 @@ extension RealtimeSession {
     /// The client has caught up: conflated listens are sent their values, and then writes their answers.
     func drained() {
         guard !isEnded else { return }
-        for listen in listens.values where listen.state == .conflated { sendAnew(listen, namespace.snapshot) }
-        sendHeldAnswers()
+        if unsettledListens > 0 {
+            for listen in listens.values where listen.state == .conflated { sendAnew(listen, namespace.snapshot) }
+        }
+        if unsettledListens == 0 { sendHeldAnswers() }
     }
 
+    /// Begins a listen again from a snapshot.
     func sendAnew(_ listen: RealtimeListen, _ snapshot: Snapshot) {
-        let push = listen.group.initialEvent(snapshot)
-        listen.state = .live
-        listen.seq = max(listen.seq, snapshot.seq)
-        if !transport.send(ServerMessage.finish(push.bytes, tag: listen.target.tag)) { cancel(listen) }
+        guard listen.state != .opening else { return listen.missed() }
+        let target = listen.target
+        open(listen, at: snapshot, FirstValue(listen.group, snapshot, target)) { session, opening in
+            if case .tooLong = opening {
+                session.answer(ServerMessage.cancel(target.path, query: target.queryText))
+            }
+            if session.unsettledListens == 0 { session.sendHeldAnswers() }
+        }
     }
 }

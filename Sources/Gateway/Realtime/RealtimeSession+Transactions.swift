@@ -8,6 +8,7 @@ struct WaitingTransaction {
     let number: Int64
     let write: Write
     let place: TransactionPlace
+    let share: MemoryShare?
     /// Sends it anyway when its turn is too long in coming.
     let timer: LoopTimer
 }
@@ -19,13 +20,16 @@ extension RealtimeSession {
     func transact(_ number: Int64, _ write: Write, mayWait: Bool) {
         let place = TransactionPlace(namespace: namespace.id, path: write.path)
         let lines = loop.gateway.transactionLines
-        guard settings.transactionTurnMilliseconds > 0 else { return submit(number, write, at: place) }
-        if lines.arrives(id, at: place, mayWait: mayWait) { return submit(number, write, at: place) }
+        guard settings.transactionTurnMilliseconds > 0 else {
+            return submit(number, write, at: place, performed)
+        }
+        if lines.arrives(id, at: place, mayWait: mayWait) { return submit(number, write, at: place, performed) }
         contended.insert(place)
         let timer = loop.loop.schedule(afterMilliseconds: settings.transactionTurnMilliseconds * 10) { [weak self] in
             self?.sendWaitingTransaction()
         }
-        waitingTransaction = WaitingTransaction(number: number, write: write, place: place, timer: timer)
+        waitingTransaction = WaitingTransaction(
+            number: number, write: write, place: place, share: performed, timer: timer)
         loop.gateway.metrics.waitingTransactions.add(1)
     }
 
@@ -34,7 +38,7 @@ extension RealtimeSession {
     func sendWaitingTransaction() {
         guard let waiting = takeWaitingTransaction() else { return }
         loop.gateway.transactionLines.sendsEarly(id, at: waiting.place)
-        submit(waiting.number, waiting.write, at: waiting.place)
+        submit(waiting.number, waiting.write, at: waiting.place, waiting.share)
     }
 
     private func takeWaitingTransaction() -> WaitingTransaction? {
@@ -45,10 +49,12 @@ extension RealtimeSession {
         return waiting
     }
 
-    private func submit(_ number: Int64, _ write: Write, at place: TransactionPlace) {
+    private func submit(_ number: Int64, _ write: Write, at place: TransactionPlace, _ share: MemoryShare?) {
         loop.submit(write, for: self) { session, outcome in
-            session.transacted(outcome, at: place)
-            session.answer(number, outcome)
+            withExtendedLifetime(share) {
+                session.transacted(outcome, at: place)
+                session.answer(number, outcome)
+            }
         }
     }
 

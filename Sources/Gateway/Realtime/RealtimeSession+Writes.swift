@@ -13,15 +13,31 @@ extension RealtimeSession {
         guard writes.count < settings.maxWaitingRequests else {
             return answer(number, "unavailable", .text("Too many writes are waiting."))
         }
-        guard loop.gateway.limiter.write(byteCount, to: namespace.name) == nil else { return answerTooMany(number) }
+        // Who is going to be refused must neither use up what others may write nor have them wait.
+        let mayBeGiven = mayBeGiven(action)
+        if mayBeGiven, loop.gateway.limiter.write(byteCount, to: namespace.name) != nil {
+            return answerTooMany(number)
+        }
         loop.gateway.metrics.writes.add()
         let write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress))
-        if hash != nil { return transact(number, write, mayWait: isLast) }
+        if hash != nil, mayBeGiven { return transact(number, write, mayWait: isLast) }
+        let share = performed
         loop.submit(write, for: self) { session, outcome in
-            session.answer(number, outcome)
+            withExtendedLifetime(share) { session.answer(number, outcome) }
+        }
+    }
+
+    /// Whether the rules may let a write in as the tree is now. Those before it may make it otherwise.
+    private func mayBeGiven(_ action: Write.Action) -> Bool {
+        let snapshot = namespace.snapshot
+        let permission = WritePermission(snapshot.rules.set, login.context, now: Clock.unixMilliseconds)
+        return switch action {
+        case .set(let path, _): permission.mayBeGiven(at: path, root: snapshot.root)
+        case .update(_, let changes): permission.mayBeGiven(to: changes, root: snapshot.root)
+        case .rules, .disconnect: false
         }
     }
 
@@ -30,6 +46,7 @@ extension RealtimeSession {
         case .committed: answerWrite(number, "ok", .none)
         case .preconditionFailed: answerWrite(number, "datastale", .text("Transaction hash does not match"))
         case .denied: answerWrite(number, "permission_denied", .text("Permission denied"))
+        case .tooLarge: answerWrite(number, "too_big", .text(WriteJob.tooBig))
         case .refused(let reason): answerWrite(number, "failure", .text(reason))
         case .failed(let error):
             switch error {
@@ -46,19 +63,31 @@ extension RealtimeSession {
     /// Changes what is to be done at the end: checked against the rules now (and again then), stored, answered.
     ///
     /// - Parameter changes: what the rules judge; nil for a cancel, which nobody may be denied.
-    func order(_ number: Int64, _ changes: [Change]?, _ change: (inout DisconnectQueue) -> Void) {
-        let snapshot = namespace.snapshot
-        if let changes, !login.context.isAdmin {
-            let now = Clock.unixMilliseconds
-            var root = snapshot.root
-            for change in changes {
-                let value = change.value.resolved(existing: root[change.path], timestamp: now)
-                root = root.replacing(change.path, with: value)
-            }
-            let decision = snapshot.rules.set.mayWrite(
-                changes.map(\.path), root: snapshot.root, newRoot: root, auth: login.context, now: now)
-            guard decision.isAllowed else { return answer(number, "permission_denied", .text("Permission denied")) }
+    func order(
+        _ number: Int64, _ changes: [Change]?, _ byteCount: Int,
+        _ change: @escaping @Sendable (inout DisconnectQueue) -> Void
+    ) {
+        let share = orderShare ?? loop.gateway.memory.take(0, for: memoryAddress)
+        orderShare = share
+        guard (share?.bytes ?? 0) + byteCount <= settings.maxMessageBytes, share?.grow(by: byteCount) ?? false else {
+            return answer(number, "too_big", .text("The onDisconnect operations are too large"))
         }
+        guard let changes, !login.context.isAdmin else { return adopt(number, change) }
+        let trial = OrderTrial(changes, namespace.snapshot, login.context, now: Clock.unixMilliseconds)
+        guard trial.isHeavy(settings) else { return ordered(number, trial.isAllowed(), change) }
+        onWorker {
+            trial.isAllowed()
+        } then: { session, isAllowed in
+            session.ordered(number, isAllowed, change)
+        }
+    }
+
+    private func ordered(_ number: Int64, _ isAllowed: Bool, _ change: (inout DisconnectQueue) -> Void) {
+        guard isAllowed else { return answer(number, "permission_denied", .text("Permission denied")) }
+        adopt(number, change)
+    }
+
+    private func adopt(_ number: Int64, _ change: (inout DisconnectQueue) -> Void) {
         let had = !disconnects.isEmpty
         var changed = disconnects
         change(&changed)
@@ -66,6 +95,7 @@ extension RealtimeSession {
             return answer(number, "too_big", .text("Too many onDisconnect operations"))
         }
         disconnects = changed
+        if disconnects.isEmpty { orderShare = nil }
         guard had || !disconnects.isEmpty else { return answer(number, "ok", .none) }
         unstored.append(number)
         store()

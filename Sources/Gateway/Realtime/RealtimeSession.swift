@@ -28,14 +28,29 @@ final class RealtimeSession {
     /// Requests refused over a limit since the last that was not.
     var refusedInARow = 0
 
-    var login = Session.anonymous
+    var login: Session
+    /// Counts logins.
+    var loginNumber = 0
+    /// Listens that are still to be judged by the newest login and rules.
+    var listensToCheck: [ListenTarget] = []
+    var isHeldForChecks = false
+    /// Listens that are not live: their values are to be sent first.
+    var unsettledListens = 0
     var listens: [ListenTarget: RealtimeListen] = [:]
     var disconnects = DisconnectQueue()
     /// Requests that wait while a login is checked, or an earlier session of the client is being ended; and those that
     /// depend on unfinished ones before them. From `nextWaiting` on.
-    private var waiting: [ClientRequest] = []
-    private var nextWaiting = 0
-    private var holds = 0
+    var waiting: [WaitingRequest] = []
+    var nextWaiting = 0
+    var holds = 0
+    /// What the request that is being performed has taken of memory: kept until it is done.
+    var performed: MemoryShare?
+    /// Whether the loop's next turn goes on with the waiting requests.
+    var isToPerform = false
+    /// What pieces of polled messages take of memory.
+    var pollingShare: MemoryShare?
+    /// What the orders take of memory.
+    var orderShare: MemoryShare?
     /// Requests for orders that are not being stored yet.
     var unstored: [Int64] = []
     var isStoring = false
@@ -72,97 +87,16 @@ final class RealtimeSession {
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
+        login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
 
     var settings: GatewaySettings { loop.gateway.settings }
 
-    // MARK: Messages
-
-    /// Takes a whole message. False when the connection must be closed.
-    func take(_ message: [UInt8]) -> Bool {
-        guard !isEnded, !isClosing else { return true }
-        do throws(MessageError) {
-            switch try ClientMessageParser.parse(message) {
-            case .ping: answer(ServerMessage.pong)
-            case .control("n"): return endPolling()
-            case .control: break
-            case .request(let request):
-                guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
-                sendWaitingTransaction()
-                if waiting.isEmpty, !mustWait(request) {
-                    perform(request)
-                    return true
-                }
-                guard waiting.count - nextWaiting < settings.maxWaitingRequests else { return false }
-                waiting.append(request)
-            }
-            return true
-        } catch {
-            loop.gateway.logger.debug("realtime message refused", [("session", id), ("reason", error.reason)])
-            return false
-        }
-    }
-
-    /// Later requests wait until as many releases.
-    func hold() { holds += 1 }
-
-    func release() {
-        holds -= 1
-        performWaiting()
-    }
-
-    /// Whether a request can't be performed yet: requests are applied in the order of their arrival (reference:
-    /// rtdb-protocol 3.6). What reads is judged and answered as of all writes before it. And no write is done before the
-    /// orders that came before it are stored, or a dead gateway would leave a client present that had said how to leave.
-    private func mustWait(_ request: ClientRequest) -> Bool {
-        if holds > 0 { return true }
-        if !writes.isEmpty, request.action.reads { return true }
-        return isStoring && request.action.writes
-    }
-
     /// Orders have been stored, or could not be.
     func hasStored() {
         closeIfDone()
         performWaiting()
-    }
-
-    private func performWaiting() {
-        while nextWaiting < waiting.count, !mustWait(waiting[nextWaiting]), !isClosing, !isEnded {
-            let request = waiting[nextWaiting]
-            nextWaiting += 1
-            perform(request)
-        }
-        guard nextWaiting == waiting.count else { return }
-        waiting.removeAll(keepingCapacity: nextWaiting < 64)
-        nextWaiting = 0
-    }
-
-    private func perform(_ request: ClientRequest) {
-        let number = request.number
-        let isLast = nextWaiting == waiting.count
-        switch request.action {
-        case .stats, .appCheck: answer(number, "ok", .none)
-        case .listen(let target, let hash, let compound): listen(number, target, hash, compound)
-        case .unlisten(let target): unlisten(number, target)
-        case .get(let path, let query): get(number, path, query)
-        case .put(let path, let value, let hash, let byteCount):
-            write(
-                number, .set(path, value.node), hash: hash, operation: value.node.isNull ? .remove : .set,
-                hasServerValue: value.hasServerValue, byteCount: byteCount, isLast: isLast)
-        case .merge(let path, let changes, let hasServerValue, let hash, let byteCount):
-            write(
-                number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
-                byteCount: byteCount, isLast: isLast)
-        case .onDisconnectPut(let path, let value):
-            order(number, [Change(path: path, value: value)]) { $0.put(path, value) }
-        case .onDisconnectMerge(_, let changes): order(number, changes) { $0.merge(changes) }
-        case .onDisconnectCancel(let path): order(number, nil) { $0.cancel(path) }
-        case .authenticate(let login): authenticate(number, login)
-        case .unauthenticate: unauthenticate(number)
-        case .echo(let value): answer(number, "ok", .raw(value.text))
-        case .refused(let reason): answer(number, "failure", .text(reason))
-        }
     }
 
     // MARK: Answers
@@ -178,7 +112,7 @@ final class RealtimeSession {
     /// Answers a write: behind the values of listens that had to be conflated, which hold what it changed.
     func answerWrite(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail) {
         let message = ServerMessage.answer(number, status, detail)
-        if listens.values.contains(where: { $0.state == .conflated }) {
+        if unsettledListens > 0 {
             heldAnswers.append(message)
         } else {
             answer(message)
@@ -219,8 +153,9 @@ final class RealtimeSession {
         leaveLines()
         upgrade?.transport.close()
         formerTransport?.close()
-        for listen in listens.values { loop.forget(listen) }
+        loop.forgetLater(Array(listens.values), of: self)
         listens.removeAll()
+        listensToCheck.removeAll()
         writes.removeAll()
         waiting.removeAll()
         nextWaiting = 0

@@ -5,6 +5,12 @@ import Wire
 final class WebSocketConnection {
     private let receiver: WebSocketReceiver
     private var segments: SegmentAssembler
+    /// Bytes of a frame that has come in part, and what they and the frames before it take of memory.
+    private var partialBytes = 0
+    private var share: MemoryShare?
+    private let memory: MemoryBudget
+    /// Whose share of memory it takes.
+    var address: () -> IPAddress?
     /// Takes a message; false when the connection must be closed.
     var onMessage: (([UInt8]) -> Bool)?
     /// Called when something has come, message or not.
@@ -12,8 +18,13 @@ final class WebSocketConnection {
     /// Called when a text frame has come, message or not.
     var onText: (() -> Void)?
 
-    init(_ receiver: WebSocketReceiver, maxMessageBytes: Int) {
+    init(
+        _ receiver: WebSocketReceiver, maxMessageBytes: Int, _ memory: MemoryBudget,
+        _ address: @escaping () -> IPAddress?
+    ) {
         self.receiver = receiver
+        self.memory = memory
+        self.address = address
         segments = SegmentAssembler(maxBytes: maxMessageBytes)
     }
 
@@ -36,7 +47,23 @@ final class WebSocketConnection {
             case .closed, .control: break
             }
         }
-        return isOpen && isGood
+        partialBytes = receiver.isWithinMessage ? partialBytes + bytes.count : 0
+        return isOpen && isGood && hasRoom()
+    }
+
+    /// Less than this is not worth accounting for: every client sends its messages in some packets.
+    private static let freeBytes = 16 * 1024
+
+    /// Whether there is memory for what has come of a message.
+    private func hasRoom() -> Bool {
+        let held = partialBytes + segments.waitingBytes
+        guard held > Self.freeBytes else {
+            share = nil
+            return true
+        }
+        if let share { return share.resize(to: held) }
+        share = memory.take(held, for: address())
+        return share != nil
     }
 
     /// Control frames that must go to the client.

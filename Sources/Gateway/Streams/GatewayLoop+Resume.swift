@@ -1,10 +1,25 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
 import Tree
 import Wire
 
 extension GatewayLoop {
+    /// The seq behind which a stream goes on as if its reader had never gone away; nil where that can't be told, so that
+    /// it begins with a fresh `put`.
+    ///
+    /// That needs an id that a reader of this place was given, and rules that have been the same since and let this
+    /// caller in whatever the data and the time: else what was written meanwhile may have been for others. Administrators
+    /// may read everything at any time, and name any seq.
+    func resumePoint(_ call: Call, _ group: ListenerGroup, _ snapshot: Snapshot) -> Int64? {
+        guard let text = call.request.headerText("last-event-id") else { return nil }
+        if call.auth.isAdmin, let seq = Int64(text), seq >= 0 { return seq }
+        guard let seq = group.ids(snapshot.rules).seq(text) else { return nil }
+        let isSteady = snapshot.rules.seq <= seq && snapshot.rules.set.isSteadyForReading(call.path)
+        return call.auth.isAdmin || isSteady || seq == snapshot.seq ? seq : nil
+    }
+
     /// Continues a stream behind `lastSeen`: from memory if nothing happened since, else from the log. What can't be told
     /// as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
     func resumeStream(_ stream: Stream, _ lastSeen: Int64, _ snapshot: Snapshot) {
@@ -19,7 +34,8 @@ extension GatewayLoop {
         guard snapshot.seq - lastSeen <= gateway.settings.maxResumeEntries else {
             return sendFirstValue(stream, snapshot)
         }
-        let reading = ResumeReading(group.key, maxBytes: gateway.settings.streamBufferBytes * 8)
+        let reading = ResumeReading(
+            group.key, group.ids(snapshot.rules), maxBytes: gateway.settings.streamBufferBytes * 8)
         gateway.engine.readLog(group.namespace.id, after: lastSeen, through: snapshot.seq, each: reading.take) {
             result in
             let missed = reading.finish(result, expecting: snapshot.seq)
@@ -69,11 +85,13 @@ final class ResumeReading: Sendable {
     }
     private let state: MutexBox<State>
     private let key: ListenerKey
+    private let ids: EventIDs
     private let form: JSONForm
     private let maxBytes: Int
 
-    init(_ key: ListenerKey, maxBytes: Int) {
+    init(_ key: ListenerKey, _ ids: EventIDs, maxBytes: Int) {
         self.key = key
+        self.ids = ids
         form = if case .events(let form) = key.encoding { form } else { .export }
         self.maxBytes = maxBytes
         state = MutexBox(State())
@@ -95,7 +113,7 @@ final class ResumeReading: Sendable {
                 // A window of the past is not known.
                 if key.query != nil { state.needsFreshValue = true }
                 if state.needsFreshValue { return false }
-                let bytes = StreamEvent.encode(event, seq: entry.seq, form: form)
+                let bytes = StreamEvent.encode(event, id: ids.id(entry.seq), form: form)
                 state.byteCount += bytes.count
                 state.events.append(SharedBytes(bytes))
             }

@@ -12,13 +12,6 @@ extension GatewayLoop {
         if call.parameters.isShallow || call.parameters.callback != nil {
             return respond(RESTError(400, "shallow and callback are not supported on streams"), to: call.exchange)
         }
-        var lastSeen: Int64?
-        if let text = call.request.headerText("last-event-id"), !text.isEmpty {
-            guard let seq = Int64(text), seq >= 0 else {
-                return respond(RESTError(400, "Last-Event-ID must be the id of an event from here"), to: call.exchange)
-            }
-            lastSeen = seq
-        }
         guard gateway.metrics.streams.current < gateway.settings.maxStreams else {
             return respond(RESTError(503, "Too many streams are open"), to: call.exchange, retryAfter: 5)
         }
@@ -34,7 +27,6 @@ extension GatewayLoop {
         call.exchange.startStream(headers: [
             "Content-Type": "text/event-stream; charset=utf-8",
             "Cache-Control": "no-cache",
-            "Access-Control-Allow-Origin": "*",
             "X-Accel-Buffering": "no",
             "X-Pathmirror-Seq": "\(snapshot.seq)",
         ])
@@ -45,7 +37,7 @@ extension GatewayLoop {
             guard let self, let stream = self.streams[ObjectIdentifier(group)]?[id] else { return }
             self.drained(stream)
         }
-        if let lastSeen {
+        if let lastSeen = resumePoint(call, group, snapshot) {
             resumeStream(stream, lastSeen, snapshot)
         } else {
             sendFirstValue(stream, snapshot)
@@ -131,10 +123,14 @@ extension GatewayLoop {
 
     /// Ends the streams of readers whom a change of rules or data has shut out (reference: rtdb-protocol 3.5 and 8).
     func recheckReaders(of group: ObjectIdentifier) {
-        guard let members = streams[group], var check = members.first.map({ ReaderCheck($0.value.group) }) else {
-            return
+        guard let members = streams[group], let first = members.first?.value else { return }
+        let check = ReaderCheck(first.group)
+        // Where the rules are steady, most have nothing to be judged again by.
+        inTurns(members.values.filter { !check.holds($0.judgedBy) }.map(\.exchange.id)) { loop, id in
+            guard let stream = loop.streams[group]?[id] else { return }
+            var check = ReaderCheck(stream.group)
+            _ = loop.mayGoOn(stream, &check)
         }
-        for stream in members.values { _ = mayGoOn(stream, &check) }
     }
 
     /// Judges a stream's reader, and ends the stream of one who is shut out.

@@ -59,6 +59,11 @@ extension Connection {
         corkStart = service.scratch.count
         isDriving = true
         while !rest.isEmpty, mayParse {
+            // Many requests behind one another: the others' turn comes before the next.
+            if service.loop.isTurnOver {
+                later()
+                break
+            }
             let parser = self.parser ?? service.parsers.take()
             self.parser = parser
             let (consumed, outcome) = parser.feed(rest)
@@ -121,17 +126,49 @@ extension Connection {
         }
     }
 
-    /// Accounts for what the body has grown by; refuses the request where the server's budget is used up.
+    /// Bodies up to this count in all only, larger ones in their peer's share, too.
+    private static let smallBodyBytes = 64 * 1024
+
+    /// Accounts for what the body has grown by; refuses the request where the server's budget is used up, or its sender
+    /// may not send that much.
     private func reserveBody(_ parser: RequestParser) -> Bool {
-        let grown = parser.body.count - bodyReserved
-        guard grown > 0 else { return true }
-        guard service.budget.takeBody(grown) else {
-            service.counters.rejected.bump()
-            reply(503, "The server is receiving too much at once. Try again later.", retryAfterSeconds: 1)
+        guard mayReceiveBody(parser) else {
+            refuse(.bodyTooLarge)
             return false
         }
-        bodyReserved += grown
-        return true
+        let size = parser.body.count
+        if let bodyShare {
+            if bodyShare.grow(by: size - bodyShare.bytes) { return true }
+        } else if size <= Self.smallBodyBytes {
+            let grown = size - bodyReserved
+            guard grown > 0 else { return true }
+            if service.budget.takeBody(grown) {
+                bodyReserved += grown
+                return true
+            }
+        } else if let share = service.budget.takeLargeBody(size, peer.ip) {
+            service.budget.releaseBody(bodyReserved)
+            bodyReserved = 0
+            bodyShare = share
+            return true
+        }
+        service.counters.rejected.bump()
+        reply(503, "The server is receiving too much at once. Try again later.", retryAfterSeconds: 1)
+        return false
+    }
+
+    /// Whether the sender may send a body as large as this one is, or is going to be.
+    private func mayReceiveBody(_ parser: RequestParser) -> Bool {
+        guard parser.isHeadComplete, let target = parser.target,
+            parser.announcedBodyBytes > service.settings.maxPlainBodyBytes
+        else { return true }
+        if let isLargeBodyAllowed { return isLargeBodyAllowed }
+        let head = HTTPRequest(
+            parser, method: HTTPMethod(parserCode: parser.facts.method), target: target, peer: peer,
+            isSecure: transport.isSecure)
+        let isAllowed = service.handler.allowsLargeBody(head)
+        isLargeBodyAllowed = isAllowed
+        return isAllowed
     }
 
     private func deliver(_ parser: RequestParser) {
@@ -150,7 +187,8 @@ extension Connection {
         self.exchange = exchange
         service.counters.requests.bump()
         // The request is a temporary: where the handler keeps nothing of it, its buffers are the parser's again.
-        service.handler.requestReceived(HTTPRequest(parser, method: method, target: target, peer: peer), exchange)
+        service.handler.requestReceived(
+            HTTPRequest(parser, method: method, target: target, peer: peer, isSecure: transport.isSecure), exchange)
         service.parsers.giveBack(parser)
     }
 

@@ -13,13 +13,15 @@ extension Connection {
     // MARK: Responses
 
     /// Sends a complete response to the current request and goes on to the next.
-    func answer(status: Int, headers: HTTPHeaders, body: [UInt8], isHead: Bool, minorVersion: Int) {
+    func answer(
+        status: Int, common: HTTPHeaders, headers: HTTPHeaders, body: [UInt8], isHead: Bool, minorVersion: Int
+    ) {
         guard phase == .answering else { return }
         let scratch = service.scratch
         if !isDriving { corkStart = scratch.count }
         let closes = !keepsAlive || service.isDraining
         let sendsBody = !isHead && status != 204 && status != 304
-        writeHead(status: status, headers: headers)
+        writeHead(status: status, common: common, headers: headers)
         if closes {
             scratch.append("Connection: close\r\n")
         } else if minorVersion == 0 {
@@ -42,10 +44,10 @@ extension Connection {
     }
 
     /// Begins a response without an end; the connection serves nothing else any more.
-    func beginStream(status: Int, headers: HTTPHeaders, isUpgrade: Bool) {
+    func beginStream(status: Int, common: HTTPHeaders, headers: HTTPHeaders, isUpgrade: Bool) {
         guard phase == .answering else { return }
         if !isDriving { corkStart = service.scratch.count }
-        writeHead(status: status, headers: headers)
+        writeHead(status: status, common: common, headers: headers)
         service.scratch.append(isUpgrade ? "Connection: Upgrade\r\n\r\n" : "Connection: close\r\n\r\n")
         phase = .streaming
         keepsAlive = false
@@ -56,7 +58,7 @@ extension Connection {
         if !pending.isEmpty { later() }
     }
 
-    private func writeHead(status: Int, headers: HTTPHeaders) {
+    private func writeHead(status: Int, common: HTTPHeaders = [:], headers: HTTPHeaders) {
         let scratch = service.scratch
         if let line = StatusLine.ready(status) {
             scratch.append(line)
@@ -70,6 +72,7 @@ extension Connection {
         scratch.append("Date: ")
         service.appendDate()
         scratch.append("\r\n")
+        if !common.isEmpty { scratch.append(common.encoded) }
         scratch.append(headers.encoded)
     }
 

@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import Runtime
 
 /// One peer's connection: its socket, where it stands, what it still has to send. Lives on its loop's thread.
 ///
@@ -48,6 +49,10 @@ final class Connection {
     var output = OutputQueue()
     /// Body bytes taken from the server's budget for the current request.
     var bodyReserved = 0
+    /// What a large body has taken of its peer's share instead.
+    var bodyShare: MemoryShare?
+    /// Whether the handler lets the sender of the current request send a large body; nil until it was asked.
+    var isLargeBodyAllowed: Bool?
 
     /// When to act if nothing happens, by the loop's clock; what is done follows from the phase.
     var deadlineMs = Int.max
@@ -98,7 +103,8 @@ final class Connection {
         let flags = Int16(EV_READ | EV_PERSIST | (mode == .watch ? EV_ET : 0))
         let callback: event_callback_fn = { _, _, context in
             guard let context else { return }
-            Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().readable()
+            let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
+            connection.service.loop.stretches.measure("input") { connection.readable() }
         }
         let context = Unmanaged.passUnretained(self).toOpaque()
         if let readEvent {
@@ -119,7 +125,8 @@ final class Connection {
                 service.loop.base, transport.descriptor, Int16(EV_WRITE | EV_PERSIST),
                 { _, _, context in
                     guard let context else { return }
-                    Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().writable()
+                    let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
+                    connection.service.loop.stretches.measure("output") { connection.writable() }
                 }, Unmanaged.passUnretained(self).toOpaque())
         }
         isWriteArmed = true
@@ -176,6 +183,8 @@ final class Connection {
     }
 
     func releaseBody() {
+        isLargeBodyAllowed = nil
+        bodyShare = nil
         guard bodyReserved > 0 else { return }
         service.budget.releaseBody(bodyReserved)
         bodyReserved = 0

@@ -15,6 +15,9 @@ public final class HTTPExchange {
     /// side, as HTTP allows, and is answered.
     public var endsWithInput = false
 
+    /// Headers of whatever answer is given, before the answer's own. Set them before it is.
+    public var commonHeaders: HTTPHeaders = [:]
+
     /// Whether the request was HEAD: responses are sent without their body.
     public let isHead: Bool
     private let minorVersion: Int
@@ -49,7 +52,8 @@ public final class HTTPExchange {
     /// but counted; 204 and 304 have none.
     public func respond(status: Int, headers: HTTPHeaders = [:], body: [UInt8] = []) {
         connection?.answer(
-            status: status, headers: headers, body: body, isHead: isHead, minorVersion: minorVersion)
+            status: status, common: commonHeaders, headers: headers, body: body, isHead: isHead,
+            minorVersion: minorVersion)
     }
 
     /// The same with a body that is shared with others.
@@ -63,7 +67,7 @@ public final class HTTPExchange {
     ///
     /// Input of the peer is thrown away; its end of input counts as its going away. For HEAD only the head is sent.
     public func startStream(status: Int = 200, headers: HTTPHeaders = [:]) {
-        connection?.beginStream(status: status, headers: headers, isUpgrade: false)
+        connection?.beginStream(status: status, common: commonHeaders, headers: headers, isUpgrade: false)
         if isHead { close() }
     }
 
@@ -72,7 +76,7 @@ public final class HTTPExchange {
     /// the call only.
     public func upgrade(headers: HTTPHeaders, onInput: @escaping (UnsafeRawBufferPointer) -> Void) {
         self.onInput = onInput
-        connection?.beginStream(status: 101, headers: headers, isUpgrade: true)
+        connection?.beginStream(status: 101, common: commonHeaders, headers: headers, isUpgrade: true)
     }
 
     /// Sends on a stream: at once where nothing is queued, else behind the queue. Nothing is copied.

@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+public import Runtime
 import Synchronization
 
 /// One thread that waits for sockets, timers and posted work, and does everything of its connections.
@@ -14,14 +15,18 @@ public final class EventLoop: @unchecked Sendable {
 
     /// The loop's position in `HTTPServer.loops`.
     public let index: Int
+    /// Measures what keeps this loop from everything else.
+    public let stretches: StretchMeter
 
     let base: OpaquePointer
     private let wakeDescriptor: Int32
     private var wakeEvent: OpaquePointer?
+    private var turnEvent: OpaquePointer?
     private let tasks = Mutex(Tasks())
     private let thread = Atomic<UInt>(0)
     /// Work taken out of `tasks`; kept for its capacity.
     private var running: [Work] = []
+    private var nextRunning = 0
     private var timers: Set<LoopTimer> = []
     /// What serves connections on this loop; set while the loop runs.
     var service: LoopService?
@@ -31,8 +36,13 @@ public final class EventLoop: @unchecked Sendable {
         var isClosed = false
     }
 
-    init(index: Int) throws(HTTPServerError) {
+    init(index: Int, _ settings: HTTPServerSettings) throws(HTTPServerError) {
         self.index = index
+        let onLongStretch = settings.onLongStretch
+        let name = "http-\(index)"
+        stretches = StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMs) { kind, time, count in
+            onLongStretch(name, kind, time, count)
+        }
         guard let config = event_config_new() else {
             throw .cannotStartLoop(step: "event_config_new", errorNumber: ENOMEM)
         }
@@ -54,6 +64,7 @@ public final class EventLoop: @unchecked Sendable {
 
     deinit {
         if let wakeEvent { event_free(wakeEvent) }
+        if let turnEvent { event_free(turnEvent) }
         event_base_free(base)
         _ = Glibc.close(wakeDescriptor)
     }
@@ -106,7 +117,7 @@ public final class EventLoop: @unchecked Sendable {
     }
 
     private func wake() {
-        if isCurrent, let wakeEvent { return event_active(wakeEvent, Int32(EV_READ), 0) }
+        if isCurrent { return runInNextTurn() }
         var one: UInt64 = 1
         // It can only fail with a full counter, and then a wake is under way.
         _ = write(wakeDescriptor, &one, 8)
@@ -122,11 +133,19 @@ extension EventLoop {
         let context = Unmanaged.passUnretained(self).toOpaque()
         wakeEvent = event_new(
             base, wakeDescriptor, Int16(EV_READ | EV_PERSIST),
+            { descriptor, _, context in
+                guard let context else { return }
+                var count: UInt64 = 0
+                _ = read(descriptor, &count, 8)
+                Unmanaged<EventLoop>.fromOpaque(context).takeUnretainedValue().runPosted()
+            }, context)
+        if let wakeEvent { event_add(wakeEvent, nil) }
+        turnEvent = event_new(
+            base, -1, 0,
             { _, _, context in
                 guard let context else { return }
                 Unmanaged<EventLoop>.fromOpaque(context).takeUnretainedValue().runPosted()
             }, context)
-        if let wakeEvent { event_add(wakeEvent, nil) }
         prepare()
         event_base_loop(base, 0)
         close()
@@ -138,13 +157,34 @@ extension EventLoop {
     }
 
     private func runPosted() {
-        var count: UInt64 = 0
-        _ = read(wakeDescriptor, &count, 8)
         // What is posted meanwhile waits for the next round, so sockets are not starved.
-        tasks.withLock { swap(&$0.waiting, &running) }
-        for work in running { work() }
-        running.removeAll(keepingCapacity: running.capacity <= 1024)
+        if nextRunning == running.count {
+            running.removeAll(keepingCapacity: running.capacity <= 1024)
+            nextRunning = 0
+            tasks.withLock { swap(&$0.waiting, &running) }
+        }
+        stretches.measure("posted work") {
+            while nextRunning < running.count {
+                running[nextRunning]()
+                nextRunning += 1
+                if isTurnOver { break }
+            }
+        }
+        let hasMore = nextRunning < running.count || tasks.withLock { !$0.waiting.isEmpty }
+        if hasMore { runInNextTurn() }
     }
+
+    /// Behind the sockets' next events: an event that is made active at once would run before them, and work that posts
+    /// more work would keep them waiting for ever.
+    private func runInNextTurn() {
+        var now = timeval(tv_sec: 0, tv_usec: 0)
+        if let turnEvent { event_add(turnEvent, &now) }
+    }
+
+    /// Whether what runs now has run for as long as a turn may: what is left should wait for the loop's next one.
+    public var isTurnOver: Bool { stretches.elapsedNanoseconds > Self.turnNanoseconds }
+
+    private static let turnNanoseconds: UInt64 = 5_000_000
 
     private func close() {
         let rest = tasks.withLock { tasks -> [Work] in
@@ -152,11 +192,15 @@ extension EventLoop {
             defer { tasks.waiting = [] }
             return tasks.waiting
         }
-        for work in rest { work() }
+        for work in running[nextRunning...] + rest { work() }
+        running.removeAll()
+        nextRunning = 0
         for timer in timers { timer.cancel() }
         service = nil
         if let wakeEvent { event_free(wakeEvent) }
+        if let turnEvent { event_free(turnEvent) }
         wakeEvent = nil
+        turnEvent = nil
         thread.store(0, ordering: .relaxed)
     }
 }

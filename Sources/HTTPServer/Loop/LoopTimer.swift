@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import Runtime
 
 /// Work that a loop does later, or again and again. Belongs to its loop's thread.
 public final class LoopTimer: Hashable {
@@ -45,8 +46,9 @@ public final class LoopTimer: Hashable {
     private func fire() {
         // `work` is held here: it may cancel the timer.
         let work = work
+        let stretches = loop?.stretches
         if !repeats { cancel() }
-        work?()
+        stretches?.measure("timer") { work?() }
     }
 
     public static func == (left: LoopTimer, right: LoopTimer) -> Bool { left === right }

@@ -8,6 +8,8 @@ public struct HTTPRequest: Sendable {
     /// Whether the peer asks to change the protocol (Connection: Upgrade), or uses CONNECT. Answer it like any other
     /// request to stay with HTTP, or call `HTTPExchange.upgrade`.
     public let isUpgrade: Bool
+    /// Whether it came over TLS.
+    public let isSecure: Bool
     /// Whether the peer means to send further requests on this connection.
     public let keepsAlive: Bool
 
@@ -49,6 +51,17 @@ public struct HTTPRequest: Sendable {
         header(name).map { String(decoding: $0, as: UTF8.self) }
     }
 
+    /// The values of all of a header's lines as text, in the order sent. `name` in lower case.
+    public func headerTexts(_ name: StaticString) -> [String] {
+        var texts: [String] = []
+        for field in fields {
+            let (start, end) = (Int(field.nameStart), Int(field.valueStart))
+            guard end - start == name.utf8CodeUnitCount, head[start..<end].equals(name) else { continue }
+            texts.append(String(decoding: head[end..<Int(field.valueEnd)], as: UTF8.self))
+        }
+        return texts
+    }
+
     /// Every header line in the order sent: name in lower case, value.
     public var headers: [(name: String, value: String)] {
         fields.map { field in
@@ -74,7 +87,9 @@ public struct HTTPRequest: Sendable {
 
 extension HTTPRequest {
     /// Takes the request out of a parser that has reported `complete`.
-    init(_ parser: RequestParser, method: HTTPMethod, target: RequestTarget, peer: PeerAddress) {
+    init(
+        _ parser: RequestParser, method: HTTPMethod, target: RequestTarget, peer: PeerAddress, isSecure: Bool
+    ) {
         self.method = method
         minorVersion = Int(parser.facts.minor)
         body = parser.body
@@ -85,5 +100,6 @@ extension HTTPRequest {
         targetLength = parser.targetLength
         parts = target
         self.peer = peer
+        self.isSecure = isSecure
     }
 }

@@ -20,7 +20,11 @@ extension RequestParser {
         }
         table.pointee.on_headers_complete = { parser in
             var isAccepted = false
-            RequestParser.with(parser) { isAccepted = $0.judgeHead() }
+            RequestParser.with(parser) {
+                isAccepted = $0.judgeHead()
+                $0.isAtHeadEnd = true
+            }
+            http_parser_pause(parser, 1)
             // 1 would mean "no body follows" to the parser: refusals are -1.
             return isAccepted ? 0 : -1
         }

@@ -41,6 +41,8 @@ final class RequestParser {
 
     private(set) var facts = HeadFacts()
     var isHeadComplete = false
+    /// The parser has stopped behind the headers, so that the body's beginning is known.
+    var isAtHeadEnd = false
     var isComplete = false
     var failure: ParseFailure?
     /// Bytes of target, names and values, trailers included.
@@ -49,6 +51,8 @@ final class RequestParser {
     /// The last byte of the previous input that is no blank; tells a folded header line across a cut.
     var lastInk: UInt8 = 0
     var inputStart: UnsafePointer<UInt8>?
+    /// Of a chunked body that is being received.
+    private var framing: ChunkFraming?
     let limits: Limits
 
     private let parser: UnsafeMutablePointer<http_parser>
@@ -76,11 +80,13 @@ final class RequestParser {
         target = nil
         facts = HeadFacts()
         isHeadComplete = false
+        isAtHeadEnd = false
         isComplete = false
         failure = nil
         headBytes = 0
         isInValue = false
         lastInk = 0
+        framing = nil
         start()
     }
 
@@ -98,13 +104,42 @@ final class RequestParser {
         return Int(min(parser.pointee.content_length, UInt64(limits.bodyBytes)))
     }
 
+    /// Bytes that the body has already, and those that are said to follow.
+    var announcedBodyBytes: Int {
+        let isFollowed =
+            !isComplete && (pathmirror_http_has_length(parser) != 0 || pathmirror_http_is_chunked(parser) != 0)
+        return body.count + (isFollowed ? expectedBodyBytes : 0)
+    }
+
     /// Feeds `input` (not empty). After `complete` and `failed` the parser wants `reset` before anything else.
     func feed(_ input: UnsafeRawBufferPointer) -> (consumed: Int, outcome: Outcome) {
         guard let start = input.baseAddress?.assumingMemoryBound(to: CChar.self) else { return (0, .needsMore) }
+        if let failure = framing?.take(input) { return (0, .failed(failure)) }
         inputStart = UnsafeRawPointer(start).assumingMemoryBound(to: UInt8.self)
-        let consumed = http_parser_execute(parser, callbacks, start, input.count)
-        inputStart = nil
-        if isComplete { return (consumed, .complete) }
+        defer { inputStart = nil }
+        var consumed = http_parser_execute(parser, callbacks, start, input.count)
+        if isAtHeadEnd, failure == nil {
+            isAtHeadEnd = false
+            // The parser stands on the last byte of the head and has not looked at it.
+            guard consumed < input.count, input[consumed] == 0x0A else {
+                return (consumed, .failed(.malformed("a carriage return without a line feed behind the headers")))
+            }
+            if pathmirror_http_is_chunked(parser) != 0 {
+                var framing = ChunkFraming()
+                let body = UnsafeRawBufferPointer(rebasing: input[(consumed + 1)...])
+                if let failure = framing.take(body) { return (consumed, .failed(failure)) }
+                self.framing = framing
+            }
+            http_parser_pause(parser, 0)
+            consumed += http_parser_execute(parser, callbacks, start + consumed, input.count - consumed)
+        }
+        if isComplete {
+            // The parser takes any byte for the line feed behind trailers, too.
+            guard framing == nil || consumed > 0 && input[consumed - 1] == 0x0A else {
+                return (consumed, .failed(.malformed("a carriage return without a line feed behind the body")))
+            }
+            return (consumed, .complete)
+        }
         if let failure { return (consumed, .failed(failure)) }
         let number = pathmirror_http_errno(parser)
         guard number == 0 else { return (consumed, .failed(Self.failure(number))) }

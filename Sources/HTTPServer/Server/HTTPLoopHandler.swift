@@ -6,6 +6,10 @@ public protocol HTTPLoopHandler: AnyObject {
     /// request waits. Keep the exchange (or its reference) if the answer comes later.
     func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange)
 
+    /// Whether the sender of this request, whose body has not come yet, may send more than `maxPlainBodyBytes`. Must be
+    /// answered from what is known at once.
+    func allowsLargeBody(_ head: HTTPRequest) -> Bool
+
     /// The server takes no new connections and will stop: end your streams. Called once before `loopWillStop`.
     func loopWillDrain()
 
@@ -14,6 +18,7 @@ public protocol HTTPLoopHandler: AnyObject {
 }
 
 extension HTTPLoopHandler {
+    public func allowsLargeBody(_ head: HTTPRequest) -> Bool { true }
     public func loopWillDrain() {}
     public func loopWillStop() {}
 }

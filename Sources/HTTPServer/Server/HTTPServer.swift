@@ -37,7 +37,7 @@ public final class HTTPServer: Sendable {
         self.settings = settings
         self.handlerFactory = handlerFactory
         var loops: [EventLoop] = []
-        for index in 0..<settings.loops { loops.append(try EventLoop(index: index)) }
+        for index in 0..<settings.loops { loops.append(try EventLoop(index: index, settings)) }
         self.loops = loops
         counters = loops.map { _ in LoopCounters() }
         budget = SharedBudget(settings)

@@ -31,9 +31,11 @@ public struct HTTPServerSettings: Sendable {
     public var maxTargetBytes = 32 * 1024
     /// Bytes in one request's body; over it 413, judged on Content-Length before a byte is read. Default 16 MiB.
     public var maxBodyBytes = 16 * 1024 * 1024
-    /// Bytes of all bodies being received or answered on the server together; over it 503 with Retry-After. Default
-    /// 256 MiB.
-    public var maxBodyMemoryBytes = 256 * 1024 * 1024
+    /// Bodies over this are received only from whom the handler lets send more (`HTTPLoopHandler.allowsLargeBody`);
+    /// others' get 413. Default 16 MiB.
+    public var maxPlainBodyBytes = 16 * 1024 * 1024
+    /// What all bodies being received or answered take, among others' data; over it 503 with Retry-After. Default 256 MiB.
+    public var memory = MemoryBudget(bytes: 256 * 1024 * 1024)
 
     /// From a request's first byte to the end of its headers; over it 408 and close. Default 15 s.
     public var headerTimeoutMs = 15_000
@@ -48,6 +50,13 @@ public struct HTTPServerSettings: Sendable {
     /// After the last response of a connection: how long its further input is thrown away so that the peer can still
     /// read that response (a socket closed with unread input is reset). Default 2 s.
     public var lingerTimeoutMs = 2_000
+
+    /// What a loop may do without a pause before `onLongStretch` is told. Default 100 ms; 0: it is told nothing.
+    public var longStretchMs = 100
+    /// Told, on the loop's thread, that it was kept busy for too long: its name, what mostly by, the nanoseconds, and how many
+    /// such stretches there were since it was told last.
+    public var onLongStretch: @Sendable (_ loop: String, _ kind: String, UInt64, _ count: Int) -> Void = { _, _, _, _ in
+    }
 
     /// Makes the body of a reply that the server itself gives (4xx and 5xx). Called on loop threads; must not block.
     public var errorBody: @Sendable (_ status: Int, _ text: String) -> (contentType: String, body: [UInt8]) = {
@@ -72,7 +81,7 @@ public struct HTTPServerSettings: Sendable {
         need(maxHeaderCount > 0, "maxHeaderCount must be positive")
         need(maxTargetBytes > 0, "maxTargetBytes must be positive")
         need(maxBodyBytes >= 0, "maxBodyBytes must not be negative")
-        need(maxBodyMemoryBytes >= 0, "maxBodyMemoryBytes must not be negative")
+        need(maxPlainBodyBytes >= 0, "maxPlainBodyBytes must not be negative")
         need(minBodyBytesPerSecond > 0, "minBodyBytesPerSecond must be positive")
         for (name, value) in [
             ("headerTimeoutMs", headerTimeoutMs), ("bodyTimeoutMs", bodyTimeoutMs), ("idleTimeoutMs", idleTimeoutMs),

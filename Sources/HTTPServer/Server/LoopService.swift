@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import Runtime
 
 /// Everything of one loop that serves connections: listening sockets, connections, deadlines, buffers, the handler.
 /// Lives on the loop's thread.
@@ -176,7 +177,7 @@ final class LoopService {
     private func runWaiting() {
         let round = waiting
         waiting = []
-        for connection in round { connection.runLater() }
+        loop.stretches.measure("connections") { for connection in round { connection.runLater() } }
     }
 
     /// Has the connection read again in the loop's next turn: what it has is in its TLS session and not in the socket.

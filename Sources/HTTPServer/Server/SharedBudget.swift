@@ -4,14 +4,15 @@ import Synchronization
 /// bodies take.
 final class SharedBudget: Sendable {
     private let connections = Atomic<Int>(0)
-    private let bodyBytes = Atomic<Int>(0)
     private let maxConnections: Int
-    private let maxBodyBytes: Int
     private let addresses: AddressLimit?
+    private let unlimited: [IPNetwork]
+    private let memory: MemoryBudget
 
     init(_ settings: HTTPServerSettings) {
         maxConnections = settings.maxConnections
-        maxBodyBytes = settings.maxBodyMemoryBytes
+        memory = settings.memory
+        unlimited = settings.unlimitedNetworks
         addresses = settings.maxConnectionsPerAddress.map { AddressLimit($0, except: settings.unlimitedNetworks) }
     }
 
@@ -35,19 +36,18 @@ final class SharedBudget: Sendable {
         if let key = places.limited { addresses?.release(key) }
     }
 
-    /// Takes `count` bytes for a body; false (and nothing taken) where they are not there.
-    func takeBody(_ count: Int) -> Bool {
-        if bodyBytes.wrappingAdd(count, ordering: .relaxed).newValue <= maxBodyBytes { return true }
-        bodyBytes.wrappingSubtract(count, ordering: .relaxed)
-        return false
-    }
+    /// Takes `count` bytes for a small body; false (and nothing taken) where they are not there.
+    func takeBody(_ count: Int) -> Bool { memory.take(count) }
 
-    func releaseBody(_ count: Int) {
-        bodyBytes.wrappingSubtract(count, ordering: .relaxed)
+    func releaseBody(_ count: Int) { memory.giveBack(count) }
+
+    /// Takes bytes for a body that has grown large, of its peer's share.
+    func takeLargeBody(_ count: Int, _ address: IPAddress) -> MemoryShare? {
+        memory.take(count, for: unlimited.contains { $0.contains(address) } ? nil : address)
     }
 
     /// Bytes taken now, for tests that check nothing leaks.
-    var bodyBytesTaken: Int { bodyBytes.load(ordering: .relaxed) }
+    var bodyBytesTaken: Int { memory.taken }
 }
 
 /// What a connection has taken of the server's budget, to be given back once.

@@ -84,6 +84,8 @@ struct Transport {
 // MARK: - TLS
 
 extension Transport {
+    var isSecure: Bool { tls != nil }
+
     /// Whether nothing can be received or sent before `shakeHands` says that it is done.
     var isHandshaking: Bool { tls?.isHandshaking ?? false }
 

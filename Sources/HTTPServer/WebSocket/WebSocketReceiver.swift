@@ -17,7 +17,7 @@ public final class WebSocketReceiver {
     private let parsers: WebSocketParsers
 
     /// Whether part of a message has come, and not all of it.
-    var isWithinMessage: Bool { parser != nil }
+    public var isWithinMessage: Bool { parser != nil }
 
     /// - Parameter parsers: those of the connection's loop.
     public init(_ parsers: WebSocketParsers) { self.parsers = parsers }

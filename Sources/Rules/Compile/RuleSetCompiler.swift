@@ -54,12 +54,14 @@ struct RuleSetCompiler {
             let compiled = self.node(child.node, pattern: pattern + [child.key.text], captures: captures)
             entries.append(ChildTable.Entry(key: child.key, node: compiled))
             if validates(compiled) { node.validatesBelow = true }
+            if grants(compiled) { node.grantsBelow = true }
         }
         children[index] = ChildTable(entries)
         if let wildcard = source.wildcard {
             let captures = captures + [(wildcard.name, pattern.count + 1)]
             node.wildcard = self.node(wildcard.node, pattern: pattern + [wildcard.name], captures: captures)
             if validates(node.wildcard) { node.validatesBelow = true }
+            if grants(node.wildcard) { node.grantsBelow = true }
         }
         nodes[index] = node
         return Int32(index)
@@ -67,6 +69,11 @@ struct RuleSetCompiler {
 
     private func validates(_ node: Int32) -> Bool {
         nodes[Int(node)].validate >= 0 || nodes[Int(node)].validatesBelow
+    }
+
+    private func grants(_ node: Int32) -> Bool {
+        let write = nodes[Int(node)].write
+        return nodes[Int(node)].grantsBelow || write >= 0 && rules[Int(write)].constant != false
     }
 
     private static func index(_ name: String) -> Query.Index {

@@ -28,6 +28,7 @@ extension Evaluator {
     private func depth(of version: TreeVersion, _ levels: Int32, _ ref: OpRef) throws(EvaluationError) -> Int {
         let depth = (version == .root ? 0 : frames.count - 1) - Int(levels)
         guard depth >= 0 else { throw EvaluationError(reason: .aboveTheRoot, ref: ref) }
+        guard knowledge.includes(version) else { throw EvaluationError(reason: .notKnown, ref: ref) }
         return depth
     }
 

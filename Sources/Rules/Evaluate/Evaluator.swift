@@ -14,6 +14,23 @@ struct Surroundings {
     let query: QueryContext
 }
 
+/// What of a write an evaluation knows. What it does not know has no value yet: neither has what depends on it.
+enum Knowledge {
+    case everything
+    /// Not what would be written.
+    case dataOnly
+    /// Neither that nor what is stored: only who asks, where and when.
+    case callerOnly
+
+    func includes(_ version: TreeVersion) -> Bool {
+        switch self {
+        case .everything: true
+        case .dataOnly: version != .newData
+        case .callerOnly: false
+        }
+    }
+}
+
 /// Sees every value that an evaluation produces. The one that looks at nothing costs nothing.
 protocol EvaluationTracer {
     mutating func record(_ ref: OpRef, _ value: @autoclosure () -> Value)
@@ -34,13 +51,18 @@ struct Evaluator<Tracer: EvaluationTracer> {
     /// The walk from the root to the node whose rule runs. The one allocation of an operation.
     var frames: ContiguousArray<Frame>
     var tracer: Tracer
+    let knowledge: Knowledge
     private let maxSteps: Int
     private var steps = 0
     /// Steps left for the whole operation.
     private var stepsLeft: Int
 
-    init(_ program: Program, _ surroundings: Surroundings, limits: RuleLimits, tracer: Tracer) {
+    init(
+        _ program: Program, _ surroundings: Surroundings, limits: RuleLimits, tracer: Tracer,
+        knowledge: Knowledge = .everything
+    ) {
         self.program = program
+        self.knowledge = knowledge
         self.surroundings = surroundings
         self.tracer = tracer
         maxSteps = limits.maxStepsPerRule
@@ -60,7 +82,9 @@ struct Evaluator<Tracer: EvaluationTracer> {
     @inline(__always)
     mutating func spend(_ count: Int, _ ref: OpRef) throws(EvaluationError) {
         steps -= count
-        if steps < 0 { throw EvaluationError(reason: .outOfSteps, ref: ref) }
+        guard steps < 0 else { return }
+        // Whoever knows all may get along without the terms that have taken the steps here.
+        throw EvaluationError(reason: knowledge == .everything ? .outOfSteps : .notKnown, ref: ref)
     }
 
     /// Charges for going over this many bytes.
@@ -86,16 +110,8 @@ struct Evaluator<Tracer: EvaluationTracer> {
         switch program[ref] {
         case .boolean(let value): return value
         case .not(let operand): return try !test(operand)
-        case .all(let list):
-            for index in list.start..<(list.start + list.count) {
-                if try !test(program.references[Int(index)]) { return false }
-            }
-            return true
-        case .any(let list):
-            for index in list.start..<(list.start + list.count) {
-                if try test(program.references[Int(index)]) { return true }
-            }
-            return false
+        case .all(let list): return try conjunction(list)
+        case .any(let list): return try disjunction(list)
         case .equal(let left, let right): return try isEqual(left, right, ref)
         case .unequal(let left, let right): return try !isEqual(left, right, ref)
         case .compare(let relation, let left, let right): return try compare(relation, left, right, ref)
@@ -121,6 +137,41 @@ struct Evaluator<Tracer: EvaluationTracer> {
             assertionFailure("the compiler made no Boolean of a Boolean")
             return false
         }
+    }
+
+    /// With a term that is not known yet the others may still decide that the whole can't be true: it is false then, or
+    /// fails, which a rule makes no difference between.
+    private mutating func conjunction(_ list: OpList) throws(EvaluationError) -> Bool {
+        var unknown: EvaluationError?
+        for index in list.start..<(list.start + list.count) {
+            do throws(EvaluationError) {
+                if try !test(program.references[Int(index)]) { return false }
+            } catch {
+                if error.reason == .notKnown {
+                    unknown = error
+                } else if unknown == nil {
+                    throw error
+                } else {
+                    return false
+                }
+            }
+        }
+        if let unknown { throw unknown }
+        return true
+    }
+
+    /// The same the other way round: true, or a failure.
+    private mutating func disjunction(_ list: OpList) throws(EvaluationError) -> Bool {
+        var unknown: EvaluationError?
+        for index in list.start..<(list.start + list.count) {
+            do throws(EvaluationError) {
+                if try test(program.references[Int(index)]) { return true }
+            } catch {
+                if error.reason == .notKnown { unknown = error } else { throw unknown ?? error }
+            }
+        }
+        if let unknown { throw unknown }
+        return false
     }
 
     private mutating func isEqual(_ left: OpRef, _ right: OpRef, _ ref: OpRef) throws(EvaluationError) -> Bool {

@@ -46,6 +46,8 @@ struct EvaluationError: Error, Equatable {
         case notAString
         case aboveTheRoot
         case outOfSteps
+        /// Part of what it is made of is not known in this evaluation: see `Knowledge`.
+        case notKnown
     }
 
     let reason: Reason

@@ -5,9 +5,12 @@ struct Walk<Tracer: WalkTracer> {
     private let rules: CompiledRules
     private(set) var evaluator: Evaluator<Tracer>
 
-    init(_ rules: CompiledRules, _ surroundings: Surroundings, limits: RuleLimits, tracer: Tracer) {
+    init(
+        _ rules: CompiledRules, _ surroundings: Surroundings, limits: RuleLimits, tracer: Tracer,
+        knowledge: Knowledge = .everything
+    ) {
         self.rules = rules
-        evaluator = Evaluator(rules.program, surroundings, limits: limits, tracer: tracer)
+        evaluator = Evaluator(rules.program, surroundings, limits: limits, tracer: tracer, knowledge: knowledge)
     }
 
     /// What a rule said.
@@ -15,6 +18,8 @@ struct Walk<Tracer: WalkTracer> {
         case yes
         case no
         case failed
+        /// What it depends on is not known in this evaluation.
+        case open
     }
 
     private mutating func verdict(_ index: Int32) -> Verdict {
@@ -31,23 +36,36 @@ struct Walk<Tracer: WalkTracer> {
             return result ? .yes : .no
         } catch {
             evaluator.tracer.end(.failure(error))
-            return .failed
+            return error.reason == .notKnown ? .open : .failed
         }
     }
 
     // MARK: Reads
 
     mutating func read(_ path: Path, root: Node) -> Decision {
+        var last: RuleID?
+        if grantsRead(path, root: root, &last) { return .allowed }
+        return .denied(Denial(reason: .noReadAllowed, path: path, rule: last))
+    }
+
+    /// Whether a read is let in, or may be where the answer depends on what this walk does not know.
+    mutating func mayRead(_ path: Path, root: Node) -> Bool {
+        var last: RuleID?
+        return grantsRead(path, root: root, &last)
+    }
+
+    private mutating func grantsRead(_ path: Path, root: Node, _ last: inout RuleID?) -> Bool {
         let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
         evaluator.frames.append(Frame(key: "", old: root, new: .null))
         var node = 0
         var depth = 0
-        var last: RuleID?
         while true {
             let rule = rules.nodes[node].read
             if rule >= 0 {
-                if case .yes = verdict(rule) { return .allowed }
-                last = RuleID(index: rule)
+                switch verdict(rule) {
+                case .yes, .open: return true
+                case .no, .failed: last = RuleID(index: rule)
+                }
             }
             guard depth < depthOfPath, let next = rules.child(of: node, path[depth]) else { break }
             let key = path[depth]
@@ -55,7 +73,7 @@ struct Walk<Tracer: WalkTracer> {
             node = next
             depth += 1
         }
-        return .denied(Denial(reason: .noReadAllowed, path: path, rule: last))
+        return false
     }
 
     /// Steps down to a child of the last frame.
@@ -96,6 +114,37 @@ struct Walk<Tracer: WalkTracer> {
         return depth == depthOfPath ? validateBelow(node) : nil
     }
 
+    /// Why nothing that could be written at the path (or, where `below` says so, anywhere below it) would be let in, as
+    /// far as `.write` rules tell from what this walk knows; nil where something may be.
+    ///
+    /// - Parameter root: the tree before the write; `.null` where that is not known.
+    mutating func refusal(of path: Path, below: Bool, root: Node) -> Denial? {
+        let depthOfPath = path.namesPriority ? path.depth - 1 : path.depth
+        evaluator.frames.removeAll(keepingCapacity: true)
+        evaluator.frames.append(Frame(key: "", old: root, new: .null))
+        var node = 0
+        var depth = 0
+        var last: RuleID?
+        while true {
+            let write = rules.nodes[node].write
+            if write >= 0 {
+                switch verdict(write) {
+                case .yes, .open: return nil
+                case .no, .failed: last = RuleID(index: write)
+                }
+            }
+            guard depth < depthOfPath else {
+                if below, rules.nodes[node].grantsBelow { return nil }
+                break
+            }
+            guard let next = rules.child(of: node, path[depth]) else { break }
+            descend(path[depth], new: .null)
+            node = next
+            depth += 1
+        }
+        return Denial(reason: .noWriteAllowed, path: path, rule: last)
+    }
+
     /// Asks the node's `.validate` about the last frame, unless nothing is there after the write.
     @inline(__always)
     private mutating func validate(_ node: Int) -> Denial? {
@@ -104,7 +153,7 @@ struct Walk<Tracer: WalkTracer> {
         switch verdict(rule) {
         case .yes: return nil
         case .no: return Denial(reason: .invalid, path: place, rule: RuleID(index: rule))
-        case .failed: return Denial(reason: .failed, path: place, rule: RuleID(index: rule))
+        case .failed, .open: return Denial(reason: .failed, path: place, rule: RuleID(index: rule))
         }
     }
 

@@ -50,6 +50,7 @@ extension EvaluationError.Reason {
         case .notAString: "a string is needed"
         case .aboveTheRoot: "the root has no parent"
         case .outOfSteps: "the rule takes too many steps"
+        case .notKnown: "the rule depends on what is not known"
         }
     }
 }

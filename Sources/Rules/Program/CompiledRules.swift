@@ -62,6 +62,8 @@ struct CompiledNode: Sendable {
     var wildcard: Int32 = -1
     /// True when some node strictly below has a `.validate`: only then must written data be walked.
     var validatesBelow = false
+    /// True when some node strictly below has a `.write` that may be true.
+    var grantsBelow = false
 }
 
 /// The literal children of a rule node.

@@ -29,6 +29,8 @@ public enum ClientAction: Sendable {
     case unauthenticate
     case appCheck
     case echo(RawJSON)
+    /// A write that is not let in wherever it is; nothing more of it was read.
+    case denied
     /// Understood as a request, but not what it asks for: answered with a failure.
     case refused(String)
 

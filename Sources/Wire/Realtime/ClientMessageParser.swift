@@ -1,13 +1,19 @@
-import Tree
+public import Tree
 
 /// Why a message can't be answered at all: the connection is closed.
 public struct MessageError: Error, Equatable, Sendable {
     public let reason: String
+
+    public init(reason: String) { self.reason = reason }
 }
 
 /// Reads client messages. What is wrong inside a request is the request's failure; what is no request at all is an error.
 public enum ClientMessageParser {
-    public static func parse(_ bytes: [UInt8]) throws(MessageError) -> ClientMessage {
+    /// - Parameter mayWrite: whether a write at a path, or (true) at places at or below it, is worth reading. Where it is
+    ///   not, its data is not looked at.
+    public static func parse(
+        _ bytes: [UInt8], mayWrite: (Path, _ isMerge: Bool) -> Bool = { _, _ in true }
+    ) throws(MessageError) -> ClientMessage {
         guard let outer = RawJSON(bytes).members, let type = outer.first(where: { $0.key == "t" })?.value.string,
             let inner = outer.first(where: { $0.key == "d" })?.value.members
         else { throw MessageError(reason: "not a protocol message") }
@@ -21,7 +27,7 @@ public enum ClientMessageParser {
                 throw MessageError(reason: "a data message without a number or an action")
             }
             let body = Fields(fields["b"]?.members ?? [])
-            return .request(ClientRequest(number: number, action: action(name, body)))
+            return .request(ClientRequest(number: number, action: action(name, body, mayWrite)))
         default: throw MessageError(reason: "a message of an unknown layer")
         }
     }
@@ -37,8 +43,15 @@ public enum ClientMessageParser {
         func string(_ name: String) -> String? { self[name]?.string }
     }
 
-    private static func action(_ name: String, _ body: Fields) -> ClientAction {
+    private static func action(
+        _ name: String, _ body: Fields, _ mayWrite: (Path, _ isMerge: Bool) -> Bool
+    ) -> ClientAction {
         do throws(MessageError) {
+            switch name {
+            case "p", "o": guard mayWrite(try path(body), false) else { return .denied }
+            case "m", "om": guard mayWrite(try path(body), true) else { return .denied }
+            default: break
+            }
             switch name {
             case "s": return .stats
             case "q", "l": return try listen(body)

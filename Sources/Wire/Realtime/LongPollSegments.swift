@@ -8,6 +8,9 @@ public struct LongPollSegments: Sendable {
 
     public init(maxBytes: Int) { self.maxBytes = maxBytes }
 
+    /// Bytes of pieces that wait for others.
+    public var waitingBytes: Int { byteCount }
+
     /// Takes the pieces of one request and returns the messages that are whole now, in order; nil for what is no piece.
     public mutating func take(_ parameters: RealtimeParameters) -> [[UInt8]]? {
         var index = 0
@@ -38,9 +41,10 @@ public struct LongPollSegments: Sendable {
 
     private static func decode(_ text: String) -> [UInt8]? {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count / 4 * 3 + 3)
         var bits: UInt32 = 0
         var count = 0
-        for byte in text.utf8 {
+        for byte in Array(text.utf8) {
             let value: UInt32
             switch byte {
             case 0x41...0x5A: value = UInt32(byte - 0x41)

@@ -14,6 +14,9 @@ public struct SegmentAssembler: Sendable {
     /// - Parameter maxBytes: the most bytes that one message may have.
     public init(maxBytes: Int) { self.maxBytes = maxBytes }
 
+    /// Bytes of a message that has come in part.
+    public var waitingBytes: Int { bytes.count }
+
     /// Takes the text of the next frame.
     public mutating func take(_ frame: [UInt8]) -> Result {
         if expected == 0 {

@@ -16,6 +16,9 @@ struct OptionSpecification {
         self.help = help
     }
 
+    /// Whether it takes a list, with commas. Then it may also be given several times.
+    var isList: Bool { value?.hasSuffix("…]") ?? false }
+
     static let json = OptionSpecification("json", nil, "writes JSON, for programs")
 
     /// `PATHMIRROR_MAX_BODY_BYTES` for `max-body-bytes`.
@@ -94,12 +97,12 @@ struct ParsedArguments {
                 guard value == nil else { throw UsageError("--\(name) takes no value.") }
                 given[name] = "true"
             } else if let value {
-                given[name] = value
+                Self.give(value, to: option, in: &given)
             } else {
                 guard index < arguments.count else {
                     throw UsageError("--\(name) needs a value (\(option.value ?? "")).")
                 }
-                given[name] = arguments[index]
+                Self.give(arguments[index], to: option, in: &given)
                 index += 1
             }
         }
@@ -116,6 +119,15 @@ struct ParsedArguments {
         if specification.options.contains(where: { $0.name == "config" }), let file = self["config"] {
             configuration = try ConfigurationFile.read(file, specification)
         }
+    }
+
+    /// The last value counts; those of a list are all meant.
+    static func give(_ value: String, to option: OptionSpecification, in values: inout [String: String]) {
+        guard option.isList, let before = values[option.name] else {
+            values[option.name] = value
+            return
+        }
+        values[option.name] = "\(before),\(value)"
     }
 
     /// The option's value: of the command line, else of the environment, else of the configuration file.
@@ -152,10 +164,10 @@ enum ConfigurationFile {
                 throw UsageError("\(path), line \(number + 1): expected 'name = value'.")
             }
             let name = Self.trimmed(line[..<equals])
-            guard specification.options.contains(where: { $0.name == name && name != "config" }) else {
+            guard let option = specification.options.first(where: { $0.name == name && name != "config" }) else {
                 throw UsageError("\(path), line \(number + 1): there is no option \"\(name)\".")
             }
-            values[name] = Self.trimmed(line[line.index(after: equals)...])
+            ParsedArguments.give(Self.trimmed(line[line.index(after: equals)...]), to: option, in: &values)
         }
         return values
     }

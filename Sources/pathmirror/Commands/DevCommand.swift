@@ -25,11 +25,12 @@ struct DevCommand: Command {
         let namespace = arguments["ns"] ?? "default"
         options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
         options.gateway.defaultNamespace = namespace
+        options.gateway.pages = .thisMachine(and: options.origins)
         options.engine.createsNamespaces = true
         options.credentials.acceptsOwner = true
         options.credentials.acceptsUnsignedTokens = true
         if !options.hasRulesFile {
-            options.engine.defaultRules = RulesVersion(seq: 0, set: .allowAll, enforcesIndexes: false)
+            options.engine.defaultRules = RulesVersion(seq: 0, set: .allowThisMachine, enforcesIndexes: false)
         }
         let logger = options.logger
 
@@ -52,6 +53,11 @@ struct DevCommand: Command {
         let address = service.addresses.first?.description ?? ""
         console.write("pathmirror: ready on http://\(address)")
         for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
+        if !options.hasRulesFile, service.tlsAddresses.contains(where: { IPAddress($0.host)?.isLoopback == false }) {
+            logger.notice(
+                "clients that are not on this machine get into namespaces with rules of their own only, or as administrators"
+            )
+        }
         console.write(
             """
 

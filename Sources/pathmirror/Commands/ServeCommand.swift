@@ -24,9 +24,13 @@ struct ServeCommand: Command {
         var options = try ServiceOptions(arguments)
         guard let text = arguments["database-url"] else { throw UsageError("--database-url is missing.") }
         let url = try PostgresURL(text)
+        DatabaseWarning.log(url, options.logger)
         // With a certificate, plain HTTP only for whoever asks for it.
         let plain = arguments["listen"] ?? (options.tls == nil ? "127.0.0.1:9000" : nil)
         options.server.addresses = try plain.map { [try ListenOption.address($0, "listen")] } ?? []
+        // Without the option pages are the credentials' business.
+        if !options.origins.isEmpty { options.gateway.pages = .only(options.origins) }
+        if let tls = options.tls { options.gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 31_536_000 }
         options.engine.createsNamespaces = arguments.has("create-namespaces")
         let names = (arguments["ns"] ?? "default").split(separator: ",").map(String.init)
         options.gateway.defaultNamespace = names.first ?? "default"

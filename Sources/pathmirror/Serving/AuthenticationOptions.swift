@@ -3,25 +3,29 @@ import HTTPClient
 
 /// The options about who is let in.
 struct AuthenticationOptions {
-    static let options: [OptionSpecification] = [
-        .init(
-            "admin-secret-file", "FILE",
-            "secrets, one a line, that make whoever sends one an administrator everywhere; read again when it changes"),
-        .init(
-            "database-secret-file", "NAME=FILE[,…]",
-            "secrets of a namespace, one a line: administrators there, and keys of custom tokens"),
-        .init("database-secrets-file", "FILE", "the same for many, as JSON: {\"namespace\": [\"secret\", …], …}"),
-        .init("project-id", "ID", "accepts the ID tokens of this project of the original service"),
-        .init("issuer", "TEXT", "accepts ID tokens by this issuer ('iss'); with --audience and --jwks-url"),
-        .init("audience", "TEXT", "whom ID tokens must be for ('aud')"),
-        .init("jwks-url", "URL", "the issuer's keys: a JWK set, or certificates by key id"),
-        .init("jwks-ca-file", "FILE", "certificate authorities (PEM) to trust for --jwks-url instead of the system's"),
-        .init("clock-skew-s", "N", "seconds by which issuers' clocks may differ; default 30"),
-    ]
+    static let options: [OptionSpecification] =
+        [
+            .init(
+                "admin-secret-file", "FILE",
+                "secrets, one a line, that make whoever sends one an administrator everywhere; read again when it changes"
+            ),
+            .init(
+                "database-secret-file", "NAME=FILE[,…]",
+                "secrets of a namespace, one a line: administrators there, and keys of custom tokens"),
+            .init("database-secrets-file", "FILE", "the same for many, as JSON: {\"namespace\": [\"secret\", …], …}"),
+            .init("project-id", "ID", "accepts the ID tokens of this project of the original service"),
+            .init("issuer", "TEXT", "accepts ID tokens by this issuer ('iss'); with --audience and --jwks-url"),
+            .init("audience", "TEXT", "whom ID tokens must be for ('aud')"),
+            .init("jwks-url", "URL", "the issuer's keys: a JWK set, or certificates by key id"),
+            .init(
+                "jwks-ca-file", "FILE", "certificate authorities (PEM) to trust for --jwks-url instead of the system's"),
+            .init("clock-skew-s", "N", "seconds by which issuers' clocks may differ; default 30"),
+        ] + SecretFile.options
 
     /// What to start with. `secretFiles` may bring other secrets later.
     let credentials: Gateway.Credentials
     let secretFiles: SecretFiles
+    let warnings: [SecretFile.Warning]
     /// What fetches keys; stop it last.
     let client: HTTPClient?
 
@@ -32,6 +36,7 @@ struct AuthenticationOptions {
         secretFiles = try SecretFiles(arguments)
         var credentials = Gateway.Credentials()
         let secrets = try secretFiles.load()
+        warnings = secrets.warnings
         credentials.administratorSecrets = secrets.administrators
         credentials.databaseSecrets = secrets.databases
         credentials.clockSkewSeconds = Int64(try arguments.integer("clock-skew-s", in: 0...3_600) ?? 30)

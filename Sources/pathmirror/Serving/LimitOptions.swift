@@ -15,26 +15,49 @@ enum LimitOptions {
         .init(
             "write-bytes-per-minute", "N",
             "the most bytes written to a namespace in a minute; the original's bound is 67108864; default: no bound"),
+        .init("max-body-bytes", "N", "the largest body of an administrator's request; default 268435456"),
+        .init("max-user-body-bytes", "N", "the largest body, or realtime message, of anybody else; default 16777216"),
+        .init(
+            "memory-bytes", "N",
+            "what bodies, messages and what was parsed of them may take of memory together; default 1073741824"),
+        .init(
+            "long-stretch-ms", "N",
+            "what may keep an event loop or a committer from all else before the log says so, 0 for never; default 100"),
+        .init("memory-per-address-bytes", "N", "how much of that one address may take; default a quarter of it"),
         .init(
             "trusted-proxies", "CIDR[,…]",
             "proxies whose X-Forwarded-For tells the client's address, such as 10.0.0.0/8; no bound on them themselves"),
+        .init(
+            "metrics-from", "CIDR[,…]",
+            "who may read /.metrics and the details of /.health/ready without a credential, besides this machine"),
     ]
 
     private static let defaultConnections = 10_000
 
     static func take(
-        _ arguments: ParsedArguments, _ limits: inout RateLimiterSettings, _ server: inout HTTPServerSettings
+        _ arguments: ParsedArguments, _ gateway: inout GatewaySettings, _ server: inout HTTPServerSettings
     ) throws {
-        limits.perAddress = try rate(arguments, "rate-limit-per-address")
-        limits.perIdentity = try rate(arguments, "rate-limit-per-identity")
-        limits.writeBytesPerMinute = try arguments.integer("write-bytes-per-minute", in: 1...(1 << 50))
-        limits.trustedProxies = try networks(arguments["trusted-proxies"] ?? "")
-        server.unlimitedNetworks = limits.trustedProxies
+        gateway.limits.perAddress = try rate(arguments, "rate-limit-per-address")
+        gateway.limits.perIdentity = try rate(arguments, "rate-limit-per-identity")
+        gateway.limits.writeBytesPerMinute = try arguments.integer("write-bytes-per-minute", in: 1...(1 << 50))
+        gateway.limits.trustedProxies = try networks(arguments, "trusted-proxies")
+        gateway.metricsNetworks = try networks(arguments, "metrics-from")
+        server.unlimitedNetworks = gateway.limits.trustedProxies
+        let size = 1...(1 << 30)
+        if let bytes = try arguments.integer("max-body-bytes", in: size) { gateway.maxBodyBytes = bytes }
+        if let bytes = try arguments.integer("max-user-body-bytes", in: size) {
+            gateway.maxPlainBodyBytes = bytes
+            gateway.maxMessageBytes = bytes
+        }
+        gateway.maxPlainBodyBytes = min(gateway.maxPlainBodyBytes, gateway.maxBodyBytes)
+        let memory = try arguments.integer("memory-bytes", in: (1 << 20)...(1 << 45)) ?? gateway.memory.bytes
+        let share = try arguments.integer("memory-per-address-bytes", in: 65_536...(1 << 45)) ?? memory / 4
+        gateway.memory = MemoryBudget(bytes: memory, bytesPerAddress: share)
         if let count = try arguments.integer("max-connections-per-address", in: 0...10_000_000) {
             server.maxConnectionsPerAddress = count == 0 ? nil : count
         } else {
             server.maxConnectionsPerAddress = defaultConnections
-            server.unlimitedNetworks += try networks("127.0.0.0/8,::1")
+            server.unlimitedNetworks += ["127.0.0.0/8", "::1"].compactMap(IPNetwork.init)
         }
     }
 
@@ -46,11 +69,11 @@ enum LimitOptions {
         return limit
     }
 
-    private static func networks(_ text: String) throws -> [IPNetwork] {
-        try text.split(separator: ",").map { part in
+    private static func networks(_ arguments: ParsedArguments, _ name: String) throws -> [IPNetwork] {
+        try (arguments[name] ?? "").split(separator: ",").map { part in
             guard let network = IPNetwork(String(part)) else {
                 throw UsageError(
-                    "--trusted-proxies: \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set behind the prefix)."
+                    "--\(name): \"\(part)\" is neither an address nor a network such as 10.0.0.0/8 (with no bits set behind the prefix)."
                 )
             }
             return network

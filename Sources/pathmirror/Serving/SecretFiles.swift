@@ -8,13 +8,17 @@ struct SecretFiles: Sendable {
     struct Secrets: Sendable {
         var administrators: [Secret<[UInt8]>] = []
         var databases: [String: [Secret<[UInt8]>]] = [:]
+        /// What is to be said of their files.
+        var warnings: [SecretFile.Warning] = []
     }
 
+    private let file: SecretFile
     private let administrators: String?
     private let databases: [(namespace: String, file: String)]
     private let table: String?
 
     init(_ arguments: ParsedArguments) throws {
+        file = SecretFile(arguments)
         administrators = arguments["admin-secret-file"]
         table = arguments["database-secrets-file"]
         databases = try (arguments["database-secret-file"] ?? "").split(separator: ",").map { pair in
@@ -29,6 +33,7 @@ struct SecretFiles: Sendable {
 
     func load() throws -> Secrets {
         var secrets = Secrets()
+        secrets.warnings = try all.compactMap(file.check)
         if let administrators { secrets.administrators = try Self.lines(of: administrators, leastBytes: 16) }
         if let table { secrets.databases = try Self.table(table) }
         for (namespace, file) in databases {
@@ -50,25 +55,14 @@ struct SecretFiles: Sendable {
     }
 
     private static func lines(of file: String, leastBytes: Int) throws -> [Secret<[UInt8]>] {
-        try checkReadable(file)
         let isBreak = { (byte: UInt8) in byte == 0x0A || byte == 0x0D }
         let lines = try Files.read(file, maxBytes: 64 * 1024).split(whereSeparator: isBreak)
         guard !lines.isEmpty else { throw CommandFailure("There is no secret in \(file).") }
         return try lines.map { try secret(Array($0), file, leastBytes) }
     }
 
-    /// A file of secrets is often another user's on purpose, so whoever meets that is told what to do.
-    private static func checkReadable(_ file: String) throws {
-        guard access(file, R_OK) != 0, errno == EACCES else { return }
-        let user = geteuid()
-        throw CommandFailure(
-            "\(file) can't be read by user \(user), who runs this program: give the file to that user (chown \(user); chmod 400). A file that is mounted into a container keeps the owner that it has outside."
-        )
-    }
-
     /// `{"namespace": "secret"}` or `{"namespace": ["secret", …]}`.
     private static func table(_ file: String) throws -> [String: [Secret<[UInt8]>]] {
-        try checkReadable(file)
         let form = "\(file) must be a JSON object: namespace to secret, or to a list of secrets."
         guard let claims = try? ClaimsReader.object(try Files.read(file, maxBytes: 16 << 20)) else {
             throw CommandFailure(form)
@@ -121,7 +115,9 @@ final class SecretWatch: Sendable {
                 guard new != stamp || wake != nil else { continue }
                 stamp = new
                 do {
-                    replace(try files.load())
+                    let secrets = try files.load()
+                    for warning in secrets.warnings { warning.log(logger) }
+                    replace(secrets)
                     logger.notice("secrets read", [("files", files.all.joined(separator: ", "))])
                 } catch {
                     logger.error("the secrets can't be read; those before stay", [("error", "\(error)")])

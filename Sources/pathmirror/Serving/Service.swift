@@ -33,7 +33,8 @@ final class Service {
             let server = statistics.withLock { $0 }
             return ServerReport(
                 server: server?.statistics ?? HTTPServerStatistics(),
-                certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts))
+                certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts),
+                stretches: server?.loops.map(\.stretches) ?? [])
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
@@ -50,7 +51,7 @@ final class Service {
             options.authentication.client?.stop()
             throw error
         }
-        certificateWatch = options.tls.map { CertificateWatch($0.identity, options.logger) }
+        certificateWatch = options.tls.map { CertificateWatch($0, options.logger) }
         let files = options.authentication.secretFiles
         secretWatch =
             !files.all.isEmpty

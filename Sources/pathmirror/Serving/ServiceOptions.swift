@@ -7,14 +7,14 @@ import Runtime
 
 /// The options that `dev` and `serve` have in common, as settings of the rooms.
 struct ServiceOptions {
-    static let options = AuthenticationOptions.options + TLSOptions.options + LimitOptions.options + own
+    static let options =
+        AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options + own
 
     private static let own: [OptionSpecification] = [
         .init("rules", "FILE", "security rules, as for the original database"),
         .init("loops", "N", "event loops (threads) for requests; default: one a core, at most 4"),
         .init("committers", "N", "threads that commit, each with a connection; default 2"),
         .init("workers", "N", "threads for large bodies and answers; default 2"),
-        .init("max-body-bytes", "N", "the largest request body; default 268435456"),
         .init("max-connections", "N", "the most connections at once; default 50000"),
         .init("max-streams", "N", "the most event streams at once; default 100000"),
         .init("header-timeout-ms", "N", "how long a request's headers may take; default 15000"),
@@ -58,6 +58,8 @@ struct ServiceOptions {
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
     let tls: TLSOptions?
+    /// What `--allow-origin` says.
+    let origins: [AllowedOrigin]
     /// Whether `--rules` was given.
     var hasRulesFile = false
     var shutdownMilliseconds = 10_000
@@ -73,18 +75,21 @@ struct ServiceOptions {
         logger = Logger(level: level, format: format)
         authentication = try AuthenticationOptions(arguments)
         credentials = authentication.credentials
+        origins = try OriginOptions.read(arguments)
         tls = try TLSOptions(arguments)
-        try LimitOptions.take(arguments, &gateway.limits, &server)
+        for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
+        try LimitOptions.take(arguments, &gateway, &server)
         if let tls {
             server.tls = tls.identity
             server.tlsAddresses = [tls.address]
+            gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 0
         }
         server.loops = try arguments.integer("loops", in: 1...256) ?? min(4, Processors.count)
         if let count = try arguments.integer("committers", in: 1...64) { engine.committers = count }
         if let count = try arguments.integer("workers", in: 1...64) { gateway.workers = count }
-        gateway.maxBodyBytes = try arguments.integer("max-body-bytes", in: 1...(1 << 30)) ?? gateway.maxBodyBytes
         server.maxBodyBytes = gateway.maxBodyBytes
-        server.maxBodyMemoryBytes = gateway.maxBodyBytes * 2
+        server.maxPlainBodyBytes = gateway.maxPlainBodyBytes
+        server.memory = gateway.memory
         server.maxHeaderBytes = 80 * 1024
         server.maxTargetBytes = 80 * 1024
         if let count = try arguments.integer("max-connections", in: 1...10_000_000) { server.maxConnections = count }
@@ -134,6 +139,13 @@ struct ServiceOptions {
         if let file = arguments["rules"] {
             engine.defaultRules = try RulesFile.load(file)
             hasRulesFile = true
+        }
+        if let time = try arguments.integer("long-stretch-ms", in: 0...3_600_000) {
+            server.longStretchMs = time
+            engine.longStretchMilliseconds = time
+        }
+        server.onLongStretch = { [logger] loop, kind, nanoseconds, count in
+            logger.longStretch(of: loop, kind, nanoseconds, count)
         }
         server.errorBody = { _, text in ("application/json; charset=utf-8", ErrorReply.body(text)) }
     }

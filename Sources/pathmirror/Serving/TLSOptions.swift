@@ -11,10 +11,19 @@ struct TLSOptions {
         ),
         .init("tls-key", "FILE", "the certificate's private key (PEM, without a password)"),
         .init("tls-listen", "HOST:PORT", "where to serve HTTPS; default 127.0.0.1:9443"),
+        .init(
+            "hsts-max-age-s", "N",
+            "for how many seconds browsers are told, over HTTPS, to use nothing but HTTPS for this host, 0 not to tell them; default for serve 31536000, for dev 0"
+        ),
     ]
 
     let identity: TLSIdentity
     let address: ListenAddress
+    /// What `--hsts-max-age-s` says.
+    let strictTransportSeconds: Int?
+    /// Looks at the key's file.
+    let file: SecretFile
+    let warnings: [SecretFile.Warning]
 
     /// Nil where none of the options is given.
     init?(_ arguments: ParsedArguments) throws {
@@ -24,6 +33,9 @@ struct TLSOptions {
             throw UsageError("TLS needs both --tls-certificate and --tls-key.")
         }
         address = try ListenOption.address(arguments["tls-listen"] ?? "127.0.0.1:9443", "tls-listen")
+        strictTransportSeconds = try arguments.integer("hsts-max-age-s", in: 0...3_153_600_000)
+        file = SecretFile(arguments)
+        warnings = try file.check(key).map { [$0] } ?? []
         do throws(TLSError) {
             identity = try TLSIdentity(certificateFile: certificate, keyFile: key)
         } catch {
@@ -55,7 +67,8 @@ final class CertificateWatch: Sendable {
     private let state: Condition<State>
     private let thread: Thread
 
-    init(_ identity: TLSIdentity, _ logger: Logger) {
+    init(_ tls: TLSOptions, _ logger: Logger) {
+        let (identity, file) = (tls.identity, tls.file)
         let state = Condition(State())
         self.state = state
         let first = Self.stamp(identity)
@@ -75,7 +88,9 @@ final class CertificateWatch: Sendable {
                 guard new != stamp || wake != nil || isOld else { continue }
                 stamp = new
                 loaded = Clock.monotonicMilliseconds
-                do throws(TLSError) {
+                do {
+                    // Where nothing has changed it was said before.
+                    if let warning = try file.check(identity.keyFile), !isOld || wake != nil { warning.log(logger) }
                     try identity.reload()
                     logger.notice("certificate loaded", [("file", identity.certificateFile)])
                     Self.warn(identity, logger)

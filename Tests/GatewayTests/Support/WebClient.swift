@@ -77,7 +77,7 @@ final class WebClient {
         var id: Int64?
         for line in try text(through: "\n\n").split(separator: "\n") {
             if line.hasPrefix("event: ") { name = String(line.dropFirst(7)) }
-            if line.hasPrefix("id: ") { id = Int64(line.dropFirst(4)) }
+            if line.hasPrefix("id: ") { id = Int64(line.dropFirst(4).prefix { $0 != "-" }) }
             if line.hasPrefix("data: ") { data = String(line.dropFirst(6)) }
         }
         return (name, id, data)

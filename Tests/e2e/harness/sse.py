@@ -13,12 +13,24 @@ from .rest import Rest
 from .waiting import PATIENCE, Late
 
 
+class EventID(int):
+    """An event's sequence number, which remembers the whole id that it is the beginning of."""
+
+    text: str
+
+    @classmethod
+    def read(cls, text: str) -> "EventID":
+        number = cls(text.partition("-")[0])
+        number.text = text
+        return number
+
+
 @dataclass(frozen=True)
 class Event:
     """One event as sent; `id` is the sequence number, None where there was none."""
 
     kind: str
-    id: int | None
+    id: EventID | None
     text: str
 
     @property
@@ -48,7 +60,8 @@ class Listener:
 
     def __init__(self, location: Rest, last_event_id: int | None = None, value=None,
                  headers: dict | None = None, **params):
-        extra = {"Last-Event-ID": str(last_event_id)} if last_event_id is not None else {}
+        text = getattr(last_event_id, "text", last_event_id)
+        extra = {"Last-Event-ID": str(text)} if last_event_id is not None else {}
         self._connection = http.client.HTTPConnection("127.0.0.1", location.port, timeout=PATIENCE)
         self._connection.request("GET", location.url(**params), None, {
             **location.headers, "Accept": "text/event-stream", **extra, **(headers or {})})
@@ -106,7 +119,7 @@ class Listener:
             self._news.notify_all()
 
     def _take(self, fields: dict[str, str]):
-        number = int(fields["id"]) if fields.get("id") else None
+        number = EventID.read(fields["id"]) if fields.get("id") else None
         event = Event(fields.get("event", "message"), number, fields.get("data", ""))
         with self._news:
             if number is not None:

@@ -72,8 +72,8 @@ class Pair:
         return serial
 
 
-def connect(port: int, context: ssl.SSLContext, patience: float = 20, **options) -> ssl.SSLSocket:
-    plain = socket.create_connection(("127.0.0.1", port), timeout=patience)
+def connect(port: int, context: ssl.SSLContext, patience: float = 20, address: str = "127.0.0.1", **options) -> ssl.SSLSocket:
+    plain = socket.create_connection((address, port), timeout=patience)
     try:
         return context.wrap_socket(plain, server_hostname="localhost", **options)
     except BaseException:
@@ -84,8 +84,8 @@ def connect(port: int, context: ssl.SSLContext, patience: float = 20, **options)
 class Tunnel:
     """Takes plain connections on `port` and passes them on over TLS. Use as a context."""
 
-    def __init__(self, server_port: int, context: ssl.SSLContext):
-        self._server_port, self._context = server_port, context
+    def __init__(self, server_port: int, context: ssl.SSLContext, address: str = "127.0.0.1"):
+        self._server_port, self._context, self._address = server_port, context, address
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port = self._door.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -108,7 +108,7 @@ class Tunnel:
 
     def _pass_on(self, client: socket.socket):
         try:
-            with client, connect(self._server_port, self._context) as server:
+            with client, connect(self._server_port, self._context, address=self._address) as server:
                 while True:
                     # One thread: a TLS connection is not for two at once.
                     ready = [server] if server.pending() else select.select([client, server], [], [])[0]

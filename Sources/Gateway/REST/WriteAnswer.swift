@@ -1,0 +1,99 @@
+import HTTPServer
+import Tree
+import Wire
+
+/// What a write is answered with; made on the loop, run there or on a worker.
+struct WriteAnswer: Sendable {
+    enum Result: Sendable {
+        /// The changes as the writer may know them.
+        case committed([Change])
+        /// The value at the path, which is not the one that the write named.
+        case stale(Node)
+    }
+
+    private let result: Result
+    private let seq: Int64
+    private let method: Call.Method
+    private let path: Path
+    private let print: RESTParameters.Print
+    private let form: JSONForm
+    private let hasServerValue: Bool
+    private let wantsETag: Bool
+    private let pushedName: String?
+    private let body: [UInt8]
+    private let options: Reply.Options
+
+    init(_ call: Call, _ result: Result, _ seq: Int64, _ settings: GatewaySettings) {
+        self.result = result
+        self.seq = seq
+        method = call.method
+        path = call.path
+        print = call.parameters.print
+        form = call.parameters.form
+        hasServerValue = call.hasServerValue
+        wantsETag = call.wantsETag || call.request.header("if-match") != nil
+        pushedName = call.pushedName
+        body = call.body
+        options = Reply.Options(call, settings)
+    }
+
+    /// Whether making it takes long: what is sent has to be written, packed or hashed.
+    func isHeavy(_ settings: GatewaySettings) -> Bool {
+        if body.count > settings.heavyBodyBytes { return true }
+        let rows =
+            switch result {
+            case .committed(let changes): changes.count
+            case .stale(let current): current.rowCount
+            }
+        return rows > settings.heavyRows
+    }
+
+    func run() -> ReadJob.Answer {
+        switch result {
+        case .committed(let changes):
+            if print == .silent { return ReadJob.Answer.silent(seq: seq, etag: etag(changes)) }
+            let reply = Reply(options, seq: seq, etag: etag(changes), body: text(changes))
+            return ReadJob.Answer(status: 200, headers: reply.headers, body: reply.body)
+        case .stale(let current):
+            let body = JSONWriter.encode(current, form: form, pretty: print == .pretty)
+            let reply = Reply(options, seq: seq, etag: ETag.of(current), body: body)
+            return ReadJob.Answer(status: 412, headers: reply.headers, body: reply.body)
+        }
+    }
+
+    /// The tag of what is there now; nil where the writer may not know that.
+    private func etag(_ changes: [Change]) -> String? {
+        guard wantsETag, method != .patch else { return nil }
+        let value = method == .delete ? .null : changes.first?.value ?? .null
+        return value.hasIncrement ? nil : ETag.of(value)
+    }
+
+    private func text(_ changes: [Change]) -> [UInt8] {
+        let isPretty = print == .pretty
+        switch method {
+        case .post:
+            var writer = JSONWriter(form: .plain, pretty: isPretty)
+            writer.beginObject()
+            writer.writeKey("name", isFirst: true)
+            writer.writeString(pushedName ?? "")
+            writer.endObject()
+            return writer.bytes
+        case .delete: return Array("null".utf8)
+        case .patch where hasServerValue || isPretty:
+            var writer = JSONWriter(form: .export, pretty: isPretty)
+            writer.beginObject()
+            for (index, change) in changes.enumerated() {
+                writer.writeKey(String(change.path.relative(to: path).description.dropFirst()), isFirst: index == 0)
+                writer.write(change.value)
+            }
+            writer.endObject()
+            return writer.bytes
+        case .put where hasServerValue || isPretty:
+            let value = changes.first?.value ?? .null
+            return JSONWriter.encode(value, form: value.hasPriorities ? .export : .plain, pretty: isPretty)
+        case .put, .patch, .get:
+            // What was sent is what was written: it is repeated as it came.
+            return body
+        }
+    }
+}

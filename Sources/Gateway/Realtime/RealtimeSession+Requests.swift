@@ -1,0 +1,238 @@
+import Engine
+import HTTPServer
+import Rules
+import Runtime
+import Tree
+import Wire
+
+/// What a session's client has asked for and is not done yet.
+enum WaitingRequest {
+    /// A long message: it is read on a worker once its turn has come, so that until then it costs its bytes only.
+    case unread([UInt8], MemoryShare)
+    /// A worker reads it.
+    case reading
+    case read(ClientRequest, MemoryShare?)
+}
+
+extension RealtimeSession {
+    /// Takes a whole message. False when the connection must be closed.
+    func take(_ message: [UInt8]) -> Bool {
+        guard !isEnded, !isClosing else { return true }
+        guard message.count <= settings.heavyBodyBytes else { return takeLong(message) }
+        do throws(MessageError) {
+            return take(try ClientMessageParser.parse(message), byteCount: message.count)
+        } catch {
+            return refused(error)
+        }
+    }
+
+    private func take(_ message: ClientMessage, byteCount: Int) -> Bool {
+        switch message {
+        case .ping: answer(ServerMessage.pong)
+        case .control("n"): return endPolling()
+        case .control: break
+        case .request(let request):
+            guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
+            sendWaitingTransaction()
+            if !isWaiting, !mustWait(request), !loop.loop.isTurnOver {
+                perform(request, byteCount)
+                return true
+            }
+            guard let share = loop.gateway.memory.take(byteCount + 256, for: memoryAddress),
+                enqueue(.read(request, share))
+            else { return false }
+            performLater()
+        }
+        return true
+    }
+
+    private func takeLong(_ message: [UInt8]) -> Bool {
+        guard message.count <= (login.context.isAdmin ? settings.maxBodyBytes : settings.maxMessageBytes),
+            let share = loop.gateway.memory.take(message.count, for: memoryAddress)
+        else {
+            loop.gateway.logger.debug("no room for a realtime message", [("session", id)])
+            return false
+        }
+        sendWaitingTransaction()
+        guard enqueue(.unread(message, share)) else { return false }
+        performWaiting()
+        return true
+    }
+
+    private func enqueue(_ request: WaitingRequest) -> Bool {
+        guard waiting.count - nextWaiting < settings.maxQueuedRequests else { return false }
+        waiting.append(request)
+        return true
+    }
+
+    private func refused(_ error: MessageError) -> Bool {
+        loop.gateway.logger.debug("realtime message refused", [("session", id), ("reason", error.reason)])
+        return false
+    }
+
+    /// Whose share of memory its requests take; administrators are not held to one.
+    var memoryAddress: IPAddress? { login.context.isAdmin ? nil : address }
+
+    private var isWaiting: Bool { nextWaiting < waiting.count }
+
+    // MARK: Holding
+
+    /// Later requests wait until as many releases.
+    func hold() { holds += 1 }
+
+    func release() {
+        holds -= 1
+        performWaiting()
+    }
+
+    /// Has a worker do something that takes too long for the loop; requests that come meanwhile wait.
+    func onWorker<Result: Sendable>(
+        _ work: @escaping @Sendable () -> Result,
+        then completion: @escaping @Sendable (RealtimeSession, Result) -> Void
+    ) {
+        hold()
+        submitToWorker {
+            work()
+        } then: { session, result in
+            completion(session, result)
+            session.release()
+        }
+    }
+
+    private func submitToWorker<Result: Sendable>(
+        _ work: @escaping @Sendable () -> Result,
+        then completion: @escaping @Sendable (RealtimeSession, Result) -> Void
+    ) {
+        guard let link = loop.link else { return }
+        let id = id
+        let isQueued = loop.gateway.workers.submit {
+            let result = work()
+            link.post { loop in
+                if let session = loop.sessions[id], !session.isEnded { completion(session, result) }
+            }
+        }
+        if isQueued { return }
+        // The workers have more than enough to do: a little later.
+        _ = loop.loop.schedule(afterMilliseconds: 50) { [weak self] in
+            guard let self, !self.isEnded else { return }
+            self.submitToWorker(work, then: completion)
+        }
+    }
+
+    // MARK: Performing
+
+    /// Whether a request can't be performed yet: requests are applied in the order of their arrival (reference:
+    /// rtdb-protocol 3.6). What reads is judged and answered as of all writes before it. And no write is done before the
+    /// orders that came before it are stored, or a dead gateway would leave a client present that had said how to leave.
+    private func mustWait(_ request: ClientRequest) -> Bool {
+        if holds > 0 { return true }
+        if !writes.isEmpty, request.action.reads { return true }
+        return isStoring && request.action.writes
+    }
+
+    /// Goes on in the loop's next turn: whoever sends much at once must not keep the others waiting.
+    private func performLater() {
+        guard !isToPerform, let link = loop.link else { return }
+        isToPerform = true
+        let id = id
+        link.post { loop in
+            guard let session = loop.sessions[id] else { return }
+            session.isToPerform = false
+            session.performWaiting()
+        }
+    }
+
+    func performWaiting() {
+        while nextWaiting < waiting.count, !isClosing, !isEnded {
+            if loop.loop.isTurnOver { return performLater() }
+            switch waiting[nextWaiting] {
+            case .reading: return
+            case .unread(let message, let share):
+                guard holds == 0 else { return }
+                waiting[nextWaiting] = .reading
+                return read(message, share)
+            case .read(let request, let share):
+                guard !mustWait(request) else { return }
+                waiting[nextWaiting] = .reading
+                nextWaiting += 1
+                performed = share
+                perform(request, share?.bytes ?? 0)
+                performed = nil
+            }
+        }
+        guard nextWaiting == waiting.count else { return }
+        waiting.removeAll(keepingCapacity: nextWaiting < 64)
+        nextWaiting = 0
+    }
+
+    /// Reads the message at the front of the queue. What the rules refuse whatever it holds is not parsed.
+    private func read(_ message: [UInt8], _ share: MemoryShare) {
+        let permission = WritePermission(
+            namespace.snapshot.rules.set, login.context, now: Clock.unixMilliseconds)
+        submitToWorker { () -> Swift.Result<ClientMessage, MessageError> in
+            do throws(MessageError) {
+                let parsed = try ClientMessageParser.parse(message) { path, isMerge in
+                    permission.mayBeGiven(at: path, isMerge ? .pathAndBelow : .path)
+                }
+                // The tree of a text takes several times its bytes.
+                guard share.grow(by: ParsedSize.estimate(parsed)) else {
+                    throw MessageError(reason: "no room for what was parsed")
+                }
+                return .success(parsed)
+            } catch {
+                return .failure(error)
+            }
+        } then: { session, result in
+            if !session.hasRead(result, share) { session.transport.close() }
+        }
+    }
+
+    /// False when the connection must be closed.
+    private func hasRead(_ result: Result<ClientMessage, MessageError>, _ share: MemoryShare) -> Bool {
+        guard nextWaiting < waiting.count, case .reading = waiting[nextWaiting] else { return true }
+        switch result {
+        case .failure(let error): return refused(error)
+        case .success(.request(let request)):
+            guard admits(request) else {
+                nextWaiting += 1
+                performWaiting()
+                return refusedInARow <= settings.limits.maxRefusedMessages
+            }
+            waiting[nextWaiting] = .read(request, share)
+        case .success(let message):
+            nextWaiting += 1
+            guard take(message, byteCount: 0) else { return false }
+        }
+        performWaiting()
+        return true
+    }
+
+    private func perform(_ request: ClientRequest, _ byteCount: Int) {
+        let number = request.number
+        switch request.action {
+        case .stats, .appCheck: answer(number, "ok", .none)
+        case .listen(let target, let hash, let compound): listen(number, target, hash, compound)
+        case .unlisten(let target): unlisten(number, target)
+        case .get(let path, let query): get(number, path, query)
+        case .put(let path, let value, let hash, let byteCount):
+            write(
+                number, .set(path, value.node), hash: hash, operation: value.node.isNull ? .remove : .set,
+                hasServerValue: value.hasServerValue, byteCount: byteCount, isLast: !isWaiting)
+        case .merge(let path, let changes, let hasServerValue, let hash, let byteCount):
+            write(
+                number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
+                byteCount: byteCount, isLast: !isWaiting)
+        case .onDisconnectPut(let path, let value):
+            order(number, [Change(path: path, value: value)], byteCount) { $0.put(path, value) }
+        case .onDisconnectMerge(_, let changes): order(number, changes, byteCount) { $0.merge(changes) }
+        case .onDisconnectCancel(let path): order(number, nil, 0) { $0.cancel(path) }
+        case .authenticate(let login): authenticate(number, login)
+        case .unauthenticate: unauthenticate(number)
+        case .echo(let value): answer(number, "ok", .raw(value.text))
+        case .denied:
+            loop.gateway.engine.metrics.deniedWrites.add()
+            answer(number, "permission_denied", .text("Permission denied"))
+        case .refused(let reason): answer(number, "failure", .text(reason))
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Rules
+import Testing
+import Tree
+
+@testable import Engine
+
+/// What the answers to writes depend on, for whom.
+@Suite struct PermissionTests {
+    private static let rules = """
+        {"rules": {
+            "hidden": {".read": false, ".write": false},
+            "box": {".write": true},
+            "board": {".read": true},
+            "counter": {".read": true, ".write": "newData.val() == (data.exists() ? data.val() : 0) + 1"},
+            "blind": {".write": "newData.val() == data.val() + 1"}
+        }}
+        """
+
+    private func outcome(_ tree: String, _ write: Write) throws -> WriteOutcome {
+        let rules = RulesVersion(seq: 0, set: try RuleSet(json: Array(Self.rules.utf8)))
+        var evaluation = Evaluation(
+            Snapshot(seq: 7, root: try JSONParser.parse(tree), rules: rules), timestamp: 1_000)
+        evaluation.apply(write)
+        return try #require(evaluation.outcomes.first)
+    }
+
+    private func set(
+        _ path: String, _ value: Node, expecting hash: String? = nil, rowLimit: Int? = nil,
+        as auth: AuthContext = .unauthenticated
+    ) -> Write {
+        Write(
+            .set(Path(splitting: path), value), operation: .set, expectedHash: hash, hasServerValue: value.hasIncrement,
+            byteCount: 32, rowLimit: rowLimit, auth: auth)
+    }
+
+    /// The outcome of what the caller can tell apart.
+    private func told(_ outcome: WriteOutcome) -> String {
+        switch outcome {
+        case .committed(_, let changes): "committed \(changes.map { "\($0.path)=\($0.value)" })"
+        case .preconditionFailed(_, let current): "stale \(current.map { "\($0)" } ?? "nothing")"
+        case .denied: "denied"
+        case .tooLarge: "too large"
+        case .refused: "refused"
+        case .failed: "failed"
+        }
+    }
+
+    @Test func whoMayNotWriteIsDeniedWhateverItExpects() throws {
+        for tree in ["{\"hidden\":1}", "{\"hidden\":2}", "null"] {
+            for hash in ["", Node.int(1).hash, "wrong"] {
+                #expect(told(try outcome(tree, set("hidden", .int(5), expecting: hash))) == "denied")
+                #expect(told(try outcome(tree, set("board", .int(5), expecting: hash))) == "denied")
+            }
+            #expect(told(try outcome(tree, set("hidden", .int(5), rowLimit: 0))) == "denied")
+            #expect(told(try outcome(tree, set("hidden/.priority", .int(5)))) == "denied")
+        }
+    }
+
+    @Test func onlyReadersAreToldTheValue() throws {
+        let tree = "{\"box\":1,\"board\":1}"
+        #expect(told(try outcome(tree, set("box", .int(5), expecting: "wrong"))) == "stale nothing")
+        #expect(told(try outcome(tree, set("box", .int(5), expecting: "wrong", as: .admin))).hasPrefix("stale int(1)"))
+        #expect(told(try outcome(tree, set("box", .int(5), expecting: Node.int(1).hash))).hasPrefix("committed"))
+    }
+
+    /// Transactions whose rules compare with the old value are tried again, as they were when the hash was looked at
+    /// first; but only by who may know that it is another value.
+    @Test func aStaleTransactionIsTriedAgain() throws {
+        let hash = Node.int(1).hash
+        #expect(
+            told(try outcome("{\"counter\":4}", set("counter", .int(2), expecting: hash))).hasPrefix("stale int(4)"))
+        #expect(told(try outcome("{\"counter\":1}", set("counter", .int(2), expecting: hash))).hasPrefix("committed"))
+        #expect(told(try outcome("{\"counter\":1}", set("counter", .int(9), expecting: hash))) == "denied")
+        for tree in ["{\"blind\":4}", "{\"blind\":5}"] {
+            #expect(told(try outcome(tree, set("blind", .int(2), expecting: hash))) == "denied")
+        }
+    }
+
+    @Test func sumsAreToldToReadersOnly() throws {
+        let increment = Node.serverValue(ServerValue(.increment(.int(0))))
+        let answers = try ["{\"box\":4}", "{\"box\":5}", "null"].map { told(try outcome($0, set("box", increment))) }
+        #expect(Set(answers).count == 1)
+        let known = told(try outcome("{\"box\":4}", set("box", increment, as: .admin)))
+        #expect(known.contains("int(4)"))
+    }
+
+    @Test func whatIsNotReadableDoesNotCountAgainstALimit() throws {
+        let large = "{\"box\":{\"a\":1,\"b\":2,\"c\":3}}"
+        #expect(told(try outcome(large, set("box", .int(1), rowLimit: 1))).hasPrefix("committed"))
+        #expect(told(try outcome(large, set("box", .int(1), rowLimit: 1, as: .admin))) == "too large")
+    }
+}
