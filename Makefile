@@ -16,7 +16,7 @@ RELEASE = .build/release
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test bench fuzz fuzz-live lint format install clean
+.PHONY: help dependencies toolchain build run test stack bench fuzz fuzz-live lint format install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,9 @@ run: toolchain dependencies ## Install what is missing, build, and start `pathmi
 test: toolchain ## Install what is missing, then run every check and test
 	@scripts/install-dependencies build run test
 	@exec scripts/test
+
+stack: ## Build the images, run the compose stack and try it, deaths and updates included (DOCKER; up to half an hour)
+	@exec scripts/stack $(ARGS)
 
 bench: toolchain ## Install what is missing, then run the benchmarks (ratios, one run)
 	@scripts/install-dependencies build run bench

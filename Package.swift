@@ -62,6 +62,7 @@ let package = Package(
                 .embedInCode("Migrations/004_mirror_errors.sql"),
                 .embedInCode("Migrations/005_faster_sql_writes.sql"),
                 .embedInCode("Migrations/006_stream_keys.sql"),
+                .embedInCode("Migrations/007_gateway_role.sql"),
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.

@@ -37,6 +37,9 @@ public struct GatewaySettings: Sendable {
     public var maxResumeEntries: Int64 = 100_000
     /// The most streams at once.
     public var maxStreams = 100_000
+    /// What the ids of this gateway's realtime sessions begin with, in hex digits: by it a proxy knows whom to send a
+    /// polling client's requests to.
+    public var sessionLabel = ""
     /// The most realtime sessions at once.
     public var maxSessions = 100_000
     /// The most bytes that one message of a realtime client may have (reference: rtdb-protocol 6.7).

@@ -47,13 +47,30 @@ def test_every_server_has_a_healthcheck_and_a_restart_policy(name):
         assert service["healthcheck"]["test"][0] == "CMD"
 
 
+def test_each_image_is_built_once():
+    """Several services that build one tag are in one another's way."""
+    built = [service["image"] for service in SERVICES.values() if "build" in service]
+    assert built == ["pathmirror:local"]
+    assert SERVICES["migrate"]["build"], "whom the gateways wait for"
+    assert all(SERVICES[name]["image"] == built[0] for name in GATEWAYS)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_container_is_confined(name):
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"] and "cap_add" not in service
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] is True
+
+
 def test_files_volumes_and_secrets_that_are_named_exist():
     for service in SERVICES.values():
         if "build" in service:
             assert (ROOT / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
-            assert (ROOT / source).is_file() if source.startswith("./") else source in COMPOSE["volumes"], volume
+            assert (ROOT / source).exists() if source.startswith("./") else source in COMPOSE["volumes"], volume
+        assert set(service["networks"]) <= set(COMPOSE["networks"])
         for secret in service.get("secrets", []):
             assert secret in COMPOSE["secrets"]
 
@@ -63,33 +80,56 @@ def test_no_secret_is_written_down_or_has_a_default():
         for key, value in service.get("environment", {}).items():
             if re.search(r"PASSWORD|SECRET|TOKEN", key):
                 assert re.fullmatch(r"\$\{\w+:\?[^}]+\}|/run/secrets/\w+", value), f"{name}: {key}"
-    assert all(set(secret) == {"environment"} for secret in COMPOSE["secrets"].values())
+    # From the environment it cannot be put into a container whose file system is read-only.
+    (secret,) = COMPOSE["secrets"].values()
+    assert secret == {"file": "${PATHMIRROR_ADMIN_SECRET_FILE:-./deploy/secrets/admin-secret}"}
+    assert {"/deploy/secrets/", ".env"} <= set((ROOT / ".gitignore").read_text().split())
     assert not re.search(r"://[^/\s]*:[^/\s]*@", (ROOT / "docker-compose.yml").read_text()), "a password in a URL"
 
 
 def test_env_example_names_every_variable_and_sets_no_secret():
     text = (ROOT / "docker-compose.yml").read_text() + (DEPLOY / "compose.tls.yml").read_text()
     example = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
-    secrets = {secret["environment"] for secret in COMPOSE["secrets"].values()}
     used = substitutions(text)
-    assert set(example) == set(used) | secrets
+    assert set(example) == set(used)
     for name, value in example.items():
-        if name in secrets or used[name].startswith(":?"):
+        if used[name].startswith(":?"):
             assert value == ""
         else:
             assert used[name] == f":-{value}", f"{name}: the example's default differs from the compose file's"
 
 
 def test_gateways_are_alike_and_end_gracefully():
-    first, second = (SERVICES[name] for name in GATEWAYS)
-    assert first == second
-    assert first["stop_grace_period"]
+    first, second = (dict(SERVICES[name]) for name in GATEWAYS)
+    labels = [dict(gateway.pop("environment")) for gateway in (first, second)]
+    assert [environment.pop("PATHMIRROR_SESSION_LABEL") for environment in labels] == ["a", "b"]
+    assert labels[0] == labels[1] and first == second
+    assert int(labels[0]["PATHMIRROR_SHUTDOWN_MS"]) < int(first["stop_grace_period"].removesuffix("s")) * 1000
     assert "ports" not in first, "the gateways are reached through the proxy"
+
+
+def test_gateways_know_the_proxy_and_not_the_superuser():
+    environment = SERVICES["gateway-a"]["environment"]
+    (front,) = COMPOSE["networks"]["front"]["ipam"]["config"]
+    assert environment["PATHMIRROR_TRUSTED_PROXIES"] == front["subnet"]
+    assert SERVICES["proxy"]["networks"] == ["front"]
+    roles = (DEPLOY / "postgres/roles.sh").read_text()
+    users = {SERVICES[name]["environment"]["PATHMIRROR_DATABASE_URL"].split("/")[2].split("@")[0] for name in ("gateway-a", "migrate")}
+    assert users == {"pathmirror_gateways", "pathmirror_owner"}
+    assert all(f"alter role {user} login password" in roles for user in users)
+    assert "superuser" not in roles
+    assert SERVICES["postgres"]["networks"] == ["database"] and COMPOSE["networks"]["database"]["internal"]
 
 
 def test_names_and_limits_agree_between_the_files():
     nginx = (DEPLOY / "nginx/nginx.conf").read_text()
-    assert re.findall(r"^\s+server (\S+) ", nginx, re.MULTILINE) == 2 * [f"{name}:9000" for name in GATEWAYS]
+    pools = (DEPLOY / "nginx/upstreams.conf").read_text()
+    assert set(re.findall(r"^ +server (\S+) resolve", pools, re.MULTILINE)) == {f"{name}:9000" for name in GATEWAYS}
+    assert len(re.findall(r"^ +server ", pools, re.MULTILINE)) == len(re.findall(r"^ +server \S+ resolve", pools, re.MULTILINE))
+    for name in GATEWAYS:
+        label = SERVICES[name]["environment"]["PATHMIRROR_SESSION_LABEL"]
+        assert re.search(rf"~\^{label} +home_{name.replace('-', '_')};", pools)
+        assert f"/tmp/out/{name})" in (DEPLOY / "nginx/pool.conf").read_text()
     scrapes = load(DEPLOY / "prometheus/prometheus.yml")["scrape_configs"]
     assert scrapes[0]["static_configs"][0]["targets"] == [f"{name}:9000" for name in GATEWAYS]
     environment = SERVICES["gateway-a"]["environment"]

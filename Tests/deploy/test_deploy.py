@@ -13,7 +13,8 @@ YAML_FILES = sorted(ROOT.glob("*.y*ml")) + sorted(DEPLOY.rglob("*.y*ml")) + sort
 
 
 def scripts() -> list[Path]:
-    found = [path for folder in (".ci", "scripts") for path in sorted((ROOT / folder).iterdir()) if path.is_file()]
+    folders = (ROOT / ".ci", ROOT / "scripts", DEPLOY, DEPLOY / "postgres")
+    found = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_file()]
     return [path for path in found if re.match(r"#!.*\b(ba)?sh\n", path.read_text())]
 
 

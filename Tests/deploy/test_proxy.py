@@ -5,59 +5,12 @@ import json
 import random
 import socket
 import ssl
-import threading
 from hashlib import sha256
 
 import pytest
-from deployment import run, tool
+from asking import SECONDS, ask, connect, seen
+from deployment import run
 from proxy import Proxy
-from standin import StandIn
-
-SECONDS = 30
-
-
-@pytest.fixture
-def gateways():
-    """Two of them, which share the event that tells of a body's first byte."""
-    body_started = threading.Event()
-    pair = [StandIn(body_started), StandIn(body_started)]
-    yield pair
-    for gateway in pair:
-        gateway.stop()
-
-
-@pytest.fixture
-def proxy(gateways, tmp_path):
-    with Proxy(tmp_path, [gateway.port for gateway in gateways]) as running:
-        yield running
-
-
-@pytest.fixture
-def certificate(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("tls")
-    run(tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
-        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
-        "-keyout", directory / "tls.key", "-out", directory / "tls.crt")
-    return directory
-
-
-def connect(proxy) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=SECONDS)
-
-
-def ask(proxy, method, path, body=None, headers=None, **options):
-    connection = connect(proxy)
-    connection.request(method, path, body, headers or {}, **options)
-    response = connection.getresponse()
-    content = response.read()
-    connection.close()
-    return response, content
-
-
-def seen(proxy, method, path, body=None, headers=None, **options):
-    response, content = ask(proxy, method, path, body, headers, **options)
-    assert response.status == 200, content
-    return json.loads(content)
 
 
 @pytest.mark.parametrize("server", ["http.conf", "tls.conf"])
@@ -83,6 +36,21 @@ def test_says_where_the_request_came_from_whatever_the_client_claims(proxy):
     assert headers["x-forwarded-for"] == "127.0.0.1"
     assert headers["x-forwarded-proto"] == "http"
     assert headers["x-forwarded-host"] == "demo.example.com"
+
+
+def test_believes_the_proxies_before_it_that_are_named(gateways, tmp_path):
+    named = "set_real_ip_from 127.0.0.1;\nreal_ip_header X-Forwarded-For;\nreal_ip_recursive on;\n"
+    with Proxy(tmp_path, [gateway.port for gateway in gateways], outer_proxies=named) as proxy:
+        for method in ("GET", "PUT"):
+            headers = seen(proxy, method, "/x.json", headers={"X-Forwarded-For": "198.51.100.1, 203.0.113.7"})["headers"]
+            assert headers["x-forwarded-for"] == "203.0.113.7"
+
+
+def test_nobody_can_choose_the_method_behind_the_proxys_back(proxy):
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        got = seen(proxy, method, "/x.json", headers={"X-True-Method": "PATCH", "X-Gateways-Asked": "nobody"})
+        assert got["method"] == method
+        assert "x-true-method" not in got["headers"]
 
 
 def test_the_longest_path_fits(proxy):
@@ -154,45 +122,13 @@ def test_both_gateways_get_work_and_nothing_is_sticky(proxy, gateways, path):
     assert ports == {gateway.port for gateway in gateways}
 
 
-def test_a_polling_client_stays_with_its_gateway(proxy, gateways):
-    """Its polls, and the WebSocket that is to take over from them."""
-    def gateway_of(address, path):
-        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=SECONDS, source_address=(address, 0))
-        connection.request("GET", path)
-        content = json.loads(connection.getresponse().read())
-        connection.close()
-        return content["port"]
-
-    homes = set()
-    for number in range(2, 30):
-        paths = ["/.lp?start=t", "/.lp?id=1&pw=2", "/.lp?id=1&pw=2&seg0=0", "/.ws?v=5&s=1&ns=x"] * 3
-        ports = {gateway_of(f"127.0.0.{number}", path) for path in paths}
-        assert len(ports) == 1, (number, ports)
-        homes |= ports
-    assert homes == {gateway.port for gateway in gateways}
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "POST", "PATCH", "DELETE"])
-def test_a_gateway_that_is_down_loses_no_request_that_can_be_repeated(proxy, gateways, method):
-    gateways[0].stop()
-    answers = [ask(proxy, method, "/x.json", None if method in ("GET", "DELETE") else "1") for _ in range(20)]
-    failed = [response.status for response, _ in answers if response.status != 200]
-    # One PUT or DELETE finds out for everybody, again whenever fail_timeout has run out.
-    assert len(failed) <= (2 if method in ("PUT", "DELETE") else 0), failed
-
-
-@pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE"])
-def test_a_write_that_was_sent_is_never_sent_again(proxy, gateways, method):
-    response, content = ask(proxy, method, "/die.json", None if method == "DELETE" else "1")
-    assert response.status == 503
-    assert response.headers["Retry-After"] == "1"
-    assert "unknown" in json.loads(content)["error"]
-    assert sum(gateway.count(method, "/die.json") for gateway in gateways) == 1
-
-
-def test_a_read_is_tried_on_the_other_gateway(proxy, gateways):
-    ask(proxy, "GET", "/die.json")
-    assert [gateway.count("GET", "/die.json") for gateway in gateways] == [1, 1]
+def test_requests_of_a_polling_session_go_to_the_gateway_that_its_id_names(proxy, gateways):
+    """Its polls, and the WebSocket that is to take over from them; all clients here have one address."""
+    for number in range(10):
+        for label, gateway in zip("ab", gateways, strict=True):
+            for path in (f"/.lp?id={label}{number}&pw=2", f"/.lp?id={label}{number}&pw=2&seg0=0", f"/.ws?v=5&s={label}{number}"):
+                assert seen(proxy, "GET", path)["port"] == gateway.port
+    assert {seen(proxy, "GET", "/.lp?start=t&cb=1")["port"] for _ in range(40)} == {gateway.port for gateway in gateways}
 
 
 def test_metrics_stay_inside_and_liveness_needs_no_gateway(proxy, gateways):
@@ -210,7 +146,7 @@ def test_tls_is_ready_to_switch_on(gateways, certificate, tmp_path):
     context.set_alpn_protocols(["h2", "http/1.1"])
     with Proxy(tmp_path, ports, "tls.conf", certificate) as proxy:
         response, _ = ask(proxy, "PUT", "/x.json?ns=demo", "1", {"Host": "example.com"})
-        assert (response.status, response.headers["Location"]) == (308, "https://example.com/x.json?ns=demo")
+        assert (response.status, response.headers["Location"]) == (308, f"https://example.com:{proxy.tls_port}/x.json?ns=demo")
         with socket.create_connection(("127.0.0.1", proxy.tls_port), timeout=SECONDS) as plain:
             with context.wrap_socket(plain, server_hostname="localhost") as wrapped:
                 assert wrapped.selected_alpn_protocol() == "h2"

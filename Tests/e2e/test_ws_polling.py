@@ -208,3 +208,13 @@ def test_a_poll_that_ends_before_its_answer_loses_nothing(serve):
         while len(client.messages) <= number:
             client.poll()
     assert [message["d"]["b"]["d"] for message in client.messages] == [0, 1, 2]
+
+
+def test_ids_of_sessions_begin_with_the_gateways_label(serve):
+    """By which a proxy sends each poll to the gateway that the session lives in."""
+    gateway = serve("--session-label", "a7")
+    client = PollingClient(gateway.port)
+    assert client.id.startswith("a7") and len(client.id) == 34
+    assert client.request(1, "s", {"c": {}})["s"] == "ok"
+    with RealtimeClient(gateway.port) as socket:
+        assert socket.session.startswith("a7")

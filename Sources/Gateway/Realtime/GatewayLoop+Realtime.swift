@@ -96,8 +96,8 @@ extension GatewayLoop {
         _ namespace: LiveNamespace, _ transport: any RealtimeTransport, isLoopback: Bool, _ remoteAddress: String
     ) -> RealtimeSession {
         let session = RealtimeSession(
-            RealtimeHub.makeToken(), self, namespace, transport, isLoopback: isLoopback,
-            remoteAddress: remoteAddress)
+            gateway.settings.sessionLabel + RealtimeHub.makeToken(), self, namespace, transport,
+            isLoopback: isLoopback, remoteAddress: remoteAddress)
         sessions[session.id] = session
         if let link { gateway.sessions.add(session.id, link) }
         gateway.metrics.sessions.add(1)

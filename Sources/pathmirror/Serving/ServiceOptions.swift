@@ -34,6 +34,10 @@ struct ServiceOptions {
             "how long transactions that contend for a path wait for a client that has its turn and does nothing, 0 for no turns; default 400"
         ),
         .init("max-sessions", "N", "the most realtime clients at once; default 100000"),
+        .init(
+            "session-label", "HEX",
+            "what ids of realtime sessions begin with, up to 8 hex digits, for a proxy that must know the gateway by it"
+        ),
         .init("heartbeat-ms", "N", "how often the gateway says in the database that it is alive; default 3000"),
         .init("dead-after-ms", "N", "how long a gateway says nothing before others end its sessions; default 15000"),
         .init("max-resume-entries", "N", "the most entries that a resuming stream is replayed; default 100000"),
@@ -107,6 +111,7 @@ struct ServiceOptions {
             gateway.transactionTurnMilliseconds = time
         }
         if let count = try arguments.integer("max-sessions", in: 0...10_000_000) { gateway.maxSessions = count }
+        gateway.sessionLabel = try Self.sessionLabel(arguments)
         if let time = try arguments.integer("heartbeat-ms", in: 10...3_600_000) {
             engine.heartbeatMilliseconds = Int64(time)
         }
@@ -143,5 +148,13 @@ struct ServiceOptions {
             logger.longStretch(of: loop, kind, nanoseconds, count)
         }
         server.errorBody = { _, text in ("application/json; charset=utf-8", ErrorReply.body(text)) }
+    }
+
+    private static func sessionLabel(_ arguments: ParsedArguments) throws -> String {
+        let label = arguments["session-label"] ?? ""
+        // Ids are hex digits: they go into a page (see GatewayLoop.longPoll).
+        guard label.utf8.count <= 8, label.utf8.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
+        else { throw UsageError("--session-label must be at most 8 hex digits (0 to 9, a to f).") }
+        return label
     }
 }

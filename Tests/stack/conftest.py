@@ -1,0 +1,42 @@
+"""One stack for all tests: built and started once, and its logs searched for credentials at the end."""
+
+import pytest
+from load import Load
+from stack import Stack
+
+FIGURES: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory):
+    running = Stack(tmp_path_factory.mktemp("stack"))
+    running.down()
+    try:
+        running.build()
+        running.up()
+        yield running
+        text = running.logs()
+        assert not [secret for secret in running.credentials if secret in text], "a credential is in a log"
+    finally:
+        running.down()
+
+
+@pytest.fixture
+def load(stack, request):
+    """Load that is on while the test runs; its figures are shown at the end."""
+    stack.wait_until_served()
+    with Load(stack.rest, stack.secret) as clients:
+        yield clients
+    FIGURES.append(f"{request.node.name}: {clients.report()}")
+
+
+@pytest.fixture
+def figure():
+    return FIGURES.append
+
+
+def pytest_terminal_summary(terminalreporter):
+    if FIGURES:
+        terminalreporter.section("figures")
+        for line in FIGURES:
+            terminalreporter.line(line)
