@@ -41,16 +41,27 @@ def paths(count: int, depth: int) -> bytes:
     return ("{" + ",".join(f'"{stem}/k{number}":1' for number in range(count)) + "}").encode()
 
 
-def rules_of(megabytes: int) -> bytes:
-    rule = '{".read":"auth != null && data.child(\'a\').val() === $k && root.child(\'b/c\').exists()"}'
-    count = megabytes * 1_000_000 // (len(rule) + 16)
-    nodes = ",".join(f'"node{number:06}":{{"$k":{rule}}}' for number in range(count))
-    return f'{{"rules":{{{nodes}}}}}'.encode()
+COMPARISON = "auth != null && data.child('a').val() === $k && root.child('b/c').exists()"
+# Each is a program of its own.
+REGEX = "newData.isString() && newData.val().matches(/^(a|b|c*){1,9}[^x-z]+\\\\d{3,30}$/)"
+CHAIN = " && ".join(["data.exists()"] * 400)
+
+
+def rules_of(size: int, expression: str = COMPARISON, kind: str = ".write") -> bytes:
+    """A document of nearly so many bytes, all of them the same expression at other places."""
+    node = '"node%07d":{"$k":{"' + kind + '":"' + expression.replace("%", "%%") + '"}}'
+    count = (size - 12) // (len(node % 0) + 1)
+    return ('{"rules":{' + ",".join(node % number for number in range(count)) + "}}").encode()
 
 
 def upload_rules(target: Target, body) -> list[str]:
     """Checked only: the namespace keeps its rules."""
     return [target.request("PUT", f"/.settings/rules.json?ns={target.ns}&dryRun=true&auth={target.administrator}", body)]
+
+
+def uploaded(name: str, make, **more) -> Attack:
+    return Attack(name, upload_rules, frozenset({"200", "400", "413", "503"}), lambda _: make(), administers=True,
+                  megabytes=1536, **more)
 
 
 def children_in_the_hall(target: Target):
@@ -90,8 +101,10 @@ ATTACKS = [
     realtime("a compound hash of 5.6 MB, denied", "q", lambda: compound(134_000).replace(b'"hall"', b'"vault"', 1), LISTENS),
     Attack("50 unindexed q on 60,000 children", fifty_queries, frozenset(LISTENS), prepare=children_in_the_hall, known=True),
     Attack("50 GETs by priority of 60,000 children", fifty_gets, frozenset({"200", "429", "503"}), prepare=children_in_the_hall),
-    Attack("rules of 5 MB", upload_rules, frozenset({"200", "400", "413", "503"}), lambda _: rules_of(5), administers=True, known=True,
-           megabytes=1536),
+    uploaded("rules of 5 MB", lambda: rules_of(5_000_000), known=True),
+    uploaded("rules of 1 MB", lambda: rules_of(1_000_000)),
+    uploaded("rules of 1 MB, all regular expressions", lambda: rules_of(1_000_000, REGEX, ".validate")),
+    uploaded("rules of 1 MB, long expressions", lambda: rules_of(1_000_000, CHAIN)),
     rest("32 kB of gzip that unpack to 32 MB of zeros", "PUT", "vault", zeros, headers=GZIP, known=True),
     rest("250 kB of gzip that unpack to 250 MB of blanks", "PUT", "vault", lambda: packed(b" " * 250_000_000), headers=GZIP),
     rest("gzip of gzip", "PUT", "vault", lambda: packed(packed(b"0" * 100_000_000)), headers=GZIP),
