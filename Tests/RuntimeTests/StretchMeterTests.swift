@@ -14,8 +14,8 @@ import Testing
     }
 
     private func meter(_ clock: HandClock, _ heard: Heard) -> StretchMeter {
-        StretchMeter(name: "t", tooLongMilliseconds: 100, now: { clock.time.load(ordering: .relaxed) }) {
-            kind, nanoseconds, count in
+        let now: @Sendable () -> UInt64 = { clock.time.load(ordering: .relaxed) }
+        return StretchMeter(name: "t", tooLongMilliseconds: 100, now: now) { kind, nanoseconds, count in
             heard.words.withLock { $0.append("\(kind) \(nanoseconds / 1_000_000) \(count)") }
         }
     }
