@@ -113,6 +113,9 @@ def test_gateways_know_the_proxy_and_not_the_superuser():
     (front,) = COMPOSE["networks"]["front"]["ipam"]["config"]
     assert environment["PATHMIRROR_TRUSTED_PROXIES"] == front["subnet"]
     assert SERVICES["proxy"]["networks"] == ["front"]
+    (monitoring,) = COMPOSE["networks"]["monitoring"]["ipam"]["config"]
+    assert environment["PATHMIRROR_METRICS_FROM"] == monitoring["subnet"]
+    assert SERVICES["prometheus"]["networks"] == ["monitoring"]
     roles = (DEPLOY / "postgres/roles.sh").read_text()
     users = {SERVICES[name]["environment"]["PATHMIRROR_DATABASE_URL"].split("/")[2].split("@")[0] for name in ("gateway-a", "migrate")}
     assert users == {"pathmirror_gateways", "pathmirror_owner"}

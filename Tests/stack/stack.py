@@ -42,7 +42,7 @@ class ReadsItsWrites(Rest):
 
 class Stack:
     """`DOCKER` is the container program; `STACK_COMPOSE_FILES` names further compose files, for what an engine needs; on
-    `STACK_SUBNET` the proxy's network is made."""
+    `STACK_SUBNET` the proxy's network is made, on `STACK_MONITORING_SUBNET` Prometheus'."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -61,6 +61,7 @@ class Stack:
             **self.passwords, "COMPOSE_PROJECT_NAME": "pathmirror-stack-test",
             "PATHMIRROR_ADMIN_SECRET_FILE": str(self.secret_file),
             "PATHMIRROR_SUBNET": os.environ.get("STACK_SUBNET", "172.30.247.0/24"),
+            "PATHMIRROR_MONITORING_SUBNET": os.environ.get("STACK_MONITORING_SUBNET", "172.30.248.0/24"),
             "PROXY_HTTP_ADDRESS": f"127.0.0.1:{self.port}", "PROMETHEUS_PORT": str(self.prometheus_port),
             "PROXY_HTTPS_ADDRESS": "127.0.0.1", "PROXY_HTTPS_PORT": str(self.tls_port), "PATHMIRROR_LOG_LEVEL": "debug",
         }

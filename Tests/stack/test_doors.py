@@ -134,6 +134,8 @@ def test_prometheus_sees_both_gateways(stack):
 
     wait_until(lambda: all(targets().get(f"{name}:9000") == "up" for name in GATEWAYS), "both targets up", 60, 1)
     assert stack.anybody.send("GET", "/.metrics").status == 404
+    asked = stack.execute("proxy", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "http://gateway-a:9000/.metrics")
+    assert asked == "401", "metrics are for Prometheus' network"
 
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
