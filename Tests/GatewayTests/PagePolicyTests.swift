@@ -188,6 +188,12 @@ struct PagePolicyTests {
                 + "or start it with --allow-origin http://db.test:9000")
         #expect(PageRefusal.name("db.test").text(isSecure: true).hasSuffix("--allow-origin https://db.test"))
         #expect(!PageRefusal.name("a b").text(isSecure: true).contains("--allow-origin"))
+        // A credential that a wrong cut has brought here is not repeated.
+        for secret in ["localhuthorization: Bearer abc", "localhost" + String(repeating: "s", count: 70)] {
+            for refusal in [PageRefusal.name(secret), .page("http://" + secret), .page(secret)] {
+                #expect(!refusal.text(isSecure: false).contains(secret.suffix(3)))
+            }
+        }
         #expect(
             PageRefusal.page("http://evil.example").text(isSecure: false)
                 == "Pages of \"http://evil.example\" may not use this gateway: to let them, start it with "

@@ -118,7 +118,7 @@ enum PageRefusal: Hashable, Sendable {
     func text(isSecure: Bool) -> String {
         switch self {
         case .name(let name):
-            let fix = Authority(name[...]).map { _ in
+            let fix = (Self.quoted(name).hasPrefix("\"") ? Authority(name[...]) : nil).map { _ in
                 ", or start it with --allow-origin \(isSecure ? "https" : "http")://\(name)"
             }
             return "\(Self.quoted(name)) is no name of this machine, and pathmirror dev answers to no other: "
@@ -128,13 +128,30 @@ enum PageRefusal: Hashable, Sendable {
                 "A page that doesn't say where it comes from may not use this gateway: serve it from an address that may, "
                 + "or start the gateway with --allow-origin null, which lets every page in that hides its origin"
         case .page(let origin):
-            let isOrigin = WebOrigin(origin) != nil
+            let isOrigin = WebOrigin(origin) != nil && Self.quoted(origin).hasPrefix("\"")
             return "Pages of \(Self.quoted(origin)) may not use this gateway"
                 + (isOrigin ? ": to let them, start it with --allow-origin \(Self.short(origin))" : "")
         }
     }
 
-    private static func quoted(_ text: String) -> String { "\"\(short(text))\"" }
+    /// Only what a name or an origin may look like is repeated: a request that was cut wrongly may have somebody's
+    /// credential here, and this goes to the log.
+    private static func quoted(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+            case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "/"),
+                UInt8(ascii: "["), UInt8(ascii: "]"):
+                true
+            default: false
+            }
+        }
+        let hasShortLabels = text.split(whereSeparator: { $0 == "." || $0 == "/" || $0 == ":" }).allSatisfy {
+            $0.utf8.count <= 63
+        }
+        guard isPlain, hasShortLabels else { return "a name of \(text.utf8.count) bytes that is none" }
+        return "\"\(short(text))\""
+    }
 
     /// It comes from anybody: not endlessly.
     private static func short(_ text: String) -> String { text.count <= 300 ? text : text.prefix(300) + "…" }
