@@ -68,3 +68,34 @@ import Tree
         #expect(!rules.mayEverRead("b", query: .plain, auth: user, now: 10))
     }
 }
+
+/// How much is looked at of a write that is refused.
+@Suite struct RefusedWorkTests {
+    private final class Count {
+        var visited = 0
+    }
+
+    /// Paths that are counted as they are looked at.
+    private func paths(_ number: Int, _ count: Count) -> some Sequence<Path> {
+        (0..<number).lazy.map { index in
+            count.visited += 1
+            return Path([Key("w"), Key("k\(index)"), Key("a")])
+        }
+    }
+
+    /// 400,000 places that are denied cost what the first does, and none that is allowed is looked at twice.
+    @Test func aRefusalEndsAtTheFirstPlace() throws {
+        let rules = try rules(
+            "{\"rules\": {\"w\": {\"$k\": {\".write\": \"auth != null && root.child('on').exists()\"}}}}")
+        let count = Count()
+        #expect(rules.refusal(of: paths(400_000, count), auth: .unauthenticated, now: 1) != nil)
+        #expect(count.visited == 1)
+        let user = AuthContext(auth: try JSONParser.parse("{\"uid\":\"u\"}"))
+        count.visited = 0
+        #expect(rules.refusal(of: paths(1_000, count), auth: user, now: 1) == nil)
+        #expect(count.visited == 1_000)
+        count.visited = 0
+        #expect(rules.refusal(of: paths(1_000, count), root: .null, auth: user, now: 1) != nil)
+        #expect(count.visited == 1)
+    }
+}

@@ -234,3 +234,15 @@ def test_an_order_without_its_index_is_refused(serve):
     # These orders need none.
     for order in ("$key", "$priority"):
         assert list(rest.value("plain", **ordered(orderBy=order, limitToFirst=1))) == ["a"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "POST"])
+@pytest.mark.parametrize("body, headers", [
+    (b"{ this is no JSON", {}), (b"x" * 200_000, {}), (b"no gzip", {"Content-Encoding": "gzip"}), (b"{}", {"Content-Encoding": "br"})])
+def test_what_is_refused_is_not_read(serve, method, body, headers):
+    """Whoever may not write is told so, and not what is wrong with a body that nobody had to look at."""
+    rest = serve(rules={"rules": {".write": "auth != null"}}).rest
+    answer = rest.send(method, "/a.json", body, headers)
+    assert (answer.status, answer.error) == (401, "Permission denied")
+    let_in = rest.send(method, "/a.json", body, {**headers, **ADMIN})
+    assert let_in.status in (400, 415)
