@@ -62,6 +62,15 @@ private struct SparseTree {
         #expect(queue.orders.map(\.changes) == [[change("c", .int(2))], [change("a", .int(3))]])
     }
 
+    @Test func anOrderOfNothingChangesNothing() {
+        var queue = DisconnectQueue()
+        queue.merge([])
+        #expect(queue.isEmpty)
+        queue.put(path("a"), .int(1))
+        queue.merge([])
+        #expect(queue.orders.map(\.changes) == [[change("a", .int(1))]])
+    }
+
     @Test func anOrderBelowIsFoldedIn() throws {
         var queue = DisconnectQueue()
         queue.put(path("a"), try JSONParser.parse("{\"x\":1,\"y\":2}"))

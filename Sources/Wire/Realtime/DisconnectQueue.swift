@@ -24,8 +24,9 @@ public struct DisconnectQueue: Sendable, Equatable {
 
     /// - Parameter changes: none at or below another's place.
     public mutating func merge(_ changes: [Change]) {
+        guard let first = changes.first else { return }
         remove(atAndBelow: changes)
-        let own = fold(changes)
+        let own = fold(changes, first)
         if !own.isEmpty { orders.append(Order(changes: own)) }
         compact()
     }
@@ -65,12 +66,12 @@ public struct DisconnectQueue: Sendable, Equatable {
     }
 
     /// Puts the values into earlier orders that set a place above; returns the changes for which there is none.
-    private mutating func fold(_ changes: [Change]) -> [Change] {
+    private mutating func fold(_ changes: [Change], _ first: Change) -> [Change] {
         var places: [Path: (order: Int, change: Int)] = [:]
         for (order, earlier) in orders.enumerated() {
             for (index, change) in earlier.changes.enumerated() where !change.path.namesPriority {
                 // Others have nothing below them.
-                if changes.count > 1 || change.path.contains(changes[0].path) { places[change.path] = (order, index) }
+                if changes.count > 1 || change.path.contains(first.path) { places[change.path] = (order, index) }
             }
         }
         guard !places.isEmpty else { return changes }
