@@ -20,6 +20,18 @@ import Testing
         withExtendedLifetime((first, other, free)) {}
     }
 
+    /// A restore is not refused for ever because it is large, as long as there is not much else.
+    @Test func whoIsNotHeldToAShareIsServedWhileOthersTakeLittle() throws {
+        let budget = MemoryBudget(bytes: 1_000, bytesPerAddress: 800)
+        let other = try #require(budget.take(500, for: here))
+        let body = try #require(budget.take(2_000, for: nil))
+        let parsed = try #require(budget.take(0, for: nil, beside: 2_000))
+        #expect(parsed.grow(by: 5_000))
+        #expect(!other.grow(by: 1))
+        #expect(budget.take(1, for: nil) == nil)
+        withExtendedLifetime((other, body, parsed)) {}
+    }
+
     @Test func whatIsLetGoOfIsThereAgain() throws {
         let budget = MemoryBudget(bytes: 1_000, bytesPerAddress: 300)
         for _ in 0..<10 {

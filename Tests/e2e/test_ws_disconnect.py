@@ -444,3 +444,19 @@ def test_the_log_says_whose_orders_they_were(serve, ending):
     rows = sql.rows(gateway.database_url, "select op, origin::text from pathmirror.log order by seq")
     assert [(operation, json.loads(origin)) for operation, origin in rows] == [
         ("onDisconnect", {"uid": None, "admin": True, "via": "ws", "ip": "127.0.0.1"})]
+
+
+def test_orders_that_replace_others_are_never_too_many(dev, at):
+    """A draft that is said anew again and again takes what the last one takes; orders that stay are bounded."""
+    text = "x" * 60_000
+    with RealtimeClient(dev.port) as client:
+        for number in range(400):
+            assert client.ok("o", {"p": f"/{at.base}/draft", "d": f"{number} {text}"}) == ""
+        kept = 0
+        while (answer := client.answer(client.ask("o", {"p": f"/{at.base}/k{kept}", "d": text})))["s"] == "ok":
+            kept += 1
+        assert answer["s"] == "too_big"
+        # 16 MiB, of which the draft has its part.
+        assert 270 <= kept <= 282
+        assert client.ok("oc", {"p": f"/{at.base}"}) == ""
+        assert client.ok("o", {"p": f"/{at.base}/k", "d": text}) == ""

@@ -48,7 +48,10 @@ struct WriteJob: Sendable {
         maxBodyBytes = call.auth.isAdmin ? settings.maxBodyBytes : settings.maxPlainBodyBytes
         isHeavy =
             call.request.body.count > settings.heavyBodyBytes || call.request.header("content-encoding") != nil
-        share = isHeavy ? settings.memory.take(0, for: call.auth.isAdmin ? nil : call.address) : nil
+        share =
+            isHeavy
+            ? settings.memory.take(
+                0, for: call.auth.isAdmin ? nil : call.address, beside: call.request.body.count) : nil
         auth = call.auth
         origin = call.origin
         heavyRows = settings.heavyRows
@@ -142,7 +145,7 @@ struct WriteJob: Sendable {
             return request.body
         }
         guard encoding == "gzip" || encoding == "x-gzip" || encoding == "deflate" else {
-            throw RESTError(415, "The content encoding must be gzip or identity")
+            throw RESTError(415, "The content encoding must be gzip, deflate or identity")
         }
         do throws(GzipError) {
             return try Gzip.decompress(request.body, limit: maxBodyBytes) { share?.grow(by: $0) ?? true }

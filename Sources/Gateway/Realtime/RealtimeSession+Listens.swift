@@ -47,7 +47,8 @@ extension RealtimeSession {
         _ completion: @escaping @Sendable (RealtimeSession, Opening) -> Void
     ) {
         guard value.isHeavy(settings) else {
-            return completion(self, send(value.message(), to: listen, at: snapshot.seq))
+            completion(self, send(value.message(), to: listen, at: snapshot.seq))
+            return settled()
         }
         listen.open()
         let listenID = listen.id
@@ -55,9 +56,18 @@ extension RealtimeSession {
         onWorker {
             value.message()
         } then: { session, message in
-            guard let listen = session.loop.listens[group]?[listenID] else { return completion(session, .gone) }
+            guard let listen = session.loop.listens[group]?[listenID] else {
+                completion(session, .gone)
+                return session.settled()
+            }
             completion(session, session.send(message, to: listen, at: snapshot.seq))
+            session.settled()
         }
+    }
+
+    /// Once all listens have their values, the writes' answers go out that have waited for them.
+    private func settled() {
+        if unsettledListens == 0 { sendHeldAnswers() }
     }
 
     private func send(_ message: [UInt8]?, to listen: RealtimeListen, at seq: Int64) -> Opening {
@@ -163,7 +173,7 @@ extension RealtimeSession {
         if unsettledListens > 0 {
             for listen in listens.values where listen.state == .conflated { sendAnew(listen, namespace.snapshot) }
         }
-        if unsettledListens == 0 { sendHeldAnswers() }
+        settled()
     }
 
     /// Begins a listen again from a snapshot.
@@ -174,7 +184,6 @@ extension RealtimeSession {
             if case .tooLong = opening {
                 session.answer(ServerMessage.cancel(target.path, query: target.queryText))
             }
-            if session.unsettledListens == 0 { session.sendHeldAnswers() }
         }
     }
 }

@@ -69,24 +69,33 @@ extension RealtimeSession {
     ) {
         let share = orderShare ?? loop.gateway.memory.take(0, for: memoryAddress)
         orderShare = share
-        guard (share?.bytes ?? 0) + byteCount <= settings.maxMessageBytes, share?.grow(by: byteCount) ?? false else {
-            return answer(number, "too_big", .text("The onDisconnect operations are too large"))
+        // Counted up as they come, and measured only when that has become too much: most replace earlier ones.
+        let isToMeasure = (share?.bytes ?? 0) + byteCount > settings.maxMessageBytes
+        guard let share, isToMeasure || share.grow(by: byteCount) else {
+            return answer(number, "too_big", .text(Self.tooManyOrders))
         }
         let trial = OrderTrial(changes ?? [], namespace.snapshot, login.context, now: Clock.unixMilliseconds)
         let before = disconnects
-        let make: @Sendable () -> DisconnectQueue? = {
+        let make: @Sendable () -> (queue: DisconnectQueue, byteCount: Int?)? = {
             guard trial.isAllowed() else { return nil }
             var queue = before
             change(&queue)
-            return queue
+            return (queue, isToMeasure ? queue.byteCount : nil)
         }
-        guard trial.isHeavy(settings) else { return ordered(number, make()) }
-        onWorker(make) { session, queue in session.ordered(number, queue) }
+        guard isToMeasure || trial.isHeavy(settings) else { return ordered(number, make(), share) }
+        onWorker(make) { session, made in session.ordered(number, made, share) }
     }
 
-    /// - Parameter queue: what is to be done at the end now; nil where that is denied.
-    private func ordered(_ number: Int64, _ queue: DisconnectQueue?) {
-        guard let queue else { return answer(number, "permission_denied", .text("Permission denied")) }
+    private static let tooManyOrders = "The onDisconnect operations are too large"
+
+    /// - Parameter made: what is to be done at the end now, and its size where that was measured; nil where it is denied.
+    private func ordered(_ number: Int64, _ made: (queue: DisconnectQueue, byteCount: Int?)?, _ share: MemoryShare) {
+        guard let (queue, byteCount) = made else {
+            return answer(number, "permission_denied", .text("Permission denied"))
+        }
+        if let byteCount, byteCount > settings.maxMessageBytes || !share.resize(to: byteCount) {
+            return answer(number, "too_big", .text(Self.tooManyOrders))
+        }
         guard queue.orders.count <= settings.maxDisconnectOrders else {
             return answer(number, "too_big", .text("Too many onDisconnect operations"))
         }

@@ -14,10 +14,10 @@ extension GatewayLoop {
     /// may read everything at any time, and name any seq.
     func resumePoint(_ call: Call, _ group: ListenerGroup, _ snapshot: Snapshot) -> Int64? {
         guard let text = call.request.headerText("last-event-id") else { return nil }
-        if call.auth.isAdmin, let seq = Int64(text), seq >= 0 { return seq }
+        if call.auth.isAdmin, let seq = Int64(text.prefix { $0 != "-" }) { return seq }
         guard let seq = group.ids(snapshot.rules).seq(text) else { return nil }
         let isSteady = snapshot.rules.seq <= seq && snapshot.rules.set.isSteadyForReading(call.path)
-        return call.auth.isAdmin || isSteady || seq == snapshot.seq ? seq : nil
+        return isSteady || seq == snapshot.seq ? seq : nil
     }
 
     /// Continues a stream behind `lastSeen`: from memory if nothing happened since, else from the log. What can't be told

@@ -12,7 +12,7 @@ public final class MemoryBudget: Sendable {
     private let refusals = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - bytes: of everybody together. One request is served however large it is, as its own bound says.
+    ///   - bytes: of everybody together. Who is not held to a share is served beyond it while others take less than half.
     ///   - bytesPerAddress: of one IPv4 address or one IPv6 /64 network.
     public init(bytes: Int, bytesPerAddress: Int? = nil) {
         self.bytes = bytes
@@ -29,21 +29,30 @@ public final class MemoryBudget: Sendable {
     ///
     /// - Parameters:
     ///   - address: whose they are; nil for who is not held to a share, as proxies and administrators are not.
-    public func take(_ count: Int, for address: IPAddress?) -> MemoryShare? {
-        let share = MemoryShare(self, address?.limitKey)
+    ///   - own: bytes that the same caller has taken otherwise, such as for the body that is parsed.
+    public func take(_ count: Int, for address: IPAddress?, beside own: Int = 0) -> MemoryShare? {
+        let share = MemoryShare(self, address?.limitKey, own)
         return share.grow(by: count) ? share : nil
     }
 
     /// Takes bytes of nobody's share, to be given back by `giveBack`.
-    func take(_ count: Int) -> Bool {
+    func take(_ count: Int, of own: Int = 0) -> Bool {
         let before = total.wrappingAdd(count, ordering: .relaxed).oldValue
-        if before + count <= bytes || before == 0 { return true }
+        if before + count <= bytes || before - own <= bytes / 2 { return true }
         total.wrappingSubtract(count, ordering: .relaxed)
         refusals.wrappingAdd(1, ordering: .relaxed)
         return false
     }
 
     func giveBack(_ count: Int) { total.wrappingSubtract(count, ordering: .relaxed) }
+
+    private func takeHeld(_ count: Int) -> Bool {
+        let before = total.wrappingAdd(count, ordering: .relaxed).oldValue
+        if before + count <= bytes || before == 0 { return true }
+        total.wrappingSubtract(count, ordering: .relaxed)
+        refusals.wrappingAdd(1, ordering: .relaxed)
+        return false
+    }
 
     fileprivate func take(_ count: Int, _ key: IPAddress) -> Bool {
         let hasRoom = addresses.withLock { addresses in
@@ -56,7 +65,7 @@ public final class MemoryBudget: Sendable {
             refusals.wrappingAdd(1, ordering: .relaxed)
             return false
         }
-        if take(count) { return true }
+        if takeHeld(count) { return true }
         giveBackShare(count, key)
         return false
     }
@@ -78,11 +87,13 @@ public final class MemoryBudget: Sendable {
 public final class MemoryShare: Sendable {
     private let budget: MemoryBudget
     private let key: IPAddress?
+    private let own: Int
     private let count = Atomic<Int>(0)
 
-    fileprivate init(_ budget: MemoryBudget, _ key: IPAddress?) {
+    fileprivate init(_ budget: MemoryBudget, _ key: IPAddress?, _ own: Int) {
         self.budget = budget
         self.key = key
+        self.own = own
     }
 
     deinit { giveBack(count.load(ordering: .relaxed)) }
@@ -93,7 +104,7 @@ public final class MemoryShare: Sendable {
     /// as it is, what comes on top has to fit.
     public func grow(by more: Int) -> Bool {
         guard more > 0 else { return true }
-        guard key.map({ budget.take(more, $0) }) ?? budget.take(more) else { return false }
+        guard key.map({ budget.take(more, $0) }) ?? budget.take(more, of: own + bytes) else { return false }
         count.wrappingAdd(more, ordering: .relaxed)
         return true
     }

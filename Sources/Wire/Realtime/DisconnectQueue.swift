@@ -20,6 +20,9 @@ public struct DisconnectQueue: Sendable, Equatable {
 
     public var isEmpty: Bool { orders.isEmpty }
 
+    /// The bytes of all of it as text.
+    public var byteCount: Int { orders.reduce(0) { $0 + ChangeCodec.encode($1.changes).count } }
+
     public mutating func put(_ path: Path, _ value: Node) { merge([Change(path: path, value: value)]) }
 
     /// - Parameter changes: none at or below another's place.
