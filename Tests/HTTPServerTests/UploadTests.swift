@@ -53,6 +53,17 @@ import Testing
         #expect(client.isClosedByServer())
     }
 
+    /// Before its first chunk a body has announced nothing. The live fuzzer found it refused as if that were everything.
+    @Test func aChunkedBodyMayComeAfterItsHead() throws {
+        let server = try TestServer({ ($0.maxBodyBytes, $0.maxPlainBodyBytes) = (1_000_000, 1_000) }, TestServer.echo)
+        let client = try TestClient(port: server.port)
+        // An answer in between shows that the head was read by itself.
+        try client.send(Self.head + "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+        #expect(try client.receiveHead().status == 100)
+        #expect(try client.exchange("2\r\nok\r\n0\r\n\r\n").text == "PUT /u|ok")
+        #expect(try client.exchange(Self.head + "Content-Length: 1001\r\n\r\n").status == 413)
+    }
+
     /// The refusal must be readable although the client goes on sending.
     @Test func aRefusedClientThatKeepsSendingCanReadWhy() throws {
         let server = try TestServer({ $0.maxBodyBytes = 1000 }, TestServer.echo)

@@ -29,6 +29,8 @@ final class TestServer: Sendable {
         }
 
         func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) { handle(request, exchange) }
+        /// Nobody here is an administrator.
+        func allowsLargeBody(_ head: HTTPRequest) -> Bool { false }
         func loopWillDrain() { seen.drains.wrappingAdd(1, ordering: .relaxed) }
         func loopWillStop() { seen.stops.wrappingAdd(1, ordering: .relaxed) }
     }
