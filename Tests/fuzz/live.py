@@ -27,8 +27,8 @@ from harness.scratch import scratch_directory  # noqa: E402
 from http_cases import NAMESPACES  # noqa: E402
 from witness import Witness  # noqa: E402
 
-# Mistakes in memory end the process at once, with a status of their own.
-SANITIZER = "exitcode=99:detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1"
+# Mistakes in memory, and traps, end the process with a trace and a status of their own.
+SANITIZER = "exitcode=99:detect_leaks=0:strict_string_checks=1:detect_stack_use_after_return=1:handle_sigill=2:handle_sigtrap=2"
 # What a sanitizer or the Swift runtime says before the end.
 ALARMS = ("AddressSanitizer", "runtime error:", "Fatal error", "SUMMARY:", "Crash")
 # Far more than the cases need: a gateway with more has kept what it should not.
