@@ -115,7 +115,7 @@ let package = Package(
             "GatewayTests",
             [
                 "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression",
-                "Runtime",
+                "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],
