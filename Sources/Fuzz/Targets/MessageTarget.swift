@@ -12,6 +12,10 @@ extension FuzzTarget {
             "{\"t\":\"d\",\"d\":{\"r\":3,\"a\":\"q\",\"b\":{\"p\":\"/a\",\"h\":\"\",\"ch\":{\"ps\":[\"a/b\"],\"hs\":[\"x\",\"\"]}}}}",
             "{\"t\":\"d\",\"d\":{\"r\":4,\"a\":\"p\",\"b\":{\"p\":\"/a\",\"d\":{\"x\":{\".sv\":\"timestamp\"}},\"h\":\"y\"}}}",
             "{\"t\":\"d\",\"d\":{\"r\":5,\"a\":\"m\",\"b\":{\"p\":\"/\",\"d\":{\"p/q\":1,\"r\":null}}}}",
+            "{\"t\":\"d\",\"d\":{\"r\":8,\"a\":\"om\",\"b\":{\"p\":\"/a\",\"d\":{\"b/c\":1,\"d\":null}}}}",
+            "{\"t\":\"d\",\"d\":{\"r\":9,\"a\":\"om\",\"b\":{\"p\":\"/\",\"d\":{}}}}",
+            "{\"t\":\"d\",\"d\":{\"r\":10,\"a\":\"o\",\"b\":{\"p\":\"/a/b\",\"d\":{\"c\":1}}}}",
+            "{\"t\":\"d\",\"d\":{\"r\":11,\"a\":\"oc\",\"b\":{\"p\":\"/a/b\"}}}",
             "{\"t\":\"d\",\"d\":{\"r\":6,\"a\":\"auth\",\"b\":{\"cred\":\"x\",\"authvar\":{\"uid\":1},\"noauth\":true}}}",
         ],
         tokens: [
@@ -29,6 +33,7 @@ extension FuzzTarget {
             if case .merge(_, let changes, _, _, _) = request.action, Change.overlap(in: changes) != nil {
                 return "a merge whose places overlap"
             }
+            if let wrong = ordered(request.action, &summary) { return wrong }
         } catch {
             summary.note(error.reason.utf8.count)
         }
@@ -40,6 +45,22 @@ extension FuzzTarget {
         }
         return nil
     }.measuring { _ = try? ClientMessageParser.parse($0) }
+
+    /// What is to be done at the end of a connection that has ordered something already.
+    private static func ordered(_ action: ClientAction, _ summary: inout Summary) -> String? {
+        let (above, below) = (Path(splitting: "a"), Path(splitting: "p/q"))
+        var queue = DisconnectQueue()
+        queue.put(above, Node(children: [(Key("b"), .int(1)), (Key("c"), .string("d"))]))
+        queue.merge([Change(path: below, value: .int(1)), Change(path: Path(splitting: "e"), value: .null)])
+        switch action {
+        case .onDisconnectPut(let path, let value): queue.put(path, value)
+        case .onDisconnectMerge(_, let changes): queue.merge(changes)
+        case .onDisconnectCancel(let path): queue.cancel(path)
+        default: return nil
+        }
+        summary.note(queue.orders.count)
+        return queue.orders.contains { $0.changes.isEmpty } ? "an order of nothing" : nil
+    }
 
     private static func isJSON(_ text: [UInt8]) -> Bool { RawJSON(text).isJSON }
 }
