@@ -11,6 +11,7 @@ import argparse
 import collections
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -134,6 +135,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
+    # Whoever is told to end stops the gateway and takes its data away all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {options.seed}", flush=True)
     with scratch_directory("fuzz") as scratch:
         environment = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", SANITIZER)}
