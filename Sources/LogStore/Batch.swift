@@ -32,6 +32,9 @@ public struct Batch: Sendable {
     public let namespace: Int64
     /// The head that the writes were evaluated at.
     public let expectedHead: Int64
+    /// The batch of the entry at that head: with another one there, the head is not the expected one. nil where it is not
+    /// known; then only the number is compared.
+    public let expectedBatch: [UInt8]?
     /// 16 bytes, different for every batch that was ever made.
     public let id: [UInt8]
     public let records: [Record]
@@ -42,9 +45,10 @@ public struct Batch: Sendable {
     public let claims: [String]
 
     public init(
-        namespace: Int64, expectedHead: Int64, id: [UInt8], records: [Record], rows: RowChanges,
-        rules: [StoredRules] = [], claims: [String] = []
+        namespace: Int64, expectedHead: Int64, expectedBatch: [UInt8]? = nil, id: [UInt8], records: [Record],
+        rows: RowChanges, rules: [StoredRules] = [], claims: [String] = []
     ) {
+        self.expectedBatch = expectedBatch
         self.rules = rules
         self.claims = claims
         self.namespace = namespace

@@ -14,18 +14,24 @@ extension LogSession {
     private enum SQL {
         static let begin = PostgresStatement("begin", "begin")
         static let commit = PostgresStatement("commit", "commit")
-        static let advance = PostgresStatement(
-            "advance", "select pathmirror.advance($1, $2, $3)", types: [.int8, .int8, .int8])
         static let lockHead = PostgresStatement(
-            "lock_head", "select head from pathmirror.namespace where id = $1 for update", types: [.int8])
-        // The clock is read after the head's lock was taken, so that times follow the order of seqs.
-        static let appendLog = PostgresStatement(
-            "append_log",
+            "lock_head", "select head, place::text from pathmirror.lock_head($1, $2::text::tid)", types: [.int8, .text])
+        // The entries' time is stamped under the head's lock, so that times follow the order of seqs.
+        static let append = PostgresStatement(
+            "append",
             """
-            insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, origin)
-            select $1, $2 + n, clock_timestamp(), $3, op, path, changes, origin
-            from unnest($4, $5, $6::json[], $7::json[]) with ordinality as entry (op, path, changes, origin, n)
-            """, types: [.int8, .int8, .uuid, .textArray, .textArray, .textArray, .textArray])
+            with head as materialized (
+                select place, stamp from pathmirror.move_head($1, $2, $8, $9::text::tid, $3, $10)
+            ), entries as (
+                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, origin)
+                select $1, $2 + n, head.stamp, $3, op, path, changes, origin
+                from head, unnest($4, $5, $6::json[], $7::json[]) with ordinality as entry (op, path, changes, origin, n)
+            )
+            select place::text from head
+            """,
+            types: [
+                .int8, .int8, .uuid, .textArray, .textArray, .textArray, .textArray, .int8, .text, .uuid,
+            ])
         static let upsertRows = PostgresStatement(
             "upsert_rows",
             """
@@ -52,7 +58,8 @@ extension LogSession {
             if batch.rows.count > settings.copyThreshold {
                 try commitByCopy(batch, isLocked)
             } else {
-                try connection.pipeline(steps(batch, isLocked))
+                let results = try connection.pipeline(steps(batch, isLocked))
+                try notePlace(batch.namespace, results[isLocked ? 0 : 1], column: 0)
             }
             return .committed
         } catch let error as PostgresError where error.sqlState == "PM001" {
@@ -76,9 +83,10 @@ extension LogSession {
             let head: Int64
             do {
                 let results = try connection.pipeline([
-                    .prepared(SQL.begin), .prepared(SQL.lockHead, [.int8(namespace)]),
+                    .prepared(SQL.begin), .prepared(SQL.lockHead, lockParameters(namespace)),
                 ])
                 head = try results[1].int64(0, 0)
+                try notePlace(namespace, results[1], column: 1)
             } catch {
                 // The transaction has begun, whatever became of the lock.
                 unlockHead()
@@ -91,6 +99,19 @@ extension LogSession {
         }
     }
 
+    private func lockParameters(_ namespace: Int64) -> PostgresParameters {
+        var parameters = PostgresParameters()
+        parameters.appendInt8(namespace)
+        if let place = places[namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
+        return parameters
+    }
+
+    /// Remembers where a namespace's row is: found by its id, it is searched among all the versions that some snapshot may
+    /// still see.
+    private func notePlace(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
+        places[namespace] = try result.bytes(0, column)
+    }
+
     /// Gives the head's lock back without having written.
     public func unlockHead() {
         if connection.isOpen { try? connection.executeScript("rollback") }
@@ -98,8 +119,7 @@ extension LogSession {
 
     private func steps(_ batch: Batch, _ isLocked: Bool) -> [PipelineStep] {
         var steps: [PipelineStep] = isLocked ? [] : [.prepared(SQL.begin)]
-        steps.append(.prepared(SQL.advance, advanceParameters(batch)))
-        steps.append(.prepared(SQL.appendLog, logParameters(batch)))
+        steps.append(.prepared(SQL.append, appendParameters(batch)))
         var upserts = PostgresParameters()
         var deletes = PostgresParameters()
         let (upsertCount, deleteCount) = rowParameters(batch, &upserts, &deletes)
@@ -126,11 +146,7 @@ extension LogSession {
         }
     }
 
-    private func advanceParameters(_ batch: Batch) -> PostgresParameters {
-        [.int8(batch.namespace), .int8(batch.expectedHead), .int8(Int64(batch.records.count))]
-    }
-
-    private func logParameters(_ batch: Batch) -> PostgresParameters {
+    private func appendParameters(_ batch: Batch) -> PostgresParameters {
         var operations = PostgresArray(of: .text)
         var paths = PostgresArray(of: .text)
         var changes = PostgresArray(of: .text)
@@ -149,6 +165,9 @@ extension LogSession {
         parameters.append(paths)
         parameters.append(changes)
         parameters.append(origins)
+        parameters.appendInt8(Int64(batch.records.count))
+        if let place = places[batch.namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
+        if let expected = batch.expectedBatch { parameters.appendUUID(expected) } else { parameters.appendNull(.uuid) }
         return parameters
     }
 
@@ -185,10 +204,8 @@ extension LogSession {
     private func commitByCopy(_ batch: Batch, _ isLocked: Bool) throws {
         do {
             if !isLocked { _ = try connection.executePrepared(SQL.begin) }
-            try connection.pipeline([
-                .prepared(SQL.advance, advanceParameters(batch)),
-                .prepared(SQL.appendLog, logParameters(batch)),
-            ])
+            try notePlace(
+                batch.namespace, try connection.executePrepared(SQL.append, appendParameters(batch)), column: 0)
             // Rows that exist go first and come back by COPY, which can only add.
             try deleteExisting(batch)
             try connection.copyIn(RowCopy.sql) { writer in
@@ -231,7 +248,7 @@ extension LogSession {
         try translated { () throws(PostgresError) in
             let results = try connection.pipeline([
                 .prepared(SQL.begin),
-                .prepared(SQL.lockHead, [.int8(batch.namespace)]),
+                .prepared(SQL.lockHead, lockParameters(batch.namespace)),
                 .query(
                     "select count(*) from pathmirror.log where namespace_id = $1 and seq = $2 and batch_id = $3",
                     [.int8(batch.namespace), .int8(batch.expectedHead + 1), .uuid(batch.id)]),

@@ -19,8 +19,25 @@ public final class LogSession {
         public var entriesPerPartition: Int64 = 1_000_000
         /// Batches that change more rows than this go in by COPY.
         public var copyThreshold = 2_000
+        /// `synchronous_commit` of every session, whatever the role's or the database's is: with less than `local` a commit
+        /// that was acknowledged can be lost.
+        public var synchronousCommit = "on"
 
         public init() {}
+
+        /// The connection's settings, with what every session has.
+        ///
+        /// The server asks whether a silent client is still there, and gives up sending to one that takes nothing: its
+        /// machine, or the way to it, may be gone, and the locks that it holds keep everybody else waiting.
+        var fencedConnection: ConnectionSettings {
+            var connection = self.connection
+            let fences = [
+                "synchronous_commit": synchronousCommit, "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1",
+                "tcp_keepalives_count": "3", "tcp_user_timeout": "6000",
+            ]
+            connection.sessionSettings.merge(fences) { given, _ in given }
+            return connection
+        }
     }
 
     /// The channel on which commits are announced: `<namespace id> <head>`.
@@ -30,12 +47,14 @@ public final class LogSession {
     let settings: Settings
     /// Up to which seq each namespace's log has partitions, as far as this session knows.
     var partitionedTo: [Int64: Int64] = [:]
+    /// Where each namespace's row was when this session saw it last (see `pathmirror.move_head`).
+    var places: [Int64: [UInt8]] = [:]
 
     /// Connects. Does not look at the schema: see `Migrations`.
     public init(_ url: PostgresURL, settings: Settings = Settings()) throws(LogStoreError) {
         self.settings = settings
         connection = try translated { () throws(PostgresError) in
-            try PostgresConnection(url, settings: settings.connection)
+            try PostgresConnection(url, settings: settings.fencedConnection)
         }
     }
 

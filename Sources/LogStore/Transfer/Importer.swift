@@ -202,12 +202,10 @@ public final class Importer {
         entry.appendJSON(Origin(uid: nil, isAdmin: true, via: .cli, address: nil).json)
         var steps: [PipelineStep] = [
             .query(
-                "select pathmirror.advance($1, $2, $3)",
-                [.int8(namespace.id), .int8(seq - 1), .int8(1)]),
-            .query(
                 """
                 insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts, origin)
-                values ($1, $2, clock_timestamp(), $3, 'import', $4, $5, $6, $7)
+                select $1, $2, head.stamp, $3, 'import', $4, $5, $6, $7
+                from pathmirror.move_head($1, $2 - 1, 1, null, $3, null) as head
                 """, entry),
             .query("select pg_notify('pathmirror', $1)", [.text("\(namespace.id) \(seq)")]),
         ]
