@@ -159,8 +159,10 @@ $$;
 
 -- Large writes: their rows are in the tree's table before anybody knows which entry they become.
 
+create sequence pathmirror.large_write_number;
+
 create table pathmirror.large_write (
-    id bigint generated always as identity primary key,
+    id bigint primary key,
     namespace_id bigint not null,
     -- The entry that it became.
     seq bigint not null
@@ -185,6 +187,7 @@ declare
 begin
     if exists (select from pg_roles where rolname = 'pathmirror_gateway') then
         grant select, insert on pathmirror.large_write to pathmirror_gateway;
+        grant usage on sequence pathmirror.large_write_number to pathmirror_gateway;
         -- The parts of a large write are written before its seq is known.
         grant update (seq) on pathmirror.log_part to pathmirror_gateway;
         grant execute on function

@@ -33,6 +33,8 @@ public final class Engine: Sendable {
         threads.append(Thread(name: "tail") { Tail(core, wake).run() })
         threads.append(Thread(name: "log-reader") { reader.run() })
         threads.append(Thread(name: "sessions") { sessions.run() })
+        threads.append(Thread(name: "watch") { BlockerWatch(core).run() })
+        threads.append(Thread(name: "large-writes") { LargeWriter(core).run() })
         self.threads = threads
     }
 
@@ -87,7 +89,8 @@ public final class Engine: Sendable {
         sessions.waitUntilDone(milliseconds: milliseconds)
         for namespace in core.namespaces.all { namespace.refuseWrites(.stopping) }
         let deadline = Clock.monotonicMilliseconds + milliseconds
-        while Clock.monotonicMilliseconds < deadline, core.namespaces.all.contains(where: { !$0.isIdle }) {
+        while Clock.monotonicMilliseconds < deadline, !core.large.isIdle || core.namespaces.all.contains(where: { !$0.isIdle })
+        {
             core.pause(milliseconds: 2)
         }
         core.beginStop()

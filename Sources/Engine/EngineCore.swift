@@ -20,6 +20,8 @@ final class EngineCore: Sendable {
     let health = DatabaseHealth()
     let namespaces: NamespaceTable
     let mailbox = PeerMailbox()
+    let blockers = DatabaseStays()
+    let large = LargeQueue()
     /// One a committer.
     let stretches: [StretchMeter]
     private let jobs = Condition<[Job]>([])
@@ -65,6 +67,8 @@ final class EngineCore: Sendable {
     func beginStop() {
         isStopping.store(true, ordering: .releasing)
         stopping.broadcast { $0 = true }
+        blockers.stop()
+        large.stop()
         jobs.broadcast { jobs in
             for _ in 0..<settings.committers { jobs.append(.stop) }
         }

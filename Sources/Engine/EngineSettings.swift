@@ -14,6 +14,11 @@ public struct EngineSettings: Sendable {
     public var maxWaitingBytes = 512 << 20
     /// How long a write may wait for a lost database before it fails.
     public var commitDeadlineMilliseconds: Int64 = 10_000
+    /// How long a session that keeps committers waiting may hear nothing of its client.
+    var blockerPatience = BlockerHistory.Patience()
+    /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
+    public var largeWriteBytes = 4 << 20
+    public var largeWriteRows = 20_000
     /// How often the heads are looked at although nothing was announced.
     public var pollMilliseconds = 1_000
     /// How often the gateway says that it is alive.

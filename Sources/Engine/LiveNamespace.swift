@@ -17,6 +17,7 @@ public final class LiveNamespace: Sendable {
     private let scheduling: Mutex<Scheduling>
     private let settings: EngineSettings
     private let handOver: @Sendable (LiveNamespace) -> Void
+    private let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
 
     /// What waits for the committers. At most one of them works on a namespace at a time, so that everything that only the
     /// working committer touches needs no lock.
@@ -40,7 +41,8 @@ public final class LiveNamespace: Sendable {
 
     init(
         _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings,
-        schedule: @escaping @Sendable (LiveNamespace) -> Void
+        schedule: @escaping @Sendable (LiveNamespace) -> Void,
+        prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
     ) {
         id = record.id
         name = record.name
@@ -49,6 +51,7 @@ public final class LiveNamespace: Sendable {
         scheduling = Mutex(Scheduling(remoteHead: snapshot.seq))
         self.settings = settings
         self.handOver = schedule
+        self.prepare = prepare
     }
 
     /// The newest state that this gateway has.
@@ -95,15 +98,34 @@ public final class LiveNamespace: Sendable {
         let item = WriteQueue.Waiting(
             write: write, sink: sink, token: token,
             deadline: Clock.monotonicMilliseconds + settings.commitDeadlineMilliseconds)
+        if write.mayBeOvertaken, write.isLarge(settings, snapshot.root) {
+            if let refusal = scheduling.withLock({ $0.refusal }) { return sink.complete([(token, .failed(refusal))]) }
+            prepare(item, self)
+        } else {
+            enqueue(item)
+        }
+    }
+
+    /// Queues a write behind the others that wait.
+    func enqueue(_ item: WriteQueue.Waiting) {
         let refusal = scheduling.withLock { state -> EngineError? in
             if let refusal = state.refusal { return refusal }
             return state.queue.append(item, settings) ? nil : .overloaded
         }
         if let refusal {
-            sink.complete([(token, .failed(refusal))])
+            item.sink.complete([(item.token, .failed(refusal))])
         } else {
             schedule()
         }
+    }
+
+    /// Queues what is left of a large write.
+    func submit(_ large: LargeWrite) {
+        var item = large.item
+        item.large = large
+        // What it stands for is written already: it takes no room of others.
+        scheduling.withLock { $0.queue.appendAnyway(item) }
+        schedule()
     }
 
     /// Calls back, from another thread, with a snapshot in which is everything that was committed before the call, by

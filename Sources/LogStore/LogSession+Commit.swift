@@ -102,13 +102,24 @@ extension LogSession {
     private func lockParameters(_ namespace: Int64) -> PostgresParameters {
         var parameters = PostgresParameters()
         parameters.appendInt8(namespace)
-        if let place = places[namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
+        appendPlace(namespace, to: &parameters)
         return parameters
+    }
+
+    func appendPlace(_ namespace: Int64, to parameters: inout PostgresParameters) {
+        if let place = places[namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
+    }
+
+    /// Takes the head's lock in the transaction that is open.
+    func lockHeadNow(_ namespace: Int64) throws(PostgresError) -> Int64 {
+        let result = try connection.executePrepared(SQL.lockHead, lockParameters(namespace))
+        try notePlace(namespace, result, column: 1)
+        return try result.int64(0, 0)
     }
 
     /// Remembers where a namespace's row is: found by its id, it is searched among all the versions that some snapshot may
     /// still see.
-    private func notePlace(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
+    func notePlace(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
         places[namespace] = try result.bytes(0, column)
     }
 
@@ -166,7 +177,7 @@ extension LogSession {
         parameters.append(changes)
         parameters.append(origins)
         parameters.appendInt8(Int64(batch.records.count))
-        if let place = places[batch.namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
+        appendPlace(batch.namespace, to: &parameters)
         if let expected = batch.expectedBatch { parameters.appendUUID(expected) } else { parameters.appendNull(.uuid) }
         return parameters
     }
@@ -207,7 +218,7 @@ extension LogSession {
             try notePlace(
                 batch.namespace, try connection.executePrepared(SQL.append, appendParameters(batch)), column: 0)
             // Rows that exist go first and come back by COPY, which can only add.
-            try deleteExisting(batch)
+            try deleteExisting(batch.namespace, batch.rows)
             try connection.copyIn(RowCopy.sql) { writer in
                 for (path, row) in batch.rows.rows where !row.value.isNull {
                     try RowCopy.write(
@@ -226,17 +237,17 @@ extension LogSession {
         }
     }
 
-    private func deleteExisting(_ batch: Batch) throws(PostgresError) {
+    func deleteExisting(_ namespace: Int64, _ changes: RowChanges) throws(PostgresError) {
         var gone = PostgresArray(of: .text)
         let flush = { (gone: inout PostgresArray) throws(PostgresError) in
             guard gone.count > 0 else { return }
             var parameters = PostgresParameters()
-            parameters.appendInt8(batch.namespace)
+            parameters.appendInt8(namespace)
             parameters.append(gone)
             _ = try self.connection.execute(SQL.deleteRows, parameters)
             gone.removeAll()
         }
-        for (path, row) in batch.rows.rows where row.existed {
+        for (path, row) in changes.rows where row.existed {
             gone.appendText(StoredPath(path).key)
             if gone.count == 10_000 { try flush(&gone) }
         }

@@ -2,10 +2,16 @@ import Postgres
 public import Tree
 
 extension LogSession {
+    /// The entry that last wrote a row; a negative version is the number of a large write.
+    private static let versionColumn = """
+        case when version >= 0 then version
+            else (select seq from pathmirror.large_write where id = -version) end
+        """
+
     private static let readSubtreesStatement = PostgresStatement(
         "read_subtrees",
         """
-        select n, row.path, row.rest, row.value::text, row.version
+        select n, row.path, row.rest, row.value::text, \(LogSession.versionColumn)
         from unnest($2, $3, $4) with ordinality as wanted (at, low, high, n)
         cross join lateral (
             select path, rest, value, version from pathmirror.node where namespace_id = $1 and path = wanted.at
@@ -143,7 +149,7 @@ extension LogSession {
             [.text(text + "/"), .text(text + "0")])
         let sql = """
             copy (
-                select path, rest, value, version from pathmirror.node
+                select path, rest, value, \(Self.versionColumn) from pathmirror.node
                 where namespace_id = \(namespace) and path >= current_setting('pathmirror.low')
                     and path < current_setting('pathmirror.high') order by path
             ) to stdout (format binary)

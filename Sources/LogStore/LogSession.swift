@@ -58,6 +58,9 @@ public final class LogSession {
         }
     }
 
+    /// The process of the server that serves this session.
+    public var backendPID: Int32 { connection.backendPID }
+
     /// False once the connection is lost or closed.
     public var isOpen: Bool { connection.isOpen }
 

@@ -40,6 +40,13 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         }
     }
 
+    /// True when somebody else's lock was in the way: nothing was written, and another try may succeed.
+    public var isLockConflict: Bool {
+        guard case .database(let error) = self, let state = error.sqlState else { return false }
+        // Deadlock detected; serialization failure; lock not available.
+        return ["40P01", "40001", "55P03"].contains(state)
+    }
+
     /// True when the connection is gone: what was under way may or may not have happened.
     public var isConnectionLost: Bool {
         switch self {

@@ -79,7 +79,7 @@ extension Committer {
         namespace.reset(to: Snapshot(seq: head, root: root, rules: version(stored, of: namespace.name)))
     }
 
-    private func apply(_ entries: [Entry], to namespace: LiveNamespace) {
+    func apply(_ entries: [Entry], to namespace: LiveNamespace) {
         guard let last = entries.last else { return }
         var root = namespace.snapshot.root
         var steps: [Step] = []
@@ -119,11 +119,20 @@ extension Committer {
         }
     }
 
-    /// An import: its parts one by one; listeners see one change, at the import's path.
+    /// An entry whose changes are in parts. Of a large write listeners see the changes themselves; of an import, which is
+    /// read part by part, one change at its path.
     private func applyBulk(
         _ entry: Entry, to namespace: LiveNamespace, _ session: LogSession
     ) throws(LogStoreError) {
         let before = namespace.snapshot.root
+        guard entry.operation == .load else {
+            var changes = entry.changes
+            try session.forEachPart(namespace.id, of: entry.seq) { changes.append(contentsOf: $0) }
+            let whole = Entry(
+                seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
+                changes: changes, origin: entry.origin)
+            return apply([whole], to: namespace)
+        }
         var root = before
         for change in entry.changes { root = root.replacing(change.path, with: change.value) }
         try session.forEachPart(namespace.id, of: entry.seq) { (changes) throws(LogStoreError) in

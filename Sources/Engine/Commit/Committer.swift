@@ -10,7 +10,7 @@ import Tree
 /// the connection was lost meanwhile: find out by the batch's id what became of it before anybody is answered.
 final class Committer {
     let core: EngineCore
-    private let index: Int
+    let index: Int
     private var session: LogSession?
     let stretches: StretchMeter
 
@@ -36,11 +36,11 @@ final class Committer {
 
     // MARK: Connection
 
-    private func connected() throws(LogStoreError) -> LogSession {
+    func connected() throws(LogStoreError) -> LogSession {
         if let session, session.isOpen { return session }
         session = nil
         do throws(LogStoreError) {
-            let new = try core.connect("committer \(index)")
+            let new = try core.connect("\(BackendName.committerShort) \(index)")
             core.databaseAnswered()
             session = new
             return new
@@ -52,7 +52,7 @@ final class Committer {
 
     /// This connection is gone. Whether the database is, the next one will tell: a session that dies late, after everybody
     /// else has found the database back, must not call it down again.
-    private func dropConnection() {
+    func dropConnection() {
         session?.close()
         session = nil
     }
@@ -83,7 +83,9 @@ final class Committer {
                     ])
                 let core = core
                 result = .success(
-                    LiveNamespace(record, snapshot, core.settings) { core.add(.work($0)) })
+                    LiveNamespace(
+                        record, snapshot, core.settings, schedule: { core.add(.work($0)) },
+                        prepare: { core.large.add($0, in: $1) }))
             } else {
                 result = .failure(.unknownNamespace(name))
             }
@@ -115,7 +117,11 @@ final class Committer {
             fail(task.batch, in: namespace, Self.engineError(error))
             return false
         }
-        if !task.batch.isEmpty { commit(task.batch, in: namespace, isContended: task.isContended) }
+        if let large = task.batch.first?.large {
+            commitLarge(large, in: namespace)
+        } else if !task.batch.isEmpty {
+            commit(task.batch, in: namespace, isContended: task.isContended)
+        }
         return true
     }
 
@@ -145,6 +151,8 @@ final class Committer {
         while true {
             do throws(LogStoreError) {
                 let session = try connected()
+                core.blockers.enter(index, pid: session.backendPID)
+                defer { core.blockers.leave(index) }
                 if let lost = lostBatches.last {
                     if try session.findBatch(lost.batch) {
                         finish(waiting, lost.evaluation, in: namespace)
@@ -220,8 +228,10 @@ final class Committer {
                     core.logger.error("commit failed", [("namespace", namespace.name), ("error", "\(error)")])
                 }
                 let deadline = waiting.first?.deadline ?? 0
-                // Only a batch that may have been written is worth waiting for.
-                guard !lostBatches.isEmpty, Clock.monotonicMilliseconds < deadline, !core.stopsNow else {
+                // Only a batch that may have been written is worth waiting for, and one that somebody's lock kept out.
+                guard !lostBatches.isEmpty || error.isLockConflict, Clock.monotonicMilliseconds < deadline,
+                    !core.stopsNow
+                else {
                     fail(waiting, in: namespace, lostBatches.isEmpty ? Self.engineError(error) : .outcomeUnknown)
                     return
                 }

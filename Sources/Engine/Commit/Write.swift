@@ -29,11 +29,15 @@ public struct Write: Sendable {
     public let auth: AuthContext
     /// Who makes it, for the log.
     public let origin: Origin?
+    /// Whether its client waits for its outcome before it makes another: then, if it is large, it may be prepared beside
+    /// others, which are done before it.
+    public let mayBeOvertaken: Bool
 
     public init(
         _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
-        byteCount: Int, rowLimit: Int? = nil, auth: AuthContext, origin: Origin? = nil
+        byteCount: Int, rowLimit: Int? = nil, auth: AuthContext, origin: Origin? = nil, mayBeOvertaken: Bool = false
     ) {
+        self.mayBeOvertaken = mayBeOvertaken
         self.action = action
         self.operation = operation
         self.expectedHash = expectedHash
@@ -50,6 +54,19 @@ public struct Write: Sendable {
         case .set(_, let node): node.rowCount + 1
         case .update(_, let changes): changes.reduce(changes.count) { $0 + $1.value.rowCount }
         case .rules, .disconnect: 0
+        }
+    }
+
+    /// Whether it would keep the others of its namespace waiting for long.
+    func isLarge(_ settings: EngineSettings, _ root: Node) -> Bool {
+        if byteCount > settings.largeWriteBytes { return true }
+        return switch action {
+        case .set(let path, let node): node.rowCount + root[path].rowCount > settings.largeWriteRows
+        case .update(_, let changes):
+            // Asked on event loops: many places are many rows.
+            changes.count > settings.largeWriteRows / 5
+                || changes.reduce(0) { $0 + $1.value.rowCount + root[$1.path].rowCount } > settings.largeWriteRows
+        case .rules, .disconnect: false
         }
     }
 

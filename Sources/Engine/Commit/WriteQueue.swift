@@ -6,6 +6,11 @@ struct WriteQueue {
         let token: UInt64
         /// Monotonic milliseconds after which the write fails instead of waiting for the database.
         let deadline: Int64
+        /// Set where its rows are written, and the rest is to be done.
+        var large: LargeWrite?
+
+        /// Whether it has to be the only write of its SQL transaction.
+        var goesAlone: Bool { large != nil || write.goesAlone }
     }
 
     private var waiting: [Waiting] = []
@@ -20,9 +25,13 @@ struct WriteQueue {
         guard count < settings.maxWaitingWrites,
             isEmpty || byteCount + item.write.byteCount <= settings.maxWaitingBytes
         else { return false }
+        appendAnyway(item)
+        return true
+    }
+
+    mutating func appendAnyway(_ item: Waiting) {
         waiting.append(item)
         byteCount += item.write.byteCount
-        return true
     }
 
     /// The writes for one batch, at least one if there is any.
@@ -30,7 +39,7 @@ struct WriteQueue {
         var bytes = 0
         var end = first
         while end < waiting.count, end - first < settings.maxBatchWrites {
-            if end > first, waiting[end].write.goesAlone || waiting[first].write.goesAlone { break }
+            if end > first, waiting[end].goesAlone || waiting[first].goesAlone { break }
             bytes += waiting[end].write.byteCount
             if end > first, bytes > settings.maxBatchBytes { break }
             end += 1

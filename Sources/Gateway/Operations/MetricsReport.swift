@@ -37,6 +37,14 @@ struct MetricsReport {
         metrics.counter(
             "pathmirror_commit_unknown_total", "Batches whose COMMIT was not answered.", counts.unknownCommits.current)
         metrics.counter(
+            "pathmirror_ended_blockers_total", "Sessions in PostgreSQL that held others up and were ended.",
+            counts.endedBlockers.current)
+        metrics.counter(
+            "pathmirror_large_writes_total", "Writes that were prepared beside the others.", counts.largeWrites.current)
+        metrics.counter(
+            "pathmirror_large_write_retries_total", "Times that a large write was prepared anew.",
+            counts.largeWriteRetries.current)
+        metrics.counter(
             "pathmirror_followed_entries_total", "Entries read from the log that other gateways wrote.",
             counts.followedEntries.current)
         metrics.counter(

@@ -132,7 +132,7 @@ struct WriteJob: Sendable {
     ) throws(RESTError) -> Parsed {
         let write = Write(
             action, operation: operation, expectedHash: expectedHash, hasServerValue: hasServerValue,
-            byteCount: body.count + 64, rowLimit: rowLimit, auth: auth, origin: origin)
+            byteCount: body.count + 64, rowLimit: rowLimit, auth: auth, origin: origin, mayBeOvertaken: true)
         var refusal: WriteOutcome?
         if let snapshot, write.rowCount > heavyRows {
             refusal = WriteTrial.refusal(of: write, on: snapshot, now: Clock.unixMilliseconds)

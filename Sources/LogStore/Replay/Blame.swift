@@ -67,12 +67,14 @@ public struct Blame: Sendable {
     private static func versions(_ session: LogSession, _ namespace: Int64, _ path: Path) throws -> Set<Int64> {
         let rows = try session.connection.execute(
             """
+            select pathmirror.version_seq(version) from (
             select distinct node.version
             from pathmirror.node cross join lateral pathmirror.node_range($2) as bounds
             where node.namespace_id = $1
                 and (node.path = bounds.own_key or (node.path >= bounds.low and node.path < bounds.high))
                 and (bounds.beginning is null or node.path = bounds.own_key
                     or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning))
+            ) as written where pathmirror.version_seq(version) is not null
             """, [.int8(namespace), .text(path.isRoot ? "" : path.description)])
         return Set(try (0..<rows.rowCount).map { try rows.int64($0, 0) })
     }

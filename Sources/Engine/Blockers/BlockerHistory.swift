@@ -1,0 +1,72 @@
+import LogStore
+
+/// Decides which of the sessions that committers wait for is to be stopped. Pure: its caller says what it saw, and when.
+///
+/// A session is only ended when it waits for its own client and has done nothing at all for so long: its gateway is frozen,
+/// cut off or gone, and PostgreSQL, which waits for the rest of a message, would keep its locks for ever.
+struct BlockerHistory {
+    struct Patience: Sendable {
+        /// For a gateway's session.
+        var gatewayMilliseconds: Int64 = 3_000
+        /// For any other program of this one's, such as an import, which may read from something slow.
+        var otherMilliseconds: Int64 = 60_000
+    }
+
+    enum Verdict: Equatable {
+        /// Its transaction is to fail: it will be tried again.
+        case cancel(Blocker)
+        case end(Blocker)
+    }
+
+    private struct Seen {
+        var blocker: Blocker
+        var since: Int64
+        var isStopped = false
+    }
+
+    private let patience: Patience
+    private var seen: [Int32: Seen] = [:]
+
+    init(_ patience: Patience) { self.patience = patience }
+
+    /// What is to be done about those that are waited for now. Forgets all others.
+    ///
+    /// - Parameter now: monotonic milliseconds. After a gap between two looks (this gateway was frozen itself) the time
+    ///   counts from the later one.
+    mutating func judge(_ blockers: [Blocker], now: Int64, sinceLastLook: Int64) -> [Verdict] {
+        var verdicts: [Verdict] = []
+        var next: [Int32: Seen] = [:]
+        for blocker in blockers {
+            var one = seen[blocker.pid].flatMap { $0.blocker == blocker ? $0 : nil } ?? Seen(blocker: blocker, since: now)
+            if sinceLastLook > 2_000 { one.since = now }
+            if blocker.application == BackendName.largeWrite, !blocker.waitsForLock {
+                // Small writes don't wait for a large one that holds rows of theirs; it begins anew.
+                if !one.isStopped { verdicts.append(.cancel(blocker)) }
+                one.isStopped = true
+            }
+            if blocker.waitsForClient, let most = limit(blocker), now - one.since >= most {
+                verdicts.append(.end(blocker))
+            }
+            next[blocker.pid] = one
+        }
+        seen = next
+        return verdicts
+    }
+
+    private func limit(_ blocker: Blocker) -> Int64? {
+        guard blocker.application.hasPrefix("pathmirror") else { return nil }
+        let isGateway = [BackendName.committer, BackendName.largeWrite].contains { blocker.application.hasPrefix($0) }
+        return isGateway ? patience.gatewayMilliseconds : patience.otherMilliseconds
+    }
+
+}
+
+/// What the engine's sessions call themselves: other gateways tell by it what they may do to one.
+enum BackendName {
+    private static let program = "pathmirror "
+    static let committerShort = "committer"
+    static let largeWriteShort = "large write"
+    static let committer = program + committerShort
+    /// While it writes rows. At the head's lock it says so, and is not to be disturbed.
+    static let largeWrite = program + largeWriteShort
+}

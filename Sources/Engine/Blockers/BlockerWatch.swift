@@ -1,0 +1,50 @@
+import LogStore
+import Runtime
+
+/// Keeps committers from waiting for ever: where one has been in the database for a while, this looks whom it waits for, and
+/// stops those that will not go on by themselves. One thread, one connection, which it opens when it is needed first.
+final class BlockerWatch: Sendable {
+    private let core: EngineCore
+
+    init(_ core: EngineCore) { self.core = core }
+
+    private static let lookEvery: Int64 = 250
+    /// Nobody who has been waiting for less is helped.
+    private static let tooLong: Int64 = 300
+
+    func run() {
+        var session: LogSession?
+        var history = BlockerHistory(core.settings.blockerPatience)
+        var lastLook: Int64 = 0
+        while core.blockers.pause(milliseconds: Self.lookEvery) {
+            let now = Clock.monotonicMilliseconds
+            let waiting = core.blockers.pids(longerThan: Self.tooLong)
+            // While the database is away nobody waits for anybody in it.
+            guard !waiting.isEmpty, core.health.isUp else { continue }
+            do throws(LogStoreError) {
+                if session?.isOpen != true { session = try core.connect("watch") }
+                guard let session else { continue }
+                let blockers = try session.blockers(of: waiting)
+                for verdict in history.judge(blockers, now: now, sinceLastLook: now - lastLook) {
+                    try carryOut(verdict, session)
+                }
+                lastLook = now
+            } catch {
+                if error.isConnectionLost { session = nil }
+            }
+        }
+        session?.close()
+    }
+
+    private func carryOut(_ verdict: BlockerHistory.Verdict, _ session: LogSession) throws(LogStoreError) {
+        switch verdict {
+        case .cancel(let blocker): try session.stop(blocker, endingSession: false)
+        case .end(let blocker):
+            core.metrics.endedBlockers.add()
+            core.logger.warning(
+                "a session held a namespace's writers up and heard nothing of its client; it was ended",
+                [("pid", "\(blocker.pid)"), ("application", blocker.application)])
+            try session.stop(blocker, endingSession: true)
+        }
+    }
+}

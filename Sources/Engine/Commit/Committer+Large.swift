@@ -1,0 +1,102 @@
+import LogStore
+import Rules
+import Runtime
+import Tree
+
+/// The end of a large write, in its place among the namespace's batches: lock the head, see that nothing came between that
+/// matters, make it the next entry.
+extension Committer {
+    func commitLarge(_ write: LargeWrite, in namespace: LiveNamespace) {
+        write.finish(attempt(write, in: namespace))
+    }
+
+    private func attempt(_ write: LargeWrite, in namespace: LiveNamespace) -> LargeWrite.Result {
+        let session = write.session
+        core.blockers.enter(index, pid: session.backendPID)
+        defer { core.blockers.leave(index) }
+        let head: Int64
+        do throws(LogStoreError) {
+            _ = try follow(namespace, try connected())
+            head = try session.lockHeadForLarge(namespace.id)
+            guard try takeAll(session, namespace, write, upTo: head) else { return .again }
+        } catch {
+            return .sessionFailed(error)
+        }
+        let snapshot = namespace.snapshot
+        guard snapshot.seq == head, write.seq == head, isStillAllowed(write, on: snapshot) else { return .again }
+        let batch = Batch(
+            namespace: namespace.id, expectedHead: head, id: write.id, records: [write.record], rows: RowChanges())
+        let start = Clock.monotonicNanoseconds
+        do throws(LogStoreError) {
+            try session.commitLarge(batch, large: write.number, parts: write.parts)
+        } catch {
+            guard error.isConnectionLost else { return .sessionFailed(error) }
+            core.metrics.unknownCommits.add()
+            return resolve(batch, write, in: namespace, after: error)
+        }
+        core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
+        core.metrics.batches.add()
+        core.metrics.batchSize.observe(1)
+        core.metrics.writes.add()
+        let entry = Entry(
+            seq: batch.newHead, committedAt: Clock.unixMilliseconds, operation: write.record.operation,
+            path: write.record.path, changes: write.changes, origin: write.record.origin)
+        stretches.measure("listeners") {
+            namespace.publish(
+                [Step(entry: entry, before: snapshot.root, after: write.root)],
+                Snapshot(seq: entry.seq, root: write.root, rules: snapshot.rules))
+        }
+        tell(write, seq: entry.seq)
+        return .done
+    }
+
+    /// Brings the namespace and the write up to the head, whose lock is held. False where the write has to be prepared anew.
+    private func takeAll(
+        _ session: LogSession, _ namespace: LiveNamespace, _ write: LargeWrite, upTo head: Int64
+    ) throws(LogStoreError) -> Bool {
+        while namespace.snapshot.seq < head || write.seq < head {
+            let known = min(namespace.snapshot.seq, write.seq)
+            let page = try session.read(namespace.id, after: known, allowsGaps: true).map(\.entry)
+            let isPlain = page.allSatisfy { !$0.isBulk && $0.operation != .rules }
+            guard page.first?.seq == known + 1, isPlain else { return false }
+            let mine = namespace.snapshot.seq
+            apply(page.filter { $0.seq > mine }, to: namespace)
+            let seq = write.seq
+            guard write.take(page.filter { $0.seq > seq }) else { return false }
+        }
+        return true
+    }
+
+    /// Rules may look at anything: where the tree is another one than the write was judged by, they are asked again.
+    private func isStillAllowed(_ write: LargeWrite, on snapshot: Snapshot) -> Bool {
+        guard snapshot.rules === write.base.rules else { return false }
+        if write.item.write.auth.isAdmin || snapshot.seq == write.base.seq { return true }
+        return stretches.measure("evaluation") {
+            WriteTrial.refusal(of: write.item.write, on: snapshot, now: Clock.unixMilliseconds) == nil
+        }
+    }
+
+    /// The connection was lost in COMMIT: asks the log over another one.
+    private func resolve(
+        _ batch: Batch, _ write: LargeWrite, in namespace: LiveNamespace, after error: LogStoreError
+    ) -> LargeWrite.Result {
+        let deadline = Clock.monotonicMilliseconds + core.settings.commitDeadlineMilliseconds
+        while Clock.monotonicMilliseconds < deadline, !core.stopsNow {
+            do throws(LogStoreError) {
+                let session = try connected()
+                guard try session.findBatch(batch) else { return .sessionFailed(error) }
+                _ = try follow(namespace, session)
+                tell(write, seq: batch.newHead)
+                return .done
+            } catch {
+                if error.isConnectionLost { dropConnection() }
+                core.pause(milliseconds: 20 + Int64.random(in: 0...80))
+            }
+        }
+        return .failed(.outcomeUnknown)
+    }
+
+    private func tell(_ write: LargeWrite, seq: Int64) {
+        write.item.sink.complete([(write.item.token, .committed(seq: seq, changes: write.told))])
+    }
+}

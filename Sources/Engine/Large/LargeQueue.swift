@@ -1,0 +1,50 @@
+import Runtime
+
+/// The large writes that wait for the large writer. Any thread.
+///
+/// Not bounded by itself: each request's memory is (`MemoryBudget`).
+final class LargeQueue: Sendable {
+    struct Job: Sendable {
+        let namespace: LiveNamespace
+        let item: WriteQueue.Waiting
+    }
+
+    private struct State: Sendable {
+        var jobs: [Job] = []
+        var isWorking = false
+        var stops = false
+    }
+
+    private let state = Condition(State())
+
+    func add(_ item: WriteQueue.Waiting, in namespace: LiveNamespace) {
+        let isTaken = state.broadcast { state -> Bool in
+            if !state.stops { state.jobs.append(Job(namespace: namespace, item: item)) }
+            return !state.stops
+        }
+        if !isTaken { item.sink.complete([(item.token, .failed(.stopping))]) }
+    }
+
+    /// True when none waits and none is being worked on.
+    var isIdle: Bool { state.withLock { $0.jobs.isEmpty && !$0.isWorking } }
+
+    /// Waits for the next; nil when the engine stops. The one before is done.
+    func next() -> Job? {
+        state.wait { state -> Job?? in
+            state.isWorking = false
+            if state.stops { return .some(nil) }
+            guard !state.jobs.isEmpty else { return nil }
+            state.isWorking = true
+            return .some(state.jobs.removeFirst())
+        } ?? nil
+    }
+
+    func takeAll() -> [Job] {
+        state.withLock { state in
+            defer { state.jobs.removeAll() }
+            return state.jobs
+        }
+    }
+
+    func stop() { state.broadcast { $0.stops = true } }
+}

@@ -1,0 +1,103 @@
+import LogStore
+import Runtime
+import Tree
+
+/// Prepares large writes beside all others: evaluates each against a snapshot and puts its rows into a transaction of its
+/// own, which takes no lock that small writes elsewhere need. Then a committer makes it the next entry (see
+/// `Committer+Large`), if nothing that came between touches the same places; else it is prepared anew, and after some tries
+/// written among the others. One thread, one connection; one large write at a time.
+final class LargeWriter: Sendable {
+    private static let maxAttempts = 4
+    private static let partBytes = 4 << 20
+
+    private let core: EngineCore
+
+    init(_ core: EngineCore) { self.core = core }
+
+    func run() {
+        var session: LogSession?
+        while let job = core.large.next() { process(job, &session) }
+        session?.close()
+        for job in core.large.takeAll() { fail(job.item, .stopping) }
+    }
+
+    private func process(_ job: LargeQueue.Job, _ session: inout LogSession?) {
+        core.metrics.largeWrites.add()
+        var attempt = 0
+        while attempt < Self.maxAttempts, !core.stopsNow {
+            if attempt > 0 { core.metrics.largeWriteRetries.add() }
+            attempt += 1
+            guard core.health.isUp else { return fail(job.item, .unavailable(core.health.reason)) }
+            do throws(LogStoreError) {
+                if session?.isOpen != true { session = try core.connect(BackendName.largeWriteShort) }
+                guard let session, let write = try prepare(job, session) else { break }
+                job.namespace.submit(write)
+                switch write.wait() {
+                case .done: return
+                case .failed(let error): return fail(job.item, error)
+                case .again: session.unlockHead()
+                case .sessionFailed(let error): throw error
+                }
+            } catch {
+                session?.unlockHead()
+                if error.isConnectionLost {
+                    session?.close()
+                    session = nil
+                }
+                core.logger.debug("a large write is prepared anew", [("error", "\(error)")])
+                core.pause(milliseconds: 20 + Int64.random(in: 0...100))
+            }
+        }
+        // Among the others: it is refused there, or what it touches is written too often.
+        session?.unlockHead()
+        job.namespace.enqueue(job.item)
+    }
+
+    private func fail(_ item: WriteQueue.Waiting, _ error: EngineError) {
+        core.metrics.failedWrites.add()
+        item.sink.complete([(item.token, .failed(error))])
+    }
+
+    /// Evaluates a write and writes its rows; nil where it would be refused, as only the newest tree can say that.
+    private func prepare(_ job: LargeQueue.Job, _ session: LogSession) throws(LogStoreError) -> LargeWrite? {
+        let namespace = job.namespace
+        let base = namespace.snapshot
+        var evaluation = Evaluation(base, timestamp: Clock.unixMilliseconds, keepsSteps: true)
+        evaluation.apply(job.item.write)
+        guard case .committed(_, let told)? = evaluation.outcomes.first, let record = evaluation.records.first,
+            let step = evaluation.steps.first
+        else { return nil }
+        let number = try session.beginLarge()
+        var parts: Int32 = 0
+        var bytes = 0
+        var part: [Change] = []
+        func flush() throws(LogStoreError) {
+            guard !part.isEmpty else { return }
+            try session.stagePart(namespace.id, large: number, part: parts, changes: ChangeCodec.encode(part))
+            parts += 1
+            bytes = 0
+            part.removeAll(keepingCapacity: true)
+        }
+        for change in step.entry.changes {
+            part.append(change)
+            bytes += 64 + change.value.rowCount * 64
+            if bytes > Self.partBytes { try flush() }
+        }
+        try flush()
+        try session.stageRows(namespace.id, large: number, evaluation.rows.sink)
+        let write = LargeWrite(
+            job.item, session, number: number, parts: parts, base: base, root: step.after, record: record,
+            changes: step.entry.changes, told: told)
+        try catchUp(write, in: namespace)
+        return write
+    }
+
+    /// Takes in what was written meanwhile, so that little is left to be done under the head's lock. What can't be taken in
+    /// is found again there.
+    private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
+        while true {
+            let page = try write.session.read(namespace.id, after: write.seq, allowsGaps: true).map(\.entry)
+            guard !page.isEmpty, write.take(page) else { return }
+        }
+    }
+}
