@@ -98,13 +98,16 @@ public final class LiveNamespace: Sendable {
         let item = WriteQueue.Waiting(
             write: write, sink: sink, token: token,
             deadline: Clock.monotonicMilliseconds + settings.commitDeadlineMilliseconds)
-        if write.mayBeOvertaken, write.isLarge(settings, snapshot.root) {
+        if write.mayBeOvertaken, isLarge(write) {
             if let refusal = scheduling.withLock({ $0.refusal }) { return sink.complete([(token, .failed(refusal))]) }
             prepare(item, self)
         } else {
             enqueue(item)
         }
     }
+
+    /// Whether a write is so large that it would be prepared beside others, if it may be overtaken.
+    public func isLarge(_ write: Write) -> Bool { write.isLarge(settings, snapshot.root) }
 
     /// Queues a write behind the others that wait.
     func enqueue(_ item: WriteQueue.Waiting) {

@@ -18,7 +18,7 @@ extension LogSession {
             "lock_head", "select head, place::text from pathmirror.lock_head($1, $2::text::tid)", types: [.int8, .text])
         // The entries' time is stamped under the head's lock, so that times follow the order of seqs.
         static let append = PostgresStatement(
-            "append",
+            "append_log",
             """
             with head as materialized (
                 select place, stamp from pathmirror.move_head($1, $2, $8, $9::text::tid, $3, $10)

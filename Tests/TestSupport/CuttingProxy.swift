@@ -15,6 +15,9 @@ public final class CuttingProxy: Sendable {
         case batchArrivesLate
         /// A batch comes: of it and what follows so many bytes are passed on.
         case insideBatch(bytes: Int)
+        /// A batch comes: the gateway is cut off at once; the server gets so many bytes and then hears nothing more, though
+        /// its connection stays.
+        case silenceInsideBatch(bytes: Int)
     }
 
     struct State: Sendable {

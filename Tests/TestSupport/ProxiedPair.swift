@@ -44,6 +44,11 @@ final class ProxiedPair: Sendable {
                 switch proxy.takeCutAtBatch() {
                 case .beforeBatchArrives: return
                 case .insideBatch(let count): allowed = count
+                case .silenceInsideBatch(let count):
+                    state.withLock { $0.isHeld = true }
+                    _ = UnixSocket.send(bytes.prefix(count), to: server)
+                    proxy.hold(Array(bytes.dropFirst(count)), for: server)
+                    return
                 case .batchArrivesLate:
                     state.withLock { $0.isHeld = true }
                     proxy.hold(bytes, for: server)

@@ -32,6 +32,13 @@ extension Write {
             expectedHash: hash, byteCount: byteCount, auth: .admin)
     }
 
+    /// The same write by a client that waits for its outcome: a large one may be prepared beside others.
+    public var overtakable: Write {
+        Write(
+            action, operation: operation, expectedHash: expectedHash, hasServerValue: hasServerValue,
+            byteCount: byteCount, rowLimit: rowLimit, auth: auth, origin: origin, mayBeOvertaken: true)
+    }
+
     /// An administrator's update of several places.
     public static func update(_ base: String, _ values: [(String, Node)]) -> Write {
         let base = Path(splitting: base)

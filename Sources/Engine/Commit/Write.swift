@@ -31,7 +31,7 @@ public struct Write: Sendable {
     public let origin: Origin?
     /// Whether its client waits for its outcome before it makes another: then, if it is large, it may be prepared beside
     /// others, which are done before it.
-    public let mayBeOvertaken: Bool
+    public var mayBeOvertaken: Bool
 
     public init(
         _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,

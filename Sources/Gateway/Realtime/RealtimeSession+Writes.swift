@@ -19,14 +19,21 @@ extension RealtimeSession {
             return answerTooMany(number)
         }
         loop.gateway.metrics.writes.add()
-        let write = Write(
+        var write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress))
         if hash != nil { return transact(number, write, mayJoin: mayBeGiven, mayWait: isLast) }
         let share = performed
+        // A large one may be overtaken by what others write, but by nothing of this client's.
+        let isHeld = writes.isEmpty && namespace.isLarge(write)
+        if isHeld {
+            write.mayBeOvertaken = true
+            hold()
+        }
         loop.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) { session.answer(number, outcome) }
+            if isHeld { session.release() }
         }
     }
 

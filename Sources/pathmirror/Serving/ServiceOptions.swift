@@ -44,6 +44,10 @@ struct ServiceOptions {
         .init("max-batch-writes", "N", "the most writes in one SQL transaction; default 1000"),
         .init("max-waiting-writes", "N", "the most writes of a namespace that wait; default 50000"),
         .init("commit-deadline-ms", "N", "how long a write waits for a lost database; default 10000"),
+        .init(
+            "synchronous-commit", "LEVEL",
+            "what PostgreSQL waits for before a write is acknowledged: on, remote_apply, remote_write, local or off; default on"
+        ),
         .init("poll-ms", "N", "how often the log is looked at although nothing was announced; default 1000"),
         .init("shutdown-ms", "N", "how long a shutdown waits for requests under way; default 10000"),
         .init("log-format", "text|json", "how log lines are written; default text"),
@@ -128,6 +132,12 @@ struct ServiceOptions {
         }
         if let time = try arguments.integer("commit-deadline-ms", in: day) {
             engine.commitDeadlineMilliseconds = Int64(time)
+        }
+        if let level = arguments["synchronous-commit"] {
+            guard ["on", "remote_apply", "remote_write", "local", "off"].contains(level) else {
+                throw UsageError("--synchronous-commit must be on, remote_apply, remote_write, local or off.")
+            }
+            session.synchronousCommit = level
         }
         if let time = try arguments.integer("poll-ms", in: 10...60_000) {
             engine.pollMilliseconds = time

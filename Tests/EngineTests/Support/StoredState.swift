@@ -22,7 +22,16 @@ struct StoredState {
         while true {
             let page = try session.read(record.id, after: entries.last?.seq ?? 0)
             if page.isEmpty { break }
-            entries += page.map(\.entry)
+            for entry in page.map(\.entry) {
+                var changes = entry.changes
+                if entry.isBulk {
+                    try session.forEachPart(record.id, of: entry.seq) { changes.append(contentsOf: $0) }
+                }
+                entries.append(
+                    Entry(
+                        seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
+                        changes: changes))
+            }
         }
         self.entries = entries
     }
