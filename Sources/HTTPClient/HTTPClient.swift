@@ -31,7 +31,7 @@ public final class HTTPClient: Sendable {
         let inbox = Inbox(multi)
         self.inbox = inbox
         maxRequests = settings.maxRequests
-        thread = Thread(name: "http-client") { TransferLoop(inbox, settings).run() }
+        thread = Thread(name: "http-client", isVital: false) { TransferLoop(inbox, settings).run() }
         guard thread.isStarted else { throw .cannotStart("no thread") }
     }
 

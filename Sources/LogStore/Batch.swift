@@ -42,11 +42,11 @@ public struct Batch: Sendable {
     /// Security rules among the records, with their seqs.
     public let rules: [StoredRules]
     /// Sessions whose onDisconnect orders are among the records: their rows go with this batch, or the batch doesn't.
-    public let claims: [String]
+    public let claims: [SessionClaim]
 
     public init(
         namespace: Int64, expectedHead: Int64, expectedBatch: [UInt8]? = nil, id: [UInt8], records: [Record],
-        rows: RowChanges, rules: [StoredRules] = [], claims: [String] = []
+        rows: RowChanges, rules: [StoredRules] = [], claims: [SessionClaim] = []
     ) {
         self.expectedBatch = expectedBatch
         self.rules = rules

@@ -152,9 +152,7 @@ extension LogSession {
     }
 
     private func claimSteps(_ batch: Batch) -> [PipelineStep] {
-        batch.claims.map {
-            .query("select pathmirror.claim_session($1, $2)", [.int8(batch.namespace), .text($0)])
-        }
+        batch.claims.map { claimStep($0, of: batch.namespace) }
     }
 
     private func appendParameters(_ batch: Batch) -> PostgresParameters {

@@ -27,35 +27,49 @@ public struct StoredSession: Sendable, Equatable {
     }
 }
 
+/// A session's row as it was read: it is taken as that, or not at all.
+public struct SessionClaim: Sendable, Equatable {
+    public let session: String
+    /// The lease under which its gateway saved it.
+    public let gateway: [UInt8]
+    /// The save that was read; nil takes the row whatever is in it.
+    public let save: Int64?
+
+    public init(session: String, gateway: [UInt8], save: Int64?) {
+        self.session = session
+        self.gateway = gateway
+        self.save = save
+    }
+}
+
+/// One save of a session's orders.
+public struct SessionSave: Sendable {
+    public let session: StoredSession
+    /// Each of a session's saves has a greater one than those before.
+    public let number: Int64
+    /// No save of the session has succeeded yet: this one makes its row.
+    public let isFirst: Bool
+
+    public init(_ session: StoredSession, number: Int64, isFirst: Bool) {
+        self.session = session
+        self.number = number
+        self.isFirst = isFirst
+    }
+}
+
 extension LogSession {
-    /// Says that a gateway is alive. False when others took it for dead meanwhile, and its sessions' orders with it.
-    public func heartbeat(_ gateway: [UInt8]) throws(LogStoreError) -> Bool {
-        try translated { () throws(PostgresError) in
-            try connection.execute("update pathmirror.gateway set seen_at = now() where id = $1", [.uuid(gateway)])
-                .affectedRows == 1
-        }
+    /// What became of a save.
+    public enum SaveResult: String, Sendable {
+        case saved
+        /// The lease is over, or the gateway has another connection by now.
+        case lost
+        /// The session's row is gone: its orders have been carried out.
+        case ended
     }
 
-    public func registerGateway(_ gateway: [UInt8]) throws(LogStoreError) {
-        try translated { () throws(PostgresError) in
-            _ = try connection.execute(
-                "insert into pathmirror.gateway (id) values ($1) on conflict (id) do update set seen_at = now()",
-                [.uuid(gateway)])
-        }
-    }
-
-    /// The gateway has ended in order, without sessions.
-    public func forgetGateway(_ gateway: [UInt8]) throws(LogStoreError) {
-        try translated { () throws(PostgresError) in
-            _ = try connection.execute("delete from pathmirror.gateway where id = $1", [.uuid(gateway)])
-        }
-    }
-
-    /// Keeps a session's orders; with none, forgets the session.
-    public func saveSession(
-        _ session: StoredSession, gateway: [UInt8]
-    ) throws(LogStoreError) {
-        if session.orders.isEmpty { return try forgetSession(session.namespace, session.id) }
+    /// Keeps a session's orders, if the lease holds and this is its newest connection.
+    public func saveSession(_ save: SessionSave, _ lease: GatewayLease) throws(LogStoreError) -> SaveResult {
+        let session = save.session
         let orders =
             Array("[".utf8) + session.orders.map(ChangeCodec.encode).joined(separator: [UInt8(ascii: ",")]) + [0x5D]
         var auth = JSONWriter(form: .export)
@@ -65,59 +79,90 @@ extension LogSession {
         auth.write(session.auth)
         let origin = session.origin.map { Array(",\"origin\":".utf8) + $0.json } ?? []
         let authText = auth.bytes + origin + [0x7D]
-        try translated { () throws(PostgresError) in
+        let result = try translated { () throws(PostgresError) in
             var parameters = PostgresParameters()
             parameters.appendInt8(session.namespace)
             parameters.appendText(session.id)
-            parameters.appendUUID(gateway)
+            parameters.appendUUID(lease.gateway)
+            parameters.appendInt8(lease.connection)
+            parameters.appendInt8(save.number)
+            parameters.appendBool(save.isFirst)
             parameters.appendJSON(orders)
             parameters.appendJSON(authText)
+            return try connection.execute(
+                "select pathmirror.save_session($1, $2, $3, $4, $5, $6, $7, $8)", parameters
+            ).string(0, 0)
+        }
+        guard let known = SaveResult(rawValue: result) else { throw .corrupt("a save that ended as \(result)") }
+        return known
+    }
+
+    /// The number of the save that a session's orders are of; nil where it has no row of this lease.
+    public func savedNumber(
+        _ namespace: Int64, _ id: String, gateway: [UInt8]
+    ) throws(LogStoreError) -> Int64? {
+        try translated { () throws(PostgresError) in
+            let rows = try connection.execute(
+                """
+                select save from pathmirror.session
+                where namespace_id = $1 and session_id = $2 and gateway_id = $3
+                """, [.int8(namespace), .text(id), .uuid(gateway)])
+            return rows.rowCount > 0 ? try rows.int64(0, 0) : nil
+        }
+    }
+
+    /// Takes a session's row, as part of a batch. Raises PM002 where it can't.
+    func claimStep(_ claim: SessionClaim, of namespace: Int64) -> PipelineStep {
+        var parameters = PostgresParameters()
+        parameters.appendInt8(namespace)
+        parameters.appendText(claim.session)
+        parameters.appendUUID(claim.gateway)
+        if let save = claim.save { parameters.appendInt8(save) } else { parameters.appendNull(.int8) }
+        return .query("select pathmirror.claim_session($1, $2, $3, $4)", parameters)
+    }
+
+    /// Forgets a session for which nothing is to be done, if its row is still as it was read.
+    public func forgetSession(_ namespace: Int64, _ claim: SessionClaim) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            var parameters = PostgresParameters()
+            parameters.appendInt8(namespace)
+            parameters.appendText(claim.session)
+            parameters.appendUUID(claim.gateway)
+            if let save = claim.save { parameters.appendInt8(save) } else { parameters.appendNull(.int8) }
             _ = try connection.execute(
                 """
-                insert into pathmirror.session (namespace_id, session_id, gateway_id, orders, auth)
-                values ($1, $2, $3, $4, $5) on conflict (namespace_id, session_id)
-                do update set gateway_id = excluded.gateway_id, orders = excluded.orders, auth = excluded.auth
+                delete from pathmirror.session
+                where namespace_id = $1 and session_id = $2 and gateway_id = $3 and ($4 is null or save = $4)
                 """, parameters)
         }
     }
 
-    public func forgetSession(_ namespace: Int64, _ id: String) throws(LogStoreError) {
-        try translated { () throws(PostgresError) in
-            _ = try connection.execute(
-                "delete from pathmirror.session where namespace_id = $1 and session_id = $2",
-                [.int8(namespace), .text(id)])
-        }
-    }
-
     /// A session's orders, if it has any.
-    public func session(_ namespace: Int64, _ id: String) throws(LogStoreError) -> StoredSession? {
+    public func session(
+        _ namespace: Int64, _ id: String
+    ) throws(LogStoreError) -> (session: StoredSession, claim: SessionClaim)? {
         try sessions("s.namespace_id = $1 and s.session_id = $2", [.int8(namespace), .text(id)]).first
     }
 
-    /// Takes gateways that were not seen for so long for dead, and returns the sessions of dead gateways, at most `limit`.
+    /// The sessions of gateways that have no lease any more, at most `limit`.
     public func orphanedSessions(
-        unseenForMilliseconds: Int64, limit: Int
-    ) throws(LogStoreError) -> [StoredSession] {
-        try translated { () throws(PostgresError) in
-            _ = try connection.execute(
-                "delete from pathmirror.gateway where seen_at < now() - $1 * interval '1 millisecond'",
-                [.int8(unseenForMilliseconds)])
-        }
-        return try sessions(
+        limit: Int
+    ) throws(LogStoreError) -> [(session: StoredSession, claim: SessionClaim)] {
+        try sessions(
             "not exists (select from pathmirror.gateway g where g.id = s.gateway_id) order by session_id limit $1",
             [.int8(Int64(limit))])
     }
 
     private func sessions(
         _ condition: String, _ parameters: PostgresParameters
-    ) throws(LogStoreError) -> [StoredSession] {
+    ) throws(LogStoreError) -> [(session: StoredSession, claim: SessionClaim)] {
         do {
             let rows = try connection.execute(
                 """
-                select s.namespace_id, n.name, s.session_id, s.orders::text, s.auth::text
+                select s.namespace_id, n.name, s.session_id, s.orders::text, s.auth::text, s.gateway_id, s.save
                 from pathmirror.session s join pathmirror.namespace n on n.id = s.namespace_id where \(condition)
                 """, parameters)
-            var found: [StoredSession] = []
+            var found: [(session: StoredSession, claim: SessionClaim)] = []
             for row in 0..<rows.rowCount {
                 let orders = try (RawJSON(try rows.bytes(row, 3)).elements ?? []).map {
                     try ChangeCodec.decode($0.text)
@@ -126,11 +171,15 @@ extension LogSession {
                 let text = try rows.bytes(row, 4)
                 let auth = Node(try ClaimsReader.value(text))
                 let origin = RawJSON(text).members?.first { $0.key == "origin" }
+                let id = try rows.string(row, 2)
                 found.append(
-                    StoredSession(
-                        namespace: try rows.int64(row, 0), namespaceName: try rows.string(row, 1),
-                        id: try rows.string(row, 2), orders: orders, isAdmin: auth.child(Key("admin")) == .bool(true),
-                        auth: auth.child(Key("auth")), origin: origin.map { Origin(json: Array($0.value.bytes)) }))
+                    (
+                        StoredSession(
+                            namespace: try rows.int64(row, 0), namespaceName: try rows.string(row, 1), id: id,
+                            orders: orders, isAdmin: auth.child(Key("admin")) == .bool(true),
+                            auth: auth.child(Key("auth")), origin: origin.map { Origin(json: Array($0.value.bytes)) }),
+                        SessionClaim(session: id, gateway: try rows.bytes(row, 5), save: try rows.int64(row, 6))
+                    ))
             }
             return found
         } catch {

@@ -21,6 +21,7 @@ public enum Migrations {
             Migration(version: 5, name: "005_faster_sql_writes", sql: PackageResources._05_faster_sql_writes_sql),
             Migration(version: 6, name: "006_stream_keys", sql: PackageResources._06_stream_keys_sql),
             Migration(version: 7, name: "007_gateway_role", sql: PackageResources._07_gateway_role_sql),
+            Migration(version: 9, name: "009_session_fences", sql: PackageResources._09_session_fences_sql),
             Migration(version: 12, name: "012_head_row", sql: PackageResources._12_head_row_sql),
         ]
     }

@@ -42,6 +42,16 @@ extension PostgresConnection {
         }
     }
 
+    /// Throws where the other side has closed the connection, as far as this side has heard. Does not wait.
+    public func checkConnection() throws(PostgresError) {
+        _ = try begin("a look at the connection")
+        defer { end() }
+        // Behind the server's last words, which are read at first, comes the end.
+        for _ in 0..<2 where PQconsumeInput(link.connection) != 1 {
+            throw link.failure(.connectionLost, link.message)
+        }
+    }
+
     private func takeNotifications() -> [PostgresNotification] {
         var found: [PostgresNotification] = []
         while let notification = PQnotifies(link.connection) {

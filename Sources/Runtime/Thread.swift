@@ -9,12 +9,24 @@ public final class Thread: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Starts `body` on a new thread at once.
+    /// Starts `body` on a new thread at once. Where the system refuses to make one, the process says so in one line and
+    /// ends: without the thread it would answer some requests and leave others waiting for ever.
     ///
-    /// - Parameter name: at most 15 bytes are shown by the system's tools.
-    public init(name: String, _ body: @escaping @Sendable () -> Void) {
+    /// - Parameters:
+    ///   - name: at most 15 bytes are shown by the system's tools.
+    ///   - isVital: false where the caller looks at `isStarted` and can do without.
+    public init(name: String, isVital: Bool = true, _ body: @escaping @Sendable () -> Void) {
         let handle = Self.create(Start(name: name, body: body))
+        if handle == nil, isVital { Self.endProcess(withoutThread: name) }
         state.withLock { $0.handle = handle }
+    }
+
+    private static func endProcess(withoutThread name: String) -> Never {
+        var text =
+            "pathmirror: out of memory or of threads: the system made no thread \"\(name)\". Give the program more (ulimit -v and "
+            + "-u, the container's limits).\n"
+        text.withUTF8 { _ = write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        _exit(1)
     }
 
     private static func create(_ start: Start) -> pthread_t? {

@@ -5,6 +5,7 @@ import Glibc
 struct Pathmirror {
     static func main() {
         Signals.block()
+        OutOfMemory.install()
         let arguments = Array(CommandLine.arguments.dropFirst())
         exit(Commands.run(arguments, Console()))
     }

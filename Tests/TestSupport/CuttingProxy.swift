@@ -22,6 +22,7 @@ public final class CuttingProxy: Sendable {
 
     struct State: Sendable {
         var cut: Cut?
+        var sign = CuttingProxy.batchSign
         var remaining = 0
         var done = 0
         var isRefusing = false
@@ -70,10 +71,16 @@ public final class CuttingProxy: Sendable {
             socketDirectory: directory, user: "pathmirror", database: original.databaseName ?? "")
     }
 
+    /// The name under which a batch's entries are inserted; it stands in every batch.
+    public static let batchSign = Array("append_log#".utf8)
+
     /// Cuts the next `times` connections at that moment.
-    public func cutNext(_ cut: Cut, times: Int = 1) {
+    ///
+    /// - Parameter sign: what stands in the messages that are meant, where it isn't batches.
+    public func cutNext(_ cut: Cut, times: Int = 1, at sign: [UInt8] = CuttingProxy.batchSign) {
         state.withLock { state in
             state.cut = cut
+            state.sign = sign
             state.remaining = times
         }
     }
@@ -168,6 +175,9 @@ public final class CuttingProxy: Sendable {
     }
 
     func ended(_ pair: ProxiedPair) { state.withLock { $0.pairs[pair.client] = nil } }
+
+    /// What is cut at.
+    var sign: [UInt8] { state.withLock { $0.sign } }
 
     /// The cut that is due when a batch comes, which is thereby used up. Those that wait for the answer stay.
     func takeCutAtBatch() -> Cut? {

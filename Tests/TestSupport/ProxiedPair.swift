@@ -34,12 +34,10 @@ final class ProxiedPair: Sendable {
 
     func pumpToServer() {
         defer { ended() }
-        // The name under which a batch's entries are inserted; it stands in every batch.
-        let sign = Array("append_log#".utf8)
         var allowed: Int?
         while var bytes = UnixSocket.receive(from: client) {
             proxy.messageComes(bytes)
-            if allowed == nil, bytes.contains(sign) {
+            if allowed == nil, bytes.contains(proxy.sign) {
                 state.withLock { $0.sawBatch = true }
                 switch proxy.takeCutAtBatch() {
                 case .beforeBatchArrives: return

@@ -1,5 +1,6 @@
 """Two gateways on one database: mixed writes, compare-and-set, listeners and reads across them."""
 
+import json
 import os
 import random
 import threading
@@ -7,6 +8,8 @@ import time
 
 import pytest
 from harness import cli, sql
+from harness.gateway import SECRET, start_serve
+from harness.proxy import Proxy
 from harness.rest import Rest
 from harness.sse import Listener
 from oracle.generate import Trees
@@ -14,6 +17,7 @@ from oracle.hashes import etag
 from oracle.tree import assign, normal
 
 ASK = {"X-Firebase-ETag": "true"}
+ADMIN = {"Authorization": f"Bearer {SECRET}"}
 
 
 @pytest.fixture
@@ -89,6 +93,109 @@ def test_a_stream_resumes_on_the_other(pair):
     missed = [a.set("x", 2).seq, b.set("x", 3).seq]
     with Listener(b, last_event_id=seen) as second:
         assert [second.next().id for _ in missed] == missed
+
+
+@pytest.fixture
+def deaf_pair(own_postgres, scratch, logs):
+    """Two gateways, of which the second hears nothing of the first's writes from `deafen` on, and does not look by itself."""
+    url = own_postgres.create_database()
+    gateways = []
+    with Proxy(own_postgres.port) as proxy:
+        try:
+            gateways.append(start_serve(url, scratch, logs, name="hears", rules=UNSTEADY))
+            through = url.replace(f":{own_postgres.port}/", f":{proxy.port}/")
+            gateways.append(start_serve(
+                through, scratch, logs, "--poll-ms", "60000", "--ns", "default", name="deaf", rules=UNSTEADY))
+            for gateway in gateways:
+                assert gateway.rest.get("room").status == 200
+            yield gateways[0], gateways[1], lambda: proxy.deafen(b"pathmirror\0")
+        finally:
+            for gateway in gateways:
+                gateway.sweep()
+
+
+# Who may read depends on the data.
+UNSTEADY = {"rules": {".write": True, ".read": "!root.child('closed').exists()"}}
+
+
+def is_behind(gateway, path: str, seq: int) -> bool:
+    return gateway.rest.get(path).seq < seq
+
+
+def test_a_stream_that_comes_from_ahead_is_sent_nothing_twice(deaf_pair):
+    """Its client has seen an entry that this gateway has not: it goes on behind that one, and not before it."""
+    ahead, behind, deafen = deaf_pair
+    room = ahead.rest.at("room")
+    with Listener(room) as first:
+        first.next()
+        seq = room.set("a", 1).seq
+        first.next()
+        read_after(behind.rest, seq)
+        deafen()
+        seen = None
+        for number in range(3):
+            room.set("b", number)
+            seen = first.next().id
+    assert is_behind(behind, "room", seen)
+    with Listener(behind.rest.at("room"), last_event_id=seen, value={"a": 1, "b": 2}) as second:
+        live = behind.rest.set("room/c", 1).seq
+        event = second.next()
+        assert (event.id, event.change) == (live, ("put", "/c", 1)), second.events
+        assert len(second.events) == 1
+
+
+def test_a_stream_that_missed_more_than_its_gateway_begins_at_the_newest(deaf_pair):
+    ahead, behind, deafen = deaf_pair
+    room = ahead.rest.at("room")
+    with Listener(room) as first:
+        first.next()
+        deafen()
+        room.set("b", 1)
+        seen = first.next().id
+    missed = room.set("b", 2).seq
+    assert is_behind(behind, "room", seen)
+    with Listener(behind.rest.at("room"), last_event_id=seen) as second:
+        event = second.next()
+        # Rules that look at data let nobody go on over what may have been for others: a fresh value, as of now.
+        assert event.id >= missed and event.change == ("put", "/", {"b": 2}), second.events
+        live = behind.rest.set("room/c", 1).seq
+        assert second.next().id == live, second.events
+
+
+def test_a_stream_under_rules_that_its_gateway_has_not_heard_of(deaf_pair):
+    ahead, behind, deafen = deaf_pair
+    room = ahead.rest.at("room")
+    room.set("a", 1)
+    deafen()
+    rules = json.dumps({"rules": {".read": True, ".write": True}}).encode()
+    assert ahead.rest.send("PUT", "/.settings/rules.json", rules, ADMIN).status == 200
+    with Listener(room) as first:
+        first.next()
+        room.set("b", 1)
+        seen = first.next().id
+        missed = [room.set("b", number).seq for number in (2, 3)]
+    assert is_behind(behind, "room", seen)
+    with Listener(behind.rest.at("room"), last_event_id=seen, value={"a": 1, "b": 1}) as second:
+        assert [second.next().id for _ in missed] == missed, second.events
+        assert second.value == {"a": 1, "b": 3}
+
+
+def test_a_stream_that_waits_is_judged_by_what_it_waited_for(deaf_pair):
+    """What shuts its reader out lies among what its gateway had not heard of."""
+    ahead, behind, deafen = deaf_pair
+    room = ahead.rest.at("room")
+    with Listener(room) as first:
+        first.next()
+        deafen()
+        room.set("a", 1)
+        seen = first.next().id
+        assert ahead.rest.set("closed", True).seq > seen
+        first.wait_for_end()
+    ahead.rest.put("room/b", "hidden")
+    assert is_behind(behind, "room", seen)
+    with Listener(behind.rest.at("room"), last_event_id=seen) as second:
+        second.wait_for_end()
+        assert [event.kind for event in second.events] == ["cancel"], second.events
 
 
 def test_compare_and_set_looks_at_the_others_writes(pair):

@@ -10,7 +10,7 @@ struct Evaluation {
     private(set) var head: Int64
     private(set) var rules: RulesVersion
     private(set) var newRules: [StoredRules] = []
-    private(set) var claims: [String] = []
+    private(set) var claims: [SessionClaim] = []
     private(set) var records: [Batch.Record] = []
     private(set) var rows = RowDiff(RowChanges())
     private(set) var steps: [Step] = []
@@ -34,7 +34,7 @@ struct Evaluation {
         case .set(let path, let node): apply(write, [Change(path: path, value: node)])
         case .update(_, let changes): apply(write, changes)
         case .rules(let set): adopt(set, write)
-        case .disconnect(let session, let orders): disconnect(session, orders, write)
+        case .disconnect(let claim, let orders): disconnect(claim, orders, write)
         }
     }
 
@@ -114,7 +114,7 @@ struct Evaluation {
         }
     }
 
-    private mutating func disconnect(_ session: String, _ orders: [[Change]], _ write: Write) {
+    private mutating func disconnect(_ claim: SessionClaim, _ orders: [[Change]], _ write: Write) {
         let before = outcomes
         for changes in orders {
             let action: Write.Action =
@@ -124,7 +124,7 @@ struct Evaluation {
                     action, operation: .disconnect, hasServerValue: write.hasServerValue, byteCount: 0,
                     auth: write.auth, origin: write.origin))
         }
-        claims.append(session)
+        claims.append(claim)
         outcomes = before + [.committed(seq: head, changes: [])]
     }
 

@@ -123,23 +123,24 @@ extension RealtimeSession {
             return
         }
         isStoring = true
+        saves += 1
         let numbers = unstored
         unstored.removeAll()
         let id = id
         let saved = disconnects
-        loop.gateway.engine.sessions.save(stored) { isStored in
-            link.post { loop in loop.sessions[id]?.storingEnded(numbers, isStored ? saved : nil) }
+        loop.gateway.engine.sessions.save(stored, number: saves, isFirst: !isKept) { outcome in
+            link.post { loop in loop.sessions[id]?.storingEnded(numbers, saved, outcome) }
         }
     }
 
-    /// - Parameter saved: what the database has now; nil when that is not known.
-    private func storingEnded(_ numbers: [Int64], _ saved: DisconnectQueue?) {
+    private func storingEnded(_ numbers: [Int64], _ saved: DisconnectQueue, _ outcome: SaveOutcome) {
         isStoring = false
-        if let saved {
+        switch outcome {
+        case .saved:
             storedDisconnects = saved
-            isStoreUnsure = false
+            isKept = true
             for number in numbers { answer(number, "ok", .none) }
-        } else {
+        case .refused:
             // Nothing that was refused is done later, and neither is what came on top of it.
             for number in numbers + unstored {
                 answer(number, "unavailable", .text("The service is unavailable. Try again later."))
@@ -147,21 +148,18 @@ extension RealtimeSession {
             unstored.removeAll()
             mustStoreAgain = false
             disconnects = storedDisconnects
-            isStoreUnsure = true
-            storeLater()
+        case .over: isOver()
+        case .unknown:
+            // Not refused, as it may yet be done; what there is of it is done at the end, which is now.
+            isKept = true
+            unstored.removeAll()
+            mustStoreAgain = false
+            close()
         }
         if mustStoreAgain {
             mustStoreAgain = false
             store()
         }
         hasStored()
-    }
-
-    /// The save that failed may have been carried out all the same: until it is known to be undone, it is tried to be.
-    private func storeLater() {
-        _ = loop.loop.schedule(afterMilliseconds: 1_000) { [weak self] in
-            guard let self, !self.isEnded else { return }
-            if !self.isStoring { self.store() }
-        }
     }
 }

@@ -56,8 +56,12 @@ final class RealtimeSession {
     var isStoring = false
     /// The orders that the database has.
     var storedDisconnects = DisconnectQueue()
-    /// The database may have others: a save of them was not answered.
-    var isStoreUnsure = false
+    /// The gateway's lease under which the session began.
+    let lease: SessionLease
+    /// Counts the saves of its orders.
+    var saves: Int64 = 0
+    /// The database has a row of it.
+    var isKept = false
     /// The orders have changed since they began to be stored.
     var mustStoreAgain = false
     /// Writes that are not answered yet, and what is to be done when they are.
@@ -87,6 +91,7 @@ final class RealtimeSession {
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
+        lease = loop.gateway.engine.sessions.lease
         login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
@@ -140,6 +145,16 @@ final class RealtimeSession {
         loop.ended(id)
     }
 
+    /// Its orders have been carried out by others, who took the session or the whole gateway for gone: the client is to
+    /// come back, and to say anew what it wants. None of its requests for orders is answered.
+    func isOver() {
+        isKept = false
+        disconnects = DisconnectQueue()
+        unstored.removeAll()
+        mustStoreAgain = false
+        close()
+    }
+
     /// A write was answered.
     func writeAnswered() {
         closeIfDone()
@@ -159,16 +174,14 @@ final class RealtimeSession {
         writes.removeAll()
         waiting.removeAll()
         nextWaiting = 0
-        if !disconnects.isEmpty { return loop.gateway.engine.sessions.end(stored, completion) }
-        // With nothing to be done, the session is forgotten there.
-        if isStoreUnsure { loop.gateway.engine.sessions.save(stored) { _ in } }
-        completion()
+        guard isKept || isStoring else { return completion() }
+        loop.gateway.engine.sessions.end(stored, completion)
     }
 
     /// The session and what it wants done at its end.
     var stored: SessionOrders {
         SessionOrders(
-            id: id, namespace: namespace, orders: disconnects.orders.map(\.changes), auth: login.context,
+            id: id, namespace: namespace, lease: lease, orders: disconnects.orders.map(\.changes), auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress))
     }
 }

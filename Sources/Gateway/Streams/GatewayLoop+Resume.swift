@@ -5,24 +5,50 @@ import Runtime
 import Tree
 import Wire
 
+/// Where a stream begins.
+enum StreamStart: Sendable, Equatable {
+    /// With a `put` of the value.
+    case fresh
+    /// Behind an event that its client has seen.
+    case behind(Int64)
+    /// Not before this gateway has come to the entry that its client has seen: what it sent before that, the client would
+    /// see twice.
+    case waiting(Int64)
+}
+
 extension GatewayLoop {
-    /// The seq behind which a stream goes on as if its reader had never gone away; nil where that can't be told, so that
-    /// it begins with a fresh `put`.
+    /// How a stream goes on as if its reader had never gone away; with a fresh `put` where that can't be told.
     ///
-    /// That needs an id that a reader of this place was given, and rules that have been the same since and let this
+    /// To go on needs an id that a reader of this place was given, and rules that have been the same since and let this
     /// caller in whatever the data and the time: else what was written meanwhile may have been for others. Administrators
     /// may read everything at any time, and name any seq.
-    func resumePoint(_ call: Call, _ group: ListenerGroup, _ snapshot: Snapshot) -> Int64? {
-        guard let text = call.request.headerText("last-event-id") else { return nil }
-        if call.auth.isAdmin, let seq = Int64(text.prefix { $0 != "-" }) { return seq }
-        guard let seq = group.ids(snapshot.rules).seq(text) else { return nil }
-        let isSteady = snapshot.rules.seq <= seq && snapshot.rules.set.isSteadyForReading(call.path)
-        return isSteady || seq == snapshot.seq ? seq : nil
+    func start(of stream: Stream, _ snapshot: Snapshot) -> StreamStart {
+        guard let text = stream.resumeID else { return .fresh }
+        let group = stream.group
+        let isAdmin = stream.session.context.isAdmin
+        guard
+            let seq = isAdmin
+                ? Int64(text.prefix { $0 != "-" })
+                : group.ids(snapshot.rules).seq(text)
+                    ?? EventIDs.seq(text, givenBehind: snapshot.seq, group.namespace, group.key.path)
+        else { return .fresh }
+        if seq > snapshot.seq { return .waiting(seq) }
+        let isSteady = snapshot.rules.seq <= seq && snapshot.rules.set.isSteadyForReading(group.key.path)
+        return isAdmin || isSteady || seq == snapshot.seq ? .behind(seq) : .fresh
+    }
+
+    /// Begins a stream: at once, or once this gateway has come as far as its client.
+    func begin(_ stream: Stream, _ snapshot: Snapshot) {
+        switch start(of: stream, snapshot) {
+        case .fresh: sendFirstValue(stream, snapshot)
+        case .behind(let seq): resumeStream(stream, seq, snapshot)
+        case .waiting(let seq): awaitSeen(stream, seq)
+        }
     }
 
     /// Continues a stream behind `lastSeen`: from memory if nothing happened since, else from the log. What can't be told
     /// as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
-    func resumeStream(_ stream: Stream, _ lastSeen: Int64, _ snapshot: Snapshot) {
+    private func resumeStream(_ stream: Stream, _ lastSeen: Int64, _ snapshot: Snapshot) {
         let group = stream.group
         if lastSeen == snapshot.seq {
             gateway.metrics.streamsResumed.add()
@@ -30,7 +56,6 @@ extension GatewayLoop {
         }
         guard let link else { return }
         let id = stream.exchange.id
-        if lastSeen > snapshot.seq { return awaitSeen(stream, lastSeen) }
         guard snapshot.seq - lastSeen <= gateway.settings.maxResumeEntries else {
             return sendFirstValue(stream, snapshot)
         }
@@ -52,27 +77,35 @@ extension GatewayLoop {
     }
 
     /// The client has seen more than this gateway: it waits until that is applied here. If it never is (another database
-    /// under the same name), the client is told the value anew.
+    /// under the same name, or none that answers), the client is told the value that there is.
     private func awaitSeen(_ stream: Stream, _ lastSeen: Int64) {
         guard let link else { return }
-        let group = stream.group
+        stream.awaitedSeq = lastSeen
+        let group = ObjectIdentifier(stream.group)
         let id = stream.exchange.id
-        let timer = loop.schedule(afterMilliseconds: gateway.settings.minSeqWaitMilliseconds) { [weak self] in
-            guard let self, let stream = self.streams[ObjectIdentifier(group)]?[id] else { return }
-            guard case .opening = stream.state else { return }
-            self.sendFirstValue(stream, group.namespace.snapshot)
-        }
-        _ = timer
-        group.namespace.whenApplied(lastSeen, within: Int64(gateway.settings.minSeqWaitMilliseconds)) {
-            link.post { loop in
-                guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
-                guard case .opening = stream.state else { return }
-                // Events behind `lastSeen` have waited in the stream since it was opened.
-                loop.gateway.metrics.streamsResumed.add()
-                loop.begin(stream, with: [], at: lastSeen)
-            }
+        let milliseconds = gateway.settings.minSeqWaitMilliseconds
+        _ = loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.goOn(group, id) }
+        stream.group.namespace.whenApplied(lastSeen, within: Int64(milliseconds)) {
+            link.post { $0.goOn(group, id) }
         }
     }
+
+    /// The wait is over, one way or the other. Rules and data may have changed meanwhile: the reader is judged anew.
+    private func goOn(_ group: ObjectIdentifier, _ id: UInt64) {
+        guard let stream = streams[group]?[id], let awaited = stream.awaitedSeq else { return }
+        stream.awaitedSeq = nil
+        guard case .opening = stream.state else { return }
+        var check = ReaderCheck(stream.group)
+        guard mayGoOn(stream, &check) else { return }
+        let snapshot = stream.group.namespace.snapshot
+        guard snapshot.seq < awaited else { return begin(stream, snapshot) }
+        // Programs can tell by the id, which is smaller than the one that they named.
+        stream.exchange.send(SharedBytes(Array(Self.repeatsNote.utf8)))
+        sendFirstValue(stream, snapshot)
+    }
+
+    private static let repeatsNote =
+        ": this gateway has not come to the event that was named: what follows may repeat\n"
 }
 
 /// Gathers what a stream missed from entries of the log, page by page. Used by one thread at a time.

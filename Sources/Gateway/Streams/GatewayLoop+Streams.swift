@@ -20,6 +20,7 @@ extension GatewayLoop {
             encoding: .events(call.parameters.form))
         let (group, snapshot) = gateway.listeners.join(key, namespace, link)
         let stream = Stream(call.exchange, group, call.session, seq: snapshot.seq)
+        stream.resumeID = call.request.headerText("last-event-id")
         sessionWatch.add(call.session)
         streams[ObjectIdentifier(group), default: [:]][call.exchange.id] = stream
         gateway.metrics.streams.add(1)
@@ -37,11 +38,7 @@ extension GatewayLoop {
             guard let self, let stream = self.streams[ObjectIdentifier(group)]?[id] else { return }
             self.drained(stream)
         }
-        if let lastSeen = resumePoint(call, group, snapshot) {
-            resumeStream(stream, lastSeen, snapshot)
-        } else {
-            sendFirstValue(stream, snapshot)
-        }
+        begin(stream, snapshot)
     }
 
     /// Sends a `put` of the whole value, encoded here or, where it is large, on a worker.
@@ -134,7 +131,7 @@ extension GatewayLoop {
     }
 
     /// Judges a stream's reader, and ends the stream of one who is shut out.
-    private func mayGoOn(_ stream: Stream, _ check: inout ReaderCheck) -> Bool {
+    func mayGoOn(_ stream: Stream, _ check: inout ReaderCheck) -> Bool {
         if check.holds(stream.judgedBy) { return true }
         guard check.mayRead(stream.session.context) else {
             stream.end(with: StreamEvent.cancel)

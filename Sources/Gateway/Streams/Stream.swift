@@ -23,6 +23,10 @@ final class Stream {
     /// The entry that the client was brought to.
     var seq: Int64
     var state = State.opening([])
+    /// The id of the last event that the client has seen, as it says.
+    var resumeID: String?
+    /// The entry that the client has seen and this gateway has not: the stream begins when it has.
+    var awaitedSeq: Int64?
     /// The rules that last let the reader in.
     var judgedBy: RulesVersion?
     /// Bytes of events that wait while opening.

@@ -24,7 +24,9 @@ public enum HTTPServerError: Error, Equatable, CustomStringConvertible {
             }
             return "Cannot listen at \(address): \(step): \(Self.text(of: number))\(hint)"
         case .cannotStartLoop(let step, let number):
-            return "Cannot start an event loop: \(step): \(Self.text(of: number))"
+            let isUsedUp = number == EAGAIN || number == ENOMEM
+            let hint = isUsedUp ? " (memory or threads are used up: ulimit -v and -u, the container's limits)" : ""
+            return "Cannot start an event loop: \(step): \(Self.text(of: number))\(hint)"
         }
     }
 

@@ -1,0 +1,39 @@
+import LogStore
+
+/// Finds gateways that give no sign of life. Pure.
+///
+/// Clocks of different machines are not compared: a gateway is dead that has not counted its beats up for so long by the
+/// watcher's own monotonic clock, over looks of the watcher's between which there was no long gap. A watcher that could not
+/// look, or did not come to it (it was stopped, or its machine was), begins anew: the others may have stood still as well.
+struct GatewayWatch {
+    private let deadAfterMilliseconds: Int64
+    private let longestGapMilliseconds: Int64
+    /// When each beat was first seen.
+    private var seen: [GatewayBeat: Int64] = [:]
+    private var lastLook: Int64?
+
+    init(deadAfterMilliseconds: Int64, beatMilliseconds: Int64) {
+        self.deadAfterMilliseconds = deadAfterMilliseconds
+        longestGapMilliseconds = max(2 * beatMilliseconds, deadAfterMilliseconds / 2)
+    }
+
+    /// Takes a look at the other gateways, and tells which are dead.
+    ///
+    /// - Parameters:
+    ///   - asked: monotonic milliseconds before the database was asked.
+    ///   - answered: the same when it had answered.
+    mutating func look(_ beats: [GatewayBeat], asked: Int64, answered: Int64) -> [GatewayBeat] {
+        if let lastLook, asked - lastLook > longestGapMilliseconds { forget() }
+        lastLook = answered
+        var now: [GatewayBeat: Int64] = [:]
+        for beat in beats { now[beat] = seen[beat] ?? answered }
+        seen = now
+        return beats.filter { beat in now[beat].map { asked - $0 >= deadAfterMilliseconds } ?? false }
+    }
+
+    /// A look has failed.
+    mutating func forget() {
+        seen.removeAll()
+        lastLook = nil
+    }
+}

@@ -1,0 +1,139 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// What PostgreSQL takes of saved sessions, and what not.
+@Suite struct SessionFenceTests {
+    private func save(_ number: Int64, _ value: Int64, isFirst: Bool = false, of namespace: NamespaceRecord)
+        -> SessionSave
+    {
+        SessionSave(
+            StoredSession(
+                namespace: namespace.id, namespaceName: namespace.name, id: "session",
+                orders: [[Change(path: Path(splitting: "n"), value: .int(value))]], isAdmin: true, auth: .null,
+                origin: nil),
+            number: number, isFirst: isFirst)
+    }
+
+    private func value(_ session: LogSession, _ namespace: NamespaceRecord) throws -> Node? {
+        try session.session(namespace.id, "session")?.session.orders.first?.first?.value
+    }
+
+    private func begin(_ session: LogSession) throws -> (NamespaceRecord, GatewayLease) {
+        (try session.make(), try session.beginLease(Batch.makeID()))
+    }
+
+    @Test func savesFollowOneAnother() throws {
+        try withSession { session in
+            let (namespace, lease) = try begin(session)
+            #expect(try session.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved)
+            #expect(try session.saveSession(save(2, 2, of: namespace), lease) == .saved)
+            #expect(try value(session, namespace) == .int(2))
+            #expect(try session.savedNumber(namespace.id, "session", gateway: lease.gateway) == 2)
+            // One that was overtaken changes nothing.
+            #expect(try session.saveSession(save(1, 3, of: namespace), lease) == .ended)
+            #expect(try value(session, namespace) == .int(2))
+        }
+    }
+
+    /// Whoever took a gateway for dead has fenced it off.
+    @Test(arguments: [true, false])
+    func nothingIsTakenOfALeaseThatIsOver(isFirst: Bool) throws {
+        try withSession { session in
+            let (namespace, lease) = try begin(session)
+            let other = try session.beginLease(Batch.makeID())
+            if !isFirst { #expect(try session.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved) }
+            let beat = try #require(try session.beats(otherThan: other).first)
+            #expect(try session.endLease(of: beat))
+            #expect(try session.saveSession(save(2, 2, isFirst: isFirst, of: namespace), lease) == .lost)
+            #expect(try value(session, namespace) == (isFirst ? nil : .int(1)))
+            #expect(try !session.heartbeat(lease))
+            #expect(try session.takeOver(lease) == nil)
+            #expect(try session.orphanedSessions(limit: 10).count == (isFirst ? 0 : 1))
+        }
+    }
+
+    @Test func aSignOfLifeKeepsTheLease() throws {
+        try withSession { session in
+            let (_, lease) = try begin(session)
+            let other = try session.beginLease(Batch.makeID())
+            let beat = try #require(try session.beats(otherThan: other).first)
+            #expect(try session.heartbeat(lease))
+            #expect(try !session.endLease(of: beat))
+            #expect(try session.heartbeat(lease))
+        }
+    }
+
+    /// What was sent by a connection that was lost may come late: after the next one has taken over it is not taken.
+    @Test(arguments: [true, false])
+    func nothingIsTakenOfAnEarlierConnection(isFirst: Bool) throws {
+        try withSession { session in
+            let (namespace, lease) = try begin(session)
+            if !isFirst { #expect(try session.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved) }
+            let newer = try #require(try session.takeOver(lease))
+            #expect(try session.saveSession(save(2, 2, isFirst: isFirst, of: namespace), lease) == .lost)
+            #expect(try value(session, namespace) == (isFirst ? nil : .int(1)))
+            #expect(try session.saveSession(save(2, 3, isFirst: isFirst, of: namespace), newer) == .saved)
+            #expect(try value(session, namespace) == .int(3))
+        }
+    }
+
+    /// Taking over waits for a save that is under way by the connection before.
+    @Test func takingOverWaitsForWhatIsUnderWay() throws {
+        try withDatabase { url in
+            let early = try LogSession(url)
+            let late = try LogSession(url)
+            defer {
+                early.close()
+                late.close()
+            }
+            let (namespace, lease) = try begin(early)
+            try early.connection.executeScript("begin")
+            #expect(try early.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved)
+            try late.connection.executeScript("set lock_timeout = '100ms'")
+            #expect(throws: LogStoreError.self) { try late.takeOver(lease) }
+            try early.connection.executeScript("commit")
+            #expect(try late.takeOver(lease)?.connection == 2)
+            #expect(try value(late, namespace) == .int(1))
+        }
+    }
+
+    /// A session whose row is gone has been carried out: it is not inserted again.
+    @Test func aRowThatIsGoneStaysGone() throws {
+        try withSession { session in
+            let (namespace, lease) = try begin(session)
+            #expect(try session.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved)
+            let found = try #require(try session.session(namespace.id, "session"))
+            try session.forgetSession(namespace.id, found.claim)
+            #expect(try session.saveSession(save(2, 2, of: namespace), lease) == .ended)
+            #expect(try session.session(namespace.id, "session") == nil)
+        }
+    }
+
+    /// Orders that were read are taken as they were read: a later save must not go with them.
+    @Test func aClaimIsOfOneSave() throws {
+        try withSession { session in
+            let (namespace, lease) = try begin(session)
+            #expect(try session.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved)
+            let read = try #require(try session.session(namespace.id, "session"))
+            #expect(read.claim == SessionClaim(session: "session", gateway: lease.gateway, save: 1))
+            #expect(try session.saveSession(save(2, 2, of: namespace), lease) == .saved)
+            var writer = BatchWriter(namespace)
+            let empty = writer.set("n", .int(1))
+            let batch = Batch(
+                namespace: namespace.id, expectedHead: empty.expectedHead, id: empty.id, records: empty.records,
+                rows: empty.rows, claims: [read.claim])
+            #expect(try session.commit(batch) == .alreadyClaimed)
+            try session.forgetSession(namespace.id, read.claim)
+            #expect(try value(session, namespace) == .int(2))
+            let own = SessionClaim(session: "session", gateway: lease.gateway, save: nil)
+            let again = Batch(
+                namespace: namespace.id, expectedHead: empty.expectedHead, id: Batch.makeID(), records: empty.records,
+                rows: empty.rows, claims: [own])
+            #expect(try session.commit(again) == .committed)
+            #expect(try session.session(namespace.id, "session") == nil)
+        }
+    }
+}

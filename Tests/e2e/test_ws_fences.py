@@ -1,0 +1,110 @@
+"""Gateways that were frozen, cut off or taken for dead: what they still had to do for their sessions is not done twice."""
+
+import signal
+
+import psycopg
+from harness import sql
+from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
+
+PLUS = {".sv": {"increment": 1}}
+QUICK = ("--heartbeat-ms", "200", "--dead-after-ms", "1500")
+
+
+def blocked(database_url) -> bool:
+    """Whether a gateway's thread of the sessions waits for a lock in its database."""
+    return bool(sql.rows(database_url, "select 1 from pg_stat_activity where datname = current_database() "
+                         "and application_name = 'pathmirror sessions' and wait_event_type = 'Lock'"))
+
+
+def sessions_of(database_url) -> int:
+    return sql.rows(database_url, "select count(*) from pathmirror.session")[0][0]
+
+
+def test_what_a_frozen_gateway_had_queued_is_thrown_away(serve):
+    """A save waits in the gateway's queue when it is stopped; another carries the session out; then it goes on."""
+    frozen, other = serve(*QUICK, name="frozen"), serve(*QUICK, name="other")
+    with RealtimeClient(frozen.port) as first, RealtimeClient(frozen.port) as second:
+        second.ok("o", {"p": "n", "d": PLUS})
+        with psycopg.connect(frozen.database_url) as holder:
+            holder.execute("lock table pathmirror.session in exclusive mode")
+            # The gateway's thread of the sessions is kept here, with what comes behind it queued.
+            first.ask("o", {"p": "m", "d": PLUS})
+            wait_until(lambda: blocked(frozen.database_url), "the first order to be on its way")
+            second.ask("o", {"p": "late", "d": PLUS})
+            # A read behind the order: it is answered when the order is in the queue.
+            second.ok("g", {"p": "n", "q": {}})
+            frozen.process.send(signal.SIGSTOP)
+        try:
+            wait_until(lambda: other.rest.value() == {"n": 1, "m": 1}, "the other to carry both out", 30)
+            wait_until(lambda: sessions_of(other.database_url) == 0, "both to be forgotten")
+        finally:
+            frozen.process.send(signal.SIGCONT)
+        for client in (first, second):
+            assert client.socket.wait_for_close() in (1001, None)
+    # Behind whatever the gateway still does for the old ones comes what it does for a new one.
+    with RealtimeClient(frozen.port) as new:
+        new.ok("o", {"p": "new", "d": PLUS})
+    wait_until(lambda: other.rest.value("new") == 1, "the new session's end")
+    assert other.rest.value() == {"n": 1, "m": 1, "new": 1}
+    wait_until(lambda: sessions_of(other.database_url) == 0, "no session to be left")
+
+
+def test_a_session_that_was_ended_elsewhere_is_closed_at_its_next_order(serve):
+    """Half a connection is left at the old gateway: its client has come back to another one."""
+    first, second = serve(*QUICK, name="first"), serve(*QUICK, name="second")
+    with RealtimeClient(first.port) as old:
+        old.ok("o", {"p": "n", "d": PLUS})
+        with RealtimeClient(second.port, ls=old.session) as new:
+            new.put("here", 1)
+            assert second.rest.value("n") == 1
+            old.ask("o", {"p": "ghost", "d": 1})
+            assert old.socket.wait_for_close() in (1001, None)
+            new.ok("o", {"p": "here", "d": None})
+    wait_until(lambda: second.rest.value() == {"n": 1}, "the end of the new session alone")
+    wait_until(lambda: sessions_of(second.database_url) == 0, "no session to be left")
+
+
+def test_orders_that_were_cancelled_leave_nothing(serve):
+    gateway = serve(*QUICK)
+    with RealtimeClient(gateway.port) as client:
+        client.ok("o", {"p": "n", "d": 1})
+        client.ok("oc", {"p": "n"})
+        client.ok("o", {"p": "m", "d": 1})
+        client.ok("oc", {"p": "m"})
+        assert sessions_of(gateway.database_url) == 1
+    wait_until(lambda: sessions_of(gateway.database_url) == 0, "the session to be forgotten")
+    assert gateway.rest.value() is None
+
+
+def test_all_gateways_die_and_one_comes_back(serve):
+    first, second = serve(*QUICK, name="first"), serve(*QUICK, name="second")
+    with RealtimeClient(first.port) as one, RealtimeClient(second.port) as two:
+        one.ok("o", {"p": "n", "d": PLUS})
+        two.ok("o", {"p": "m", "d": PLUS})
+        first.process.kill()
+        second.process.kill()
+    # As far as PostgreSQL's clock goes, they will be dead only tomorrow.
+    sql.execute(first.database_url, "update pathmirror.gateway set seen_at = now() + interval '1 day'")
+    again = serve(*QUICK, name="again")
+    wait_until(lambda: again.rest.value() == {"n": 1, "m": 1}, "both to be carried out", 30)
+    wait_until(lambda: sql.rows(again.database_url, "select count(*) from pathmirror.gateway") == [(1,)], "the dead to be forgotten")
+
+
+def test_everybody_frozen_at_once_is_no_reason_to_take_the_others_for_dead(serve):
+    """A machine that is suspended: who goes on first has not seen the others stand still."""
+    patient = ("--heartbeat-ms", "200", "--dead-after-ms", "4000")
+    gateways = [serve(*patient, name="one"), serve(*patient, name="two")]
+    with RealtimeClient(gateways[0].port) as client:
+        client.ok("o", {"p": "n", "d": PLUS})
+        for gateway in gateways:
+            gateway.process.send(signal.SIGSTOP)
+        # Longer than --dead-after-ms by the watchers' own clocks.
+        sql.rows(gateways[0].database_url, "select pg_sleep(5)")
+        beats = sql.rows(gateways[0].database_url, "select sum(beat) from pathmirror.gateway")[0][0]
+        gateways[1].process.send(signal.SIGCONT)
+        # The other has looked again; far fewer looks than a death takes.
+        wait_until(lambda: sql.rows(gateways[0].database_url, "select sum(beat) from pathmirror.gateway")[0][0] > beats, "a look")
+        gateways[0].process.send(signal.SIGCONT)
+        client.ok("o", {"p": "m", "d": PLUS})
+        assert gateways[1].rest.value() is None
