@@ -12,10 +12,10 @@ from pathlib import Path
 from harness import machine, process
 from harness.context import Context
 from harness.load import Wrong
-from suites import gets, hostile, lag, listeners, memory, mirrors, puts, replays, rules, sql, transfers, wsputs
+from suites import gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, replays, rules, sql, transfers, wsputs
 
 SUITES = {suite.NAME: suite for suite in (
-    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, rules, hostile)}
+    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, rules, namespaces, hostile)}
 
 
 def main() -> int:
@@ -25,10 +25,11 @@ def main() -> int:
                         help="fewer and shorter rounds, a fifth of the data: under five minutes")
     parser.add_argument("--only", metavar="NAME", action="append", choices=list(SUITES),
                         help=f"one suite (may be repeated): {', '.join(SUITES)}")
+    parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suite of that name makes")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there, too")
     arguments = parser.parse_args()
 
-    context = Context(arguments.quick, machine.Quiet(budget=5 if arguments.quick else 30))
+    context = Context(arguments.quick, machine.Quiet(budget=5 if arguments.quick else 30), namespaces=arguments.namespaces)
     start = time.monotonic()
     failures = []
     for name in arguments.only or SUITES:

@@ -14,6 +14,8 @@ class Context:
     quick: bool
     quiet: Quiet
     report: Report = field(default_factory=Report)
+    # How many the suite `namespaces` makes, where that was given.
+    namespaces: int | None = None
     suite: str = ""
     _start: float = 0
 

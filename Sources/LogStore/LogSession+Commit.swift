@@ -53,8 +53,9 @@ extension LogSession {
     /// - Parameter isLocked: the head's lock is held already, by `lockHead`.
     /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
     public func commit(_ batch: Batch, isLocked: Bool = false) throws(LogStoreError) -> CommitOutcome {
-        if !isLocked { try ensurePartition(batch.namespace, upTo: batch.newHead) }
         do {
+            // Under the lock there is room for all but the largest batches: what is made for those is made with them.
+            try ensurePartition(batch.namespace, upTo: batch.newHead)
             if batch.rows.count > settings.copyThreshold {
                 try commitByCopy(batch, isLocked)
             } else {
@@ -66,9 +67,11 @@ extension LogSession {
             return .headMoved
         } catch let error as PostgresError where error.sqlState == "PM002" {
             if isLocked, connection.isOpen { unlockHead() }
+            forgetPartitions(batch.namespace)
             return .alreadyClaimed
         } catch {
             if isLocked, connection.isOpen { unlockHead() }
+            forgetPartitions(batch.namespace)
             throw LogStoreError(error)
         }
     }
@@ -78,8 +81,8 @@ extension LogSession {
     public func lockHead(_ namespace: Int64, expectedHead: Int64) throws(LogStoreError) -> Int64 {
         var expectedHead = expectedHead
         while true {
-            // A partition is made in a transaction of its own, before.
-            try ensurePartition(namespace, upTo: expectedHead + settings.entriesPerPartition / 4)
+            // A partition is made in a transaction of its own, before the lock is taken.
+            try ensurePartition(namespace, upTo: expectedHead + room)
             let head: Int64
             do {
                 let results = try connection.pipeline([
@@ -92,7 +95,7 @@ extension LogSession {
                 unlockHead()
                 throw LogStoreError(error)
             }
-            if partitionedTo[namespace, default: 0] > head + settings.entriesPerPartition / 8 { return head }
+            if partitionedTo[namespace, default: 0] > head + room / 2 { return head }
             // The head is far beyond what was expected: there may be nowhere to write to.
             unlockHead()
             expectedHead = head
@@ -264,18 +267,6 @@ extension LogSession {
                 .prepared(SQL.commit),
             ])
             return try results[2].int64(0, 0) > 0
-        }
-    }
-
-    /// Makes the partitions for seqs up to `seq`, and the next one early enough that no commit waits for it.
-    public func ensurePartition(_ namespace: Int64, upTo seq: Int64) throws(LogStoreError) {
-        guard partitionedTo[namespace, default: 0] <= seq else { return }
-        let each = settings.entriesPerPartition
-        try translated { () throws(PostgresError) in
-            let result = try connection.execute(
-                "select pathmirror.ensure_log_partition($1, $2, $3)",
-                [.int8(namespace), .int8(seq + each / 2), .int8(each)])
-            partitionedTo[namespace] = try result.int64(0, 0)
         }
     }
 }

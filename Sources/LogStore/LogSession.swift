@@ -45,7 +45,7 @@ public final class LogSession {
 
     public let connection: PostgresConnection
     let settings: Settings
-    /// Up to which seq each namespace's log has partitions, as far as this session knows.
+    /// Below which seq each namespace's log has tables to go to, as far as this session knows.
     var partitionedTo: [Int64: Int64] = [:]
     /// Where each namespace's row was when this session saw it last (see `pathmirror.move_head`).
     var places: [Int64: [UInt8]] = [:]
@@ -72,10 +72,13 @@ public final class LogSession {
     public func namespace(named name: String, creating: Bool = false) throws(LogStoreError) -> NamespaceRecord? {
         if let record = try namespaces(where: "name = $1", [.text(name)]).first { return record }
         guard creating else { return nil }
-        try translated { () throws(PostgresError) in
-            _ = try connection.execute(
-                "insert into pathmirror.namespace (name) values ($1) on conflict (name) do nothing", [.text(name)])
-        }
+        let made = try records(
+            """
+            insert into pathmirror.namespace (name) values ($1) on conflict (name) do nothing
+            returning \(Self.recordColumns)
+            """, [.text(name)])
+        if let record = made.first { return record }
+        // Somebody else has made it meanwhile.
         return try namespaces(where: "name = $1", [.text(name)]).first
     }
 
@@ -87,19 +90,24 @@ public final class LogSession {
         try namespaces(where: "true order by id", [])
     }
 
+    private static let recordColumns = "id, name, head, retained_from, stream_key::text, partitioned_to"
+
     private func namespaces(
         where condition: String, _ parameters: PostgresParameters
     ) throws(LogStoreError) -> [NamespaceRecord] {
+        try records("select \(Self.recordColumns) from pathmirror.namespace where \(condition)", parameters)
+    }
+
+    private func records(_ sql: String, _ parameters: PostgresParameters) throws(LogStoreError) -> [NamespaceRecord] {
         try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
-                "select id, name, head, retained_from, stream_key::text from pathmirror.namespace where \(condition)",
-                parameters)
+            let rows = try connection.execute(sql, parameters)
             var records: [NamespaceRecord] = []
             for row in 0..<rows.rowCount {
-                records.append(
-                    NamespaceRecord(
-                        id: try rows.int64(row, 0), name: try rows.string(row, 1), head: try rows.int64(row, 2),
-                        retainedFrom: try rows.int64(row, 3), streamKey: try rows.string(row, 4)))
+                let record = NamespaceRecord(
+                    id: try rows.int64(row, 0), name: try rows.string(row, 1), head: try rows.int64(row, 2),
+                    retainedFrom: try rows.int64(row, 3), streamKey: try rows.string(row, 4))
+                notePartitions(record.id, to: try rows.int64(row, 5))
+                records.append(record)
             }
             return records
         }

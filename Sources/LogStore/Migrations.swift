@@ -22,6 +22,7 @@ public enum Migrations {
             Migration(version: 6, name: "006_stream_keys", sql: PackageResources._06_stream_keys_sql),
             Migration(version: 7, name: "007_gateway_role", sql: PackageResources._07_gateway_role_sql),
             Migration(version: 9, name: "009_session_fences", sql: PackageResources._09_session_fences_sql),
+            Migration(version: 11, name: "011_shared_log", sql: PackageResources._11_shared_log_sql),
             Migration(version: 12, name: "012_head_row", sql: PackageResources._12_head_row_sql),
         ]
     }
@@ -46,7 +47,11 @@ public enum Migrations {
 
     /// Applies what is missing and returns what was applied. Gateways that start at once do it one after another, so that
     /// each migration runs once.
-    public static func up(_ connection: PostgresConnection) throws(LogStoreError) -> [Migration] {
+    ///
+    /// - Parameter last: the last one to apply, where a test wants an older schema.
+    public static func up(
+        _ connection: PostgresConnection, through last: Int = .max
+    ) throws(LogStoreError) -> [Migration] {
         try translated { () throws(PostgresError) in
             // Under a lock, as creating a schema that exists by then is an error all the same.
             try connection.executeScript(
@@ -64,8 +69,10 @@ public enum Migrations {
                 """)
         }
         var done: [Migration] = []
-        for migration in all where try apply(migration, connection) { done.append(migration) }
-        try check(connection)
+        for migration in all where migration.version <= last {
+            if try apply(migration, connection) { done.append(migration) }
+        }
+        if last >= newest { try check(connection) }
         return done
     }
 

@@ -32,9 +32,10 @@ import Testing
             try connection.executeScript(
                 """
                 insert into pathmirror.namespace (name) values ('granted');
-                select pathmirror.ensure_log_partition(id, 1, 1000) from pathmirror.namespace where name = 'granted';
+                select pathmirror.ensure_log_partition(id, 66000, 1000) from pathmirror.namespace where name = 'granted';
                 insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
-                select id, 1, now(), gen_random_uuid(), 'set', '/', '{}' from pathmirror.namespace where name = 'granted'
+                select id, seq, now(), gen_random_uuid(), 'set', '/', '{}' from pathmirror.namespace, unnest(array[1, 66000]) as seq
+                where name = 'granted'
                 """)
         }
     }

@@ -133,7 +133,7 @@ import Tree
 
     /// Many chunks, over the ends of the log's partitions.
     @Test func chunksOverPartitions() throws {
-        try withSession {
+        try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
         } _: { session in
             let record = try session.make()

@@ -46,8 +46,8 @@ def test_partitions_mirrors_snapshots_and_pruning_have_the_rights_they_need(stac
     stack.rest.set("people/bob", {"name": "Bob"})
     wait_until(lambda: stack.sql("select count(*) from mirror.people") == "2", "the second row")
 
-    # What a gateway calls when a million entries are near.
-    stack.sql("select pathmirror.ensure_log_partition(id, 1000000, 1000000) from pathmirror.namespace where name = 'default'",
+    # What a gateway calls when the log grows out of the shared tables, and at each million entries after that.
+    stack.sql("select pathmirror.ensure_log_partition(id, 2000000, 1000000) from pathmirror.namespace where name = 'default'",
               user="pathmirror_gateways")
     owners = stack.sql("select tableowner, count(*) from pg_tables where tablename like 'log\\_1\\_%' group by tableowner")
     assert owners == "pathmirror_owner|2"

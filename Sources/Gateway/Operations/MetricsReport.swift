@@ -1,7 +1,6 @@
 import Engine
 import HTTPServer
 import Runtime
-import Tree
 
 /// The numbers at `/.metrics`.
 struct MetricsReport {
@@ -50,22 +49,7 @@ struct MetricsReport {
         metrics.counter(
             "pathmirror_notifications_total", "Announcements of commits received.", counts.notifications.current)
         metrics.gauge("pathmirror_database_up", "1 while the database answers.", engine.health.isUp ? 1 : 0)
-        let namespaces = engine.liveNamespaces
-        metrics.gauges(
-            "pathmirror_log_head", "The newest seq that this gateway has applied.", label: "namespace",
-            namespaces.map { ($0.name, Int($0.snapshot.seq)) })
-        metrics.gauges(
-            "pathmirror_tail_lag_entries", "Entries in the log that this gateway has not applied yet.",
-            label: "namespace", namespaces.map { ($0.name, Int($0.lag)) })
-        metrics.gauges(
-            "pathmirror_tree_rows", "Leaves and priorities in the tree.", label: "namespace",
-            namespaces.map { ($0.name, $0.snapshot.root.rowCount) })
-        metrics.gauges(
-            "pathmirror_waiting_writes", "Writes that wait for a batch.", label: "namespace",
-            namespaces.map { ($0.name, $0.waitingWrites) })
-        metrics.gauges(
-            "pathmirror_listener_groups", "Distinct paths, queries and forms that are listened to.",
-            label: "namespace", namespaces.map { ($0.name, $0.listenerCount) })
+        NamespaceGauges(engine.liveNamespaces).write(to: &metrics)
     }
 
     private static func addDoors(_ gateway: Gateway, _ metrics: inout MetricsText) {

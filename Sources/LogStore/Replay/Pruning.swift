@@ -48,6 +48,7 @@ public struct Pruning {
     private let namespace: Int64
     /// Only up to so many entries of a partition that stays are deleted: more would bloat it.
     public static let mostDeleted: Int64 = 100_000
+    private static let deletedAtOnce: Int64 = 10_000
 
     public init(_ session: LogSession, _ namespace: NamespaceRecord) {
         self.session = session
@@ -62,18 +63,21 @@ public struct Pruning {
         let holders = try cursors().filter { $0.seq + 1 < wanted }
         var from = wanted
         if !force, let oldest = holders.map(\.seq).min() { from = max(record.retainedFrom, oldest + 1) }
-        let all = try partitions(record.head)
+        let sharedTo = try sharedTo()
+        let all = try partitions()
         if let last = all.first(where: { $0.first < from && from < $0.end }) {
-            // Rows below its beginning are in other partitions; rows below what is retained are gone.
+            // Rows below its beginning are in other tables; rows below what is retained are gone.
             let count = from - max(last.first, record.retainedFrom)
             if count > Self.mostDeleted { from = max(record.retainedFrom, last.first) }
         }
         let whole = all.filter { $0.end <= from }
         let rest = all.first { $0.first < from && from < $0.end }
+        // Of the tables that namespaces share everything goes, however much: it is a small part of them.
+        let shared = try entries(from: 0, before: min(from, sharedTo))
         let left = try rest.map { try entries(from: $0.first, before: from) } ?? 0
         return Plan(
             oldFrom: record.retainedFrom, newFrom: from, wantedFrom: wanted, head: record.head, holders: holders,
-            partitions: whole.map(\.name), deletedEntries: left)
+            partitions: whole.map(\.name), deletedEntries: shared + left)
     }
 
     /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
@@ -139,7 +143,14 @@ public struct Pruning {
         let end: Int64
     }
 
-    private func partitions(_ head: Int64) throws -> [Partition] {
+    /// Seqs below this are in the tables that namespaces share; 0 where the namespace is older than these.
+    private func sharedTo() throws -> Int64 {
+        try session.connection.execute(
+            "select shared_to from pathmirror.namespace where id = $1", [.int8(namespace)]
+        ).int64(0, 0)
+    }
+
+    private func partitions() throws -> [Partition] {
         // Names are log_<namespace>_<first seq>. Detached ones are of a prune that was cut short.
         let rows = try session.connection.execute(
             """
@@ -169,24 +180,29 @@ public struct Pruning {
     private func drop(_ name: String) throws {
         let state = try session.connection.execute(
             """
-            select inhdetachpending from pg_inherits join pg_class on pg_class.oid = inhrelid
-            where relname = $1 and relnamespace = 'pathmirror'::regnamespace
+            select inhdetachpending, parent.relname
+            from pg_inherits join pg_class on pg_class.oid = inhrelid join pg_class as parent on parent.oid = inhparent
+            where pg_class.relname = $1 and pg_class.relnamespace = 'pathmirror'::regnamespace
             """, [.text(name)])
         if state.rowCount == 1 {
             // Detaching in this way keeps nobody from writing or reading meanwhile.
             let word = try state.bool(0, 0) ? "finalize" : "concurrently"
             try session.connection.executeScript(
-                "alter table pathmirror.log detach partition pathmirror.\(name) \(word)")
+                "alter table pathmirror.\(try state.string(0, 1)) detach partition pathmirror.\(name) \(word)")
         }
         try session.connection.executeScript("drop table pathmirror.\(name)")
     }
 
+    /// Deletes a namespace's rows below a seq, a stretch of them a transaction.
     private func deleteRows(of table: String, before seq: Int64) throws {
-        while try session.connection.execute(
-            """
-            delete from pathmirror.\(table) where namespace_id = $1 and seq < $2 and seq in (
-                select seq from pathmirror.\(table) where namespace_id = $1 and seq < $2 order by seq limit 10000)
-            """, [.int8(namespace), .int8(seq)]
-        ).affectedRows > 0 {}
+        while true {
+            let oldest = try session.connection.execute(
+                "select min(seq) from pathmirror.\(table) where namespace_id = $1 and seq < $2",
+                [.int8(namespace), .int8(seq)])
+            if oldest.isNull(0, 0) { return }
+            _ = try session.connection.execute(
+                "delete from pathmirror.\(table) where namespace_id = $1 and seq < $2",
+                [.int8(namespace), .int8(min(seq, try oldest.int64(0, 0) + Self.deletedAtOnce))])
+        }
     }
 }
