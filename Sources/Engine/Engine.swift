@@ -89,7 +89,8 @@ public final class Engine: Sendable {
         sessions.waitUntilDone(milliseconds: milliseconds)
         for namespace in core.namespaces.all { namespace.refuseWrites(.stopping) }
         let deadline = Clock.monotonicMilliseconds + milliseconds
-        while Clock.monotonicMilliseconds < deadline, !core.large.isIdle || core.namespaces.all.contains(where: { !$0.isIdle })
+        while Clock.monotonicMilliseconds < deadline,
+            !core.large.isIdle || core.namespaces.all.contains(where: { !$0.isIdle })
         {
             core.pause(milliseconds: 2)
         }

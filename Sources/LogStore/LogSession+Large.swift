@@ -19,8 +19,12 @@ extension LogSession {
     }
 
     /// Begins a large write and returns its number. Ends with `commitLarge` or `unlockHead`.
-    public func beginLarge() throws(LogStoreError) -> Int64 {
-        try translated { () throws(PostgresError) in
+    ///
+    /// - Parameter head: where the namespace's log ends now.
+    public func beginLarge(_ namespace: Int64, head: Int64) throws(LogStoreError) -> Int64 {
+        // It is not known yet how far the others will have come when it ends.
+        try ensurePartition(namespace, upTo: head + room)
+        return try translated { () throws(PostgresError) in
             let results = try connection.pipeline([
                 .query("begin"),
                 .query("select nextval('pathmirror.large_write_number')"),
@@ -40,7 +44,8 @@ extension LogSession {
         parameters.appendJSON(changes)
         try translated { () throws(PostgresError) in
             _ = try connection.execute(
-                "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters)
+                "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters
+            )
         }
     }
 
@@ -57,7 +62,8 @@ extension LogSession {
                         next = rows.next()
                         if row.value.isNull { continue }
                         try RowCopy.write(
-                            namespace, StoredPath(path), JSONWriter.encode(row.value, form: .plain), -number, to: &writer)
+                            namespace, StoredPath(path), JSONWriter.encode(row.value, form: .plain), -number,
+                            to: &writer)
                         count += 1
                     }
                 }
@@ -99,7 +105,8 @@ extension LogSession {
             let results = try connection.pipeline([
                 .query(SQL.append, entry),
                 .query("update pathmirror.log_part set seq = $3 where namespace_id = $1 and seq = $2", numbers),
-                .query("insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)", numbers),
+                .query(
+                    "insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)", numbers),
                 .query("select pg_notify('pathmirror', $1)", [.text("\(batch.namespace) \(batch.newHead)")]),
                 .query("commit"),
             ])

@@ -1,6 +1,7 @@
 import Engine
 import LogStore
 import Postgres
+import Runtime
 import TestSupport
 import Testing
 import Tree

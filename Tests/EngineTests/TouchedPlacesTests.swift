@@ -14,7 +14,8 @@ import Tree
         var conflicting = 0
         for _ in 0..<1_500 {
             let root = random.tree(depth: 3)
-            guard let large = Self.evaluated(random.write(), on: root), let small = Self.evaluated(random.write(), on: root)
+            guard let large = Self.evaluated(random.write(), on: root),
+                let small = Self.evaluated(random.write(), on: root)
             else { continue }
             let places = TouchedPlaces(large.changes)
             guard !small.changes.contains(where: places.conflicts) else {
@@ -30,7 +31,9 @@ import Tree
             #expect(merged == inOrder, "\(large.changes) before or after \(small.changes) in \(root)")
             var rows = Self.rows(afterSmall)
             for (path, value) in large.rows { rows[path] = value }
-            #expect(rows.filter { !$0.value.isNull } == Self.rows(inOrder), "rows of \(large.changes), \(small.changes) in \(root)")
+            #expect(
+                rows.filter { !$0.value.isNull } == Self.rows(inOrder),
+                "rows of \(large.changes), \(small.changes) in \(root)")
         }
         #expect(free > 50 && conflicting > 50)
     }

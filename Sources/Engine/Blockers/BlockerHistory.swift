@@ -37,7 +37,8 @@ struct BlockerHistory {
         var verdicts: [Verdict] = []
         var next: [Int32: Seen] = [:]
         for blocker in blockers {
-            var one = seen[blocker.pid].flatMap { $0.blocker == blocker ? $0 : nil } ?? Seen(blocker: blocker, since: now)
+            var one =
+                seen[blocker.pid].flatMap { $0.blocker == blocker ? $0 : nil } ?? Seen(blocker: blocker, since: now)
             if sinceLastLook > 2_000 { one.since = now }
             if blocker.application == BackendName.largeWrite, !blocker.waitsForLock {
                 // Small writes don't wait for a large one that holds rows of theirs; it begins anew.
@@ -58,7 +59,6 @@ struct BlockerHistory {
         let isGateway = [BackendName.committer, BackendName.largeWrite].contains { blocker.application.hasPrefix($0) }
         return isGateway ? patience.gatewayMilliseconds : patience.otherMilliseconds
     }
-
 }
 
 /// What the engine's sessions call themselves: other gateways tell by it what they may do to one.

@@ -67,7 +67,7 @@ final class LargeWriter: Sendable {
         guard case .committed(_, let told)? = evaluation.outcomes.first, let record = evaluation.records.first,
             let step = evaluation.steps.first
         else { return nil }
-        let number = try session.beginLarge()
+        let number = try session.beginLarge(namespace.id, head: base.seq)
         var parts: Int32 = 0
         var bytes = 0
         var part: [Change] = []
