@@ -57,7 +57,6 @@ final class SessionWorker {
     private func prepared() throws(LogStoreError) -> (LogSession, GatewayLease) {
         let session = try connected()
         var current = try heldLease(session)
-        try session.checkConnection()
         // Where the database may be away, it is asked before something is sent whose outcome would be unknown.
         if Clock.monotonicMilliseconds >= nextBeat || !core.health.isUp {
             try beat(session, current)
@@ -67,7 +66,8 @@ final class SessionWorker {
     }
 
     private func connected() throws(LogStoreError) -> LogSession {
-        if let session, session.isOpen { return session }
+        // What is lost already is replaced before something is sent by it whose outcome would be unknown.
+        if let session, session.isOpen, (try? session.checkConnection()) != nil { return session }
         disconnect()
         let new = try core.connect("sessions")
         session = new
