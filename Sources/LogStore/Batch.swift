@@ -32,6 +32,8 @@ public struct Batch: Sendable {
     public let namespace: Int64
     /// The head that the writes were evaluated at.
     public let expectedHead: Int64
+    /// The batch of the entry at that head; nil where it isn't known. Another one there is another history.
+    public let expectedBatch: [UInt8]?
     /// 16 bytes, different for every batch that was ever made.
     public let id: [UInt8]
     public let records: [Record]
@@ -42,13 +44,15 @@ public struct Batch: Sendable {
     public let claims: [String]
 
     public init(
-        namespace: Int64, expectedHead: Int64, id: [UInt8], records: [Record], rows: RowChanges,
+        namespace: Int64, expectedHead: Int64, expectedBatch: [UInt8]? = nil, id: [UInt8], records: [Record],
+        rows: RowChanges,
         rules: [StoredRules] = [], claims: [String] = []
     ) {
         self.rules = rules
         self.claims = claims
         self.namespace = namespace
         self.expectedHead = expectedHead
+        self.expectedBatch = expectedBatch
         self.id = id
         self.records = records
         self.rows = rows

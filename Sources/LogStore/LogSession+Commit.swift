@@ -15,7 +15,7 @@ extension LogSession {
         static let begin = PostgresStatement("begin", "begin")
         static let commit = PostgresStatement("commit", "commit")
         static let advance = PostgresStatement(
-            "advance", "select pathmirror.advance($1, $2, $3)", types: [.int8, .int8, .int8])
+            "advance", "select pathmirror.advance($1, $2, $3, $4, $5)", types: [.int8, .int8, .int8, .uuid, .uuid])
         static let lockHead = PostgresStatement(
             "lock_head", "select head from pathmirror.namespace where id = $1 for update", types: [.int8])
         // The clock is read after the head's lock was taken, so that times follow the order of seqs.
@@ -48,6 +48,8 @@ extension LogSession {
     /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
     public func commit(_ batch: Batch, isLocked: Bool = false) throws(LogStoreError) -> CommitOutcome {
         if !isLocked { try ensurePartition(batch.namespace, upTo: batch.newHead) }
+        let usual = bePatient(with: batch)
+        defer { connection.statementTimeoutMs = usual }
         do {
             if batch.rows.count > settings.copyThreshold {
                 try commitByCopy(batch, isLocked)
@@ -56,6 +58,8 @@ extension LogSession {
             }
             return .committed
         } catch let error as PostgresError where error.sqlState == "PM001" {
+            // Under the lock as well, if the head is of another history.
+            if isLocked, connection.isOpen { unlockHead() }
             return .headMoved
         } catch let error as PostgresError where error.sqlState == "PM002" {
             if isLocked, connection.isOpen { unlockHead() }
@@ -127,7 +131,10 @@ extension LogSession {
     }
 
     private func advanceParameters(_ batch: Batch) -> PostgresParameters {
-        [.int8(batch.namespace), .int8(batch.expectedHead), .int8(Int64(batch.records.count))]
+        [
+            .int8(batch.namespace), .int8(batch.expectedHead), .int8(Int64(batch.records.count)),
+            batch.expectedBatch.map { .uuid($0) } ?? .null(.uuid), .uuid(batch.id),
+        ]
     }
 
     private func logParameters(_ batch: Batch) -> PostgresParameters {

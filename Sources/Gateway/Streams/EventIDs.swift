@@ -8,6 +8,9 @@ import Tree
 /// A seq can be guessed, and behind a guessed one there may be values that were deleted before the reader came, or that
 /// could not be read then. The tag shows that the id was given to a reader of this place, under these rules. It is made
 /// with a key of the namespace, so it holds on every gateway and after a restart.
+///
+/// The tag also says which entry it was, by a part of its batch's id: after a failover or a restore another one may have
+/// the same seq.
 struct EventIDs: Sendable {
     private let key: [UInt8]
 
@@ -18,18 +21,40 @@ struct EventIDs: Sendable {
         key = HMAC.sha256(scope + Array(path.description.utf8), key: namespace.streamKey)
     }
 
-    func id(_ seq: Int64) -> String { "\(seq)-\(tag(seq))" }
+    /// An entry that a reader has seen.
+    struct Seen: Equatable {
+        let seq: Int64
+        /// The beginning of the batch's id; nil where the reader has only named a seq.
+        let mark: [UInt8]?
 
-    /// The seq of an id that was made here; nil for any other text.
-    func seq(_ id: String) -> Int64? {
-        let parts = id.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, !parts[1].isEmpty, let seq = Int64(parts[0]), seq >= 0,
-            Digest.isEqualInConstantTime(Array(parts[1].utf8), Array(tag(seq).utf8))
-        else { return nil }
-        return seq
+        /// Whether it is the entry that is of that batch.
+        func isOf(_ batch: [UInt8]?) -> Bool { mark.map { $0 == EventIDs.mark(batch) } ?? true }
     }
 
-    private func tag(_ seq: Int64) -> String {
-        Base64URL.encode(Array(HMAC.sha256(Array("\(seq)".utf8), key: key).prefix(12)))
+    func id(_ seq: Int64, _ batch: [UInt8]?) -> String {
+        let mark = Self.mark(batch)
+        return "\(seq)-\(Base64URL.encode(mark + tag(seq, mark)))"
+    }
+
+    /// What an id says that was made here; nil for any other text.
+    func seen(_ id: String) -> Seen? {
+        let parts = id.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let seq = Int64(parts[0]), seq >= 0, let bytes = Base64URL.decode(parts[1].utf8),
+            bytes.count == Self.markBytes + Self.tagBytes
+        else { return nil }
+        let mark = Array(bytes.prefix(Self.markBytes))
+        guard Digest.isEqualInConstantTime(Array(bytes.dropFirst(Self.markBytes)), tag(seq, mark)) else { return nil }
+        return Seen(seq: seq, mark: mark)
+    }
+
+    private static let markBytes = 6
+    private static let tagBytes = 12
+
+    private static func mark(_ batch: [UInt8]?) -> [UInt8] {
+        batch.map { Array($0.prefix(markBytes)) } ?? Array(repeating: 0, count: markBytes)
+    }
+
+    private func tag(_ seq: Int64, _ mark: [UInt8]) -> [UInt8] {
+        Array(HMAC.sha256(Array("\(seq) ".utf8) + mark, key: key).prefix(Self.tagBytes))
     }
 }

@@ -6,38 +6,44 @@ import Tree
 import Wire
 
 extension GatewayLoop {
-    /// The seq behind which a stream goes on as if its reader had never gone away; nil where that can't be told, so that
+    /// The entry behind which a stream goes on as if its reader had never gone away; nil where that can't be told, so that
     /// it begins with a fresh `put`.
     ///
     /// That needs an id that a reader of this place was given, and rules that have been the same since and let this
     /// caller in whatever the data and the time: else what was written meanwhile may have been for others. Administrators
     /// may read everything at any time, and name any seq.
-    func resumePoint(_ call: Call, _ group: ListenerGroup, _ snapshot: Snapshot) -> Int64? {
+    func resumePoint(_ call: Call, _ group: ListenerGroup, _ snapshot: Snapshot) -> EventIDs.Seen? {
         guard let text = call.request.headerText("last-event-id") else { return nil }
-        if call.auth.isAdmin, let seq = Int64(text.prefix { $0 != "-" }) { return seq }
-        guard let seq = group.ids(snapshot.rules).seq(text) else { return nil }
-        let isSteady = snapshot.rules.seq <= seq && snapshot.rules.set.isSteadyForReading(call.path)
-        return isSteady || seq == snapshot.seq ? seq : nil
+        let seen = group.ids(snapshot.rules).seen(text)
+        if call.auth.isAdmin {
+            return seen ?? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) }
+        }
+        guard let seen else { return nil }
+        let isSteady = snapshot.rules.seq <= seen.seq && snapshot.rules.set.isSteadyForReading(call.path)
+        return isSteady || seen.seq == snapshot.seq ? seen : nil
     }
 
     /// Continues a stream behind `lastSeen`: from memory if nothing happened since, else from the log. What can't be told
     /// as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
-    func resumeStream(_ stream: Stream, _ lastSeen: Int64, _ snapshot: Snapshot) {
+    func resumeStream(_ stream: Stream, _ seen: EventIDs.Seen, _ snapshot: Snapshot) {
         let group = stream.group
+        let lastSeen = seen.seq
         if lastSeen == snapshot.seq {
+            guard seen.isOf(snapshot.batch) else { return sendFirstValue(stream, snapshot) }
             gateway.metrics.streamsResumed.add()
             return begin(stream, with: [], at: lastSeen)
         }
         guard let link else { return }
         let id = stream.exchange.id
-        if lastSeen > snapshot.seq { return awaitSeen(stream, lastSeen) }
+        if lastSeen > snapshot.seq { return awaitSeen(stream, seen) }
         guard snapshot.seq - lastSeen <= gateway.settings.maxResumeEntries else {
             return sendFirstValue(stream, snapshot)
         }
         let reading = ResumeReading(
             group.key, group.ids(snapshot.rules), maxBytes: gateway.settings.streamBufferBytes * 8)
-        gateway.engine.readLog(group.namespace.id, after: lastSeen, through: snapshot.seq, each: reading.take) {
-            result in
+        gateway.engine.readLog(
+            group.namespace.id, after: lastSeen, through: snapshot.seq, isMeant: { seen.isOf($0) }, each: reading.take
+        ) { result in
             let missed = reading.finish(result, expecting: snapshot.seq)
             link.post { loop in
                 guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
@@ -53,7 +59,7 @@ extension GatewayLoop {
 
     /// The client has seen more than this gateway: it waits until that is applied here. If it never is (another database
     /// under the same name), the client is told the value anew.
-    private func awaitSeen(_ stream: Stream, _ lastSeen: Int64) {
+    private func awaitSeen(_ stream: Stream, _ seen: EventIDs.Seen) {
         guard let link else { return }
         let group = stream.group
         let id = stream.exchange.id
@@ -63,13 +69,12 @@ extension GatewayLoop {
             self.sendFirstValue(stream, group.namespace.snapshot)
         }
         _ = timer
-        group.namespace.whenApplied(lastSeen, within: Int64(gateway.settings.minSeqWaitMilliseconds)) {
+        group.namespace.whenApplied(seen.seq, within: Int64(gateway.settings.minSeqWaitMilliseconds)) {
             link.post { loop in
                 guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
                 guard case .opening = stream.state else { return }
-                // Events behind `lastSeen` have waited in the stream since it was opened.
-                loop.gateway.metrics.streamsResumed.add()
-                loop.begin(stream, with: [], at: lastSeen)
+                // What came behind it has waited in the stream; whether it is the entry that was seen, is asked now.
+                loop.resumeStream(stream, seen, group.namespace.snapshot)
             }
         }
     }
@@ -98,13 +103,13 @@ final class ResumeReading: Sendable {
     }
 
     /// Takes the next entries. False when no more are wanted.
-    @Sendable func take(_ entries: [Entry], after seq: Int64) -> Bool {
+    @Sendable func take(_ entries: [Entry], _ batches: [[UInt8]], after seq: Int64) -> Bool {
         state.withLock { state in
             guard entries.first?.seq == seq + 1 else {
                 state.needsFreshValue = true
                 return false
             }
-            for entry in entries {
+            for (entry, batch) in zip(entries, batches) {
                 state.last = entry.seq
                 if entry.isBulk, key.path.contains(entry.path) || entry.path.contains(key.path) {
                     state.needsFreshValue = true
@@ -113,7 +118,7 @@ final class ResumeReading: Sendable {
                 // A window of the past is not known.
                 if key.query != nil { state.needsFreshValue = true }
                 if state.needsFreshValue { return false }
-                let bytes = StreamEvent.encode(event, id: ids.id(entry.seq), form: form)
+                let bytes = StreamEvent.encode(event, id: ids.id(entry.seq, batch), form: form)
                 state.byteCount += bytes.count
                 state.events.append(SharedBytes(bytes))
             }

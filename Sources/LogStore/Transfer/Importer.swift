@@ -195,15 +195,16 @@ public final class Importer {
         var entry = PostgresParameters()
         entry.appendInt8(namespace.id)
         entry.appendInt8(seq)
-        entry.appendUUID(Batch.makeID())
+        let batch = Batch.makeID()
+        entry.appendUUID(batch)
         entry.appendText(path.description)
         entry.appendJSON(changes)
         entry.appendInt4(part)
         entry.appendJSON(Origin(uid: nil, isAdmin: true, via: .cli, address: nil).json)
         var steps: [PipelineStep] = [
             .query(
-                "select pathmirror.advance($1, $2, $3)",
-                [.int8(namespace.id), .int8(seq - 1), .int8(1)]),
+                "select pathmirror.advance($1, $2, $3, null, $4)",
+                [.int8(namespace.id), .int8(seq - 1), .int8(1), .uuid(batch)]),
             .query(
                 """
                 insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts, origin)
