@@ -64,6 +64,7 @@ let package = Package(
                 .embedInCode("Migrations/006_stream_keys.sql"),
                 .embedInCode("Migrations/007_gateway_role.sql"),
                 .embedInCode("Migrations/009_session_fences.sql"),
+                .embedInCode("Migrations/010_histories.sql"),
                 .embedInCode("Migrations/011_shared_log.sql"),
                 .embedInCode("Migrations/012_head_row.sql"),
             ], swiftSettings: settings),

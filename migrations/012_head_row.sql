@@ -2,16 +2,15 @@
 -- to the row that doesn't grow longer.
 
 alter table pathmirror.namespace
-    add column if not exists stamped_at timestamptz not null default '-infinity',
-    add column if not exists last_batch uuid;
+    add column stamped_at timestamptz not null default '-infinity';
 
 comment on column pathmirror.namespace.stamped_at is 'The committed_at of the last entry. It never steps back, whatever the clock does.';
-comment on column pathmirror.namespace.last_batch is 'The batch_id of the entry at the head; null where nothing was written since the migration.';
 
 update pathmirror.namespace as mine
 set stamped_at = coalesce(
         (select max(committed_at) from pathmirror.log where log.namespace_id = mine.id), '-infinity'),
-    last_batch = (select batch_id from pathmirror.log where log.namespace_id = mine.id and log.seq = mine.head);
+    last_batch = coalesce(
+        last_batch, (select batch_id from pathmirror.log where log.namespace_id = mine.id and log.seq = mine.head));
 
 -- Where the newest version of a namespace's row is, going from a place where an older one was; the place itself where
 -- nothing is there any more.
@@ -41,7 +40,8 @@ begin
         update pathmirror.namespace
         set head = head + entries, stamped_at = greatest(clock_timestamp(), stamped_at), last_batch = new_batch
         where ctid = at and id = of_namespace and head = expected
-            and (expected_batch is null or last_batch is null or last_batch = expected_batch)
+            and (expected_batch is null
+                or coalesce(last_batch, case when head = 0 then stream_key end, expected_batch) = expected_batch)
         returning ctid, stamped_at into place, stamp;
         if found then
             return;
@@ -52,7 +52,8 @@ begin
     update pathmirror.namespace
     set head = head + entries, stamped_at = greatest(clock_timestamp(), stamped_at), last_batch = new_batch
     where id = of_namespace and head = expected
-        and (expected_batch is null or last_batch is null or last_batch = expected_batch)
+        and (expected_batch is null
+                or coalesce(last_batch, case when head = 0 then stream_key end, expected_batch) = expected_batch)
     returning ctid, stamped_at into place, stamp;
     if not found then
         raise exception 'the head of namespace % is not % any more', of_namespace, expected using errcode = 'PM001';

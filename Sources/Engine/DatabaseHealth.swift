@@ -6,6 +6,8 @@ import Synchronization
 public final class DatabaseHealth: Sendable {
     private struct State {
         var isUp = false
+        /// It doesn't even refuse: whoever asks it waits in vain.
+        var isSilent = false
         var reason = "not connected yet"
         var changedAt = Clock.monotonicMilliseconds
     }
@@ -20,17 +22,35 @@ public final class DatabaseHealth: Sendable {
         Clock.monotonicMilliseconds - state.withLock { $0.changedAt }
     }
 
-    /// True when that is news.
-    func markUp() -> Bool { change(to: true, "") }
-    func markDown(_ reason: String) -> Bool { change(to: false, reason) }
+    /// Why new writes are refused at once; nil while they may be tried. A database that has just been lost may be back
+    /// before anybody has to be refused.
+    var refusal: String? {
+        state.withLock { state in
+            guard !state.isUp else { return nil }
+            let isOld = Clock.monotonicMilliseconds - state.changedAt >= Self.graceMilliseconds
+            return state.isSilent || isOld ? state.reason : nil
+        }
+    }
 
-    private func change(to isUp: Bool, _ reason: String) -> Bool {
+    private static let graceMilliseconds: Int64 = 1_000
+
+    /// True when that is news.
+    func markUp() -> Bool { change(to: true, "", isSilent: false, isTold: false) }
+
+    /// True when that is news; with `isTold` also that it is for another reason than before.
+    func markDown(_ reason: String, isSilent: Bool = false, isTold: Bool = false) -> Bool {
+        change(to: false, reason, isSilent: isSilent, isTold: isTold)
+    }
+
+    private func change(to isUp: Bool, _ reason: String, isSilent: Bool, isTold: Bool) -> Bool {
         state.withLock { state in
             defer {
+                // Silent until it answers: that an attempt failed at once says nothing of those that wait.
+                state.isSilent = !isUp && (isSilent || state.isSilent)
                 state.isUp = isUp
                 state.reason = reason
             }
-            guard state.isUp != isUp else { return false }
+            guard state.isUp != isUp else { return isTold && state.reason != reason }
             state.changedAt = Clock.monotonicMilliseconds
             return true
         }

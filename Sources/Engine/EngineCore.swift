@@ -18,6 +18,9 @@ final class EngineCore: Sendable {
     let metrics: EngineMetrics
     let logger: Logger
     let health = DatabaseHealth()
+    let servers = ServerFence()
+    let sessions = OpenSessions()
+    let recent = RecentPositions()
     let namespaces: NamespaceTable
     let mailbox = PeerMailbox()
     let blockers = DatabaseStays()
@@ -37,9 +40,13 @@ final class EngineCore: Sendable {
         self.settings = settings
         var sessionSettings = sessionSettings
         // The server gives up before this side does: then a statement fails, instead of the connection. Behind an import
-        // that holds a namespace's lock, writes fail as unavailable.
-        sessionSettings.connection.statementTimeoutMs = 30_000
-        sessionSettings.connection.sessionSettings["lock_timeout"] = "\(settings.commitDeadlineMilliseconds)"
+        // that holds a namespace's lock, writes are tried until their deadline, and fail as unavailable.
+        let silence = Self.silenceMilliseconds(settings)
+        sessionSettings.connection.statementTimeoutMs = Int(silence)
+        sessionSettings.connection.connectTimeoutMs = min(
+            sessionSettings.connection.connectTimeoutMs, Int(Self.mostConnectMilliseconds))
+        sessionSettings.connection.sessionSettings["lock_timeout"] =
+            "\(min(settings.commitDeadlineMilliseconds, silence - 1_000))"
         // A gateway that vanishes while it holds a namespace's lock must not keep it until TCP notices.
         sessionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
             "\(max(1, settings.commitDeadlineMilliseconds / 2))"
@@ -79,12 +86,10 @@ final class EngineCore: Sendable {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 
-    func connect(_ name: String) throws(LogStoreError) -> LogSession {
-        try LogSession(url.withApplicationName("pathmirror \(name)"), settings: sessionSettings)
-    }
-
-    func databaseFailed(_ error: LogStoreError) {
-        if health.markDown("\(error)") { logger.error("database lost", [("error", "\(error)")]) }
+    func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
+        if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
+            logger.error("database lost", [("error", "\(error)")])
+        }
     }
 
     func databaseAnswered() {

@@ -23,6 +23,10 @@ public final class EngineMetrics: Sendable {
     /// Entries of other gateways that were read from the log.
     public let followedEntries = Counter()
     public let notifications = Counter()
+    /// Times that a namespace went back to an older state, as the database had lost entries.
+    public let takenBack = Counter()
+    /// Entries that were lost so.
+    public let takenBackEntries = Counter()
 
     public init() {}
 }

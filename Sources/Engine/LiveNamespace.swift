@@ -16,6 +16,7 @@ public final class LiveNamespace: Sendable {
     let published: Published
     private let scheduling: Mutex<Scheduling>
     private let settings: EngineSettings
+    private let health: DatabaseHealth?
     private let handOver: @Sendable (LiveNamespace) -> Void
     private let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
 
@@ -25,6 +26,8 @@ public final class LiveNamespace: Sendable {
         var queue = WriteQueue()
         /// The highest head that was heard of.
         var remoteHead: Int64
+        /// Somebody has found that the database has another history of it: not ruled out or dealt with yet.
+        var isSuspect = false
         var isScheduled = false
         var refusal: EngineError?
         var waiters: [SeqWaiter] = []
@@ -40,7 +43,7 @@ public final class LiveNamespace: Sendable {
     }
 
     init(
-        _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings,
+        _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, health: DatabaseHealth? = nil,
         schedule: @escaping @Sendable (LiveNamespace) -> Void,
         prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
     ) {
@@ -50,6 +53,7 @@ public final class LiveNamespace: Sendable {
         published = Published(snapshot)
         scheduling = Mutex(Scheduling(remoteHead: snapshot.seq))
         self.settings = settings
+        self.health = health
         self.handOver = schedule
         self.prepare = prepare
     }
@@ -113,6 +117,8 @@ public final class LiveNamespace: Sendable {
     func enqueue(_ item: WriteQueue.Waiting) {
         let refusal = scheduling.withLock { state -> EngineError? in
             if let refusal = state.refusal { return refusal }
+            // Behind a batch whose outcome is being found out it would wait for nothing.
+            if let reason = health?.refusal { return .unavailable(reason) }
             return state.queue.append(item, settings) ? nil : .overloaded
         }
         if let refusal {
@@ -165,9 +171,32 @@ public final class LiveNamespace: Sendable {
         if isNews { schedule() }
     }
 
+    /// The database has another history of the namespace, or none, as the tail found: a committer has to look.
+    func suspect() {
+        scheduling.withLock { $0.isSuspect = true }
+        schedule()
+    }
+
+    /// Whether what this gateway has of the namespace may not be what the database has.
+    public var isSuspect: Bool { scheduling.withLock { $0.isSuspect } }
+
+    /// The working committer has compared the namespace with the log, and it is as the log says.
+    ///
+    /// - Parameters:
+    ///   - head: where the log was said to end, if anybody said so.
+    ///   - end: where it does.
+    func checked(_ head: Int64? = nil, reaches end: Int64? = nil) {
+        scheduling.withLock { state in
+            state.isSuspect = false
+            // A head of a history that is no more; a later one is heard of again.
+            if let head, let end, head > end, state.remoteHead == head { state.remoteHead = published.snapshot.seq }
+        }
+    }
+
     /// What the working committer has to do.
     struct Task: Sendable {
         let remoteHead: Int64
+        let isSuspect: Bool
         let batch: [WriteQueue.Waiting]
         let isContended: Bool
         let hasWaiters: Bool
@@ -176,7 +205,8 @@ public final class LiveNamespace: Sendable {
     func takeTask() -> Task {
         scheduling.withLock { state in
             Task(
-                remoteHead: state.remoteHead, batch: state.queue.takeBatch(settings), isContended: state.contention > 0,
+                remoteHead: state.remoteHead, isSuspect: state.isSuspect, batch: state.queue.takeBatch(settings),
+                isContended: state.contention > 0,
                 hasWaiters: !state.waiters.isEmpty)
         }
     }

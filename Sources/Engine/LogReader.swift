@@ -8,8 +8,10 @@ final class LogReader: Sendable {
         let namespace: Int64
         let after: Int64
         let through: Int64
-        /// Takes a page of entries, the first of which should be `after + 1`; false to end.
-        let each: @Sendable (_ entries: [Entry], _ after: Int64) -> Bool
+        /// Whether the entry at `after`, by its batch, is the one that is meant; nil where any is.
+        let isMeant: (@Sendable (_ batch: [UInt8]) -> Bool)?
+        /// Takes a page of entries, the first of which should be `after + 1`, and their batches; false to end.
+        let each: @Sendable (_ entries: [Entry], _ batches: [[UInt8]], _ after: Int64) -> Bool
         let completion: @Sendable (Result<Void, EngineError>) -> Void
     }
 
@@ -38,8 +40,11 @@ final class LogReader: Sendable {
         }) ?? nil {
             do throws(LogStoreError) {
                 if session?.isOpen != true { session = try core.connect("reader") }
-                if let session { try read(request, session) }
-                request.completion(.success(()))
+                if let session, try !read(request, session) {
+                    request.completion(.failure(.unavailable("the log has another history")))
+                } else {
+                    request.completion(.success(()))
+                }
             } catch {
                 if error.isConnectionLost {
                     session?.close()
@@ -51,12 +56,25 @@ final class LogReader: Sendable {
         session?.close()
     }
 
-    private func read(_ request: Request, _ session: LogSession) throws(LogStoreError) {
+    /// False, and nothing is read, where the log has another entry than is meant.
+    private func read(_ request: Request, _ session: LogSession) throws(LogStoreError) -> Bool {
+        if let isMeant = request.isMeant {
+            guard let history = try session.history(request.namespace, at: request.after) else { return false }
+            if let batch = history.batch(of: request.after) {
+                guard isMeant(batch) else { return false }
+            } else if request.after >= history.retainedFrom {
+                // An entry that should be there and isn't.
+                return false
+            }
+        }
         var after = request.after
         while after < request.through {
             let page = try session.read(request.namespace, after: after, through: request.through)
-            guard let last = page.last?.entry.seq, request.each(page.map(\.entry), after) else { return }
+            guard let last = page.last?.entry.seq, request.each(page.map(\.entry), page.map(\.batchID), after) else {
+                return true
+            }
             after = last
         }
+        return true
     }
 }

@@ -60,6 +60,16 @@ final class NamespaceTable: Sendable {
         return false
     }
 
+    /// The namespace is not in the database any more: who asks for its name next has it looked up anew.
+    func forget(_ namespace: LiveNamespace) {
+        state.withLock { state in
+            if state.byID[namespace.id] === namespace { state.byID[namespace.id] = nil }
+            if case .live(let live) = state.slots[namespace.name], live === namespace {
+                state.slots[namespace.name] = nil
+            }
+        }
+    }
+
     func loaded(_ name: String, _ result: Result<LiveNamespace, EngineError>) {
         let waiting = state.withLock { state -> [Completion] in
             let slot = state.slots[name]

@@ -6,11 +6,20 @@ public struct Snapshot: Sendable {
     public let seq: Int64
     public let root: Node
     public let rules: RulesVersion
+    /// The batch of the entry at `seq`, by which its history can be told from others; nil where it isn't known.
+    public let batch: [UInt8]?
 
-    public init(seq: Int64, root: Node, rules: RulesVersion) {
+    public init(seq: Int64, root: Node, rules: RulesVersion, batch: [UInt8]? = nil) {
         self.seq = seq
         self.root = root
         self.rules = rules
+        self.batch = batch
+    }
+
+    /// False where this is of another batch than `other`; true where one of them isn't known.
+    func isOf(_ other: [UInt8]?) -> Bool {
+        guard let batch, let other else { return true }
+        return batch == other
     }
 }
 
@@ -34,4 +43,13 @@ public struct Step: Sendable {
     public let entry: Entry
     public let before: Node
     public let after: Node
+    /// The batch that the entry is of; nil where it isn't known.
+    public let batch: [UInt8]?
+
+    public init(entry: Entry, before: Node, after: Node, batch: [UInt8]? = nil) {
+        self.entry = entry
+        self.before = before
+        self.after = after
+        self.batch = batch
+    }
 }

@@ -3,10 +3,13 @@ import Postgres
 import Runtime
 
 /// Follows the announcements of commits: one thread, one connection that listens. A lost announcement does no harm, as
-/// the heads are looked at every so often, too; the same look tells whether the database is there.
+/// the heads are looked at every so often, too; the same look tells whether the database is there, and whether it still
+/// has what this gateway has.
 final class Tail {
     private let core: EngineCore
     private let wake: WakeHandle
+    /// When the question was asked that waits for an answer.
+    private var askedAt: Int64 = 0
 
     init(_ core: EngineCore, _ wake: WakeHandle) {
         self.core = core
@@ -17,32 +20,39 @@ final class Tail {
         var pause: Int64 = 50
         while !core.stopsNow {
             do throws(LogStoreError) {
+                askedAt = Clock.monotonicMilliseconds
                 let session = try core.connect("tail")
                 defer { session.close() }
+                session.connection.statementTimeoutMs = core.lookMilliseconds
                 // First listen, then look: what is committed in between is seen by both.
                 try session.checkSchema()
                 try session.listen()
-                core.databaseAnswered()
+                // Before anybody is told that the database is there: it may be another one than before.
+                try look(session)
                 pause = 50
                 try follow(session)
             } catch {
-                core.databaseFailed(error)
+                failed(error)
                 core.pause(milliseconds: pause)
                 pause = min(pause * 2, 1_000)
             }
         }
     }
 
+    private func failed(_ error: LogStoreError) {
+        if error.isSilence {
+            core.databaseIsSilent(since: askedAt, error)
+        } else {
+            core.databaseFailed(error)
+        }
+    }
+
     private func follow(_ session: LogSession) throws(LogStoreError) {
-        var nextLook: Int64 = 0
+        var nextLook = Clock.monotonicMilliseconds + Int64(core.settings.pollMilliseconds)
         while !core.stopsNow {
             let now = Clock.monotonicMilliseconds
             if now >= nextLook {
-                for (id, head) in try session.heads(core.namespaces.all.map(\.id)) {
-                    core.namespaces.live(id: id)?.headSeen(head)
-                }
-                // Whoever failed to connect meanwhile is contradicted.
-                core.databaseAnswered()
+                try look(session)
                 nextLook = now + Int64(core.settings.pollMilliseconds)
             }
             let wait = max(1, Int(nextLook - now))
@@ -55,5 +65,25 @@ final class Tail {
                 }
             }
         }
+    }
+
+    /// Compares the heads with what this gateway has.
+    private func look(_ session: LogSession) throws(LogStoreError) {
+        askedAt = Clock.monotonicMilliseconds
+        // Taken before the question: whatever is in them was committed then, and is in the answer.
+        let known = core.namespaces.all.map { ($0, $0.snapshot) }
+        var heads: [Int64: (head: Int64, batch: [UInt8]?)] = [:]
+        for (id, head, batch) in try session.heads(known.map(\.0.id)) { heads[id] = (head, batch) }
+        for (namespace, snapshot) in known {
+            guard let now = heads[namespace.id], now.head >= snapshot.seq,
+                now.head > snapshot.seq || snapshot.isOf(now.batch)
+            else {
+                namespace.suspect()
+                continue
+            }
+            namespace.headSeen(now.head)
+        }
+        // Whoever failed to connect meanwhile is contradicted.
+        core.databaseAnswered()
     }
 }

@@ -48,11 +48,11 @@ public struct Batch: Sendable {
         namespace: Int64, expectedHead: Int64, expectedBatch: [UInt8]? = nil, id: [UInt8], records: [Record],
         rows: RowChanges, rules: [StoredRules] = [], claims: [SessionClaim] = []
     ) {
-        self.expectedBatch = expectedBatch
         self.rules = rules
         self.claims = claims
         self.namespace = namespace
         self.expectedHead = expectedHead
+        self.expectedBatch = expectedBatch
         self.id = id
         self.records = records
         self.rows = rows

@@ -53,6 +53,8 @@ extension LogSession {
     /// - Parameter isLocked: the head's lock is held already, by `lockHead`.
     /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
     public func commit(_ batch: Batch, isLocked: Bool = false) throws(LogStoreError) -> CommitOutcome {
+        let usual = bePatient(with: batch)
+        defer { connection.statementTimeoutMs = usual }
         do {
             // Under the lock there is room for all but the largest batches: what is made for those is made with them.
             try ensurePartition(batch.namespace, upTo: batch.newHead)
@@ -64,6 +66,8 @@ extension LogSession {
             }
             return .committed
         } catch let error as PostgresError where error.sqlState == "PM001" {
+            // Under the lock as well, if the head is of another history.
+            if isLocked, connection.isOpen { unlockHead() }
             return .headMoved
         } catch let error as PostgresError where error.sqlState == "PM002" {
             if isLocked, connection.isOpen { unlockHead() }

@@ -5,21 +5,26 @@ extension LogSession {
     /// The tree, and the head and rules that belong to it, in one consistent read.
     public func loadTree(
         _ namespace: Int64
-    ) throws(LogStoreError) -> (head: Int64, root: Node, rules: StoredRules?) {
+    ) throws(LogStoreError) -> (head: Int64, root: Node, rules: StoredRules?, batch: [UInt8]?) {
         do {
-            return try inReadTransaction {
-                let head = try connection.execute(
-                    "select head from pathmirror.namespace where id = $1", [.int8(namespace)]
-                ).int64(0, 0)
-                var builder = TreeBuilder()
-                try forEachNode(namespace) { path, value, isLong in
-                    if isLong {
-                        builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
-                    } else {
-                        builder.add(path, value)
+            return try readingPatiently {
+                try inReadTransaction {
+                    let row = try connection.execute(
+                        "select head, \(Self.headBatch) from pathmirror.namespace where id = $1", [.int8(namespace)])
+                    guard row.rowCount == 1 else { throw LogStoreError.unknownNamespace("\(namespace)") }
+                    let head = try row.int64(0, 0)
+                    var batch = try Self.bytes(row, 0, 1)
+                    if batch == nil { batch = try history(namespace, at: head)?.batch }
+                    var builder = TreeBuilder()
+                    try forEachNode(namespace) { path, value, isLong in
+                        if isLong {
+                            builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
+                        } else {
+                            builder.add(path, value)
+                        }
                     }
+                    return (head, builder.finish(), try currentRules(namespace), batch)
                 }
-                return (head, builder.finish(), try currentRules(namespace))
             }
         } catch {
             throw LogStoreError(error)

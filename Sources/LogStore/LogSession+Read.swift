@@ -5,6 +5,11 @@ public import Tree
 public struct LoggedEntry: Sendable {
     public let entry: Entry
     public let batchID: [UInt8]
+
+    public init(entry: Entry, batchID: [UInt8]) {
+        self.entry = entry
+        self.batchID = batchID
+    }
 }
 
 extension LogSession {
@@ -20,11 +25,20 @@ extension LogSession {
         _ namespace: Int64, after seq: Int64, through last: Int64 = .max, limit: Int = 1_000, maxBytes: Int = 16 << 20,
         allowsGaps: Bool = false
     ) throws(LogStoreError) -> [LoggedEntry] {
-        // Bounded by seq as well, as a planner without statistics would take the whole rest of the log and sort it.
-        let (next, isBeyond) = seq.addingReportingOverflow(Int64(limit))
-        let end = isBeyond ? last : min(next, last)
+        let end = min(Self.end(of: seq, limit), last)
         var rows = try page(namespace, after: seq, through: end, limit, maxBytes)
         if rows.rowCount == 0, end < last { rows = try page(namespace, after: seq, through: last, limit, maxBytes) }
+        return try decode(rows, allowsGaps: allowsGaps)
+    }
+
+    /// Where a page ends. Bounded by seq as well as by number, as a planner without statistics would take the whole rest of
+    /// the log and sort it.
+    static func end(of seq: Int64, _ limit: Int) -> Int64 {
+        let (next, isBeyond) = seq.addingReportingOverflow(Int64(limit))
+        return isBeyond ? .max : next
+    }
+
+    func decode(_ rows: PostgresResult, allowsGaps: Bool = false) throws(LogStoreError) -> [LoggedEntry] {
         var entries: [LoggedEntry] = []
         entries.reserveCapacity(rows.rowCount)
         for row in 0..<rows.rowCount {
@@ -41,15 +55,21 @@ extension LogSession {
         _ namespace: Int64, after seq: Int64, through last: Int64, _ limit: Int, _ maxBytes: Int
     ) throws(LogStoreError) -> PostgresResult {
         try translated { () throws(PostgresError) in
-            try connection.execute(
-                """
-                select \(Self.entryColumns) from (
-                    select *, sum(length(changes::text)) over (order by seq) - length(changes::text) as before
-                    from pathmirror.log where namespace_id = $1 and seq > $2 and seq <= $3 order by seq limit $4
-                ) as page where before < $5 order by seq
-                """,
-                [.int8(namespace), .int8(seq), .int8(last), .int8(Int64(limit)), .int8(Int64(maxBytes))])
+            try connection.pipeline([Self.pageStep(namespace, after: seq, through: last, limit, maxBytes)])[0]
         }
+    }
+
+    static func pageStep(
+        _ namespace: Int64, after seq: Int64, through last: Int64, _ limit: Int, _ maxBytes: Int
+    ) -> PipelineStep {
+        .query(
+            """
+            select \(entryColumns) from (
+                select *, sum(length(changes::text)) over (order by seq) - length(changes::text) as before
+                from pathmirror.log where namespace_id = $1 and seq > $2 and seq <= $3 order by seq limit $4
+            ) as page where before < $5 order by seq
+            """,
+            [.int8(namespace), .int8(seq), .int8(last), .int8(Int64(limit)), .int8(Int64(maxBytes))])
     }
 
     private func decode(_ rows: PostgresResult, _ row: Int) throws(LogStoreError) -> LoggedEntry {

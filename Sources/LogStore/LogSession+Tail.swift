@@ -36,15 +36,20 @@ extension LogSession {
         }
     }
 
-    /// The heads of these namespaces.
-    public func heads(_ namespaces: [Int64]) throws(LogStoreError) -> [(namespace: Int64, head: Int64)] {
+    /// The heads of these namespaces, and the batches that stand for them. Those that are not there are left out.
+    public func heads(
+        _ namespaces: [Int64]
+    ) throws(LogStoreError) -> [(namespace: Int64, head: Int64, batch: [UInt8]?)] {
         var ids = PostgresArray(of: .int8)
         for id in namespaces { ids.appendInt8(id) }
         return try translated { () throws(PostgresError) in
             let rows = try connection.execute(
-                "select id, head from pathmirror.namespace where id = any($1)", [.array(ids)])
-            var heads: [(namespace: Int64, head: Int64)] = []
-            for row in 0..<rows.rowCount { heads.append((try rows.int64(row, 0), try rows.int64(row, 1))) }
+                "select id, head, \(Self.headBatch) from pathmirror.namespace where id = any($1)", [.array(ids)])
+            var heads: [(namespace: Int64, head: Int64, batch: [UInt8]?)] = []
+            heads.reserveCapacity(rows.rowCount)
+            for row in 0..<rows.rowCount {
+                heads.append((try rows.int64(row, 0), try rows.int64(row, 1), try Self.bytes(rows, row, 2)))
+            }
             return heads
         }
     }

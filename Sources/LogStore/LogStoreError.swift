@@ -15,6 +15,10 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case importConflict(String)
     /// Something in the database that this program would never have written.
     case corrupt(String)
+    /// The server only repeats what another one writes.
+    case standby
+    /// The server has an older history than one that has answered before: that one took over from it.
+    case outdated(timeline: Int64, newest: Int64)
 
     /// An error of any of the ways into the database, in the log's terms.
     init(_ error: any Error) {
@@ -28,6 +32,12 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .database(let error): "\(error)"
+        case .standby: "The server is a standby, which can't be written to: connect to the primary, or promote it."
+        case .outdated(let timeline, let newest):
+            """
+            The server is on timeline \(timeline), and one on timeline \(newest) has taken over from it. Stop it, or, if it is \
+            the one to go on with, restart this gateway.
+            """
         case .schemaMissing(let found, let needed):
             "The database's schema is at version \(found), this program needs \(needed): run 'pathmirror migrate up'."
         case .schemaTooNew(let found, let known):
@@ -47,10 +57,29 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         return ["40P01", "40001", "55P03"].contains(state)
     }
 
+    /// Nothing came back in time: neither an answer nor a refusal.
+    public var isSilence: Bool {
+        if case .database(let error) = self { error.kind == .timeout || error.isSilentConnect } else { false }
+    }
+
+    /// There is a server, and it is not one to work with.
+    public var isRefusedServer: Bool {
+        switch self {
+        case .standby, .outdated: true
+        default: false
+        }
+    }
+
+    /// Somebody else has held a lock for as long as this session waits for one. Nothing was written.
+    public var isLockTimeout: Bool {
+        if case .database(let error) = self { error.kind == .server(sqlState: "55P03") } else { false }
+    }
+
     /// True when the connection is gone: what was under way may or may not have happened.
     public var isConnectionLost: Bool {
         switch self {
         case .database(let error): error.isConnectionLost || error.kind == .connect || error.isServerGoingAway
+        case .standby, .outdated: true
         default: false
         }
     }

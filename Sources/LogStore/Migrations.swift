@@ -22,6 +22,7 @@ public enum Migrations {
             Migration(version: 6, name: "006_stream_keys", sql: PackageResources._06_stream_keys_sql),
             Migration(version: 7, name: "007_gateway_role", sql: PackageResources._07_gateway_role_sql),
             Migration(version: 9, name: "009_session_fences", sql: PackageResources._09_session_fences_sql),
+            Migration(version: 10, name: "010_histories", sql: PackageResources._10_histories_sql),
             Migration(version: 11, name: "011_shared_log", sql: PackageResources._11_shared_log_sql),
             Migration(version: 12, name: "012_head_row", sql: PackageResources._12_head_row_sql),
         ]

@@ -22,6 +22,8 @@ public struct CatalogMirror: Sendable {
 public struct MirrorCursor: Sendable {
     public let id: [UInt8]
     public let seq: Int64
+    /// The batch of the entry there; nil in a cursor that has not moved since this is kept.
+    public let batch: [UInt8]?
     public let generation: Int64
     public let definition: MirrorDefinition
     public let hasErrors: Bool
@@ -126,13 +128,14 @@ public enum Catalog {
             """
             select mirror, seq, generation, definition::text, exists (
                 select from pathmirror.mirror_error as error
-                where error.namespace_id = $1 and error.mirror = live.mirror and error.generation = live.generation)
+                where error.namespace_id = $1 and error.mirror = live.mirror and error.generation = live.generation), batch
             from pathmirror.mirror_cursor as live where namespace_id = $1 and mirror = any($2)
             \(locking)
             """, [.int8(namespace), .array(ids)])
         return try (0..<rows.rowCount).map { row in
             MirrorCursor(
-                id: try rows.bytes(row, 0), seq: try rows.int64(row, 1), generation: try rows.int64(row, 2),
+                id: try rows.bytes(row, 0), seq: try rows.int64(row, 1),
+                batch: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5), generation: try rows.int64(row, 2),
                 definition: try definition(try rows.bytes(row, 3)), hasErrors: try rows.bool(row, 4))
         }
     }

@@ -46,6 +46,11 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
         }
     }
 
+    /// Nothing came back in time: neither an answer nor a refusal.
+    var isSilence: Bool {
+        if case .database(let error) = self { error.kind == .timeout || error.isSilentConnect } else { false }
+    }
+
     /// The connection to one of the databases is gone.
     var endsConnection: Bool {
         switch self {

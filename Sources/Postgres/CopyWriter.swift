@@ -232,7 +232,7 @@ public struct CopyWriter: ~Copyable {
         // -1: the server has ended the COPY with an error, or the connection is lost; 0: out of memory.
         // `copyIn` finds out which when it reads the result.
         guard sent == 1 else { throw CopyWriter.stopped }
-        try link.flush(until: Deadline(afterMs: timeoutMs))
+        try link.flush(until: .silence(ms: timeoutMs))
     }
 
     /// Thrown where the server has stopped the COPY; `copyIn` replaces it by the server's reason.

@@ -1,20 +1,31 @@
 import Glibc
 
-/// A moment on the monotonic clock by which a wait must have ended.
+/// When a wait must have ended: at a moment on the monotonic clock, or after so long a silence, however often it is broken.
 struct Deadline {
     private let nanoseconds: UInt64
+    /// Each wait may take so long; nil where a moment is meant.
+    private let silenceMs: Int32?
 
     /// A wait without end.
     static let never = Deadline(nanoseconds: .max)
 
-    private init(nanoseconds: UInt64) {
+    private init(nanoseconds: UInt64, silenceMs: Int32? = nil) {
         self.nanoseconds = nanoseconds
+        self.silenceMs = silenceMs
+    }
+
+    /// `milliseconds` in which no byte moves in either direction; zero or less means never, and so does anything beyond
+    /// poll's 24 days.
+    static func silence(ms milliseconds: Int) -> Deadline {
+        guard milliseconds > 0, let period = Int32(exactly: milliseconds) else { return .never }
+        return Deadline(nanoseconds: .max, silenceMs: period)
     }
 
     /// `milliseconds` from now; zero or less means never, and so does anything beyond poll's 24 days.
     init(afterMs milliseconds: Int) {
         let isNever = milliseconds <= 0 || milliseconds > Int(Int32.max)
         nanoseconds = isNever ? .max : Self.now() + UInt64(milliseconds) * 1_000_000
+        silenceMs = nil
     }
 
     /// The moment that leaves `share` equal parts of the time until this one: the end of the first part.
@@ -26,11 +37,14 @@ struct Deadline {
 
     /// The timeout argument for poll(2): rounded up, so that a wait never ends early; -1 for never.
     var pollTimeout: Int32 {
+        if let silenceMs { return silenceMs }
         guard nanoseconds != .max else { return -1 }
         let now = Self.now()
         guard nanoseconds > now else { return 0 }
         return Int32(min((nanoseconds - now + 999_999) / 1_000_000, UInt64(Int32.max)))
     }
+
+    static var nowMilliseconds: Int64 { Int64(now() / 1_000_000) }
 
     private static func now() -> UInt64 {
         var time = timespec()

@@ -24,6 +24,7 @@ extension Link {
             error.message = failures.map(\.message).joined(separator: "; ")
         }
         // However it failed, nothing has been sent yet.
+        error.isSilentConnect = failures.contains { $0.kind == .timeout }
         error.kind = .connect
         throw error
     }

@@ -88,6 +88,7 @@ final class Link {
                     }
                     throw failure(.timeout, "PostgreSQL did not answer in time; the connection is closed")
                 }
+                if descriptors[0].revents & Int16(POLLIN) != 0 { interrupt.noteHeard() }
                 if descriptors[2].revents != 0 {
                     wake?.drain()
                     return 0
@@ -136,10 +137,16 @@ final class Link {
 final class Interrupt: Sendable {
     let wake: WakeHandle
     private let flag = Atomic(false)
+    /// When the server was heard last, on the monotonic clock.
+    private let heardAt = Atomic<Int64>(0)
 
     init() throws(PostgresError) {
         wake = try WakeHandle()
     }
+
+    var lastHeardMilliseconds: Int64 { heardAt.load(ordering: .relaxed) }
+
+    func noteHeard() { heardAt.store(Deadline.nowMilliseconds, ordering: .relaxed) }
 
     /// Stays set: an abandoned connection cannot be used again. The flag is for waits that come later.
     var isSet: Bool { flag.load(ordering: .acquiring) }

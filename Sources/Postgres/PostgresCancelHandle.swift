@@ -28,6 +28,9 @@ public final class PostgresCancelHandle: @unchecked Sendable {
         }
     }
 
+    /// When anything last came from the server, in milliseconds of the monotonic clock.
+    public var lastHeardMilliseconds: Int64 { interrupt.lastHeardMilliseconds }
+
     /// Makes the owner's current and every later call throw `cancelled` at once and close the connection, whether or
     /// not the server answers: for shutting down. Never blocks.
     public func abandon() {

@@ -12,7 +12,7 @@ import CPostgres
 public final class PostgresConnection {
     let link: Link
     private let interrupt: Interrupt
-    /// How long a call may take; see ``ConnectionSettings/statementTimeoutMs``. May be changed between calls.
+    /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMs``. May be changed between calls.
     public var statementTimeoutMs: Int
     /// Prepared here: the statement's name, its SQL, and the name that the server knows it by.
     var prepared: [String: (sql: String, serverName: String)] = [:]
@@ -42,7 +42,7 @@ public final class PostgresConnection {
     }
 
     /// False once closed or lost.
-    public var isOpen: Bool { !link.isLost }
+    public var isOpen: Bool { !link.isLost && !interrupt.isSet }
 
     /// Whether a transaction is open, failed ones included.
     public var isInTransaction: Bool {
@@ -88,7 +88,7 @@ public final class PostgresConnection {
                 .connectionLost, "the connection was closed or lost before; nothing was sent", statement: statement)
         }
         isBusy = true
-        return Deadline(afterMs: statementTimeoutMs)
+        return .silence(ms: statementTimeoutMs)
     }
 
     /// Ends a call that `begin` started.

@@ -41,6 +41,8 @@ public struct PostgresError: Error, Sendable, Equatable {
     public var constraint: String?
     /// The table, if the server named one.
     public var table: String?
+    /// No connection could be made as nothing answered in time.
+    public internal(set) var isSilentConnect = false
 
     init(_ kind: Kind, _ message: String, hint: String? = nil, statement: String? = nil) {
         self.kind = kind

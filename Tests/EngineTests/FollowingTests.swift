@@ -106,7 +106,8 @@ import Tree
                 """
                 begin;
                 delete from pathmirror.log where seq > 1;
-                update pathmirror.namespace set head = 1;
+                update pathmirror.namespace set head = 1,
+                    last_batch = (select batch_id from pathmirror.log where seq = 1);
                 update pathmirror.node set value = '1', version = 1;
                 commit
                 """)

@@ -64,6 +64,67 @@ import Tree
         }
     }
 
+    /// The network loses packets without a word. What is under way is given up in its time, what comes later is refused at
+    /// once, and nothing waits for what nobody answers any more when the network is back.
+    @Test func aSilentNetwork() throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            let engine = try TestEngine(proxy.url) { settings, _ in
+                settings.pollMilliseconds = 100
+                // Which has a connection already.
+                settings.committers = 1
+            }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
+            proxy.setSwallowing(true)
+            let start = Clock.monotonicMilliseconds
+            let sink = CollectingSink()
+            namespace.submit(.set("x", .int(2)), to: sink, token: 1)
+            #expect(eventually { !engine.engine.health.isUp })
+            #expect(Clock.monotonicMilliseconds - start < 10_000)
+            // Behind the first, which is still being found out about.
+            let later = Clock.monotonicMilliseconds
+            for token in 2...5 as ClosedRange<UInt64> {
+                namespace.submit(.set("x", .int(3)), to: sink, token: token)
+                guard case .unavailable? = sink.outcomes[token]?.failure else {
+                    Issue.record("not refused at once: \(String(describing: sink.outcomes[token]))")
+                    return
+                }
+            }
+            #expect(Clock.monotonicMilliseconds - later < 1_000)
+            // 10 s are promised.
+            #expect(sink.outcome(1)?.failure == .outcomeUnknown)
+            #expect(Clock.monotonicMilliseconds - start < 20_000)
+            proxy.setSwallowing(false)
+            #expect(eventually { engine.engine.health.isUp })
+            #expect(eventually { namespace.write(.set("x", .int(4)))?.committedSeq != nil })
+            try StoredState(url).check(equals: [namespace])
+        }
+    }
+
+    /// One connection is dead, the others are well: a write by it is given up or sent by another one within its time.
+    @Test func oneSilentConnection() throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            let engine = try TestEngine(proxy.url) { settings, _ in settings.committers = 1 }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
+            proxy.setSwallowing(true)
+            let sink = CollectingSink()
+            let start = Clock.monotonicMilliseconds
+            namespace.submit(.increment("x"), to: sink, token: 1)
+            #expect(eventually { proxy.lossCount > 0 })
+            proxy.setSwallowing(false)
+            #expect(sink.outcome(1)?.committedSeq == 2)
+            #expect(Clock.monotonicMilliseconds - start < 20_000)
+            try StoredState(url).check(equals: [namespace])
+        }
+    }
+
     @Test func fullQueuesRefuse() throws {
         try withEngines(1) { settings, _ in
             settings.maxWaitingWrites = 10

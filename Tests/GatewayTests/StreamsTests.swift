@@ -46,7 +46,17 @@ import Tree
             let place = Path(splitting: "a")
             let snapshot = try gateway.engine.namespace("default").snapshot
             let ids = EventIDs(try gateway.engine.namespace("default"), place, snapshot.rules)
-            let stream = try open(gateway, "/a.json", lastSeen: ids.id(4))
+            let batches = MutexBox<[Int64: [UInt8]]>([:])
+            let isRead = Condition(false)
+            gateway.engine.engine.readLog(
+                try gateway.engine.namespace("default").id, after: 0, through: 10,
+                each: { entries, found, _ in
+                    batches.withLock { for (entry, batch) in zip(entries, found) { $0[entry.seq] = batch } }
+                    return true
+                }, completion: { _ in isRead.broadcast { $0 = true } })
+            #expect(isRead.wait(milliseconds: 20_000) { $0 ? true : nil } == true)
+            let id = { (seq: Int64) in ids.id(seq, batches.withLock { $0[seq] }) }
+            let stream = try open(gateway, "/a.json", lastSeen: id(4))
             for seq in 5...10 as ClosedRange<Int64> {
                 let event = try stream.event()
                 #expect(event.id == seq)
@@ -55,8 +65,15 @@ import Tree
             _ = try writer.request("PUT", "/a/k11.json", body: "11")
             #expect(try stream.event().id == 11)
             // From a point that isn't retained (here: too far back), a fresh value.
-            let late = try open(gateway, "/a.json?orderBy=\"$key\"&limitToLast=1", lastSeen: ids.id(2))
+            let late = try open(gateway, "/a.json?orderBy=\"$key\"&limitToLast=1", lastSeen: id(2))
             #expect(try late.event().name == "put")
+            // The seq of one entry with the batch of another, as an id of a history has that was taken back.
+            let lost = try open(gateway, "/a.json", lastSeen: ids.id(4, batches.withLock { $0[5] }))
+            let fresh = try lost.event()
+            #expect(fresh.name == "put")
+            #expect(fresh.id == 11)
+            let newest = try open(gateway, "/a.json", lastSeen: ids.id(11, batches.withLock { $0[5] }))
+            #expect(try newest.event().name == "put")
         }
     }
 
@@ -141,7 +158,7 @@ import Tree
     ) throws {
         let done = Condition(false)
         let tree = MutexBox(Node.null)
-        gateway.engine.engine.readLog(namespace.id, after: 0, through: seq) { entries, _ in
+        gateway.engine.engine.readLog(namespace.id, after: 0, through: seq) { entries, _, _ in
             tree.withLock { root in
                 for entry in entries {
                     for change in entry.changes { root = root.replacing(change.path, with: change.value) }

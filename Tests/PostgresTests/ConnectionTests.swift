@@ -194,7 +194,7 @@ import Testing
 }
 
 /// Accepts connections, in the kernel's queue, and never says a word.
-private final class SilentServer {
+final class SilentServer {
     let port: UInt16
     private let descriptor: Int32
 

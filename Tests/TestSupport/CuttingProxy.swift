@@ -26,6 +26,8 @@ public final class CuttingProxy: Sendable {
         var remaining = 0
         var done = 0
         var isRefusing = false
+        var isSwallowing = false
+        var losses = 0
         var isStopping = false
         var pairs: [Int32: ProxiedPair] = [:]
         var held: [HeldBatch] = []
@@ -96,6 +98,17 @@ public final class CuttingProxy: Sendable {
         }
         for pair in pairs { pair.shutDown() }
     }
+
+    /// Swallows whatever comes, in both directions and on new connections, too, and takes in everybody: as a network does
+    /// that loses packets without a word. False passes on what comes on connections that have lost nothing yet.
+    public func setSwallowing(_ isSwallowing: Bool) { state.withLock { $0.isSwallowing = isSwallowing } }
+
+    /// How many connections have lost something so.
+    public var lossCount: Int { state.withLock { $0.losses } }
+
+    func noteLoss() { state.withLock { $0.losses += 1 } }
+
+    var isSwallowing: Bool { state.withLock { $0.isSwallowing } }
 
     /// How many held batches there are.
     public var heldCount: Int { state.withLock { $0.held.count } }

@@ -13,6 +13,8 @@ final class ProxiedPair: Sendable {
         var sawBatch = false
         /// The server's end was taken over by the proxy.
         var isHeld = false
+        /// Something was lost: nothing more gets through.
+        var hasLost = false
         /// The numbers of the sockets may be others' by now.
         var isClosed = false
     }
@@ -36,6 +38,7 @@ final class ProxiedPair: Sendable {
         defer { ended() }
         var allowed: Int?
         while var bytes = UnixSocket.receive(from: client) {
+            if loses() { continue }
             proxy.messageComes(bytes)
             if allowed == nil, bytes.contains(proxy.sign) {
                 state.withLock { $0.sawBatch = true }
@@ -67,9 +70,20 @@ final class ProxiedPair: Sendable {
         defer { ended() }
         let sign = Array("COMMIT\0".utf8)
         while !state.withLock({ $0.isHeld }), let bytes = UnixSocket.receive(from: server) {
+            if loses() { continue }
             if bytes.contains(sign), state.withLock({ $0.sawBatch }), proxy.takeCutAtAnswer() { return }
             guard UnixSocket.send(bytes[...], to: client) else { return }
         }
+    }
+
+    private func loses() -> Bool {
+        let isSwallowing = proxy.isSwallowing
+        let (hasLost, isNews) = state.withLock { state -> (Bool, Bool) in
+            defer { state.hasLost = state.hasLost || isSwallowing }
+            return (state.hasLost || isSwallowing, isSwallowing && !state.hasLost)
+        }
+        if isNews { proxy.noteLoss() }
+        return hasLost
     }
 
     /// One pump has ended: so must the other.

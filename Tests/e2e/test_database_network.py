@@ -1,9 +1,15 @@
-"""A database over a network that isn't asked to prove who it is: a warning at the start, which shows no password."""
+"""A database over a network: that isn't asked to prove who it is (a warning, which shows no password), or that goes silent."""
+
+import threading
+import time
 
 import pytest
 from harness import cli
 from harness.binary import pathmirror
+from harness.gateway import start_serve
 from harness.process import Process
+from harness.proxy import Proxy
+from harness.sse import Listener
 from harness.waiting import wait_until
 
 WARNING = "not asked to prove who it is"
@@ -41,3 +47,39 @@ def test_on_this_machine(serve, database_url):
 def test_nothing_to_warn_of(url):
     failed = cli.command("serve", "--database-url", url)
     assert failed.returncode == 1 and WARNING not in failed.stderr
+
+
+def test_a_network_that_swallows_everything(own_postgres, scratch, logs):
+    """Connections that nobody answers, and nobody refuses. Promised: not ready within 5 s, the write under way answered within
+    10 s, later ones refused at once. Twice that is allowed here, for machines that have other things to do."""
+    url = own_postgres.create_database()
+    with Proxy(own_postgres.port) as proxy:
+        gateway = start_serve(url.replace(str(own_postgres.port), str(proxy.port)), scratch, logs)
+        try:
+            rest = gateway.rest
+            rest.set("n", 1)
+            with Listener(rest.at("n")) as listener:
+                assert listener.next().data == 1
+                proxy.swallow()
+                start = time.monotonic()
+                answers = []
+                writer = threading.Thread(target=lambda: answers.append((rest.put("n", 2), time.monotonic() - start)))
+                writer.start()
+                wait_until(lambda: not gateway.ready(), "ready to tell the truth", 10)
+                before = time.monotonic()
+                refused = [rest.put("n", 3), rest.post("list", 1), rest.delete("n")]
+                assert time.monotonic() - before < 3
+                assert {answer.status for answer in refused} == {503}
+                assert rest.value("n") == 1
+                writer.join()
+                answer, seconds = answers[0]
+                assert answer.status == 503 and "may have been written or not" in answer.error and seconds < 20
+                before = time.monotonic()
+                assert rest.put("n", 4).status == 503 and time.monotonic() - before < 3
+                proxy.swallow(False)
+                wait_until(gateway.ready, "ready again", 30)
+                wait_until(lambda: rest.put("n", 5).status == 200, "writes to work again", 30)
+                listener.wait_for_value(5)
+            cli.verify("--database-url", url)
+        finally:
+            gateway.sweep()

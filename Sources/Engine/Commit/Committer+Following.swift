@@ -6,8 +6,9 @@ import Tree
 /// How a committer follows the log: what other gateways and commands have written.
 extension Committer {
     func isAtHead(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> Bool {
-        let known = namespace.snapshot.seq
-        return try session.heads([namespace.id]).first.map { $0.head == known } ?? true
+        let known = namespace.snapshot
+        guard let now = try session.heads([namespace.id]).first else { return false }
+        return now.head == known.seq && known.isOf(now.batch)
     }
 
     /// Takes the head's lock and brings the snapshot up to it; `isHeld` is false when that must be tried again. Also tells
@@ -15,17 +16,20 @@ extension Committer {
     func lockHead(
         _ namespace: LiveNamespace, _ session: LogSession
     ) throws(LogStoreError) -> (isHeld: Bool, batches: [[UInt8]]) {
-        let known = namespace.snapshot.seq
-        let head = try session.lockHead(namespace.id, expectedHead: known)
-        guard head != known else { return (true, []) }
+        let known = namespace.snapshot
+        let head = try session.lockHead(namespace.id, expectedHead: known.seq)
+        // Whether the entry there is still the same, the commit will see.
+        guard head != known.seq else { return (true, []) }
         // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
-        let entries = try session.read(namespace.id, after: known)
+        let (history, entries) = try session.readOn(namespace.id, after: known.seq)
         let isPlain = entries.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
-        guard entries.first?.entry.seq == known + 1, isPlain else {
+        guard history?.relation(of: known.seq, batch: known.batch) == .goesOn,
+            entries.first?.entry.seq == known.seq + 1, isPlain
+        else {
             session.unlockHead()
             return (false, try follow(namespace, session, to: head))
         }
-        apply(entries.map(\.entry), to: namespace)
+        apply(entries, to: namespace)
         let batches = entries.map(\.batchID)
         guard namespace.snapshot.seq == head else {
             session.unlockHead()
@@ -34,39 +38,53 @@ extension Committer {
         return (true, batches)
     }
 
-    /// Reads and applies what is in the log after the snapshot. Returns the batches that it came from.
+    /// Reads and applies what is in the log after the snapshot. Returns the batches that it came from. Where the log has
+    /// another history than the snapshot is of, the namespace goes over to that.
     ///
-    /// - Parameter head: where the log is said to end. Where it doesn't, entries are pruned, or the database is an older
-    ///   one than before; only the tree itself can tell then.
+    /// - Parameter head: where the log was said to end.
     func follow(
         _ namespace: LiveNamespace, _ session: LogSession, to head: Int64? = nil
     ) throws(LogStoreError) -> [[UInt8]] {
         var batches: [[UInt8]] = []
+        var wasTakenBack = false
         while true {
-            let known = namespace.snapshot.seq
-            let logged = try session.read(namespace.id, after: known)
+            let known = namespace.snapshot
+            let (history, logged) = try session.readOn(namespace.id, after: known.seq)
+            guard let history, history.relation(of: known.seq, batch: known.batch) != .takenBack else {
+                guard !wasTakenBack else {
+                    throw .corrupt(
+                        "the head of namespace \"\(namespace.name)\" is of another batch than the log has there")
+                }
+                wasTakenBack = true
+                try takeBack(namespace, session)
+                namespace.checked()
+                continue
+            }
             guard let first = logged.first else {
-                if let head, head != known, batches.isEmpty { try reload(namespace, session) }
+                // What there is was pruned; only the tree has it.
+                if history.head > known.seq { try reload(namespace, session) }
+                namespace.checked(head, reaches: history.head)
                 return batches
             }
             batches.append(contentsOf: logged.map(\.batchID))
-            guard first.entry.seq == known + 1 else {
+            guard first.entry.seq == known.seq + 1, history.relation(of: known.seq, batch: known.batch) == .goesOn
+            else {
                 // The entries between are pruned.
                 try reload(namespace, session)
                 continue
             }
-            var entries: [Entry] = []
+            var entries: [LoggedEntry] = []
             for item in logged {
                 guard item.entry.isBulk || item.entry.operation == .rules else {
-                    entries.append(item.entry)
+                    entries.append(item)
                     continue
                 }
                 apply(entries, to: namespace)
                 entries.removeAll()
                 if item.entry.isBulk {
-                    try applyBulk(item.entry, to: namespace, session)
+                    try applyBulk(item, to: namespace, session)
                 } else {
-                    try applyRules(item.entry, to: namespace, session)
+                    try applyRules(item, to: namespace, session)
                 }
             }
             apply(entries, to: namespace)
@@ -74,33 +92,35 @@ extension Committer {
         }
     }
 
-    private func reload(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) {
-        let (head, root, stored) = try session.loadTree(namespace.id)
-        namespace.reset(to: Snapshot(seq: head, root: root, rules: version(stored, of: namespace.name)))
-    }
-
-    func apply(_ entries: [Entry], to namespace: LiveNamespace) {
-        guard let last = entries.last else { return }
+    func apply(_ logged: [LoggedEntry], to namespace: LiveNamespace) {
+        guard let last = logged.last else { return }
         var root = namespace.snapshot.root
         var steps: [Step] = []
-        steps.reserveCapacity(entries.count)
-        for entry in entries {
+        steps.reserveCapacity(logged.count)
+        for item in logged {
             let before = root
-            for change in entry.changes { root = root.replacing(change.path, with: change.value) }
-            steps.append(Step(entry: entry, before: before, after: root))
+            for change in item.entry.changes { root = root.replacing(change.path, with: change.value) }
+            steps.append(Step(entry: item.entry, before: before, after: root, batch: item.batchID))
         }
-        stretches.measure("listeners") {
-            namespace.publish(steps, Snapshot(seq: last.seq, root: root, rules: namespace.snapshot.rules))
-        }
+        publish(
+            steps, Snapshot(seq: last.entry.seq, root: root, rules: namespace.snapshot.rules, batch: last.batchID),
+            in: namespace)
+    }
+
+    func publish(_ steps: [Step], _ snapshot: Snapshot, in namespace: LiveNamespace) {
+        stretches.measure("listeners") { namespace.publish(steps, snapshot) }
+        core.recent.note(namespace.id, snapshot)
     }
 
     private func applyRules(
-        _ entry: Entry, to namespace: LiveNamespace, _ session: LogSession
+        _ logged: LoggedEntry, to namespace: LiveNamespace, _ session: LogSession
     ) throws(LogStoreError) {
+        let entry = logged.entry
         let root = namespace.snapshot.root
         let rules = version(try session.rules(namespace.id, at: entry.seq), of: namespace.name)
-        namespace.publish(
-            [Step(entry: entry, before: root, after: root)], Snapshot(seq: entry.seq, root: root, rules: rules))
+        publish(
+            [Step(entry: entry, before: root, after: root, batch: logged.batchID)],
+            Snapshot(seq: entry.seq, root: root, rules: rules, batch: logged.batchID), in: namespace)
     }
 
     /// Compiles stored rules. Rules that don't compile, which only a newer gateway can have stored, let nobody in.
@@ -122,8 +142,9 @@ extension Committer {
     /// An entry whose changes are in parts. Of a large write listeners see the changes themselves; of an import, which is
     /// read part by part, one change at its path.
     private func applyBulk(
-        _ entry: Entry, to namespace: LiveNamespace, _ session: LogSession
+        _ logged: LoggedEntry, to namespace: LiveNamespace, _ session: LogSession
     ) throws(LogStoreError) {
+        let entry = logged.entry
         let before = namespace.snapshot.root
         guard entry.operation == .load else {
             var changes = entry.changes
@@ -131,7 +152,7 @@ extension Committer {
             let whole = Entry(
                 seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
                 changes: changes, origin: entry.origin)
-            return apply([whole], to: namespace)
+            return apply([LoggedEntry(entry: whole, batchID: logged.batchID)], to: namespace)
         }
         var root = before
         for change in entry.changes { root = root.replacing(change.path, with: change.value) }
@@ -141,8 +162,8 @@ extension Committer {
         let whole = Entry(
             seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
             changes: [Change(path: entry.path, value: root[entry.path])], isBulk: true)
-        namespace.publish(
-            [Step(entry: whole, before: before, after: root)],
-            Snapshot(seq: entry.seq, root: root, rules: namespace.snapshot.rules))
+        publish(
+            [Step(entry: whole, before: before, after: root, batch: logged.batchID)],
+            Snapshot(seq: entry.seq, root: root, rules: namespace.snapshot.rules, batch: logged.batchID), in: namespace)
     }
 }

@@ -23,9 +23,11 @@ extension Committer {
             return .sessionFailed(error)
         }
         let snapshot = namespace.snapshot
-        guard snapshot.seq == head, write.seq == head, isStillAllowed(write, on: snapshot) else { return .again }
+        // The database may have lost entries and have others in their place.
+        guard snapshot.seq == head, write.seq == head, snapshot.batch == write.batch, isStillAllowed(write, on: snapshot) else { return .again }
         let batch = Batch(
-            namespace: namespace.id, expectedHead: head, id: write.id, records: [write.record], rows: RowChanges())
+            namespace: namespace.id, expectedHead: head, expectedBatch: snapshot.batch, id: write.id,
+            records: [write.record], rows: RowChanges())
         let start = Clock.monotonicNanoseconds
         do throws(LogStoreError) {
             try session.commitLarge(batch, large: write.number, parts: write.parts)
@@ -41,11 +43,9 @@ extension Committer {
         let entry = Entry(
             seq: batch.newHead, committedAt: Clock.unixMilliseconds, operation: write.record.operation,
             path: write.record.path, changes: write.changes, origin: write.record.origin)
-        stretches.measure("listeners") {
-            namespace.publish(
-                [Step(entry: entry, before: snapshot.root, after: write.root)],
-                Snapshot(seq: entry.seq, root: write.root, rules: snapshot.rules))
-        }
+        publish(
+            [Step(entry: entry, before: snapshot.root, after: write.root, batch: write.id)],
+            Snapshot(seq: entry.seq, root: write.root, rules: snapshot.rules, batch: write.id), in: namespace)
         tell(write, seq: entry.seq)
         return .done
     }
@@ -56,13 +56,13 @@ extension Committer {
     ) throws(LogStoreError) -> Bool {
         while namespace.snapshot.seq < head || write.seq < head {
             let known = min(namespace.snapshot.seq, write.seq)
-            let page = try session.read(namespace.id, after: known, allowsGaps: true).map(\.entry)
-            let isPlain = page.allSatisfy { !$0.isBulk && $0.operation != .rules }
-            guard page.first?.seq == known + 1, isPlain else { return false }
+            let page = try session.read(namespace.id, after: known, allowsGaps: true)
+            let isPlain = page.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
+            guard page.first?.entry.seq == known + 1, isPlain else { return false }
             let mine = namespace.snapshot.seq
-            apply(page.filter { $0.seq > mine }, to: namespace)
+            apply(page.filter { $0.entry.seq > mine }, to: namespace)
             let seq = write.seq
-            guard write.take(page.filter { $0.seq > seq }) else { return false }
+            guard write.take(page.filter { $0.entry.seq > seq }) else { return false }
         }
         return true
     }

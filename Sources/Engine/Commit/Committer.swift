@@ -36,11 +36,11 @@ final class Committer {
 
     // MARK: Connection
 
-    func connected() throws(LogStoreError) -> LogSession {
+    func connected(by deadline: Int64? = nil) throws(LogStoreError) -> LogSession {
         if let session, session.isOpen { return session }
         session = nil
         do throws(LogStoreError) {
-            let new = try core.connect("\(BackendName.committerShort) \(index)")
+            let new = try core.connect("\(BackendName.committerShort) \(index)", by: deadline)
             core.databaseAnswered()
             session = new
             return new
@@ -73,8 +73,8 @@ final class Committer {
             let session = try connected()
             if let record = try session.namespace(named: name, creating: core.settings.createsNamespaces) {
                 let start = Clock.monotonicMilliseconds
-                let (head, root, stored) = try session.loadTree(record.id)
-                let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: name))
+                let (head, root, stored, batch) = try session.loadTree(record.id)
+                let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: name), batch: batch)
                 core.logger.info(
                     "namespace loaded",
                     [
@@ -82,9 +82,10 @@ final class Committer {
                         ("milliseconds", "\(Clock.monotonicMilliseconds - start)"),
                     ])
                 let core = core
+                core.recent.note(record.id, snapshot)
                 result = .success(
                     LiveNamespace(
-                        record, snapshot, core.settings, schedule: { core.add(.work($0)) },
+                        record, snapshot, core.settings, health: core.health, schedule: { core.add(.work($0)) },
                         prepare: { core.large.add($0, in: $1) }))
             } else {
                 result = .failure(.unknownNamespace(name))
@@ -108,7 +109,7 @@ final class Committer {
             return false
         }
         do throws(LogStoreError) {
-            if task.remoteHead > namespace.snapshot.seq || (task.hasWaiters && task.batch.isEmpty) {
+            if task.remoteHead > namespace.snapshot.seq || task.isSuspect || (task.hasWaiters && task.batch.isEmpty) {
                 _ = try follow(namespace, try connected(), to: task.remoteHead)
             }
         } catch {
@@ -150,7 +151,7 @@ final class Committer {
         var lostBatches: [Lost] = []
         while true {
             do throws(LogStoreError) {
-                let session = try connected()
+                let session = try connected(by: waiting.first?.deadline)
                 core.blockers.enter(index, pid: session.backendPID)
                 defer { core.blockers.leave(index) }
                 if let lost = lostBatches.last {
@@ -193,8 +194,9 @@ final class Committer {
                     return
                 }
                 let batch = Batch(
-                    namespace: namespace.id, expectedHead: snapshot.seq, id: Batch.makeID(),
-                    records: evaluation.records, rows: evaluation.rows.sink, rules: evaluation.newRules,
+                    namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch,
+                    id: evaluation.batchID, records: evaluation.records, rows: evaluation.rows.sink,
+                    rules: evaluation.newRules,
                     claims: evaluation.claims)
                 let start = Clock.monotonicNanoseconds
                 do throws(LogStoreError) {
@@ -256,12 +258,14 @@ final class Committer {
         core.metrics.batches.add()
         core.metrics.batchSize.observe(Double(evaluation.records.count))
         core.metrics.writes.add(evaluation.records.count)
+        core.recent.note(namespace.id, evaluation.snapshot)
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
         if evaluation.keepsSteps {
             stretches.measure("listeners") { namespace.publish(evaluation.steps, evaluation.snapshot) }
         } else if !namespace.publishUnheard(evaluation.snapshot) {
             // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
-            var again = Evaluation(namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true)
+            var again = Evaluation(
+                namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true, batchID: evaluation.batchID)
             for item in waiting { again.apply(item.write) }
             stretches.measure("listeners") { namespace.publish(again.steps, evaluation.snapshot) }
         }

@@ -20,8 +20,13 @@ struct Evaluation {
     /// Whether anybody will want to know the way from the first tree to the last. Without listeners it would only keep
     /// alive what is freed again a moment later.
     let keepsSteps: Bool
+    /// The id of the batch that this becomes, if it does.
+    let batchID: [UInt8]
 
-    init(_ snapshot: Snapshot, timestamp: Int64, keepsSteps: Bool = true) {
+    init(
+        _ snapshot: Snapshot, timestamp: Int64, keepsSteps: Bool = true, batchID: [UInt8] = Batch.makeID()
+    ) {
+        self.batchID = batchID
         self.keepsSteps = keepsSteps
         root = snapshot.root
         head = snapshot.seq
@@ -137,12 +142,12 @@ struct Evaluation {
             Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([]), origin: write.origin))
         let entry = Entry(
             seq: head, committedAt: timestamp, operation: .rules, path: .root, changes: [], origin: write.origin)
-        steps.append(Step(entry: entry, before: root, after: root))
+        steps.append(Step(entry: entry, before: root, after: root, batch: batchID))
         outcomes.append(.committed(seq: head, changes: []))
     }
 
     /// The state after the writes so far.
-    var snapshot: Snapshot { Snapshot(seq: head, root: root, rules: rules) }
+    var snapshot: Snapshot { Snapshot(seq: head, root: root, rules: rules, batch: batchID) }
 
     private mutating func commit(
         _ write: Write, _ asked: [Change], _ changes: [Change], before: Node, after: Node
@@ -169,7 +174,7 @@ struct Evaluation {
             let entry = Entry(
                 seq: head, committedAt: timestamp, operation: write.operation, path: write.path, changes: changes,
                 origin: write.origin)
-            steps.append(Step(entry: entry, before: before, after: after))
+            steps.append(Step(entry: entry, before: before, after: after, batch: batchID))
         }
         outcomes.append(.committed(seq: head, changes: told(asked, changes, write)))
     }

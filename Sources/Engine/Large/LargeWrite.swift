@@ -37,6 +37,8 @@ final class LargeWrite: @unchecked Sendable {
     private(set) var root: Node
     /// The entry up to which that holds.
     private(set) var seq: Int64
+    /// The batch of that entry, where it is known.
+    private(set) var batch: [UInt8]?
 
     private let result = Condition<Result?>(nil)
 
@@ -54,6 +56,7 @@ final class LargeWrite: @unchecked Sendable {
         self.changes = changes
         self.told = told
         seq = base.seq
+        batch = base.batch
         places = TouchedPlaces(changes)
     }
 
@@ -61,8 +64,9 @@ final class LargeWrite: @unchecked Sendable {
     ///
     /// Its rows are those of the tree that it was judged by. They are the right ones after the others' entries, too, if those
     /// touch other places, and what is above both is there before and after.
-    func take(_ entries: [Entry]) -> Bool {
-        for entry in entries {
+    func take(_ logged: [LoggedEntry]) -> Bool {
+        for one in logged {
+            let entry = one.entry
             guard entry.seq == seq + 1, !entry.isBulk, entry.operation != .rules else { return false }
             for change in entry.changes {
                 let depends = item.write.expectedHash != nil && change.path.overlaps(item.write.path)
@@ -70,9 +74,10 @@ final class LargeWrite: @unchecked Sendable {
                 root = root.replacing(change.path, with: change.value)
             }
             seq = entry.seq
+            batch = one.batchID
         }
         // The root's own priority goes with the last child, and would come back with the next.
-        return entries.isEmpty || !root.isNull && root.priority == base.root.priority && !base.root.isNull
+        return logged.isEmpty || !root.isNull && root.priority == base.root.priority && !base.root.isNull
     }
 
     func finish(_ value: Result) { result.broadcast { $0 = value } }

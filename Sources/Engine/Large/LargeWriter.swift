@@ -96,7 +96,7 @@ final class LargeWriter: Sendable {
     /// is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
         while true {
-            let page = try write.session.read(namespace.id, after: write.seq, allowsGaps: true).map(\.entry)
+            let page = try write.session.read(namespace.id, after: write.seq, allowsGaps: true)
             guard !page.isEmpty, write.take(page) else { return }
         }
     }

@@ -80,7 +80,7 @@ final class ListenerGroup: ChangeListener {
         var events: [EncodedEvents.Event] = []
         for step in steps {
             guard let event = event(for: step) else { continue }
-            events.append(.init(seq: step.entry.seq, bytes: SharedBytes(encode(event, seq: step.entry.seq))))
+            events.append(.init(seq: step.entry.seq, bytes: SharedBytes(encode(event, step.entry.seq, step.batch))))
         }
         guard let encoded = EncodedEvents(events) else { return }
         let id = ObjectIdentifier(self)
@@ -130,7 +130,7 @@ final class ListenerGroup: ChangeListener {
     }
 
     func initialEvent(_ snapshot: Snapshot) -> SharedBytes {
-        SharedBytes(encode(.put(.root, value(in: snapshot)), seq: snapshot.seq))
+        SharedBytes(encode(.put(.root, value(in: snapshot)), snapshot.seq, snapshot.batch))
     }
 
     /// What makes and reads the ids of this group's events under these rules.
@@ -143,9 +143,9 @@ final class ListenerGroup: ChangeListener {
         }
     }
 
-    private func encode(_ event: ChangeEvent, seq: Int64) -> [UInt8] {
+    private func encode(_ event: ChangeEvent, _ seq: Int64, _ batch: [UInt8]?) -> [UInt8] {
         switch key.encoding {
-        case .events(let form): StreamEvent.encode(event, id: ids(namespace.snapshot.rules).id(seq), form: form)
+        case .events(let form): StreamEvent.encode(event, id: ids(namespace.snapshot.rules).id(seq, batch), form: form)
         case .realtime: ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
         }
     }

@@ -47,6 +47,13 @@ struct MetricsReport {
             "pathmirror_followed_entries_total", "Entries read from the log that other gateways wrote.",
             counts.followedEntries.current)
         metrics.counter(
+            "pathmirror_taken_back_total",
+            "Times that a namespace went back to an older state, as the database had lost entries.",
+            counts.takenBack.current)
+        metrics.counter(
+            "pathmirror_taken_back_entries_total", "Entries that this gateway had and the database has lost.",
+            counts.takenBackEntries.current)
+        metrics.counter(
             "pathmirror_notifications_total", "Announcements of commits received.", counts.notifications.current)
         metrics.gauge("pathmirror_database_up", "1 while the database answers.", engine.health.isUp ? 1 : 0)
         NamespaceGauges(engine.liveNamespaces).write(to: &metrics)

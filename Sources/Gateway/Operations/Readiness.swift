@@ -11,7 +11,9 @@ struct Readiness {
         let health = gateway.engine.health
         let isUp = health.isUp
         let lag = gateway.engine.liveNamespaces.map(\.lag).max() ?? 0
-        isReady = isUp && lag <= gateway.settings.maxReadyLag
+        // What the database has lost, and this gateway still has, is no better than what it can't see.
+        let isStale = !isUp || gateway.engine.liveNamespaces.contains(where: \.isSuspect)
+        isReady = !isStale && lag <= gateway.settings.maxReadyLag
         var writer = JSONWriter(form: .plain)
         writer.beginObject()
         writer.writeKey("status", isFirst: true)
@@ -25,7 +27,7 @@ struct Readiness {
         writer.writeString(isUp ? "reachable" : "unreachable")
         // Reads and streams go on from memory, as of the last entry that was seen.
         writer.writeKey("stale", isFirst: false)
-        writer.write(.bool(!isUp))
+        writer.write(.bool(isStale))
         writer.writeKey("lagEntries", isFirst: false)
         writer.writeInteger(lag)
         if !isUp {

@@ -8,6 +8,9 @@ import Tree
 /// A seq can be guessed, and behind a guessed one there may be values that were deleted before the reader came, or that
 /// could not be read then. The tag shows that the id was given to a reader of this place, under these rules. It is made
 /// with a key of the namespace, so it holds on every gateway and after a restart.
+///
+/// The tag also says which entry it was, by a part of its batch's id: after a failover or a restore another one may have
+/// the same seq.
 struct EventIDs: Sendable {
     private let key: [UInt8]
 
@@ -23,23 +26,22 @@ struct EventIDs: Sendable {
         key = HMAC.sha256(scope + Array(path.description.utf8), key: namespace.streamKey)
     }
 
-    func id(_ seq: Int64) -> String { "\(seq)-\(tag(seq))" }
+    /// An entry that a reader has seen.
+    struct Seen: Equatable {
+        let seq: Int64
+        /// The beginning of the batch's id; nil where the reader has only named a seq.
+        let mark: [UInt8]?
 
-    /// The seq of an id that was made here; nil for any other text.
-    func seq(_ id: String) -> Int64? {
-        let parts = id.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, !parts[1].isEmpty, let seq = Int64(parts[0]), seq >= 0,
-            Digest.isEqualInConstantTime(Array(parts[1].utf8), Array(tag(seq).utf8))
-        else { return nil }
-        return seq
+        /// Whether it is the entry that is of that batch.
+        func isOf(_ batch: [UInt8]?) -> Bool { mark.map { $0 == EventIDs.mark(batch) } ?? true }
     }
 
-    /// The seq of an id that was given under rules of behind `known`: a gateway that is behind has not heard of them. Only
+    /// What an id says that was given under rules of behind `known`: a gateway that is behind has not heard of them. Only
     /// the next few entries are tried.
-    static func seq(_ id: String, givenBehind known: Int64, _ namespace: LiveNamespace, _ path: Path) -> Int64? {
+    static func seen(_ id: String, givenBehind known: Int64, _ namespace: LiveNamespace, _ path: Path) -> Seen? {
         guard let named = Int64(id.prefix { $0 != "-" }), named > known else { return nil }
         for rules in (known + 1)...min(named, known &+ maxUnheard) {
-            if let seq = EventIDs(namespace, path, scope: scope(rules)).seq(id) { return seq }
+            if let seen = EventIDs(namespace, path, scope: scope(rules)).seen(id) { return seen }
         }
         return nil
     }
@@ -47,7 +49,30 @@ struct EventIDs: Sendable {
     /// How many entries may be the ones that made the rules of an id.
     private static let maxUnheard: Int64 = 64
 
-    private func tag(_ seq: Int64) -> String {
-        Base64URL.encode(Array(HMAC.sha256(Array("\(seq)".utf8), key: key).prefix(12)))
+    func id(_ seq: Int64, _ batch: [UInt8]?) -> String {
+        let mark = Self.mark(batch)
+        return "\(seq)-\(Base64URL.encode(mark + tag(seq, mark)))"
+    }
+
+    /// What an id says that was made here; nil for any other text.
+    func seen(_ id: String) -> Seen? {
+        let parts = id.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let seq = Int64(parts[0]), seq >= 0, let bytes = Base64URL.decode(parts[1].utf8),
+            bytes.count == Self.markBytes + Self.tagBytes
+        else { return nil }
+        let mark = Array(bytes.prefix(Self.markBytes))
+        guard Digest.isEqualInConstantTime(Array(bytes.dropFirst(Self.markBytes)), tag(seq, mark)) else { return nil }
+        return Seen(seq: seq, mark: mark)
+    }
+
+    private static let markBytes = 6
+    private static let tagBytes = 12
+
+    private static func mark(_ batch: [UInt8]?) -> [UInt8] {
+        batch.map { Array($0.prefix(markBytes)) } ?? Array(repeating: 0, count: markBytes)
+    }
+
+    private func tag(_ seq: Int64, _ mark: [UInt8]) -> [UInt8] {
+        Array(HMAC.sha256(Array("\(seq) ".utf8) + mark, key: key).prefix(Self.tagBytes))
     }
 }

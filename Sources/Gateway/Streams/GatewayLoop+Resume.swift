@@ -10,7 +10,7 @@ enum StreamStart: Sendable, Equatable {
     /// With a `put` of the value.
     case fresh
     /// Behind an event that its client has seen.
-    case behind(Int64)
+    case behind(EventIDs.Seen)
     /// Not before this gateway has come to the entry that its client has seen: what it sent before that, the client would
     /// see twice.
     case waiting(Int64)
@@ -26,31 +26,32 @@ extension GatewayLoop {
         guard let text = stream.resumeID else { return .fresh }
         let group = stream.group
         let isAdmin = stream.session.context.isAdmin
-        guard
-            let seq = isAdmin
-                ? Int64(text.prefix { $0 != "-" })
-                : group.ids(snapshot.rules).seq(text)
-                    ?? EventIDs.seq(text, givenBehind: snapshot.seq, group.namespace, group.key.path)
-        else { return .fresh }
-        if seq > snapshot.seq { return .waiting(seq) }
-        let isSteady = snapshot.rules.seq <= seq && snapshot.rules.set.isSteadyForReading(group.key.path)
-        return isAdmin || isSteady || seq == snapshot.seq ? .behind(seq) : .fresh
+        let sealed =
+            group.ids(snapshot.rules).seen(text)
+            ?? EventIDs.seen(text, givenBehind: snapshot.seq, group.namespace, group.key.path)
+        let named = isAdmin ? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) } : nil
+        guard let seen = sealed ?? named else { return .fresh }
+        if seen.seq > snapshot.seq { return .waiting(seen.seq) }
+        let isSteady = snapshot.rules.seq <= seen.seq && snapshot.rules.set.isSteadyForReading(group.key.path)
+        return isAdmin || isSteady || seen.seq == snapshot.seq ? .behind(seen) : .fresh
     }
 
     /// Begins a stream: at once, or once this gateway has come as far as its client.
     func begin(_ stream: Stream, _ snapshot: Snapshot) {
         switch start(of: stream, snapshot) {
         case .fresh: sendFirstValue(stream, snapshot)
-        case .behind(let seq): resumeStream(stream, seq, snapshot)
+        case .behind(let seen): resumeStream(stream, seen, snapshot)
         case .waiting(let seq): awaitSeen(stream, seq)
         }
     }
 
     /// Continues a stream behind `lastSeen`: from memory if nothing happened since, else from the log. What can't be told
     /// as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
-    private func resumeStream(_ stream: Stream, _ lastSeen: Int64, _ snapshot: Snapshot) {
+    private func resumeStream(_ stream: Stream, _ seen: EventIDs.Seen, _ snapshot: Snapshot) {
         let group = stream.group
+        let lastSeen = seen.seq
         if lastSeen == snapshot.seq {
+            guard seen.isOf(snapshot.batch) else { return sendFirstValue(stream, snapshot) }
             gateway.metrics.streamsResumed.add()
             return begin(stream, with: [], at: lastSeen)
         }
@@ -61,8 +62,9 @@ extension GatewayLoop {
         }
         let reading = ResumeReading(
             group.key, group.ids(snapshot.rules), maxBytes: gateway.settings.streamBufferBytes * 8)
-        gateway.engine.readLog(group.namespace.id, after: lastSeen, through: snapshot.seq, each: reading.take) {
-            result in
+        gateway.engine.readLog(
+            group.namespace.id, after: lastSeen, through: snapshot.seq, isMeant: { seen.isOf($0) }, each: reading.take
+        ) { result in
             let missed = reading.finish(result, expecting: snapshot.seq)
             link.post { loop in
                 guard let stream = loop.streams[ObjectIdentifier(group)]?[id] else { return }
@@ -131,13 +133,13 @@ final class ResumeReading: Sendable {
     }
 
     /// Takes the next entries. False when no more are wanted.
-    @Sendable func take(_ entries: [Entry], after seq: Int64) -> Bool {
+    @Sendable func take(_ entries: [Entry], _ batches: [[UInt8]], after seq: Int64) -> Bool {
         state.withLock { state in
             guard entries.first?.seq == seq + 1 else {
                 state.needsFreshValue = true
                 return false
             }
-            for entry in entries {
+            for (entry, batch) in zip(entries, batches) {
                 state.last = entry.seq
                 if entry.isBulk, key.path.contains(entry.path) || entry.path.contains(key.path) {
                     state.needsFreshValue = true
@@ -146,7 +148,7 @@ final class ResumeReading: Sendable {
                 // A window of the past is not known.
                 if key.query != nil { state.needsFreshValue = true }
                 if state.needsFreshValue { return false }
-                let bytes = StreamEvent.encode(event, id: ids.id(entry.seq), form: form)
+                let bytes = StreamEvent.encode(event, id: ids.id(entry.seq, batch), form: form)
                 state.byteCount += bytes.count
                 state.events.append(SharedBytes(bytes))
             }

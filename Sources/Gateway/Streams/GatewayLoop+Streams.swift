@@ -91,7 +91,8 @@ extension GatewayLoop {
         for stream in members.values {
             switch stream.state {
             case .live: sendValueAnew(stream, snapshot)
-            case .opening: stream.reopen(at: snapshot.seq)
+            // A value that is on its way may be of a history that is no more, with a seq beyond this one's.
+            case .opening: stream.reopen(at: .max)
             // Begins again anyway, as soon as the client has caught up.
             case .conflated, .closed: break
             }

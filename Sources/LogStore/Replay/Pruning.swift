@@ -94,12 +94,13 @@ public struct Pruning {
                 try tree.advance(to: needed)
                 try session.saveSnapshot(namespace, at: needed, tree.root, for: .prune)
             }
+            let batch = try session.batches(namespace, at: [needed])[needed]
             _ = try session.connection.execute(
                 """
-                update pathmirror.namespace set retained_from = $2
+                update pathmirror.namespace set retained_from = $2, pruned_batch = $3
                 where id = $1 and retained_from < $2 and exists (
                     select from pathmirror.snapshot where namespace_id = $1 and seq = $2 - 1)
-                """, [.int8(namespace), .int8(plan.newFrom)])
+                """, [.int8(namespace), .int8(plan.newFrom), batch.map { .uuid($0) } ?? .null(.uuid)])
         }
         for name in plan.partitions {
             progress("partition \(name)")

@@ -131,6 +131,7 @@ public final class MirrorBuilder {
         defer { source.endSnapshot() }
         var building = ActiveMirror(
             id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: record.head,
+            batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head),
             mayHaveErrors: false)
         try target.copyIn(table.copySQL) { writer in
             var records: [(keys: [Key], value: Node, version: Int64)] = []
@@ -219,7 +220,7 @@ public final class MirrorBuilder {
                 // The old table can't move any more; the new one passes it.
                 var step = try advance(&building, stepper)
                 while step.seq < step.head { step = try advance(&building, stepper) }
-                try swap.finish(definition, generation: building.generation, seq: building.seq)
+                try swap.finish(definition, generation: building.generation, seq: building.seq, batch: building.batch)
                 return building.seq
             } catch let error as PostgresError where error.sqlState == "55P03" || error.isRetriable {
                 // Somebody reads the old table for long. Waiting for them would keep new readers out.

@@ -28,7 +28,9 @@ struct TableSwap {
     }
 
     /// Swaps, moves the cursor, commits.
-    func finish(_ definition: MirrorDefinition, generation: Int64, seq: Int64) throws {
+    func finish(
+        _ definition: MirrorDefinition, generation: Int64, seq: Int64, batch: [UInt8]?
+    ) throws {
         // Views are then written out with all names qualified.
         try target.executeScript("set local search_path = pg_catalog")
         let final = MirrorTable(definition, name: definition.table, label: "")
@@ -51,7 +53,7 @@ struct TableSwap {
             try target.executeScript("drop table if exists \(retired.qualifiedName)")
         }
         if isNew { try grantToReader(final) }
-        try moveCursor(definition, generation, seq)
+        try moveCursor(definition, generation, seq, batch)
         try target.executeScript("commit")
     }
 
@@ -169,17 +171,20 @@ struct TableSwap {
         try target.executeScript("grant select on \(final.qualifiedName) to pathmirror_reader")
     }
 
-    private func moveCursor(_ definition: MirrorDefinition, _ generation: Int64, _ seq: Int64) throws {
+    private func moveCursor(
+        _ definition: MirrorDefinition, _ generation: Int64, _ seq: Int64, _ batch: [UInt8]?
+    ) throws {
         var cursor: PostgresParameters = [
             .int8(mirror.namespaceID), .uuid(mirror.id), .int8(seq), .int8(generation),
         ]
         cursor.appendJSON(definition.json)
+        if let batch { cursor.appendUUID(batch) } else { cursor.appendNull(.uuid) }
         _ = try target.execute(
             """
-            insert into pathmirror.mirror_cursor (namespace_id, mirror, seq, generation, definition)
-            values ($1, $2, $3, $4, $5) on conflict (namespace_id, mirror) do update
+            insert into pathmirror.mirror_cursor (namespace_id, mirror, seq, generation, definition, batch)
+            values ($1, $2, $3, $4, $5, $6) on conflict (namespace_id, mirror) do update
             set seq = excluded.seq, generation = excluded.generation, definition = excluded.definition,
-                entry_at = null, moved_at = clock_timestamp()
+                batch = excluded.batch, entry_at = null, moved_at = clock_timestamp()
             """, cursor)
         _ = try target.pipeline(
             ErrorLimit.forgetting(mirror.namespaceID, mirror.id, where: "generation <> $3", generation))

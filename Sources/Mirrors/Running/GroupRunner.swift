@@ -16,8 +16,8 @@ final class GroupRunner: Sendable {
         var stops = false
     }
 
-    private let core: MirrorCore
-    private let group: MirrorGroup
+    let core: MirrorCore
+    let group: MirrorGroup
     private let news: Condition<News>
 
     init(_ core: MirrorCore, _ group: MirrorGroup, _ mirrors: [CatalogMirror]) {
@@ -50,8 +50,12 @@ final class GroupRunner: Sendable {
             do {
                 let source = try core.source("mirror reader")
                 defer { core.close(source.connection) }
+                // Throws on a standby.
+                _ = try source.serverIdentity()
                 let target = try core.target(group.target)
                 defer { core.close(target) }
+                source.connection.statementTimeoutMs = MirrorCore.silenceMilliseconds
+                target.statementTimeoutMs = MirrorCore.silenceMilliseconds
                 var work = MirrorWork(core, group, source, target)
                 try takeLock(source, target, &work)
                 hasWorked = true
@@ -130,6 +134,8 @@ final class GroupRunner: Sendable {
             if version != seenVersion || work.needsReload {
                 try work.load(mirrors)
                 seenVersion = version
+                if try rebuild(work.takenBack) { work.loadAgain() }
+                guard !work.needsReload else { continue }
             }
             let isDone = try work.step(head)
             try work.report(head: head)

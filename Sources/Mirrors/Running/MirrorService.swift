@@ -60,7 +60,16 @@ final class MirrorCore: Sendable {
     let logger: Logger
     let board = ReportBoard()
     private let stopping = Condition(false)
-    private let connections = Mutex<[Int32: PostgresCancelHandle]>([:])
+    private struct Registered: Sendable {
+        let handle: PostgresCancelHandle
+        /// To the gateway's database, not to another that has tables.
+        let isHome: Bool
+    }
+    private let connections = Mutex<[ObjectIdentifier: Registered]>([:])
+    /// How long a statement that moves mirrors may be silent. Builds may take any time.
+    static let silenceMilliseconds = 120_000
+    /// How long the supervisor waits for an answer until the database counts as lost.
+    static let lookMilliseconds = 10_000
 
     init(url: PostgresURL, settings: MirrorSettings, logger: Logger) {
         self.url = url
@@ -72,7 +81,7 @@ final class MirrorCore: Sendable {
 
     func stop() {
         stopping.broadcast { $0 = true }
-        for handle in connections.withLock({ Array($0.values) }) { handle.abandon() }
+        for connection in connections.withLock({ Array($0.values) }) { connection.handle.abandon() }
     }
 
     /// Waits; ends early when the service stops.
@@ -95,23 +104,32 @@ final class MirrorCore: Sendable {
         var session = LogSession.Settings()
         session.connection = connectionSettings
         let opened = try LogSession(url.withApplicationName("pathmirror \(purpose)"), settings: session)
-        register(opened.connection)
+        register(opened.connection, isHome: true)
         return opened
     }
 
     func target(_ target: String?) throws -> PostgresConnection {
         let connection = try connector.connect(target, as: "mirror writer")
-        register(connection)
+        register(connection, isHome: target == nil)
         return connection
     }
 
-    private func register(_ connection: PostgresConnection) {
-        connections.withLock { $0[connection.backendPID] = connection.cancelHandle }
+    /// The gateway's database is silent: who waits for it, and has heard nothing since, waits in vain.
+    func abandonSilent(since moment: Int64) {
+        let silent = connections.withLock { connections in
+            connections.values.filter { $0.isHome && $0.handle.lastHeardMilliseconds < moment }
+        }
+        for connection in silent { connection.handle.abandon() }
+    }
+
+    private func register(_ connection: PostgresConnection, isHome: Bool) {
+        let handle = connection.cancelHandle
+        connections.withLock { $0[ObjectIdentifier(handle)] = Registered(handle: handle, isHome: isHome) }
         if stopsNow { connection.cancelHandle.abandon() }
     }
 
     func close(_ connection: PostgresConnection) {
-        connections.withLock { _ = $0.removeValue(forKey: connection.backendPID) }
+        connections.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(connection.cancelHandle)) }
         connection.close()
     }
 }
@@ -122,6 +140,8 @@ private final class MirrorSupervisor {
     private let wake: WakeHandle
     private var runners: [MirrorGroup: (runner: GroupRunner, thread: Thread)] = [:]
     private var catalogIsStale = true
+    /// When the question was asked that waits for an answer.
+    private var askedAt: Int64 = 0
 
     init(_ core: MirrorCore, _ wake: WakeHandle) {
         self.core = core
@@ -132,8 +152,12 @@ private final class MirrorSupervisor {
         var pause = core.settings.firstRetryMilliseconds
         while !core.stopsNow {
             do {
+                askedAt = Clock.monotonicMilliseconds
                 let session = try core.source("mirrors")
                 defer { core.close(session.connection) }
+                // Throws on a standby.
+                _ = try session.serverIdentity()
+                session.connection.statementTimeoutMs = MirrorCore.lookMilliseconds
                 try session.listen()
                 try session.connection.executeScript("listen \(Catalog.channel)")
                 catalogIsStale = true
@@ -141,6 +165,7 @@ private final class MirrorSupervisor {
                 pause = core.settings.firstRetryMilliseconds
             } catch {
                 guard !core.stopsNow else { break }
+                if MirrorError(error).isSilence { core.abandonSilent(since: askedAt) }
                 core.logger.debug("mirrors have lost the database", [("error", "\(MirrorError(error))")])
                 core.pause(milliseconds: pause)
                 pause = min(pause * 2, core.settings.maxRetryMilliseconds)
@@ -175,6 +200,7 @@ private final class MirrorSupervisor {
 
     private func readCatalog(_ session: LogSession) throws {
         catalogIsStale = false
+        askedAt = Clock.monotonicMilliseconds
         let mirrors = try Catalog.mirrors(session.connection)
         let groups = Dictionary(grouping: mirrors) {
             MirrorGroup(namespaceID: $0.namespaceID, namespace: $0.namespace, target: $0.target)
@@ -194,7 +220,7 @@ private final class MirrorSupervisor {
             runners[group] = nil
         }
         let heads = try session.heads(Array(Set(groups.keys.map(\.namespaceID))))
-        for (namespace, head) in heads {
+        for (namespace, head, _) in heads {
             for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }
         }
     }

@@ -20,6 +20,8 @@ struct MirrorWork {
     private var active: [ActiveMirror] = []
     /// In the catalog, but without a table.
     private var building: [String] = []
+    /// Those whose table has come to entries that the log doesn't have any more, as the database has lost them.
+    private(set) var takenBack: [(mirror: CatalogMirror, cursor: MirrorCursor, head: Int64)] = []
     private var paused: [(name: String, seq: Int64)] = []
     private var troubles: [String: Trouble] = [:]
     /// Mirrors that somebody else holds, and when to look again.
@@ -64,6 +66,7 @@ struct MirrorWork {
         active = []
         paused = []
         building = []
+        takenBack = []
         for mirror in mirrors {
             guard let cursor = cursors.first(where: { $0.id == mirror.id }) else {
                 building.append(mirror.name)
@@ -71,6 +74,12 @@ struct MirrorWork {
             }
             if mirror.isPaused {
                 paused.append((mirror.name, cursor.seq))
+                continue
+            }
+            if let log = try source.history(group.namespaceID, at: cursor.seq),
+                log.relation(of: cursor.seq, batch: cursor.batch) == .takenBack
+            {
+                takenBack.append((mirror, cursor, log.head))
                 continue
             }
             active.append(ActiveMirror(mirror, cursor))
@@ -81,6 +90,9 @@ struct MirrorWork {
         needsReload = false
         mayBeLate = true
     }
+
+    /// What `load` found has been dealt with, or can't be: it has to look again.
+    mutating func loadAgain() { needsReload = true }
 
     /// Some time has passed: announcements may have been lost, tables been made.
     mutating func waited() {
@@ -198,6 +210,7 @@ struct MirrorWork {
                 reports[index].lagMilliseconds = now - since
             }
         }
+        reports += takenBack.map { MirrorReport(namespace: group.namespace, name: $0.mirror.name, state: .building) }
         reports += building.map { MirrorReport(namespace: group.namespace, name: $0, state: .building) }
         core.board.set(group.description, reports)
         let isNews = lastReport.map { "\($0.name) \($0.state)" } != reports.map { "\($0.name) \($0.state)" }
@@ -250,6 +263,6 @@ extension ActiveMirror {
         self.init(
             id: mirror.id, namespace: mirror.namespaceID, generation: cursor.generation,
             table: MirrorTable(definition, name: definition.table, label: label), seq: cursor.seq,
-            mayHaveErrors: cursor.hasErrors)
+            batch: cursor.batch, mayHaveErrors: cursor.hasErrors)
     }
 }

@@ -28,6 +28,8 @@ struct Stepper {
         let head: Int64
         /// When the entry at `seq` was committed; nil when no entry was read.
         let entryAt: Int64?
+        /// That entry's batch.
+        let batch: [UInt8]?
     }
 
     /// Takes the mirrors to `through` or a page of entries forward, whichever is less, or, where the tree is asked, to the
@@ -58,7 +60,9 @@ struct Stepper {
         if let again { for index in moved.indices { moved[index].seq = min(moved[index].seq, again) } }
         let start = moved.map(\.seq).min() ?? record.head
         let needsRereading = !rereading.isEmpty || again != nil
-        if record.head <= start, !needsRereading { return Step(seq: start, head: record.head, entryAt: nil) }
+        if record.head <= start, !needsRereading {
+            return Step(seq: start, head: record.head, entryAt: nil, batch: nil)
+        }
         if record.retainedFrom > start + 1 {
             throw MirrorError.pruned(cursor: start, retainedFrom: record.retainedFrom)
         }
@@ -67,17 +71,20 @@ struct Stepper {
             var writer = TableWriter(target)
             let stamp = Stamp(seq: record.head, committedAt: nil)
             for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
-            let (end, time) = try readAndWrite(
+            let (end, time, batch) = try readAndWrite(
                 &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading, progress)
             let behind = moved.indices.filter { moved[$0].seq < end }
-            for index in behind { moved[index].seq = end }
+            for index in behind {
+                moved[index].seq = end
+                moved[index].batch = batch
+            }
             switch transaction {
-            case .own: try writer.flush(commitSteps(behind.map { moved[$0] }, end, time))
+            case .own: try writer.flush(commitSteps(behind.map { moved[$0] }, end, time, batch))
             case .joined: try writer.flush()
             }
             for index in moved.indices { moved[index].isCareful = false }
             mirrors = moved
-            return Step(seq: end, head: record.head, entryAt: time)
+            return Step(seq: end, head: record.head, entryAt: time, batch: batch)
         } catch {
             if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
             throw error
@@ -87,26 +94,29 @@ struct Stepper {
     private func readAndWrite(
         _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter, from start: Int64, through last: Int64,
         head: Int64, mustReachHead: Bool, _ progress: (Int64) throws -> Void
-    ) throws -> (end: Int64, time: Int64?) {
+    ) throws -> (end: Int64, time: Int64?, batch: [UInt8]?) {
         var position = start
         var time: Int64?
+        var batch: [UInt8]?
         var asksTree = mustReachHead
         while position < head {
             let page = try source.read(
                 namespace, after: position, through: asksTree ? head : min(head, last), limit: entriesAtOnce)
-            guard let newest = page.last?.entry else { break }
+            guard let last = page.last else { break }
+            let newest = last.entry
             for logged in page { try take(logged.entry, &mirrors) }
             asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
             for index in mirrors.indices { try writer.write(&mirrors[index], from: source) }
             position = newest.seq
             time = newest.committedAt
+            batch = last.batchID
             try progress(position)
             if !asksTree { break }
         }
         for index in mirrors.indices where !mirrors[index].pending.isEmpty {
             try writer.write(&mirrors[index], from: source)
         }
-        return (position, time)
+        return (position, time, batch)
     }
 
     private func take(_ entry: Entry, _ mirrors: inout [ActiveMirror]) throws {
@@ -145,13 +155,16 @@ struct Stepper {
     }
 
     /// What ends a step's transaction: moves the cursors, commits.
-    func commitSteps(_ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?) -> [PipelineStep] {
+    func commitSteps(
+        _ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?, _ batch: [UInt8]?
+    ) -> [PipelineStep] {
         var parameters: PostgresParameters = [.int8(namespace), .array(CursorSQL.ids(mirrors)), .int8(seq)]
         if let time {
             parameters.appendTimestamp(unixMicroseconds: time * 1_000)
         } else {
             parameters.appendNull(.timestamptz)
         }
+        if let batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
         return [.prepared(CursorSQL.move, parameters), .query("commit")]
     }
 }

@@ -10,6 +10,8 @@ struct ActiveMirror {
     let table: MirrorTable
     let projector: Projector
     var seq: Int64
+    /// The batch of the entry there; nil where nobody knows it yet.
+    var batch: [UInt8]?
     /// Whether errors may be stored: then those of a record that is written anew have to go.
     var mayHaveErrors: Bool
     /// Its last stretch of the log held a row that the table refused: this time rows are tried one by one.
@@ -21,13 +23,15 @@ struct ActiveMirror {
     var definition: MirrorDefinition { table.definition }
 
     init(
-        id: [UInt8], namespace: Int64, generation: Int64, table: MirrorTable, seq: Int64, mayHaveErrors: Bool
+        id: [UInt8], namespace: Int64, generation: Int64, table: MirrorTable, seq: Int64, batch: [UInt8]?,
+        mayHaveErrors: Bool
     ) {
         self.id = id
         self.namespace = namespace
         self.generation = generation
         self.table = table
         self.seq = seq
+        self.batch = batch
         self.mayHaveErrors = mayHaveErrors
         projector = Projector(table.definition)
         pending = PendingChanges(table.definition.pattern)
@@ -57,9 +61,10 @@ enum CursorSQL {
     static let move = PostgresStatement(
         "move_mirror_cursors",
         """
-        update pathmirror.mirror_cursor set seq = $3, entry_at = coalesce($4, entry_at), moved_at = clock_timestamp()
+        update pathmirror.mirror_cursor
+        set seq = $3, entry_at = coalesce($4, entry_at), batch = coalesce($5, batch), moved_at = clock_timestamp()
         where namespace_id = $1 and mirror = any($2)
-        """, types: [.int8, .uuidArray, .int8, .timestamptz])
+        """, types: [.int8, .uuidArray, .int8, .timestamptz, .uuid])
 
     static let deleteErrors = PostgresStatement(
         "delete_mirror_errors",

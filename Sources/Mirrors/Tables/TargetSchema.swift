@@ -1,7 +1,7 @@
 import Postgres
 
 /// What a database needs that holds mirrors' tables: the cursors and the errors. In Pathmirror's own database migrations
-/// 002 and 004 have made the same.
+/// 002, 004 and 010 have made the same.
 enum TargetSchema {
     static let sql = """
         create schema if not exists pathmirror;
@@ -15,6 +15,17 @@ enum TargetSchema {
             moved_at timestamptz not null default now(),
             primary key (namespace_id, mirror)
         ) with (fillfactor = 50);
+        do $$
+        begin
+            -- Asked first: altering takes a lock that readers wait for, even where there is nothing to alter.
+            if not exists (
+                select from pg_attribute
+                where attrelid = 'pathmirror.mirror_cursor'::regclass and attname = 'batch' and not attisdropped)
+            then
+                alter table pathmirror.mirror_cursor add column if not exists batch uuid;
+            end if;
+        end
+        $$;
         create table if not exists pathmirror.mirror_error (
             namespace_id bigint not null,
             mirror uuid not null,

@@ -6,7 +6,7 @@ import Tree
 final class CollectedEntries: Sendable {
     private let state = Condition<(entries: [Entry], isDone: Bool)>(([], false))
 
-    @Sendable func take(_ entries: [Entry], after seq: Int64) -> Bool {
+    @Sendable func take(_ entries: [Entry], _ batches: [[UInt8]], after seq: Int64) -> Bool {
         state.withLock { $0.entries += entries }
         return true
     }

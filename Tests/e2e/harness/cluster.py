@@ -26,7 +26,8 @@ def postgres_bin() -> Path:
 class Cluster:
     """One PostgreSQL server. Killing it loses nothing that the kernel has, so fsync is off unless asked for."""
 
-    def __init__(self, root: Path, logs: Path):
+    def __init__(self, root: Path, logs: Path, primary: "Cluster | None" = None):
+        """An empty server, or a standby of another."""
         self.root, self.logs = root, logs
         self.data = root / "pgdata"
         self.port = free_port()
@@ -36,6 +37,11 @@ class Cluster:
         if self.user:
             shutil.chown(self.data, self.user)
         identity = {"user": self.user} if self.user else {}
+        if primary:
+            self.data.chmod(0o700)
+            subprocess.run([postgres_bin() / "pg_basebackup", "-D", self.data, "-d", primary.url("postgres"), "-R", "-X", "stream",
+                            "-c", "fast", "--no-sync"], check=True, capture_output=True, cwd="/", **identity)
+            return
         subprocess.run([postgres_bin() / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
                         "--locale=C.UTF-8", "--no-sync"], check=True, capture_output=True, cwd="/", **identity)
 
@@ -57,6 +63,17 @@ class Cluster:
 
         wait_until(attempt, "PostgreSQL to take queries", 40, 0.05)
 
+    def keep_copy(self) -> Path:
+        """A backup: a copy of the files of the server, which must be stopped."""
+        copy = self.root / f"backup-{uuid.uuid4().hex[:8]}"
+        subprocess.run(["cp", "-a", self.data, copy], check=True)
+        return copy
+
+    def put_back(self, copy: Path):
+        """The stopped server has what it had when the copy was made."""
+        shutil.rmtree(self.data)
+        subprocess.run(["cp", "-a", copy, self.data], check=True)
+
     def stop(self, mode: str = "fast"):
         """Stops in PostgreSQL's words: `fast` rolls back and leaves cleanly, `immediate` crashes."""
         identity = {"user": self.user} if self.user else {}
@@ -71,6 +88,10 @@ class Cluster:
         kill_all(family)
         self.server.child.wait()
         wait_until(lambda: not any(alive(pid) for pid in family), "killed PostgreSQL processes to be gone")
+
+    @staticmethod
+    def another_port() -> int:
+        return free_port()
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"

@@ -1,4 +1,4 @@
-"""Stands between a gateway and PostgreSQL, and loses what a network can lose."""
+"""Stands between a gateway and PostgreSQL: loses what a network can lose, and leads elsewhere after a failover."""
 
 import socket
 import threading
@@ -24,6 +24,8 @@ class Proxy:
         self._wanted: bytes | None = None
         self._unheard: bytes | None = None
         self._lost = threading.Event()
+        self._swallows = False
+        self._dead: set[socket.socket] = set()
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port = self._door.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -48,6 +50,15 @@ class Proxy:
     def deafen(self, text: bytes):
         """From now on who is sent something with this in it by the server hears nothing more, and is not cut off."""
         self._unheard = text
+    def switch(self, server_port: int):
+        """From now on leads to another server; the connections there are end."""
+        self._server_port = server_port
+        self.cut()
+
+    def swallow(self, swallows: bool = True):
+        """From now on takes in everybody and whatever they send, and passes nothing on, in either direction. A connection
+        that has lost something loses everything, also when others are served again."""
+        self._swallows = swallows
 
     def cut(self):
         """Ends the connections there are."""
@@ -74,6 +85,12 @@ class Proxy:
     def _pass_on(self, source, sink, is_answer=False):
         try:
             while data := source.recv(65536):
+                with self._lock:
+                    if self._swallows:
+                        self._dead |= {source, sink}
+                    is_dead = source in self._dead
+                if is_dead:
+                    continue
                 if is_answer and self._loses(data):
                     return
                 sink.sendall(data)

@@ -17,6 +17,13 @@ def execute(database_url: str, *statements: str):
             connection.execute(statement)
 
 
+def autocommit(database_url: str, *statements: str):
+    """Runs statements one by one, outside of transactions."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
 def head(database_url: str, ns: str = "default") -> int:
     """The last sequence number of a namespace."""
     return rows(database_url, "SELECT head FROM pathmirror.namespace WHERE name = %s", ns)[0][0]

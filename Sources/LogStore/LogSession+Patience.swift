@@ -1,0 +1,30 @@
+import Postgres
+
+extension LogSession {
+    /// Statements of a large batch keep the server silently at work for longer than others: this much is allowed for each
+    /// mebibyte of it, and for a thousand rows.
+    private static let millisecondsPerMebibyte = 500
+    private static let millisecondsPerThousandRows = 100
+    /// What reading a tree, or a part of it, may take until the first row comes: it may have to be sorted.
+    private static let readingMilliseconds = 60_000
+
+    /// Lets the connection wait for as long as this batch may take. Returns what it waited before, to be set again.
+    func bePatient(with batch: Batch) -> Int {
+        let usual = connection.statementTimeoutMs
+        guard usual > 0 else { return usual }
+        var bytes = 0
+        for record in batch.records { bytes += record.changes.count }
+        connection.statementTimeoutMs =
+            usual + bytes / (1 << 20) * Self.millisecondsPerMebibyte
+            + batch.rows.count / 1_000 * Self.millisecondsPerThousandRows
+        return usual
+    }
+
+    /// Runs what reads much, and may keep the server silent until it begins to answer.
+    func readingPatiently<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let usual = connection.statementTimeoutMs
+        if usual > 0 { connection.statementTimeoutMs = max(usual, Self.readingMilliseconds) }
+        defer { connection.statementTimeoutMs = usual }
+        return try body()
+    }
+}

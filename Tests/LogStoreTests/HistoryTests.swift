@@ -1,0 +1,93 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// What the log says of a state as of some place: whether it goes on from it.
+@Suite struct HistoryTests {
+    private let a = Batch.makeID()
+    private let b = Batch.makeID()
+    private let origin = Batch.makeID()
+
+    private func record(
+        head: Int64 = 10, headBatch: [UInt8]? = nil, retainedFrom: Int64 = 1, prunedBatch: [UInt8]? = nil,
+        batch: [UInt8]? = nil
+    ) -> HistoryRecord {
+        HistoryRecord(
+            head: head, headBatch: headBatch, retainedFrom: retainedFrom, prunedBatch: prunedBatch, origin: origin,
+            batch: batch)
+    }
+
+    @Test func byTheEntry() {
+        #expect(record(batch: a).relation(of: 5, batch: a) == .goesOn)
+        #expect(record(batch: b).relation(of: 5, batch: a) == .takenBack)
+        #expect(record().relation(of: 5, batch: a) == .takenBack)
+        #expect(record().relation(of: 11, batch: a) == .takenBack)
+        #expect(record().relation(of: 11, batch: nil) == .takenBack)
+        #expect(record(batch: b).relation(of: 5, batch: nil) == .goesOn)
+    }
+
+    @Test func whereTheEntryIsPruned() {
+        #expect(record(headBatch: a, retainedFrom: 11).relation(of: 10, batch: a) == .goesOn)
+        #expect(record(headBatch: b, retainedFrom: 11).relation(of: 10, batch: a) == .takenBack)
+        #expect(record(retainedFrom: 6, prunedBatch: a).relation(of: 5, batch: a) == .goesOn)
+        #expect(record(retainedFrom: 6, prunedBatch: b).relation(of: 5, batch: a) == .takenBack)
+        #expect(record(retainedFrom: 6).relation(of: 5, batch: a) == .unknown)
+        #expect(record(retainedFrom: 6, prunedBatch: a).relation(of: 3, batch: a) == .unknown)
+    }
+
+    @Test func anEmptyNamespaceIsKnownByItsKey() {
+        #expect(record().relation(of: 0, batch: origin) == .goesOn)
+        #expect(record(head: 0, headBatch: a).relation(of: 0, batch: a) == .takenBack)
+    }
+
+    /// Whoever writes says which batch it was: gateways, SQL, imports; and it is what the log has.
+    @Test func theHeadsBatchIsTheLogs() throws {
+        try withSession { session in
+            let record = try #require(try session.namespace(named: "test", creating: true))
+            let empty = try #require(try session.history(record.id, at: 0))
+            #expect(empty.relation(of: 0, batch: try session.loadTree(record.id).batch) == .goesOn)
+            var seen: [[UInt8]] = []
+            for _ in 0..<2 {
+                _ = try session.connection.execute("select pathmirror.set('test', '/a', '1')")
+                let head = try #require(try session.heads([record.id]).first)
+                let batch = try #require(head.batch)
+                #expect(try session.history(record.id, at: head.head)?.batch == batch)
+                #expect(try session.loadTree(record.id).batch == batch)
+                seen.append(batch)
+            }
+            #expect(seen[0] != seen[1])
+            let importer = try Importer(session, record, at: Path(splitting: "b"))
+            try importer.add(Array("/b/c".utf8), .int(1))
+            try importer.finish()
+            let head = try #require(try session.heads([record.id]).first)
+            #expect(try session.history(record.id, at: head.head)?.batch == head.batch)
+            let (history, entries) = try session.readOn(record.id, after: 1)
+            #expect(history?.relation(of: 1, batch: seen[0]) == .goesOn)
+            #expect(history?.relation(of: 1, batch: seen[1]) == .takenBack)
+            #expect(entries.map(\.entry.seq) == [2, 3])
+        }
+    }
+
+    /// A batch that was made on another history doesn't land, though the head has the right number.
+    @Test func aBatchOnAnotherHistoryIsRefused() throws {
+        try withSession { session in
+            let record = try #require(try session.namespace(named: "test", creating: true))
+            _ = try session.connection.execute("select pathmirror.set('test', '/a', '1')")
+            let head = try #require(try session.heads([record.id]).first)
+            let entry = Batch.Record(
+                operation: .set, path: Path(splitting: "b"),
+                changes: ChangeCodec.encode([Change(path: Path(splitting: "b"), value: .int(1))]), origin: nil)
+            let lost = Batch(
+                namespace: record.id, expectedHead: 1, expectedBatch: Batch.makeID(), id: Batch.makeID(),
+                records: [entry], rows: RowChanges())
+            #expect(try session.commit(lost) == .headMoved)
+            let right = Batch(
+                namespace: record.id, expectedHead: 1, expectedBatch: head.batch, id: Batch.makeID(), records: [entry],
+                rows: RowChanges())
+            #expect(try session.commit(right) == .committed)
+            #expect(try session.heads([record.id]).first?.batch == right.id)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+import Postgres
+import Testing
+
+/// A deadline is for silence: a call may take any time while something comes.
+@Suite struct SilenceTests {
+    @Test func anAnswerThatTricklesInMayTakeLong() throws {
+        let connection = try TestDatabase.connect()
+        connection.statementTimeoutMs = 2_000
+        // About four seconds, of which none is silent.
+        let rows = try connection.execute("SELECT pg_sleep(0.1), repeat('x', 20000) FROM generate_series(1, 40)")
+        #expect(rows.rowCount == 40)
+        let error = #expect(throws: PostgresError.self) { try connection.execute("SELECT pg_sleep(60)") }
+        #expect(error?.kind == .timeout)
+    }
+
+    @Test func whatWasHeardLast() throws {
+        let connection = try TestDatabase.connect()
+        try connection.execute("SELECT 1")
+        let first = connection.cancelHandle.lastHeardMilliseconds
+        #expect(first > 0)
+        try connection.execute("SELECT pg_sleep(0.05)")
+        #expect(connection.cancelHandle.lastHeardMilliseconds >= first + 50)
+    }
+
+    @Test func anAbandonedConnectionIsNotOpen() throws {
+        let connection = try TestDatabase.connect()
+        connection.cancelHandle.abandon()
+        #expect(!connection.isOpen)
+    }
+
+    @Test func aConnectionThatNobodyAnswersSaysSo() throws {
+        let silent = try SilentServer()
+        var settings = ConnectionSettings()
+        settings.connectTimeoutMs = 100
+        let url = try PostgresURL("host=127.0.0.1 port=\(silent.port) user=me dbname=shop sslmode=disable")
+        let error = #expect(throws: PostgresError.self) { try PostgresConnection(url, settings: settings) }
+        #expect(error?.isSilentConnect == true)
+        let refused = #expect(throws: PostgresError.self) {
+            try PostgresConnection(try PostgresURL("host=/nowhere"), settings: settings)
+        }
+        #expect(refused?.isSilentConnect == false)
+    }
+}
