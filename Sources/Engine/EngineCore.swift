@@ -31,6 +31,7 @@ final class EngineCore: Sendable {
     /// Waited on by those who pause. Not `jobs`: its wakes are for committers.
     private let stopping = Condition(false)
     private let isStopping = Atomic<Bool>(false)
+    private let histories = Atomic<Int>(0)
 
     init(
         url: PostgresURL, settings: EngineSettings, sessionSettings: LogSession.Settings, metrics: EngineMetrics,
@@ -62,6 +63,11 @@ final class EngineCore: Sendable {
             }
         }
     }
+
+    /// Changes when the database was found to have another history than this gateway had followed.
+    var historyNumber: Int { histories.load(ordering: .acquiring) }
+
+    func noteOtherHistory() { histories.wrappingAdd(1, ordering: .releasing) }
 
     var stopsNow: Bool { isStopping.load(ordering: .acquiring) }
 

@@ -28,7 +28,7 @@ final class Tail {
                 try session.checkSchema()
                 try session.listen()
                 // Before anybody is told that the database is there: it may be another one than before.
-                try look(session)
+                try look(session, isNew: true)
                 pause = 50
                 try follow(session)
             } catch {
@@ -52,7 +52,7 @@ final class Tail {
         while !core.stopsNow {
             let now = Clock.monotonicMilliseconds
             if now >= nextLook {
-                try look(session)
+                try look(session, isNew: false)
                 nextLook = now + Int64(core.settings.pollMilliseconds)
             }
             let wait = max(1, Int(nextLook - now))
@@ -67,23 +67,8 @@ final class Tail {
         }
     }
 
-    /// Compares the heads with what this gateway has.
-    private func look(_ session: LogSession) throws(LogStoreError) {
+    private func look(_ session: LogSession, isNew: Bool) throws(LogStoreError) {
         askedAt = Clock.monotonicMilliseconds
-        // Taken before the question: whatever is in them was committed then, and is in the answer.
-        let known = core.namespaces.all.map { ($0, $0.snapshot) }
-        var heads: [Int64: (head: Int64, batch: [UInt8]?)] = [:]
-        for (id, head, batch) in try session.heads(known.map(\.0.id)) { heads[id] = (head, batch) }
-        for (namespace, snapshot) in known {
-            guard let now = heads[namespace.id], now.head >= snapshot.seq,
-                now.head > snapshot.seq || snapshot.isOf(now.batch)
-            else {
-                namespace.suspect()
-                continue
-            }
-            namespace.headSeen(now.head)
-        }
-        // Whoever failed to connect meanwhile is contradicted.
-        core.databaseAnswered()
+        try core.look(session, isNew: isNew)
     }
 }

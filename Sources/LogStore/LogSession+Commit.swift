@@ -66,6 +66,9 @@ extension LogSession {
             }
             return .committed
         } catch let error as PostgresError where error.sqlState == "PM001" {
+            // Under the lock it means another history; the transaction has failed.
+            if isLocked, connection.isOpen { unlockHead() }
+            forgetPartitions(batch.namespace)
             // Under the lock as well, if the head is of another history.
             if isLocked, connection.isOpen { unlockHead() }
             return .headMoved

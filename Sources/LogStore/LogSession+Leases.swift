@@ -6,10 +6,13 @@ public struct GatewayLease: Sendable, Equatable {
     public let gateway: [UInt8]
     /// Which of the gateway's connections saves. What an earlier one sends late is not taken.
     public let connection: Int64
+    /// The newest beat that the database has acknowledged.
+    public var beat: Int64
 
-    public init(gateway: [UInt8], connection: Int64) {
+    public init(gateway: [UInt8], connection: Int64, beat: Int64 = 0) {
         self.gateway = gateway
         self.connection = connection
+        self.beat = beat
     }
 }
 
@@ -38,30 +41,36 @@ extension LogSession {
         try translated { () throws(PostgresError) in
             _ = try connection.execute(
                 "insert into pathmirror.gateway (id, beat, connection) values ($1, 1, 1)", [.uuid(gateway)])
-            return GatewayLease(gateway: gateway, connection: 1)
+            return GatewayLease(gateway: gateway, connection: 1, beat: 1)
         }
     }
 
     /// Goes on with a lease by this connection: waits for what an earlier one may still be saving, and from then on what it
-    /// sends is not taken. Nil when the lease is over.
+    /// sends is not taken. Nil when the lease is over, also where the database has gone back to an older state: what was saved
+    /// since is lost, and what it has may be of sessions that are over.
     public func takeOver(_ lease: GatewayLease) throws(LogStoreError) -> GatewayLease? {
         try translated { () throws(PostgresError) in
             let rows = try connection.execute(
                 """
                 update pathmirror.gateway set connection = connection + 1, beat = beat + 1, seen_at = now()
-                where id = $1 returning connection
-                """, [.uuid(lease.gateway)])
-            guard rows.rowCount == 1 else { return nil }
-            return GatewayLease(gateway: lease.gateway, connection: try rows.int64(0, 0))
+                where id = $1 and connection >= $2 and beat >= $3 returning connection, beat
+                """, [.uuid(lease.gateway), .int8(lease.connection), .int8(lease.beat)])
+            guard rows.rowCount == 1 else {
+                _ = try connection.execute("delete from pathmirror.gateway where id = $1", [.uuid(lease.gateway)])
+                return nil
+            }
+            return GatewayLease(
+                gateway: lease.gateway, connection: try rows.int64(0, 0), beat: try rows.int64(0, 1))
         }
     }
 
-    /// Says that a gateway is alive. False when its lease is over: others took it for dead.
-    public func heartbeat(_ lease: GatewayLease) throws(LogStoreError) -> Bool {
+    /// Says that a gateway is alive, and gives the number of this beat. Nil when its lease is over: others took it for dead.
+    public func heartbeat(_ lease: GatewayLease) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
-            try connection.execute(
-                "update pathmirror.gateway set beat = beat + 1, seen_at = now() where id = $1", [.uuid(lease.gateway)]
-            ).affectedRows == 1
+            let rows = try connection.execute(
+                "update pathmirror.gateway set beat = beat + 1, seen_at = now() where id = $1 returning beat",
+                [.uuid(lease.gateway)])
+            return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
         }
     }
 

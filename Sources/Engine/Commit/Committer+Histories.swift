@@ -10,6 +10,7 @@ extension Committer {
         let lost = namespace.snapshot
         let common = try lastCommon(namespace, session)
         try reload(namespace, session)
+        core.noteOtherHistory()
         let now = namespace.snapshot
         core.metrics.takenBack.add()
         let first = common.map { $0 + 1 } ?? min(lost.seq, now.seq + 1)

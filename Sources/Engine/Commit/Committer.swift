@@ -41,7 +41,8 @@ final class Committer {
         session = nil
         do throws(LogStoreError) {
             let new = try core.connect("\(BackendName.committerShort) \(index)", by: deadline)
-            core.databaseAnswered()
+            // Nobody is told that it is back before it has been compared with what is here.
+            if !core.health.isUp { try core.look(new, isNew: true) }
             session = new
             return new
         } catch {

@@ -20,6 +20,8 @@ final class SessionWorker {
     private var unsure: (saving: SavingSession, since: Int64)?
     private var watch: GatewayWatch
     private var nextBeat: Int64 = 0
+    /// The history of the database that the lease is of.
+    private var knownHistory = 0
 
     init(_ core: EngineCore, _ keeper: SessionKeeper) {
         self.core = core
@@ -56,6 +58,7 @@ final class SessionWorker {
     /// Sees to it that there is a connection under the lease, and that the lease is renewed in time.
     private func prepared() throws(LogStoreError) -> (LogSession, GatewayLease) {
         let session = try connected()
+        try leaveLostHistory(session)
         var current = try heldLease(session)
         // Where the database may be away, it is asked before something is sent whose outcome would be unknown.
         if Clock.monotonicMilliseconds >= nextBeat || !core.health.isUp {
@@ -63,6 +66,17 @@ final class SessionWorker {
             current = try heldLease(session)
         }
         return (session, current)
+    }
+
+    /// Where the database has lost entries, it may have lost saves, and have rows again of sessions that are over: the
+    /// clients are to say anew what they want, and what is there is for whoever finds it without a lease.
+    private func leaveLostHistory(_ session: LogSession) throws(LogStoreError) {
+        let number = core.historyNumber
+        guard number != knownHistory else { return }
+        if let lease { try session.endLease(lease) }
+        if lease != nil { leaseLost() }
+        hasTakenOver = false
+        knownHistory = number
     }
 
     private func connected() throws(LogStoreError) -> LogSession {
@@ -105,7 +119,8 @@ final class SessionWorker {
     }
 
     private func beat(_ session: LogSession, _ current: GatewayLease) throws(LogStoreError) {
-        guard try session.heartbeat(current) else { return leaseLost() }
+        guard let number = try session.heartbeat(current) else { return leaseLost() }
+        lease?.beat = number
         nextBeat = Clock.monotonicMilliseconds + core.settings.heartbeatMilliseconds
         keeper.takeUpRetries()
         let asked = Clock.monotonicMilliseconds

@@ -62,8 +62,9 @@ extension GatewayLoop {
         }
         let reading = ResumeReading(
             group.key, group.ids(snapshot.rules), maxBytes: gateway.settings.streamBufferBytes * 8)
+        let isMeant = { @Sendable (batch: [UInt8]) in seen.isOf(batch) }
         gateway.engine.readLog(
-            group.namespace.id, after: lastSeen, through: snapshot.seq, isMeant: { seen.isOf($0) }, each: reading.take
+            group.namespace.id, after: lastSeen, through: snapshot.seq, isMeant: isMeant, each: reading.take
         ) { result in
             let missed = reading.finish(result, expecting: snapshot.seq)
             link.post { loop in
