@@ -21,6 +21,7 @@ public enum Migrations {
             Migration(version: 5, name: "005_faster_sql_writes", sql: PackageResources._05_faster_sql_writes_sql),
             Migration(version: 6, name: "006_stream_keys", sql: PackageResources._06_stream_keys_sql),
             Migration(version: 7, name: "007_gateway_role", sql: PackageResources._07_gateway_role_sql),
+            Migration(version: 8, name: "008_log_changes", sql: PackageResources._08_log_changes_sql),
         ]
     }
 

@@ -361,11 +361,13 @@ final class Committer {
         _ entry: Entry, to namespace: LiveNamespace, _ session: LogSession
     ) throws(LogStoreError) {
         let before = namespace.snapshot.root
-        var root = before
-        for change in entry.changes { root = root.replacing(change.path, with: change.value) }
-        try session.forEachPart(namespace.id, of: entry.seq) { (changes) throws(LogStoreError) in
-            for change in changes { root = root.replacing(change.path, with: change.value) }
-        }
+        var application = BulkApplication(entry.changes, to: before)
+        repeat {
+            try session.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
+                application.take(part)
+            }
+        } while application.goesOn()
+        let root = application.root
         let whole = Entry(
             seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
             changes: [Change(path: entry.path, value: root[entry.path])], isBulk: true)
