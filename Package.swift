@@ -63,6 +63,7 @@ let package = Package(
                 .embedInCode("Migrations/005_faster_sql_writes.sql"),
                 .embedInCode("Migrations/006_stream_keys.sql"),
                 .embedInCode("Migrations/007_gateway_role.sql"),
+                .embedInCode("Migrations/008_log_changes.sql"),
                 .embedInCode("Migrations/009_session_fences.sql"),
                 .embedInCode("Migrations/010_histories.sql"),
                 .embedInCode("Migrations/011_shared_log.sql"),

@@ -14,10 +14,11 @@ public struct LoggedEntry: Sendable {
 
 extension LogSession {
     private static let entryColumns = """
-        seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id, origin::text
+        seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id, origin::text,
+        seq >= (select any_order_from from pathmirror.namespace where id = $1)
         """
 
-    /// Entries after `seq` in order, at most `limit` of them and, from the second on, about `maxBytes` of changes. The
+    /// Entries after `seq` in order, each with its changes in the order in which they are applied, at most `limit` of them and, from the second on, about `maxBytes` of changes. The
     /// first is `seq + 1`, or a later one when that isn't retained any more.
     ///
     /// - Throws: `corrupt` if the seqs that follow have gaps, unless the caller looks for them itself.
@@ -79,7 +80,9 @@ extension LogSession {
             guard let operation = Tree.Operation(rawValue: name) else {
                 throw LogStoreError.corrupt("entry \(seq) has the unknown operation \"\(name)\"")
             }
-            let changes = try ChangeCodec.decode(try rows.bytes(row, 4))
+            var changes = try ChangeCodec.decode(try rows.bytes(row, 4))
+            // Entries of before that was the rule mean what their order says: so their gateways took them.
+            if try rows.bool(row, 8) { changes = ApplicationOrder.sorted(changes) }
             let entry = Entry(
                 seq: seq, committedAt: try rows.int64(row, 1), operation: operation,
                 path: Path(splitting: try rows.string(row, 3)), changes: changes, isBulk: try rows.int32(row, 5) > 0,

@@ -21,6 +21,7 @@ public enum Migrations {
             Migration(version: 5, name: "005_faster_sql_writes", sql: PackageResources._05_faster_sql_writes_sql),
             Migration(version: 6, name: "006_stream_keys", sql: PackageResources._06_stream_keys_sql),
             Migration(version: 7, name: "007_gateway_role", sql: PackageResources._07_gateway_role_sql),
+            Migration(version: 8, name: "008_log_changes", sql: PackageResources._08_log_changes_sql),
             Migration(version: 9, name: "009_session_fences", sql: PackageResources._09_session_fences_sql),
             Migration(version: 10, name: "010_histories", sql: PackageResources._10_histories_sql),
             Migration(version: 11, name: "011_shared_log", sql: PackageResources._11_shared_log_sql),

@@ -226,33 +226,29 @@ import Tree
         }
     }
 
-    /// A bulk entry's parts, many leaves at a time, do what the same changes do one after another: whatever lies above or
-    /// below one another, with priorities and removals between.
+    /// A bulk entry's parts, many leaves at a time, do what the same changes do to a tree: with priorities and removals
+    /// between, on what was there.
     @Test(arguments: [1, 2, 3, 4, 5, 6, 7, 8] as [UInt64])
     func partsDoWhatTheirChangesDo(seed: UInt64) throws {
         try withSession { session in
             var generator = TreeGenerator(seed: seed)
-            let namespaces = (try session.make("bulk"), try session.make("one by one"))
+            let record = try session.make("bulk")
             let head = LogLine.Head(operation: .update, path: .root, committedAt: "0", origin: nil)
-            func apply(_ record: NamespaceRecord, _ seq: Int64, _ contents: [LogLine.Content]) throws {
+            var root = Node.null
+            for seq in 1...40 as ClosedRange<Int64> {
+                let changes = generator.partChanges(30)
+                let parts = [Array(changes.prefix(20)), Array(changes.dropFirst(20))]
                 let applier = EntryApplier(session, record)
-                for content in contents {
+                for content: LogLine.Content in [.bulk(head, []), .part(parts[0]), .part(parts[1]), .end(parts: 2)] {
                     try applier.add(LogLine(source: "test", seq: seq, content: content), number: 1, byteCount: 1)
                 }
                 try applier.finish()
+                for change in ApplicationOrder.sorted(changes) {
+                    root = root.replacing(change.path, with: change.value)
+                }
+                try #require(try session.loadTree(record.id).root == root, "entry \(seq)")
             }
-            for seq in 1...40 as ClosedRange<Int64> {
-                let changes = generator.partChanges(30)
-                let (first, second) = (Array(changes.prefix(20)), Array(changes.dropFirst(20)))
-                try apply(namespaces.0, seq, [.bulk(head, []), .part(first), .part(second), .end(parts: 2)])
-                try apply(namespaces.1, seq, [.entry(head, changes)])
-                let found = try StoredRow.all(session, namespaces.0.id)
-                let expected = try StoredRow.all(session, namespaces.1.id)
-                let isSame = found == expected
-                try #require(isSame, "entry \(seq): \(found.difference(from: expected))")
-            }
-            #expect(try Verification.run(session, namespaces.0).isClean)
-            #expect(try Verification.run(session, namespaces.1).isClean)
+            #expect(try Verification.run(session, record).isClean)
         }
     }
 
@@ -343,18 +339,77 @@ private struct CopyOfTree: VerifiableProjection {
 }
 
 extension TreeGenerator {
-    /// Changes at different places: leaves for the most part, priorities, removals, and subtrees.
+    /// Changes at different places: leaves for the most part, priorities, removals, and subtrees. None lies below another,
+    /// but a leaf may come with its priority.
     fileprivate mutating func partChanges(_ count: Int) -> [Change] {
         var changes: [Change] = []
         for _ in 0..<count {
-            var path = path(maxDepth: 3)
-            var value = random.oneIn(12) ? .null : random.oneIn(12) ? tree(depth: 2) : bareLeaf()
-            if random.oneIn(6) {
-                path = Path(splitting: path.description + "/.priority")
-                value = priority()
+            let path = path(maxDepth: 3)
+            let value = random.oneIn(12) ? .null : random.oneIn(12) ? tree(depth: 2) : bareLeaf()
+            let isFree = !changes.contains { $0.path.contains(path) || path.contains($0.path) }
+            if isFree { changes.append(Change(path: path, value: value)) }
+            if random.oneIn(6), isFree || !changes.contains(where: { $0.path.contains(path) }) {
+                let place = path.appending(.priority)
+                if !changes.contains(where: { $0.path == place }) {
+                    changes.append(Change(path: place, value: priority()))
+                }
             }
-            if !changes.contains(where: { $0.path == path }) { changes.append(Change(path: path, value: value)) }
         }
         return changes
+    }
+}
+
+/// `log prune --keep 30d` goes by PostgreSQL's clock, and only where that can be right.
+@Suite struct ReplayClockTests {
+    private func withLog(_ body: (LogSession, NamespaceRecord) throws -> Void) throws {
+        try withSession { session in
+            let record = try session.make()
+            var writer = BatchWriter(record)
+            for number in 0..<10 { _ = try session.commit(writer.set("k\(number)", .int(Int64(number)))) }
+            _ = try session.connection.execute(
+                "update pathmirror.log set committed_at = now() - interval '40 days' where seq <= 5")
+            try body(session, record)
+        }
+    }
+
+    @Test func ageIsRefusedWhereTheClocksDiffer() throws {
+        try withLog { session, record in
+            let now = try session.connection.execute("select (extract(epoch from now()) * 1000)::bigint").int64(0, 0)
+            #expect(try Pruning(session, record).plan(.seconds(86_400), force: false).newFrom == 6)
+            for (apart, isRefused) in [(290, false), (-290, false), (310, true), (-310, true)] as [(Int64, Bool)] {
+                let pruning = Pruning(session, record, machineClock: { now + apart * 1_000 })
+                do {
+                    _ = try pruning.plan(.seconds(86_400), force: true)
+                    #expect(!isRefused, "\(apart) s")
+                } catch let error as ReplayError {
+                    #expect(isRefused, "\(apart) s")
+                    guard case .clocksDiffer(let ahead) = error else {
+                        Issue.record("\(error)")
+                        continue
+                    }
+                    #expect((ahead > 0) == (apart < 0))
+                    #expect("\(error)".contains("--trust-clock") && "\(error)".contains("Nothing was dropped"))
+                }
+                #expect(try pruning.plan(.seconds(86_400), force: false, trustsClock: true).newFrom == 6)
+                // A number of entries needs no clock.
+                #expect(try pruning.plan(.entries(3), force: false).newFrom == 8)
+            }
+        }
+    }
+
+    @Test func ageIsRefusedWhereTheClockIsBehindTheLog() throws {
+        try withLog { session, record in
+            _ = try session.connection.execute(
+                "update pathmirror.log set committed_at = now() + interval '2 hours' where seq = 10")
+            let pruning = Pruning(session, record)
+            let error = #expect(throws: ReplayError.self) { try pruning.plan(.seconds(86_400), force: false) }
+            guard case .clockBehindLog(let seconds) = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+            #expect((7_100...7_200).contains(seconds))
+            #expect(try pruning.plan(.seconds(86_400), force: false, trustsClock: true).newFrom == 6)
+            #expect(try pruning.plan(.entries(3), force: false).newFrom == 8)
+        }
     }
 }

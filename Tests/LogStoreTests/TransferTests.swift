@@ -63,6 +63,52 @@ import Tree
         }
     }
 
+    /// Below the only child of a node with a priority, and below a leaf: what nothing comes to is removed like anything else.
+    @Test(arguments: ["null", "7", "{\"x\":1}"])
+    func importBelowPriorities(text: String) throws {
+        try withSession { session in
+            let record = try session.make()
+            var writer = BatchWriter(record)
+            _ = try session.commit(
+                writer.set(
+                    "", try JSONParser.parse("{\"a\":{\"b\":1,\".priority\":2},\"l\":{\".value\":3,\".priority\":4}}")))
+            var root = writer.root
+            for place in ["a/b", "l/m"] {
+                try load(session, record, Array(text.utf8), at: place)
+                root = root.replacing(Path(splitting: place), with: try JSONParser.parse(text))
+                #expect(try session.loadTree(record.id).root == root, "\(place)")
+                let result = try Verification.run(session, record)
+                #expect(result.isClean, "\(place): \(result.problems) \(result.differences)")
+            }
+        }
+    }
+
+    /// A namespace that isn't there is made with what is loaded, and not without it.
+    @Test(arguments: [nil, 2] as [Int?]) func namespacesAreMadeWithTheirData(rowsPerChunk: Int?) throws {
+        try withSession { session in
+            var settings = Importer.Settings()
+            settings.bufferBytes = 1
+            settings.rowsPerChunk = rowsPerChunk
+            let cut = try Importer(session, named: "new", at: .root, settings: settings)
+            try cut.add(Array("/a".utf8), .int(1))
+            cut.abandon()
+            #expect(try session.allNamespaces().isEmpty)
+            let importer = try Importer(session, named: "new", at: .root, settings: settings)
+            for key in ["a", "b", "c"] { try importer.add(Array("/\(key)".utf8), .string(key)) }
+            try importer.finish()
+            let record = try #require(try session.namespace(named: "new"))
+            #expect(record.head == (rowsPerChunk == nil ? 1 : 2))
+            #expect(try session.loadTree(record.id).root.childCount == 3)
+            #expect(try Verification.run(session, record).isClean)
+            // Whoever comes second finds it.
+            let late = try Importer(session, named: "late", at: .root, settings: settings)
+            _ = try session.make("late")
+            try late.add(Array("/a".utf8), .int(1))
+            try late.finish()
+            #expect(try session.namespace(named: "late")?.head == 1)
+        }
+    }
+
     @Test func failedImportLeavesNothing() throws {
         try withSession { session in
             let record = try session.make()

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -228,3 +229,40 @@ def test_dev_imports_at_the_start(scratch, logs):
         assert normal(countries) == normal(json.loads((ISO / "iso_3166-1.json").read_text())["3166-1"])
     finally:
         gateway.stop()
+
+
+@pytest.mark.parametrize("text, said", [
+    ("", "is empty"), (" \n\t ", "nothing but white space"), ("null", "holds no data"), ('{"a":{".sv":"timestamp"}}', "a server value (.sv)"),
+    ('{"a":1,', "ends too early"), ('{"a":1,"b":oops}', "unexpected"), ('{"a":' + "[" * 40, "levels deep")])
+@pytest.mark.parametrize("more", [[], ["--chunked", "--chunk-rows", "100"]])
+def test_a_refused_import_leaves_nothing(serve, database_url, scratch, text, said, more):
+    serve()
+    before = sql.rows(database_url, "SELECT name FROM pathmirror.namespace")
+    (scratch / "bad.json").write_text(text)
+    finished = cli.command("import", scratch / "bad.json", "--ns", "new", *more, "--database-url", database_url)
+    assert finished.returncode == 1 and said in finished.stderr, finished.stderr
+    assert "contains" not in finished.stderr
+    assert sql.rows(database_url, "SELECT name FROM pathmirror.namespace") == before
+    for table in ("log", "log_part", "node", "import_progress"):
+        assert sql.rows(database_url, f"SELECT count(*) FROM pathmirror.{table}") == [(0,)], table
+
+
+def test_a_killed_import_leaves_nothing(serve, database_url):
+    """Its rows had been sent already: 8 MB of them."""
+    serve()
+    child = subprocess.Popen([pathmirror(), "import", "-", "--ns", "new", "--database-url", database_url],
+                             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        child.stdin.write(b'{"a":1' + b"".join(b',"k%d":"%s"' % (number, b"x" * 1000) for number in range(8_000)))
+        child.stdin.flush()
+        wait_until(lambda: sql.rows(database_url, "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
+                                    "AND application_name = 'pathmirror import' AND state = 'idle in transaction'"), "the import's transaction")
+    finally:
+        child.kill()
+        child.wait()
+    wait_until(lambda: not sql.rows(database_url, "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
+                                    "AND application_name = 'pathmirror import'"), "its session to end")
+    assert sql.rows(database_url, "SELECT 1 FROM pathmirror.namespace WHERE name = 'new'") == []
+    assert sql.rows(database_url, "SELECT count(*) FROM pathmirror.node") == [(0,)]
+    cli.succeeds("import", "-", "--ns", "new", "--database-url", database_url, stdin=b'{"a":1}')
+    cli.verify("--ns", "new", "--database-url", database_url)

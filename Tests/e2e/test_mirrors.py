@@ -284,3 +284,47 @@ def test_the_social_blog(mirrored):
         (sum(len(comments) for comments in blog["post-comments"].values()),)]
     assert mirrored.rows("select sum(cardinality(stars)) from mirror.posts") == mirrored.rows(
         "select sum(star_count) from mirror.posts")
+
+
+def test_drop_under_a_view_says_what_to_do(mirrored):
+    mirrored.apply(POSTS)
+    sql.execute(mirrored.url, "create view public.titles as select post_id, title from mirror.posts",
+                "create materialized view public.\"More\" as select * from public.titles")
+    refused = mirrored.command("mirror", "drop", "posts", "--yes")
+    assert refused.returncode == 1
+    statements = 'drop materialized view public."More"; drop view public.titles;'
+    assert statements in refused.stderr and "drop the mirror \"posts\" again" in refused.stderr, refused.stderr
+    assert "Nothing was changed" in refused.stderr and "SQLSTATE" not in refused.stderr
+    mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada", "title": "A"}')
+    mirrored.caught_up()
+    assert mirrored.rows("select * from public.titles") == [("a", "A")]
+    # Doing as it says is enough.
+    sql.execute(mirrored.url, *statements.rstrip(";").split("; "))
+    mirrored.run("drop", "posts", "--yes")
+    assert mirrored.run("ls") == ""
+
+
+def test_drop_under_a_foreign_key_says_what_is_there(mirrored):
+    mirrored.apply(POSTS)
+    sql.execute(mirrored.url, "create table public.notes (post_id text references mirror.posts)")
+    refused = mirrored.command("mirror", "drop", "posts", "--yes")
+    assert refused.returncode == 1 and "notes" in refused.stderr and "Nothing was changed" in refused.stderr, refused.stderr
+    assert "posts" in mirrored.run("ls")
+
+
+def test_dates_take_what_timestamps_take(mirrored):
+    mirrored.apply({"name": "days", "path": "/days/{day}", "columns": {
+        "at": "timestamptz", "on": {"type": "date", "path": "at"}}})
+    garbage = "." + "1" * 80
+    values = {
+        "a": ("2026-01-31", "2026-01-31"), "b": ("2026-01-31T23:30:00-01:00", "2026-02-01"), "c": ("2026-01-31 00:30+01:00", "2026-01-30"),
+        "d": ("1969-12-31T23:59:59.999999999Z", "1969-12-31"), "e": (-1, "1969-12-31"), "f": (-0.5, "1969-12-31"), "g": (1.5, "1970-01-01"),
+        "h": (f"2026-01-31T12:00:00{garbage}Z", "2026-01-31"), "i": (f"2026-01-31T12:00:00{garbage}Z and more", None),
+        "j": (f"2026-01-31T12:00:00{garbage} more", None), "k": ("2026-02-30", None), "l": ("2026-01-31x", None), "m": (True, None)}
+    mirrored.rest.set("days", {key: {"at": value} for key, (value, _) in values.items()})
+    mirrored.caught_up()
+    rows = mirrored.rows("select day, \"on\"::text, (at at time zone 'UTC')::date::text, _misfits from mirror.days order by day")
+    assert [(day, on) for day, on, _, _ in rows] == [(key, on) for key, (_, on) in values.items()]
+    assert all(on == at for _, on, at, _ in rows)
+    assert {day for day, _, _, misfits in rows if misfits} == {"i", "j", "k", "l", "m"}
+    mirrored.verify()

@@ -273,3 +273,75 @@ def test_blame(history):
     assert [line.split()[:2] for line in lines] == [["*", "8"], ["*", "4"], ["3", lines[2].split()[1]]]
     assert "anonymous by rest" in lines[0]
     assert len(cli.objects(history.run("log", "blame", "/", "--limit", "2", "--json"))) == 2
+
+
+PRIORITIZED = {"a": {"b": {"c": 1, ".priority": 2}, "d": {".value": "x", ".priority": "y"}, ".priority": 1}, "0": {"1": True, ".priority": -1},
+               "\"é\U0001f600": {"a b": {"z": 1, ".priority": 5}, ".priority": 4}}
+
+
+@pytest.mark.parametrize("more", [[], ["--chunked", "--chunk-rows", "1"], ["--chunked", "--chunk-rows", "3"]])
+def test_a_restored_tree_keeps_priorities_everywhere(history, scratch, more):
+    """For the gateway that follows, SQL, `verify`, trees of the past, and a log that the entries are replayed to."""
+    history.write("put", "p", PRIORITIZED)
+    sql.execute(history.url, "INSERT INTO pathmirror.namespace (name) VALUES ('copy')")
+    copy = history.rest.at(ns="copy")
+    assert copy.value() is None
+    history.run("replay", "tree", "--at", "head", "--into", "copy", "--path", "/p", *more)
+    head = sql.head(history.url, "copy")
+    wait_until(lambda: copy.get().seq == head, "the gateway to follow")
+    assert copy.value("p", format="export") == PRIORITIZED
+    assert sql.rows(history.url, "SELECT pathmirror.get('copy', '/p')") == [(PRIORITIZED,)]
+    assert json.loads(history.run("replay", "tree", "--at", "head", "--ns", "copy", "--path", "/p", "--out", "-")) == PRIORITIZED
+    history.run("log", "verify", "--ns", "copy")
+    out = scratch / "copy.ndjson"
+    history.run("replay", "log", "--ns", "copy", "--out", out)
+    history.run("replay", "apply", out, "--ns", "again")
+    assert json.loads(history.run("export", "--ns", "again"))["p"] == PRIORITIZED
+    history.run("log", "verify", "--ns", "again")
+
+
+def test_older_restores_are_read_right(history):
+    """Restores of before had the priorities of inner nodes before their children."""
+    history.write("put", "p", PRIORITIZED)
+    history.run("replay", "tree", "--at", "head", "--into", "copy", "--path", "/p")
+    sql.execute(history.url, "UPDATE pathmirror.log_part SET changes = (SELECT json_object_agg(path, value ORDER BY position DESC) "
+                "FROM pathmirror.each_change(changes))")
+    history.run("log", "verify", "--ns", "copy")
+    assert json.loads(history.run("replay", "tree", "--at", "head", "--ns", "copy", "--path", "/p", "--out", "-")) == PRIORITIZED
+
+
+def test_any_order_of_an_update_means_the_same(mirrored):
+    """Gateway, SQL, mirror, replay and verify, for each order of the same changes."""
+    mirrored.apply({"name": "things", "path": "/{base}/{thing}", "columns": {
+        "rank": {"type": "bigint", "path": ".priority"}, "old": "bigint", "new": "bigint"}})
+    rest, changes = mirrored.rest, {"x/.priority": 7, "x/new": 1, "y/old": None, "y/new": 2}
+    orders = [list(changes), list(reversed(changes)), ["y/old", "y/new", "x/.priority", "x/new"]]
+    for number, order in enumerate(orders):
+        rest.set(f"b{number}", {"y": {"old": 1, ".priority": 3}})
+        rest.patch(f"b{number}", {key: changes[key] for key in order})
+        expected = {"x": {"new": 1, ".priority": 7}, "y": {"new": 2, ".priority": 3}}
+        assert rest.value(f"b{number}", format="export") == expected, order
+        assert mirrored.rows(f"SELECT pathmirror.get('default', '/b{number}')") == [(expected,)], order
+        mirrored.caught_up()
+        assert mirrored.rows(f"SELECT thing, rank, old, new FROM mirror.things WHERE base = 'b{number}' ORDER BY thing") == [
+            ("x", 7, None, 1), ("y", 3, None, 2)], order
+        past = cli.succeeds("replay", "tree", "--at", "head", "--path", f"/b{number}", "--out", "-", "--database-url", mirrored.url)
+        assert json.loads(past) == expected, order
+    mirrored.verify()
+
+
+def test_a_refused_file_leaves_no_namespace(history, scratch):
+    (scratch / "bad.ndjson").write_text("no line of a log\n")
+    assert "Line 1" in history.fails("replay", "apply", scratch / "bad.ndjson", "--ns", "new")
+    assert "was empty then" in history.fails("replay", "tree", "--at", "0", "--into", "new")
+    assert sql.rows(history.url, "SELECT name FROM pathmirror.namespace WHERE name = 'new'") == []
+
+
+def test_prune_by_age_wants_a_clock_that_is_right(history):
+    sql.execute(history.url, "UPDATE pathmirror.log SET committed_at = now() - interval '3 days' WHERE seq <= 4")
+    sql.execute(history.url, "UPDATE pathmirror.log SET committed_at = now() + interval '1 hour' WHERE seq = 8")
+    said = history.fails("log", "prune", "--keep", "1d")
+    assert "behind the time of the newest entry" in said and "--trust-clock" in said and "--keep 100000" in said
+    assert sql.rows(history.url, "SELECT min(seq) FROM pathmirror.log") == [(1,)]
+    assert json.loads(history.run("log", "prune", "--keep", "1d", "--trust-clock", "--json"))["to"] == 5
+    history.run("log", "verify")

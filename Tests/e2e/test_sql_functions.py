@@ -200,7 +200,7 @@ def test_the_documentation(served):
     text = (REPOSITORY / "docs" / "sql.md").read_text()
     before, reports, after = re.split(r"^## (?:Reports|Writing)$", text, flags=re.MULTILINE)
     blocks = re.findall(r"```sql\n(.*?)```", before + after, re.DOTALL)
-    assert len(blocks) == 4 and "```sql" in reports
+    assert len(blocks) == 5 and "```sql" in reports
     for block in blocks:
         for statement in block.split(";"):
             if re.sub(r"--.*", "", statement).strip():
@@ -208,3 +208,35 @@ def test_the_documentation(served):
     # The gateway follows what SQL wrote when it hears of it.
     wait_until(lambda: gateway.rest.at("users/cy").value() == {"name": "Cy", "stars": 2}, "the last SQL write")
     cli.verify("--database-url", url)
+
+
+def test_log_change_looks_at_each_part_once(served):
+    """What has to be known of a whole part is not found out anew for each of its changes: that took time by their square."""
+    _, url = served
+    plan = sql.rows(url, "EXPLAIN (VERBOSE) SELECT seq, path, value FROM pathmirror.log_change WHERE namespace_id = 1 AND seq BETWEEN 2 AND 9")
+    outputs = [line for (line,) in plan if "Output:" in line and "strpos" in line]
+    assert len(outputs) == 1 and "change." not in outputs[0], "\n".join(line for (line,) in plan)
+    assert any("seq >= 2" in line for (line,) in plan)
+
+
+def test_changes_at_a_path(served):
+    gateway, url = served
+    gateway.rest.patch(value={"a/b": None, "a/c": 2, "a/.priority": 3, "ab": 1})
+    cli.succeeds("import", "-", "--path", "/bulk", "--database-url", url, stdin=b'{"x":{"y":1,"z":"\\u0000"},"xy":2,"\xc3\xa9":3}')
+    def at(path, *more):
+        return [(row[0], row[1], row[2]) for row in sql.rows(
+            url, "SELECT seq, path, step FROM pathmirror.changes_at('default', %s" + ", %s" * len(more) + ")", path, *more)]
+    first = sql.head(url) - 1
+    assert at("/a", first - 1) == [(first, "/a/c", 0), (first, "/a/b", 1), (first, "/a/.priority", 2)]
+    assert at("/a/c/deep", first - 1) == [(first, "/a/c", 0)]
+    assert at("/bulk/x") == [(first - 1, "/", 0), (first + 1, "/bulk", 1), (first + 1, "/bulk/x/y", 0), (first + 1, "/bulk/x/z", 0)]
+    assert at("/bulk/x/y/below", first) == [(first + 1, "/bulk", 1), (first + 1, "/bulk/x/y", 0)]
+    assert at("/bulk/\u00e9", first) == [(first + 1, "/bulk", 1), (first + 1, "/bulk/\u00e9", 0)]
+    assert at("/a", first, first + 1) == [] and at("/ab") == [(first - 1, "/", 0), (first, "/ab", 0)]
+    assert [path for _, path, _ in at("/")] == [row[0] for row in sql.rows(
+        url, "SELECT path FROM pathmirror.log_change ORDER BY seq, part, position")]
+    assert call(url, "SELECT value::text FROM pathmirror.changes_at('default', '/bulk/x/z') WHERE part = 1") == '"\\u0000"'
+    assert {row[0] for row in sql.rows(url, "SELECT DISTINCT entry_path FROM pathmirror.log_change")} == {"/", "/bulk"}
+    with pytest.raises(psycopg.errors.NoDataFound):
+        at_nowhere = "SELECT * FROM pathmirror.changes_at('nowhere', '/')"
+        call(url, at_nowhere)

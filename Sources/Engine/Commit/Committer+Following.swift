@@ -151,14 +151,16 @@ extension Committer {
             try session.forEachPart(namespace.id, of: entry.seq) { changes.append(contentsOf: $0) }
             let whole = Entry(
                 seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
-                changes: changes, origin: entry.origin)
+                changes: ApplicationOrder.sorted(changes), origin: entry.origin)
             return apply([LoggedEntry(entry: whole, batchID: logged.batchID)], to: namespace)
         }
-        var root = before
-        for change in entry.changes { root = root.replacing(change.path, with: change.value) }
-        try session.forEachPart(namespace.id, of: entry.seq) { (changes) throws(LogStoreError) in
-            for change in changes { root = root.replacing(change.path, with: change.value) }
-        }
+        var application = BulkApplication(entry.changes, to: before)
+        repeat {
+            try session.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
+                application.take(part)
+            }
+        } while application.goesOn()
+        let root = application.root
         let whole = Entry(
             seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
             changes: [Change(path: entry.path, value: root[entry.path])], isBulk: true)

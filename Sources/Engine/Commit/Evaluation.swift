@@ -37,7 +37,7 @@ struct Evaluation {
     mutating func apply(_ write: Write) {
         switch write.action {
         case .set(let path, let node): apply(write, [Change(path: path, value: node)])
-        case .update(_, let changes): apply(write, changes)
+        case .update(_, let changes): apply(write, ApplicationOrder.sorted(changes))
         case .rules(let set): adopt(set, write)
         case .disconnect(let claim, let orders): disconnect(claim, orders, write)
         }

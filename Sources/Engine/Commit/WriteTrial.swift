@@ -11,7 +11,7 @@ public enum WriteTrial {
         let asked: [Change]
         switch write.action {
         case .set(let path, let node): asked = [Change(path: path, value: node)]
-        case .update(_, let changes): asked = changes
+        case .update(_, let changes): asked = ApplicationOrder.sorted(changes)
         case .rules, .disconnect: return nil
         }
         let evaluation = Evaluation(snapshot, timestamp: now, keepsSteps: false)

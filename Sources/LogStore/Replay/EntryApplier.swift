@@ -20,7 +20,7 @@ public final class EntryApplier {
     public private(set) var lastSeq: Int64 = 0
 
     private let session: LogSession
-    private let namespace: NamespaceRecord
+    private var destination: Destination
     private let isDryRun: Bool
     private let pace: (Int) throws -> Void
 
@@ -41,15 +41,33 @@ public final class EntryApplier {
         /// Nil where it isn't to be applied.
         let seq: Int64?
         var parts = 0
+        /// Places that are cleared and that nothing has come to yet: see `BulkApplication`.
+        var cleared: [Path] = []
+        /// Whether the parts have to be gone through once more when all are there, for what must come last.
+        var passes = PartPasses()
     }
 
     /// - Parameter pace: told how many entries each batch had, outside of transactions; may wait.
-    public init(
+    public convenience init(
         _ session: LogSession, _ namespace: NamespaceRecord, isDryRun: Bool = false,
         pace: @escaping (Int) throws -> Void = { _ in }
     ) {
+        self.init(session, Destination(namespace), isDryRun, pace)
+    }
+
+    /// To the namespace of that name, which is made together with the first entries if it isn't there.
+    public convenience init(
+        _ session: LogSession, named name: String, isDryRun: Bool = false,
+        pace: @escaping (Int) throws -> Void = { _ in }
+    ) throws(LogStoreError) {
+        self.init(session, try Destination(session, named: name), isDryRun, pace)
+    }
+
+    private init(
+        _ session: LogSession, _ destination: Destination, _ isDryRun: Bool, _ pace: @escaping (Int) throws -> Void
+    ) {
         self.session = session
-        self.namespace = namespace
+        self.destination = destination
         self.isDryRun = isDryRun
         self.pace = pace
     }
@@ -82,7 +100,11 @@ public final class EntryApplier {
                 skippedCount += 1
                 return
             }
-            waiting.append(Waiting(line: line, head: head, changes: changes))
+            if let (ancestor, path) = Change.overlap(in: changes) {
+                throw ReplayError.badLine(
+                    number, reason: "it changes both \(ancestor) and \(path), which no entry can")
+            }
+            waiting.append(Waiting(line: line, head: head, changes: ApplicationOrder.sorted(changes)))
             waitingBytes += byteCount
             if waiting.count >= batchEntries || waitingBytes >= Self.batchBytes { try flush() }
         case .bulk(let head, let changes):
@@ -110,7 +132,12 @@ public final class EntryApplier {
     /// Undoes the open transaction.
     public func abandon() {
         bulk = nil
+        undo()
+    }
+
+    private func undo() {
         if session.isOpen, session.connection.isInTransaction { session.unlockHead() }
+        destination.undone()
     }
 
     // MARK: Entries
@@ -145,13 +172,14 @@ public final class EntryApplier {
                 item.head, item.changes, origin: origin(item.line, item.head), sourceSeq: item.line.seq)
         }
         guard entries.count > 0 else {
-            session.unlockHead()
+            undo()
             return count(0, of: batch.count)
         }
         try session.connection.pipeline([
-            .prepared(EntryBatch.append, entries.parameters(namespace.id, from: first, source: source)),
+            .prepared(EntryBatch.append, entries.parameters(destination.id, from: first, source: source)),
             .query("commit"),
         ])
+        destination.committed()
         lastSeq = first + entries.count - 1
         count(Int(entries.count), of: batch.count)
     }
@@ -197,44 +225,72 @@ public final class EntryApplier {
         }
         let seq = try begin()
         guard try known(source, [line.seq]).isEmpty else {
-            session.unlockHead()
+            undo()
             count(0, of: 1)
             bulk = Bulk(line: line, head: head, changes: changes, seq: nil)
             return
         }
-        for change in changes { try apply(change, seq) }
-        bulk = Bulk(line: line, head: head, changes: changes, seq: seq)
-    }
-
-    private func apply(_ change: Change, _ seq: Int64) throws {
-        var rows = ChangeRows()
-        rows.append(change)
-        _ = try session.connection.execute(
-            "select pathmirror.apply_change($1, $2, $3, $4, $5)",
-            [.int8(namespace.id), .int8(seq), .text(change.path.description), .array(rows.paths), .array(rows.values)])
+        let removals = changes.filter { $0.step == .removals }
+        for change in ApplicationOrder.sorted(changes) where change.step != .removals {
+            try session.apply(destination.id, seq, change)
+        }
+        bulk = Bulk(line: line, head: head, changes: changes, seq: seq, cleared: removals.map(\.path))
     }
 
     private func put(_ leaves: inout LeafRun, _ seq: Int64) throws {
         guard !leaves.isEmpty else { return }
         _ = try session.connection.execute(
             "select pathmirror.put_leaves($1, $2, $3, $4, $5)",
-            [.int8(namespace.id), .int8(seq), .array(leaves.branches), .array(leaves.paths), .array(leaves.values)])
+            [.int8(destination.id), .int8(seq), .array(leaves.branches), .array(leaves.paths), .array(leaves.values)])
         leaves = LeafRun()
     }
 
     private func addPart(_ changes: [Change]) throws {
         bulk?.parts += 1
-        guard let bulk, let seq = bulk.seq else { return }
+        guard let parts = bulk?.parts, let seq = bulk?.seq else { return }
         var leaves = LeafRun()
-        for change in changes where !leaves.append(change) {
-            try put(&leaves, seq)
-            if leaves.append(change) { continue }
-            try apply(change, seq)
+        for change in ApplicationOrder.sorted(changes) {
+            switch change.step {
+            case .values:
+                try makeRoom(for: change.path)
+                if leaves.append(change) { continue }
+                try put(&leaves, seq)
+                if leaves.append(change) { continue }
+                try session.apply(destination.id, seq, change)
+            case .priorities:
+                // Of what is among these leaves; what can't be told yet waits for the end.
+                if !leaves.append(change) { _ = bulk?.passes.select([change]) }
+            case .removals: _ = bulk?.passes.select([change])
+            }
         }
         try put(&leaves, seq)
         _ = try session.connection.execute(
             "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)",
-            [.int8(namespace.id), .int8(seq), .int4(Int32(bulk.parts - 1)), .json(ChangeCodec.encode(changes))])
+            [.int8(destination.id), .int8(seq), .int4(Int32(parts - 1)), .json(ChangeCodec.encode(changes))])
+    }
+
+    private func makeRoom(for path: Path) throws {
+        guard let cleared = bulk?.cleared, !cleared.isEmpty else { return }
+        for place in cleared where place.contains(path) { try session.clear(destination.id, place) }
+        bulk?.cleared.removeAll { $0.contains(path) }
+    }
+
+    /// What has to wait until all values are there: places that nothing came to, removals, priorities.
+    private func completeBulk(_ bulk: Bulk, _ seq: Int64) throws {
+        for path in bulk.cleared { try session.apply(destination.id, seq, Change(path: path, value: .null)) }
+        var passes = bulk.passes
+        var failure: (any Error)?
+        while passes.goesOn() {
+            try session.forEachPart(destination.id, of: seq) { (part) throws(LogStoreError) in
+                guard failure == nil else { return }
+                do {
+                    for change in passes.select(part) { try session.apply(destination.id, seq, change) }
+                } catch {
+                    failure = error
+                }
+            }
+            if let failure { throw failure }
+        }
     }
 
     private func endBulk(_ parts: Int, _ number: Int) throws {
@@ -245,17 +301,20 @@ public final class EntryApplier {
         }
         self.bulk = nil
         guard let seq = bulk.seq else { return }
-        try session.connection.pipeline([
-            .query(
-                "select pathmirror.finish_entry($1, $2, $3, $4, $5, $6, $7)",
-                [
-                    .int8(namespace.id), .int8(seq), .text(bulk.head.operation.rawValue),
-                    .text(bulk.head.path.description), .json(ChangeCodec.encode(bulk.changes)), .int4(Int32(parts)),
-                    .json(origin(bulk.line, bulk.head)),
-                ]),
-            remember(Self.hash(bulk.line.source), bulk.line.seq, seq),
-            .query("commit"),
-        ])
+        try completeBulk(bulk, seq)
+        try session.connection.pipeline(
+            destination.stepsBeforeLogging(session) + [
+                .query(
+                    "select pathmirror.finish_entry($1, $2, $3, $4, $5, $6, $7)",
+                    [
+                        .int8(destination.id), .int8(seq), .text(bulk.head.operation.rawValue),
+                        .text(bulk.head.path.description), .json(ChangeCodec.encode(bulk.changes)), .int4(Int32(parts)),
+                        .json(origin(bulk.line, bulk.head)),
+                    ]),
+                remember(Self.hash(bulk.line.source), bulk.line.seq, seq),
+                .query("commit"),
+            ])
+        destination.committed()
         lastSeq = seq
         count(1, of: 1)
         try pace(1)
@@ -265,9 +324,11 @@ public final class EntryApplier {
 
     /// The seq that comes next, under the head's lock.
     private func begin() throws -> Int64 {
-        try session.connection.pipeline([
-            .query("begin"), .query("select pathmirror.begin_entry($1)", [.int8(namespace.id)]),
-        ])[1].int64(0, 0)
+        try destination.begin(session) {
+            try session.connection.pipeline([
+                .query("begin"), .query("select pathmirror.begin_entry($1)", [.int8($0.id)]),
+            ])[1].int64(0, 0) - 1
+        } + 1
     }
 
     private func known(_ source: [UInt8], _ seqs: [Int64]) throws -> Set<Int64> {
@@ -277,14 +338,14 @@ public final class EntryApplier {
             """
             select source_seq from pathmirror.replay_applied
             where namespace_id = $1 and source = $2 and source_seq = any($3)
-            """, [.int8(namespace.id), .uuid(source), .array(wanted)])
+            """, [.int8(destination.id), .uuid(source), .array(wanted)])
         return Set(try (0..<rows.rowCount).map { try rows.int64($0, 0) })
     }
 
     private func remember(_ source: [UInt8], _ sourceSeq: Int64, _ seq: Int64) -> PipelineStep {
         .query(
             "insert into pathmirror.replay_applied (namespace_id, source, source_seq, seq) values ($1, $2, $3, $4)",
-            [.int8(namespace.id), .uuid(source), .int8(sourceSeq), .int8(seq)])
+            [.int8(destination.id), .uuid(source), .int8(sourceSeq), .int8(seq)])
     }
 
     /// 16 bytes that stand for a source's name.

@@ -72,24 +72,24 @@ public struct PastTree {
     mutating func skip(to seq: Int64) { self.seq = seq }
 
     mutating func apply(_ entry: Entry) throws {
-        apply(entry.changes)
         if entry.isBulk {
-            var tree = self
-            self.root = .null
-            try session.forEachPart(namespace, of: entry.seq) { (changes) throws(LogStoreError) in tree.apply(changes) }
-            root = tree.root
+            var application = BulkApplication(narrowed(entry.changes), to: root)
+            root = .null
+            repeat {
+                try session.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in
+                    application.take(narrowed(part))
+                }
+            } while application.goesOn()
+            root = application.root
+        } else {
+            for change in narrowed(entry.changes) { root = root.replacing(change.path, with: change.value) }
         }
         seq = entry.seq
         entryCount += 1
     }
 
-    private mutating func apply(_ changes: [Change]) {
-        for change in changes {
-            guard let path else {
-                root = root.replacing(change.path, with: change.value)
-                continue
-            }
-            if let part = change.narrowed(to: path) { root = root.replacing(part.path, with: part.value) }
-        }
+    private func narrowed(_ changes: [Change]) -> [Change] {
+        guard let path else { return changes }
+        return changes.compactMap { $0.narrowed(to: path) }
     }
 }

@@ -1,4 +1,5 @@
 import Postgres
+import Runtime
 
 /// Shortens a namespace's log: keeps the tree before the first entry that stays as a snapshot, then drops what is before.
 public struct Pruning {
@@ -46,20 +47,29 @@ public struct Pruning {
 
     private let session: LogSession
     private let namespace: Int64
+    private let machineClock: () -> Int64
     /// Only up to so many entries of a partition that stays are deleted: more would bloat it.
     public static let mostDeleted: Int64 = 100_000
     private static let deletedAtOnce: Int64 = 10_000
 
-    public init(_ session: LogSession, _ namespace: NamespaceRecord) {
+    /// - Parameter machineClock: this machine's, in milliseconds since 1970; nil for the real one.
+    public init(
+        _ session: LogSession, _ namespace: NamespaceRecord,
+        machineClock: (() -> Int64)? = nil
+    ) {
         self.session = session
         self.namespace = namespace.id
+        self.machineClock = machineClock ?? { Clock.unixMilliseconds }
     }
 
-    public func plan(_ keeping: Keeping, force: Bool) throws -> Plan {
+    /// - Parameters:
+    ///   - force: past cursors.
+    ///   - trustsClock: by age even where `ClockCheck` finds PostgreSQL's clock wrong.
+    public func plan(_ keeping: Keeping, force: Bool, trustsClock: Bool = false) throws -> Plan {
         guard let record = try session.namespace(id: namespace) else {
             throw LogStoreError.unknownNamespace("\(namespace)")
         }
-        let wanted = max(record.retainedFrom, try firstKept(keeping, record))
+        let wanted = max(record.retainedFrom, try firstKept(keeping, record, trustsClock))
         let holders = try cursors().filter { $0.seq + 1 < wanted }
         var from = wanted
         if !force, let oldest = holders.map(\.seq).min() { from = max(record.retainedFrom, oldest + 1) }
@@ -116,13 +126,15 @@ public struct Pruning {
 
     // MARK: Looking
 
-    private func firstKept(_ keeping: Keeping, _ record: NamespaceRecord) throws -> Int64 {
+    private func firstKept(
+        _ keeping: Keeping, _ record: NamespaceRecord, _ trustsClock: Bool
+    ) throws -> Int64 {
         switch keeping {
         case .entries(let count): return max(1, record.head - count + 1)
         case .seconds(let seconds):
-            let time = try session.connection.execute(
-                "select ((extract(epoch from now()) - $1) * 1000000)::bigint", [.int8(seconds)]
-            ).int64(0, 0)
+            let clock = try session.clockReading(record, machineClock)
+            if !trustsClock { try clock.check() }
+            let time = clock.database - seconds * 1_000_000
             // Older than the log: nothing is too old.
             return try session.lastSeq(record, committedBy: time).map { $0 + 1 } ?? record.retainedFrom
         }

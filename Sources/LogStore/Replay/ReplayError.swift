@@ -13,6 +13,10 @@ public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
     case noSnapshot(seq: Int64)
     /// The namespace that a tree is to go into has data.
     case notEmpty(namespace: String, head: Int64)
+    /// PostgreSQL's clock and this machine's are far from one another; behind, it is negative.
+    case clocksDiffer(aheadSeconds: Int64)
+    /// PostgreSQL's clock says a time before that of the newest entry.
+    case clockBehindLog(seconds: Int64)
 
     public var description: String {
         switch self {
@@ -26,6 +30,13 @@ public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
         case .pruned(let seq): "The log was pruned meanwhile: entry \(seq) is gone. Try again."
         case .noSnapshot(let seq): "There is no snapshot at seq \(seq)."
         case .notEmpty(let name, let head): "Namespace \"\(name)\" is not new: its head is \(head)."
+        case .clocksDiffer(let seconds):
+            "PostgreSQL's clock is \(seconds.magnitude) s \(seconds < 0 ? "behind" : "ahead of") this machine's: what is old can't be told. \(Self.clockAdvice)"
+        case .clockBehindLog(let seconds):
+            "PostgreSQL's clock is \(seconds) s behind the time of the newest entry: it has stepped back. \(Self.clockAdvice)"
         }
     }
+
+    private static let clockAdvice =
+        "Nothing was dropped. Set the clocks right, or keep a number of entries (--keep 100000), or go by PostgreSQL's clock as it is with --trust-clock."
 }

@@ -2,7 +2,7 @@ public import Tree
 
 /// The rows of storage that a tree takes.
 public enum TreeRows {
-    /// Calls `body` for each leaf and each priority, every branch's rows together.
+    /// Calls `body` for each leaf and each priority, every branch's rows together and its priority last.
     public static func forEach(
         in root: Node, at path: Path = .root, _ body: (_ path: [UInt8], _ value: Node) throws -> Void
     ) rethrows {
@@ -14,15 +14,17 @@ public enum TreeRows {
         _ node: Node, _ path: inout [UInt8], _ body: (_ path: [UInt8], _ value: Node) throws -> Void
     ) rethrows {
         if node.isLeaf { try body(path.isEmpty ? [UInt8(ascii: "/")] : path, node.withoutPriority) }
-        if !node.priority.isNull { try body(path + Array("/.priority".utf8), node.priority) }
-        guard case .branch(let branch) = node else { return }
-        let length = path.count
-        for entry in branch.children {
-            path.append(UInt8(ascii: "/"))
-            path.append(contentsOf: entry.key.text.utf8)
-            try walk(entry.node, &path, body)
-            path.removeSubrange(length...)
+        if case .branch(let branch) = node {
+            let length = path.count
+            for entry in branch.children {
+                path.append(UInt8(ascii: "/"))
+                path.append(contentsOf: entry.key.text.utf8)
+                try walk(entry.node, &path, body)
+                path.removeSubrange(length...)
+            }
         }
+        // What a priority is of comes before it, also where rows are cut into several entries.
+        if !node.priority.isNull { try body(path + Array("/.priority".utf8), node.priority) }
     }
 }
 

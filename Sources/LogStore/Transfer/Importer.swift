@@ -17,7 +17,7 @@ public final class Importer {
     }
 
     private let session: LogSession
-    private let namespace: NamespaceRecord
+    private var destination: Destination
     private let path: Path
     private let settings: Settings
     /// Names the source for a restart: nil where it can't be restarted.
@@ -37,12 +37,26 @@ public final class Importer {
     /// Rows that an earlier, interrupted run has left done.
     public private(set) var resumedRows = 0
 
-    public init(
+    public convenience init(
         _ session: LogSession, _ namespace: NamespaceRecord, at path: Path, settings: Settings = Settings(),
         fingerprint: String? = nil
     ) throws(LogStoreError) {
+        try self.init(session, Destination(namespace), path, settings, fingerprint)
+    }
+
+    /// Into the namespace of that name, which is made together with the first rows if it isn't there.
+    public convenience init(
+        _ session: LogSession, named name: String, at path: Path, settings: Settings = Settings(),
+        fingerprint: String? = nil
+    ) throws(LogStoreError) {
+        try self.init(session, try Destination(session, named: name), path, settings, fingerprint)
+    }
+
+    private init(
+        _ session: LogSession, _ destination: Destination, _ path: Path, _ settings: Settings, _ fingerprint: String?
+    ) throws(LogStoreError) {
         self.session = session
-        self.namespace = namespace
+        self.destination = destination
         self.path = path
         self.settings = settings
         self.fingerprint = settings.rowsPerChunk == nil ? nil : fingerprint
@@ -99,27 +113,32 @@ public final class Importer {
     /// Undoes the open transaction, also one that failed while it was being opened.
     public func abandon() {
         if session.isOpen, session.connection.isInTransaction { session.unlockHead() }
+        destination.undone()
         isOpen = false
     }
+
+    /// The head of the namespace when the import began; 0 where there was none.
+    public var headBefore: Int64 { destination.record?.head ?? 0 }
 
     // MARK: One transaction
 
     private func begin() throws {
-        let head = try session.lockHead(namespace.id, expectedHead: namespace.head)
+        let head = try destination.begin(session) { try session.lockHead($0.id, expectedHead: $0.head) }
         if lastSeq > 0 { try refuseOthersWrites(through: head) }
         seq = head + 1
         part = 0
         rowsInChunk = 0
         isOpen = true
-        // Only the first chunk makes room; the others add to it.
-        if rowsDone <= 1 { try clear() }
+        // Only the first chunk makes room; the others add to it. Where nothing comes, it is a removal like any other.
+        if rowsDone == 1 { try session.clear(destination.id, path) }
+        if rowsDone == 0 { try session.apply(destination.id, seq, Change(path: path, value: .null)) }
     }
 
     /// Between chunks others may write, but not where the rest goes: rows can only be added where nothing is.
     private func refuseOthersWrites(through head: Int64) throws {
         var after = lastSeq
         while after < head {
-            let page = try session.read(namespace.id, after: after, through: head)
+            let page = try session.read(destination.id, after: after, through: head)
             guard let last = page.last?.entry, page.first?.entry.seq == after + 1 else {
                 throw ImportConflict(path: path, seq: after + 1)
             }
@@ -132,37 +151,11 @@ public final class Importer {
         }
     }
 
-    /// Removes what is at and below the path, and the leaves above it, which become branches.
-    private func clear() throws {
-        let text = path.description
-        var gone = PostgresArray(of: .text)
-        for depth in 0...path.depth {
-            gone.appendText(StoredPath(Array(path.prefix(depth).description.utf8)).key)
-        }
-        let priority = path.isRoot ? "/.priority" : text + "/.priority"
-        gone.appendText(StoredPath(Array(priority.utf8)).key)
-        _ = try session.connection.execute(
-            "delete from pathmirror.node where namespace_id = $1 and path = any($2)",
-            [.int8(namespace.id), .array(gone)])
-        let below = path.isRoot ? "/" : text + "/"
-        if below.utf8.count <= StoredPath.maxPlainBytes {
-            _ = try session.connection.execute(
-                "delete from pathmirror.node where namespace_id = $1 and path >= $2 and path < $3",
-                [.int8(namespace.id), .text(below), .text(String(below.dropLast()) + "0")])
-        } else {
-            _ = try session.connection.execute(
-                """
-                delete from pathmirror.node where namespace_id = $1
-                and rest is not null and starts_with(pathmirror.full_path(path, rest), $2)
-                """, [.int8(namespace.id), .text(below)])
-        }
-    }
-
     /// Sends the gathered rows: to the tree by COPY, to the log as parts.
     private func flush() throws {
         guard !rows.isEmpty else { return }
         try session.connection.copyIn(RowCopy.sql) { writer in
-            for row in rows { try RowCopy.write(namespace.id, StoredPath(row.path), row.value, seq, to: &writer) }
+            for row in rows { try RowCopy.write(destination.id, StoredPath(row.path), row.value, seq, to: &writer) }
         }
         var text: [UInt8] = []
         text.reserveCapacity(bufferedBytes + rows.count * 6)
@@ -177,7 +170,7 @@ public final class Importer {
         }
         text.append(UInt8(ascii: "}"))
         var parameters = PostgresParameters()
-        parameters.appendInt8(namespace.id)
+        parameters.appendInt8(destination.id)
         parameters.appendInt8(seq)
         parameters.appendInt4(part)
         parameters.appendJSON(text)
@@ -193,7 +186,7 @@ public final class Importer {
         let isFirst = rowsDone == rowsInChunk
         let changes = isFirst ? ChangeCodec.encode([Change(path: path, value: .null)]) : Array("{}".utf8)
         var entry = PostgresParameters()
-        entry.appendInt8(namespace.id)
+        entry.appendInt8(destination.id)
         entry.appendInt8(seq)
         let batch = Batch.makeID()
         entry.appendUUID(batch)
@@ -201,14 +194,15 @@ public final class Importer {
         entry.appendJSON(changes)
         entry.appendInt4(part)
         entry.appendJSON(Origin(uid: nil, isAdmin: true, via: .cli, address: nil).json)
-        var steps: [PipelineStep] = [
+        var steps = destination.stepsBeforeLogging(session)
+        steps += [
             .query(
                 """
                 insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts, origin)
                 select $1, $2, head.stamp, $3, 'import', $4, $5, $6, $7
                 from pathmirror.move_head($1, $2 - 1, 1, null, $3, null) as head
                 """, entry),
-            .query("select pg_notify('pathmirror', $1)", [.text("\(namespace.id) \(seq)")]),
+            .query("select pg_notify('pathmirror', $1)", [.text("\(destination.id) \(seq)")]),
         ]
         if let fingerprint {
             steps.append(
@@ -219,11 +213,12 @@ public final class Importer {
                     fingerprint = excluded.fingerprint, rows_done = excluded.rows_done, last_seq = excluded.last_seq
                     """,
                     [
-                        .int8(namespace.id), .text(pathHash), .text(fingerprint), .int8(Int64(rowsDone)), .int8(seq),
+                        .int8(destination.id), .text(pathHash), .text(fingerprint), .int8(Int64(rowsDone)), .int8(seq),
                     ]))
         }
         steps.append(.query("commit"))
         try session.connection.pipeline(steps)
+        destination.committed()
         isOpen = false
         lastSeq = seq
     }
@@ -238,7 +233,7 @@ public final class Importer {
             """
             select rows_done, last_seq from pathmirror.import_progress
             where namespace_id = $1 and path_hash = $2 and fingerprint = $3
-            """, [.int8(namespace.id), .text(pathHash), .text(fingerprint)])
+            """, [.int8(destination.id), .text(pathHash), .text(fingerprint)])
         guard rows.rowCount == 1 else { return 0 }
         lastSeq = try rows.int64(0, 1)
         return Int(try rows.int64(0, 0))
@@ -248,7 +243,7 @@ public final class Importer {
     private func forgetProgress() throws {
         _ = try session.connection.execute(
             "delete from pathmirror.import_progress where namespace_id = $1 and path_hash = $2",
-            [.int8(namespace.id), .text(pathHash)])
+            [.int8(destination.id), .text(pathHash)])
     }
 }
 

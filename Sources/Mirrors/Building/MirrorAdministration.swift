@@ -112,12 +112,17 @@ public final class MirrorAdministration {
             .query("delete from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2", parameters),
         ]
         steps += ErrorLimit.forgetting(mirror.namespaceID, mirror.id)
-        if let cursor {
-            let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
-            steps.append(.query("drop table if exists \(table.qualifiedName)"))
-        }
+        let table = cursor.map { MirrorTable($0.definition, name: $0.definition.table, label: "") }
+        if let table { steps.append(.query("drop table if exists \(table.qualifiedName)")) }
         for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query("drop table if exists \(name)")) }
-        _ = try target.pipeline(steps + [.query("commit")])
+        do throws(PostgresError) {
+            _ = try target.pipeline(steps + [.query("commit")])
+        } catch {
+            // dependent_objects_still_exist
+            guard error.sqlState == "2BP01", let table else { throw error }
+            try target.executeScript("rollback")
+            throw try TableReaders.refusal(of: mirror.name, table, target, error)
+        }
         try Catalog.delete(source.connection, mirror)
         try Catalog.announce(source.connection)
     }

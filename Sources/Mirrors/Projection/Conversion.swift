@@ -89,32 +89,39 @@ enum Conversion {
 
     /// Milliseconds since 1970, or ISO 8601.
     private static func timestamp(_ node: Node) -> Outcome {
-        switch node {
-        case .int(let milliseconds):
-            guard CalendarDay.milliseconds.contains(milliseconds) else { return .misfit(outOfRange) }
-            return .cell(.timestamp(milliseconds * 1_000))
-        case .double(let milliseconds):
-            guard let micros = Int64(exactly: (milliseconds * 1_000).rounded()),
-                CalendarDay.milliseconds.contains(micros / 1_000)
-            else { return .misfit(outOfRange) }
-            return .cell(.timestamp(micros))
-        case .string(let text):
-            guard let micros = ISO8601.microseconds(text) else { return .misfit("the text is not an ISO 8601 time") }
-            return .cell(.timestamp(micros))
-        default: return .misfit("\(name(node)) where a time should be")
+        switch moment(node, orElse: "the text is not an ISO 8601 time", "a time") {
+        case .found(let microseconds): .cell(.timestamp(microseconds))
+        case .misfit(let reason): .misfit(reason)
         }
     }
 
-    /// `2026-01-31`, or milliseconds since 1970: the day in UTC.
+    /// What a timestamp takes, such as `2026-01-31`: the day in UTC.
     private static func date(_ node: Node) -> Outcome {
+        switch moment(node, orElse: "the text is not a date such as 2026-01-31, nor an ISO 8601 time", "a date") {
+        case .found(let microseconds):
+            .cell(.day(CalendarDay(milliseconds: microseconds.flooredQuotient(by: 1_000))))
+        case .misfit(let reason): .misfit(reason)
+        }
+    }
+
+    private enum Moment {
+        /// In microseconds since 1970.
+        case found(Int64)
+        case misfit(String)
+    }
+
+    private static func moment(_ node: Node, orElse unreadable: String, _ wanted: String) -> Moment {
         switch node {
         case .int(let milliseconds):
             guard CalendarDay.milliseconds.contains(milliseconds) else { return .misfit(outOfRange) }
-            return .cell(.day(CalendarDay(milliseconds: milliseconds)))
-        case .string(let text):
-            guard let day = ISO8601.day(text) else { return .misfit("the text is not a date such as 2026-01-31") }
-            return .cell(.day(day))
-        default: return .misfit("\(name(node)) where a date should be")
+            return .found(milliseconds * 1_000)
+        case .double(let milliseconds):
+            guard let micros = Int64(exactly: (milliseconds * 1_000).rounded()),
+                CalendarDay.milliseconds.contains(micros.flooredQuotient(by: 1_000))
+            else { return .misfit(outOfRange) }
+            return .found(micros)
+        case .string(let text): return ISO8601.microseconds(text).map { .found($0) } ?? .misfit(unreadable)
+        default: return .misfit("\(name(node)) where \(wanted) should be")
         }
     }
 
@@ -197,5 +204,13 @@ enum Conversion {
             index += 1
         }
         return false
+    }
+}
+
+extension Int64 {
+    /// The quotient rounded down, also before 1970.
+    fileprivate func flooredQuotient(by divisor: Int64) -> Int64 {
+        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? quotient - 1 : quotient
     }
 }

@@ -6,6 +6,7 @@ struct CalendarDay: Equatable, Sendable, CustomStringConvertible {
 
     /// The milliseconds since 1970 of those years.
     static let milliseconds: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
+    static let microseconds: ClosedRange<Int64> = -62_135_596_800_000_000...253_402_300_799_999_999
 
     /// Nil for a day that no calendar has.
     init?(year: Int, month: Int, day: Int) {
@@ -79,7 +80,7 @@ enum ISO8601 {
                 micros -= offset
             }
         }
-        guard scanner.isAtEnd, CalendarDay.milliseconds.contains(micros / 1_000) else { return nil }
+        guard scanner.isAtEnd, CalendarDay.microseconds.contains(micros) else { return nil }
         return micros
     }
 
@@ -87,7 +88,7 @@ enum ISO8601 {
         private let bytes: [UInt8]
         private var index = 0
 
-        init(_ text: String) { bytes = Array(text.utf8.prefix(64)) }
+        init(_ text: String) { bytes = Array(text.utf8) }
 
         var isAtEnd: Bool { index == bytes.count }
 

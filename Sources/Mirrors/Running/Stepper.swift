@@ -124,9 +124,12 @@ struct Stepper {
             mirrors[index].pending.take(entry)
             guard entry.isBulk, entry.changes.isEmpty else { continue }
             let stamp = Stamp(seq: entry.seq, committedAt: entry.committedAt)
-            try source.forEachPart(namespace, of: entry.seq) { (changes) throws(LogStoreError) in
-                for change in changes { mirrors[index].pending.take(change, stamp) }
-            }
+            var passes = PartPasses()
+            repeat {
+                try source.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in
+                    for change in passes.select(part) { mirrors[index].pending.take(change, stamp) }
+                }
+            } while passes.goesOn()
         }
     }
 

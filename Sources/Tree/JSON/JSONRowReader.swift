@@ -70,7 +70,12 @@ public struct JSONRowReader: ~Copyable {
         let rest = pending
         pending = []
         try read(rest, isLast: true, emit)
-        guard case .end = expecting else { throw failure("the text ends too early", at: 0) }
+        switch expecting {
+        case .end: break
+        case .value where levels.isEmpty:
+            throw failure(consumed == 0 ? "the text is empty" : "there is nothing but white space", at: 0)
+        default: throw failure("the text ends too early", at: 0)
+        }
     }
 
     // MARK: Tokens
@@ -181,6 +186,10 @@ public struct JSONRowReader: ~Copyable {
         switch text {
         case ".value": role = .value
         case ".priority": role = .priority
+        case ".sv":
+            throw failure(
+                "a server value (.sv) stands for what a write finds; an import takes finished values only",
+                at: range.lowerBound)
         default:
             if let violation = KeyRules.violation(in: key) {
                 throw failure("the key \(violation.reason)", at: range.lowerBound)

@@ -42,10 +42,8 @@ struct DevCommand: Command {
         for migration in try Migrations.up(session.connection) {
             logger.info("migrated", [("migration", migration.name)])
         }
-        let record = try session.namespace(named: namespace, creating: true)
-        if let file = arguments["import"], let record {
-            try ImportCommand.load(file, into: record, session, console)
-        }
+        if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, session, console) }
+        _ = try session.namespace(named: namespace, creating: true)
         session.close()
 
         let service = try start(options, cluster.url, port)

@@ -74,6 +74,9 @@ struct LogPruneCommand: Command {
         options: [
             .init("keep", "30d|N", "what stays: entries of so many days (d), hours (h) or minutes (m), or the last N"),
             .init("force", nil, "also drops entries that mirrors or feeds have not read yet"),
+            .init(
+                "trust-clock", nil,
+                "goes by PostgreSQL's clock although it is far from this machine's, or behind the newest entry"),
             ReplayOptions.namespace, ReplayOptions.dryRun, .json,
         ] + Database.options)
 
@@ -89,7 +92,8 @@ struct LogPruneCommand: Command {
         let pruning = Pruning(session, namespace)
         let isForced = arguments.has("force")
         let isDryRun = arguments.has("dry-run")
-        let plan = try pruning.plan(keeping, force: isForced)
+        let plan = try pruning.plan(
+            keeping, force: isForced, trustsClock: arguments.has("trust-clock"))
         if !arguments.has("json") {
             for holder in plan.holders {
                 console.error(

@@ -64,17 +64,15 @@ struct ReplayTreeCommand: Command {
         _ arguments: ParsedArguments, _ console: Console
     ) throws -> Int64 {
         guard !root.isNull else { throw CommandFailure("The tree was empty then: there is nothing to write.") }
-        guard let target = try session.namespace(named: name, creating: true) else {
-            throw CommandFailure("There is no namespace \"\(name)\".")
-        }
         var settings = Importer.Settings()
         if arguments.has("chunked") {
             settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
         }
-        let importer = try Importer(session, target, at: path, settings: settings, fingerprint: "replay \(source)")
-        guard target.head == 0 || importer.resumedRows > 0 || arguments.has("replace") else {
+        let importer = try Importer(
+            session, named: name, at: path, settings: settings, fingerprint: "replay \(source)")
+        guard importer.headBefore == 0 || importer.resumedRows > 0 || arguments.has("replace") else {
             throw CommandFailure(
-                "\(ReplayError.notEmpty(namespace: name, head: target.head)) --replace replaces what is there.")
+                "\(ReplayError.notEmpty(namespace: name, head: importer.headBefore)) --replace replaces what is there.")
         }
         let progress = ReplayProgress(
             console, "write", "leaves", total: Int64(root.rowCount), rate: try ReplayProgress.rate(arguments),
@@ -94,7 +92,7 @@ struct ReplayTreeCommand: Command {
             throw error
         }
         progress.end()
-        return importer.lastSeq == 0 ? target.head : importer.lastSeq
+        return importer.lastSeq == 0 ? importer.headBefore : importer.lastSeq
     }
 }
 
@@ -181,11 +179,12 @@ struct ReplayApplyCommand: Command {
         defer { session.close() }
         let isDryRun = arguments.has("dry-run")
         let isQuiet = arguments.has("json")
-        let namespace = try Database.namespace(arguments, session, creating: !isDryRun)
+        let name = Database.namespaceName(arguments)
+        if isDryRun { _ = try Database.namespace(arguments, session) }
         let reader = try FileReader(arguments.positionals[0])
         let progress = ReplayProgress(
             console, "apply", isDryRun ? "entries looked at" : "entries", rate: rate, isQuiet: isQuiet)
-        let applier = EntryApplier(session, namespace, isDryRun: isDryRun) { progress.advance(by: $0) }
+        let applier = try EntryApplier(session, named: name, isDryRun: isDryRun) { progress.advance(by: $0) }
         applier.batchEntries = progress.pageLimit(atMost: applier.batchEntries)
         var lines = LineReader(reader)
         do {

@@ -23,14 +23,14 @@ struct ImportCommand: Command {
         Signals.unblock()
         let session = try Database.session(arguments, "import")
         defer { session.close() }
-        let namespace = try Database.namespace(arguments, session, creating: true)
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         var settings = Importer.Settings()
         if arguments.has("chunked") {
             settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
         }
         let result = try load(
-            arguments.positionals[0], into: namespace, session, console, at: path, settings: settings,
+            arguments.positionals[0], into: Database.namespaceName(arguments), session, console, at: path,
+            settings: settings,
             isQuiet: arguments.has("json"))
         if arguments.has("json") {
             console.write("{\"rows\":\(result.rows),\"seq\":\(result.seq),\"resumedRows\":\(result.resumed)}")
@@ -43,9 +43,10 @@ struct ImportCommand: Command {
         let resumed: Int
     }
 
+    /// Loads the file; the namespace is made with its first rows if it isn't there.
     @discardableResult
     static func load(
-        _ file: String, into namespace: NamespaceRecord, _ session: LogSession, _ console: Console,
+        _ file: String, into namespace: String, _ session: LogSession, _ console: Console,
         at path: Path = .root, settings: Importer.Settings = .init(), isQuiet: Bool = false
     ) throws -> Result {
         let reader = try FileReader(file)
@@ -54,7 +55,8 @@ struct ImportCommand: Command {
         guard let first = piece else { throw CommandFailure("\(file) is empty.") }
         // The beginning and the size tell one file from another well enough to go on with it.
         let fingerprint = reader.byteCount.map { Hex.encode(Digest.sha256(first)) + "-\($0)" }
-        let importer = try Importer(session, namespace, at: path, settings: settings, fingerprint: fingerprint)
+        let importer = try Importer(
+            session, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
         if importer.resumedRows > 0, !isQuiet {
             console.error("import: goes on after \(importer.resumedRows) leaves that were loaded before")
         }

@@ -34,12 +34,16 @@ enum Database {
         return session
     }
 
+    /// What `--ns` names: as for `serve`, the first namespace is the default one.
+    static func namespaceName(_ arguments: ParsedArguments) -> String {
+        arguments["ns"]?.split(separator: ",").first.map(String.init) ?? "default"
+    }
+
     /// The namespace that `--ns` names.
     static func namespace(
         _ arguments: ParsedArguments, _ session: LogSession, creating: Bool = false
     ) throws -> NamespaceRecord {
-        // As for `serve`, whose first namespace is the default one.
-        let name = arguments["ns"]?.split(separator: ",").first.map(String.init) ?? "default"
+        let name = namespaceName(arguments)
         guard let record = try session.namespace(named: name, creating: creating) else {
             throw CommandFailure("There is no namespace \"\(name)\".")
         }

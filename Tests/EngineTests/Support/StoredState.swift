@@ -30,7 +30,7 @@ struct StoredState {
                 entries.append(
                     Entry(
                         seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
-                        changes: changes))
+                        changes: ApplicationOrder.sorted(changes)))
             }
         }
         self.entries = entries

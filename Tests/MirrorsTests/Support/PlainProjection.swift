@@ -100,14 +100,11 @@ struct PlainProjection {
         case (.timestamp, .double(let value)):
             return abs(value) < 1e14 ? .some("\(Int64((value * 1_000).rounded()))") : .none
         case (.timestamp, .string(let text)): return moment(text).map { .some("\($0)") } ?? .none
-        case (.date, .int(let value)):
-            guard inRange(value) else { return .none }
-            var seconds = time_t((Double(value) / 1_000).rounded(.down))
-            var parts = tm()
-            gmtime_r(&seconds, &parts)
-            return .some(day(parts))
+        case (.date, .int(let value)): return inRange(value) ? .some(day(ofMilliseconds: Double(value))) : .none
+        case (.date, .double(let value)):
+            return abs(value) < 1e14 ? .some(day(ofMilliseconds: value)) : .none
         case (.date, .string(let text)):
-            return text.utf8.count == 10 && moment(text) != nil ? .some(text) : .none
+            return moment(text).map { .some(day(ofMilliseconds: Double($0 / 1_000))) } ?? .none
         case (.uuid, .string(let text)):
             let isUUID = text.utf8.count == 36 && text.filter { $0 == "-" }.count == 4
             return isUUID ? .some(text.lowercased()) : .none
@@ -129,6 +126,13 @@ struct PlainProjection {
     }
 
     private static func inRange(_ milliseconds: Int64) -> Bool { abs(milliseconds) < 60_000_000_000_000 }
+
+    private static func day(ofMilliseconds value: Double) -> String {
+        var seconds = time_t((value / 1_000).rounded(.down))
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        return day(parts)
+    }
 
     private static func day(_ parts: tm) -> String {
         let pad = { (value: Int32) in value < 10 ? "0\(value)" : "\(value)" }

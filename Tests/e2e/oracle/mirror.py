@@ -99,10 +99,8 @@ def convert(node, kind: str):
         return Decimal(str(value))
     if kind == "timestamptz" and (_is_number(value) or text):
         return _moment(value) if text else _in_range(value)
-    if kind == "date" and isinstance(value, int) and not isinstance(value, bool):
-        return _in_range(value).date()
-    if kind == "date" and text and len(value) == 10:
-        return _moment(value).date()
+    if kind == "date" and (_is_number(value) or text):
+        return (_moment(value) if text else _in_range(value)).date()
     if kind == "uuid" and text and re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", value):
         return uuid.UUID(value)
     raise Misfit

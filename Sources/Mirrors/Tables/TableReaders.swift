@@ -1,0 +1,51 @@
+import Postgres
+
+/// What others have made on top of a mirror's table and PostgreSQL won't drop the table under.
+enum TableReaders {
+    /// Why the table can't go, and what their user can do.
+    ///
+    /// - Parameter refusal: PostgreSQL's, for what isn't a view.
+    static func refusal(
+        of mirror: String, _ table: MirrorTable, _ target: PostgresConnection, _ refusal: PostgresError
+    ) throws -> MirrorError {
+        let views = try views(of: table, target)
+        let names = table.qualifiedName
+        guard !views.isEmpty else {
+            let what = refusal.detail.map { " (\($0))" } ?? ""
+            return .refused(
+                "Something in the database depends on \(names)\(what): drop that first, then the mirror \"\(mirror)\" again. Nothing was changed."
+            )
+        }
+        let statements = views.map { "drop \($0.kind) \($0.name);" }.joined(separator: " ")
+        return .refused(
+            "\(views.map { "The \($0.kind) \($0.name)" }.joined(separator: ", ")) \(views.count == 1 ? "reads" : "read") \(names). "
+                + "Drop \(views.count == 1 ? "it" : "them") first, or let \(views.count == 1 ? "it" : "them") read something else, "
+                + "then drop the mirror \"\(mirror)\" again: \(statements) Nothing was changed.")
+    }
+
+    /// The views that read a table, those that others read last.
+    private static func views(
+        of table: MirrorTable, _ target: PostgresConnection
+    ) throws -> [(kind: String, name: String)] {
+        let rows = try target.execute(
+            """
+            with recursive dependent (oid, depth) as (
+                select to_regclass($1)::oid, 0
+                union all
+                select rewrite.ev_class, dependent.depth + 1
+                from dependent
+                join pg_depend as depend on depend.refobjid = dependent.oid and depend.refclassid = 'pg_class'::regclass
+                    and depend.classid = 'pg_rewrite'::regclass
+                join pg_rewrite as rewrite on rewrite.oid = depend.objid and rewrite.ev_class <> dependent.oid
+                where dependent.depth < 50
+            )
+            select case class.relkind when 'm' then 'materialized view' else 'view' end,
+                format('%I.%I', namespace.nspname, class.relname)
+            from (select oid, max(depth) as depth from dependent where depth > 0 group by oid) as found
+            join pg_class as class on class.oid = found.oid
+            join pg_namespace as namespace on namespace.oid = class.relnamespace
+            order by found.depth desc, 2
+            """, [.text(table.qualifiedName)])
+        return try (0..<rows.rowCount).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+    }
+}

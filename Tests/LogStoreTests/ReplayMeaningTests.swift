@@ -1,0 +1,281 @@
+import Engine
+import LogStore
+import Postgres
+import Rules
+import TestSupport
+import Testing
+import Tree
+
+/// What an entry means (docs/log.md): the same for all who read or write it, in whatever order its changes are.
+///
+/// Method: random trees with priorities, and entries of values, removals and priorities in random order, by every door.
+/// The other side is `PlainRows`, which knows nothing of orders.
+@Suite struct ReplayMeaningTests {
+    /// A gateway, one that follows it, SQL, and entries replayed elsewhere: the same rows as the plain model says, and
+    /// `verify` and trees of the past agree with them, also when the log's text is turned around.
+    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
+    func anyOrderMeansTheSame(seed: UInt64) throws {
+        try withEngines(2) { url, engines in
+            let session = try LogSession(url)
+            defer { session.close() }
+            let writing = try engines[0].namespace("gateway")
+            let following = try engines[1].namespace("gateway")
+            let sql = try session.make("sql")
+            let replayed = try session.make("replayed")
+            var entries = EntryGenerator(seed: seed)
+            var model = PlainRows()
+            var accepted: Int64 = 0
+            for step in 0..<60 {
+                let changes = entries.next(model)
+                let write = Write(.update(base: .root, changes), operation: .update, byteCount: 64, auth: .admin)
+                guard let seq = writing.write(write)?.committedSeq, seq == accepted + 1 else { continue }
+                accepted = seq
+                model.apply(changes)
+                try #require(following.waitFor(seq))
+                _ = try session.connection.execute(
+                    "select pathmirror.update('sql', '/', $1)",
+                    [.jsonb(ChangeCodec.encode(entries.tree.random.shuffled(changes)))])
+                let applier = EntryApplier(session, replayed)
+                let head = LogLine.Head(operation: .update, path: .root, committedAt: "0", origin: nil)
+                let line = LogLine(
+                    source: "test", seq: seq, content: .entry(head, entries.tree.random.shuffled(changes)))
+                try applier.add(line, number: 1, byteCount: 1)
+                try applier.finish()
+                let what = "seed \(seed), step \(step): \(String(decoding: ChangeCodec.encode(changes), as: UTF8.self))"
+                try #require(PlainRows(writing.snapshot.root) == model, "the gateway: \(what)")
+                try #require(PlainRows(following.snapshot.root) == model, "its follower: \(what)")
+                for name in ["gateway", "sql", "replayed"] {
+                    let stored = try read(session, name)
+                    try #require(stored == model, "\(name) in SQL: \(what)")
+                }
+            }
+            #expect(accepted > 20, "hardly anything was accepted: this proves less than it should")
+            let records = [try #require(try session.namespace(named: "gateway")), sql, replayed]
+            try check(session, records, model)
+            try turnAround(session)
+            try check(session, records, model)
+        }
+    }
+
+    /// Rows of an import in any order, in many parts: for gateways that were there before, for SQL, `verify`, trees of the
+    /// past, and a log that they are replayed to.
+    @Test(arguments: [11, 12, 13, 14, 15, 16] as [UInt64])
+    func partsMeanTheSameInAnyOrder(seed: UInt64) throws {
+        try withEngines { url, engines in
+            let session = try LogSession(url)
+            defer { session.close() }
+            let live = try engines[0].namespace("import")
+            let record = try #require(try session.namespace(named: "import"))
+            let target = try session.make("replayed")
+            var entries = EntryGenerator(seed: seed)
+            var model = PlainRows()
+            for step in 0..<20 {
+                let place = entries.place(model)
+                var rows = entries.tree.random.shuffled(
+                    PlainRows(Node.null.replacing(place, with: entries.value(4))).rows)
+                if rows.isEmpty { rows = [(place, .int(1))] }
+                model.apply([Change(path: place, value: .null)], isReplaced: true)
+                model.apply(rows.map { Change(path: $0.0, value: $0.1) })
+                var settings = Importer.Settings()
+                settings.bufferBytes = 40
+                let importer = try Importer(session, named: "import", at: place, settings: settings)
+                for (path, value) in rows { try importer.add(Array(path.description.utf8), value) }
+                try importer.finish()
+                let seq = importer.lastSeq
+                try #require(live.waitFor(seq))
+                try #require(
+                    PlainRows(live.snapshot.root) == model, "the gateway: seed \(seed), step \(step), \(place)")
+                let applier = EntryApplier(session, target)
+                try LogLines(session, record).run(from: seq, to: seq, time: { "\($0)" }) {
+                    try applier.add($0, number: 1, byteCount: 1)
+                }
+                try applier.finish()
+                for name in ["import", "replayed"] {
+                    try #require(
+                        try read(session, name) == model, "\(name) in SQL: seed \(seed), step \(step), \(place)")
+                }
+            }
+            try check(session, [record, target], model)
+            try turnAround(session)
+            try check(session, [record, target], model)
+        }
+    }
+
+    /// Entries of before the rule keep the meaning that their order gave them.
+    @Test func olderEntriesMeanWhatTheirOrderSays() throws {
+        try withSession { session in
+            let record = try session.make()
+            for (seq, changes) in [
+                (1, #"{"/a/.priority":5,"/a/b":1}"#), (2, #"{"/c/d":1}"#), (3, #"{"/c/.priority":2}"#),
+                (4, #"{"/c/d":null,"/c/e":1}"#),
+            ] {
+                try session.ensurePartition(record.id, upTo: 10)
+                _ = try session.connection.execute(
+                    """
+                    insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
+                    values ($1, $2, now(), gen_random_uuid(), 'update', '/', $3)
+                    """, [.int8(record.id), .int8(Int64(seq)), .json(Array(changes.utf8))])
+            }
+            _ = try session.connection.execute("update pathmirror.namespace set head = 4, any_order_from = 5")
+            let older = try JSONParser.parse(#"{"a":{"b":1},"c":{"e":1}}"#)
+            var tree = try PastTree(session, record, for: 4)
+            try tree.advance(to: 4)
+            #expect(tree.root == older)
+            _ = try session.connection.execute("update pathmirror.namespace set any_order_from = 1")
+            tree = try PastTree(session, record, for: 4)
+            try tree.advance(to: 4)
+            #expect(
+                try tree.root
+                    == JSONParser.parse(#"{"a":{"b":1,".priority":5},"c":{"e":1,".priority":2}}"#))
+        }
+    }
+
+    /// One entry can't have two changes of which one lies at or below the other.
+    @Test func overlappingChangesAreRefused() throws {
+        try withSession { session in
+            let applier = try EntryApplier(session, named: "new")
+            let head = LogLine.Head(operation: .update, path: .root, committedAt: "0", origin: nil)
+            let changes = [
+                Change(path: Path(splitting: "/a/b"), value: .int(1)),
+                Change(path: Path(splitting: "/a"), value: .int(2)),
+            ]
+            #expect(throws: ReplayError.badLine(7, reason: "it changes both /a and /a/b, which no entry can")) {
+                try applier.add(
+                    LogLine(source: "test", seq: 1, content: .entry(head, changes)), number: 7, byteCount: 1)
+            }
+            #expect(try session.namespace(named: "new") == nil)
+        }
+    }
+
+    private func read(_ session: LogSession, _ name: String) throws -> PlainRows {
+        let text = try session.connection.execute("select pathmirror.get_json($1)::text", [.text(name)])
+        return PlainRows(text.isNull(0, 0) ? .null : try JSONParser.parse(try text.bytes(0, 0)).node)
+    }
+
+    private func check(_ session: LogSession, _ records: [NamespaceRecord], _ model: PlainRows) throws {
+        for record in records {
+            let result = try Verification.run(session, record)
+            #expect(result.isClean, "\(record.name): \(result.problems) \(result.differences.prefix(3))")
+            var past = try PastTree(session, record, for: result.head)
+            try past.advance(to: result.head)
+            #expect(PlainRows(past.root) == model, "\(record.name)")
+        }
+    }
+
+    /// Writes the changes of each entry and of each part backwards, and the parts themselves.
+    private func turnAround(_ session: LogSession) throws {
+        try session.connection.executeScript(
+            """
+            create function pg_temp.backwards(changes json) returns json language sql as $$
+                select coalesce(json_object_agg(path, value order by position desc), '{}')
+                from pathmirror.each_change(changes) $$;
+            update pathmirror.log set changes = pg_temp.backwards(changes);
+            update pathmirror.log_part set changes = pg_temp.backwards(changes), part = -1 - part;
+            update pathmirror.log_part set part = part + log.parts
+            from pathmirror.log where log.namespace_id = log_part.namespace_id and log.seq = log_part.seq
+            """)
+    }
+}
+
+/// A tree as its rows, changed without any order: everything that goes is gone, everything that comes is there, and what
+/// has nothing any more has no priority.
+private struct PlainRows: Equatable {
+    private(set) var leaves: [Path: Node] = [:]
+    private(set) var priorities: [Path: Node] = [:]
+
+    init() {}
+
+    init(_ root: Node) { add(root, at: .root) }
+
+    var rows: [(Path, Node)] {
+        leaves.sorted { "\($0.key)" < "\($1.key)" }.map { ($0.key, $0.value) }
+            + priorities.sorted { "\($0.key)" < "\($1.key)" }.map { ($0.key.appending(.priority), $0.value) }
+    }
+
+    /// - Parameter isReplaced: something will come to the places: what is above keeps its priority.
+    mutating func apply(_ changes: [Change], isReplaced: Bool = false) {
+        for change in changes where !change.path.namesPriority {
+            leaves = leaves.filter { !change.path.contains($0.key) }
+            priorities = priorities.filter { !change.path.contains($0.key) }
+        }
+        for change in changes where !change.path.namesPriority && !change.value.isNull {
+            // A leaf on the way becomes a branch.
+            leaves = leaves.filter { !$0.key.contains(change.path) }
+            add(change.value, at: change.path)
+        }
+        if isReplaced { return }
+        for change in changes where change.path.namesPriority {
+            priorities[change.path.parent ?? .root] = change.value.isNull ? nil : change.value
+        }
+        let leaves = leaves
+        priorities = priorities.filter { priority in leaves.contains { priority.key.contains($0.key) } }
+    }
+
+    private mutating func add(_ node: Node, at path: Path) {
+        if !node.priority.isNull { priorities[path] = node.priority }
+        guard case .branch(let branch) = node else {
+            if !node.isNull { leaves[path] = node.withoutPriority }
+            return
+        }
+        for entry in branch.children { add(entry.node, at: path.appending(entry.key)) }
+    }
+}
+
+/// Entries in which orders would matter: nodes with few children, priorities, moves.
+private struct EntryGenerator {
+    var tree: TreeGenerator
+    private static let keys = ["a", "a b", "0", "1", "😀", "～", "\"\\"].map { Key($0) }
+
+    init(seed: UInt64) { tree = TreeGenerator(seed: seed) }
+
+    private mutating func path(_ depth: Int) -> Path {
+        Path((0..<depth).map { _ in tree.random.pick(Self.keys) })
+    }
+
+    mutating func value(_ depth: Int) -> Node {
+        let priority = tree.random.oneIn(3) ? scalar() : .null
+        if depth == 0 || tree.random.oneIn(3) { return scalar().withPriority(priority) }
+        let children = (0..<1 + tree.random.below(3)).map { _ in (tree.random.pick(Self.keys), value(depth - 1)) }
+        return Node(children: children, priority: priority)
+    }
+
+    private mutating func scalar() -> Node {
+        tree.random.oneIn(3) ? .string(tree.random.pick(["", "x", "é"])) : .int(Int64(tree.random.below(9)))
+    }
+
+    /// Somewhere, mostly where something is.
+    mutating func place(_ rows: PlainRows) -> Path {
+        guard !rows.leaves.isEmpty, !tree.random.oneIn(3) else { return path(1 + tree.random.below(3)) }
+        let leaf = tree.random.pick(rows.leaves.keys.sorted { "\($0)" < "\($1)" })
+        return leaf.prefix(tree.random.below(leaf.depth + 1))
+    }
+
+    mutating func next(_ rows: PlainRows) -> [Change] {
+        var changes: [Change] = []
+        for _ in 0..<1 + tree.random.below(6) {
+            var place = place(rows)
+            var value = tree.random.oneIn(3) ? Node.null : value(2)
+            switch tree.random.below(4) {
+            case 0:
+                place = place.appending(.priority)
+                value = tree.random.oneIn(4) ? .null : scalar()
+            case 1 where !place.isRoot:
+                // Beside it, where something goes from.
+                place = (place.parent ?? .root).appending(tree.random.pick(Self.keys))
+            default: break
+            }
+            if place.isRoot { place = path(1) }
+            guard !changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) else { continue }
+            changes.append(Change(path: place, value: value))
+        }
+        return tree.random.shuffled(changes)
+    }
+}
+
+extension SeededGenerator {
+    fileprivate mutating func shuffled<Element>(_ elements: [Element]) -> [Element] {
+        var result = elements
+        for index in result.indices.dropFirst() { result.swapAt(index, below(index + 1)) }
+        return result
+    }
+}
