@@ -1,0 +1,135 @@
+"""PostgreSQL, gateways and the proxies on both sides of each: what a round of faults works on."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import psycopg
+from harness import cli
+from harness.gateway import Gateway, start_serve
+from harness.ports import free_port
+from harness.waiting import wait_until
+
+from .proxies import Proxies
+from .server import FAKETIME, Server, clock_environment, step_clock
+
+MIRROR = {"name": "recs", "path": "/rec/{id}", "columns": {"n": "bigint", "t": "text"}}
+# Everything that waits, waits for less long than in production: a fault must be over within seconds.
+OPTIONS = ("--heartbeat-ms", 500, "--dead-after-ms", 2500, "--poll-ms", 500, "--session-timeout-ms", 8000,
+           "--sse-keepalive-ms", 2000, "--shutdown-ms", 3000, "--commit-deadline-ms", 8000)
+
+
+class Rig:
+    """`names` are the gateways. Their PostgreSQL is behind `link-<name>`, and clients reach them by `door-<name>`."""
+
+    def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None = None, names=("a", "b", "c"),
+                 clock: bool = False, settings: dict | None = None, options=()):
+        self.root, self.logs, self.names = root, logs, names
+        self.options = [*OPTIONS, *options]
+        self.clock = clock and bool(FAKETIME)
+        self.server = Server(root, logs, library, self.clock, settings, template)
+        self.proxies = Proxies(logs)
+        self.gateways: dict[str, Gateway] = {}
+        self.ports = {name: free_port() for name in names}
+        self.links: dict[str, int] = {}
+        self.doors: dict[str, int] = {}
+        self._stranger: psycopg.Connection | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return self.server.url()
+
+    def start(self):
+        self.server.start()
+        with psycopg.connect(self.server.url("postgres"), autocommit=True) as connection:
+            connection.execute("create database pm")
+        for name in self.names:
+            self.links[name] = self.proxies.open(f"link-{name}", self.server.port)
+            self.doors[name] = self.proxies.open(f"door-{name}", self.ports[name])
+            self.start_gateway(name)
+        for name in self.names:
+            self.gateways[name].wait_ready(60)
+        definition = self.root / "mirrors.json"
+        definition.write_text(json.dumps([MIRROR]))
+        cli.succeeds("mirror", "apply", definition, "--yes", "--database-url", self.url)
+
+    def start_gateway(self, name: str):
+        """Starts a gateway and doesn't wait for it."""
+        place = self.root / f"gateway-{name}"
+        place.mkdir(exist_ok=True)
+        env = {}
+        if self.clock:
+            env = clock_environment(place / "clock") | {"LD_PRELOAD": str(FAKETIME[-1])}
+        self.gateways[name] = start_serve(self.server.url(port=self.links[name]), place, self.logs, *self.options,
+                                          port=self.ports[name], name=f"gateway-{name}", env=env, wait=False)
+
+    def step_gateway_clock(self, name: str, seconds: int):
+        step_clock(self.root / f"gateway-{name}" / "clock", seconds)
+
+    # Looking into the database, past all proxies
+
+    def rows(self, query: str, *values, patience: float = 30) -> list[tuple]:
+        """What a query finds; tried again while the database is away."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                with psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection:
+                    return connection.execute(query, values).fetchall()
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def backends(self) -> list[int]:
+        """The server's processes that serve gateways and clients."""
+        return [pid for pid, in self.rows("select pid from pg_stat_activity where backend_type = 'client backend' "
+                                          "and pid <> pg_backend_pid() order by backend_start, pid")]
+
+    def terminate(self, pids: list[int]):
+        self.rows("select count(pg_terminate_backend(pid)) from unnest(%s::int[]) as pid", pids)
+
+    def hold_head(self):
+        """A stranger's session takes the row that every writer needs."""
+        connection = psycopg.connect(self.url, connect_timeout=5, options="-c lock_timeout=3000")
+        try:
+            connection.execute("select head from pathmirror.namespace for update")
+        except psycopg.Error:
+            connection.close()
+            return
+        self._stranger = connection
+
+    def leave_head(self):
+        if self._stranger:
+            try:
+                self._stranger.rollback()
+                self._stranger.close()
+            except psycopg.Error:
+                pass
+            self._stranger = None
+
+    def heal(self):
+        """Ends whatever faults may be left, and waits until every gateway serves."""
+        self.leave_head()
+        for name in self.names:
+            for route in (f"link-{name}", f"door-{name}"):
+                self.proxies.disarm(route)
+                self.proxies.refuse(route, False)
+                self.proxies.set(route)
+            if self.clock:
+                self.step_gateway_clock(name, 0)
+        for name in self.names:
+            self.gateways[name].wait_ready(40)
+
+    def caught_up(self):
+        """Waits until every mirror has come to the head."""
+        wait_until(lambda: self.rows("select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0],
+                   "the mirrors to catch up", 60, 0.2)
+
+    def close(self):
+        self.leave_head()
+        for gateway in self.gateways.values():
+            gateway.sweep()
+        self.server.kill()
+        self.proxies.close()
