@@ -26,7 +26,7 @@ from harness.scratch import scratch_directory  # noqa: E402
 from onslaught import Onslaught, Result  # noqa: E402
 from plan import KINDS, Round, make  # noqa: E402
 from rig.rig import Rig  # noqa: E402
-from rig.server import FAKETIME, build_library  # noqa: E402
+from rig.server import build_library  # noqa: E402
 
 # A minute in which every kind that ends soon comes once.
 SHORT = ["gateway-kill", "gateway-freeze-past-lease", "link-reset", "link-stall", "link-cut-in-message", "link-cut-in-copy",
@@ -59,20 +59,18 @@ def rounds_of(options) -> list[Round]:
             sys.exit(f"faults: no such kind: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
     if options.short:
         kinds, options.faults, options.per_round = set(SHORT), len(SHORT) + 2, len(SHORT) + 2
-    if not FAKETIME:
-        print("faults: no libfaketime here, so no clock steps: install the Debian package faketime.")
-        kinds -= {name for name in kinds if name in KINDS and KINDS[name].needs_clock}
     if options.without_disk:
         kinds -= {name for name in kinds if name.startswith(("power-", "disk-"))}
     put_back = (not options.only or "copy-put-back" in kinds) and not options.short
-    rounds = make(options.seed, options.faults, options.per_round, kinds=sorted(kinds - {"copy-put-back"}), put_back=put_back)
+    rounds = make(options.seed, options.faults, options.per_round, kinds=sorted(kinds - {"copy-put-back"}), put_back=put_back,
+                  clocks=options.short or bool(options.only))
     if options.rounds:
         first, _, last = options.rounds.partition("-")
         rounds = rounds[int(first):int(last or first) + 1]
     return rounds
 
 
-def one_round(plan: Round, root: Path, library: Path | None, template: Path, settings: dict, options, kept: list[Path]) -> Result:
+def one_round(plan: Round, root: Path, libraries: dict[str, Path], template: Path, settings: dict, options, kept: list[Path]) -> Result:
     def say(text: str):
         print(text, flush=True)
 
@@ -80,7 +78,7 @@ def one_round(plan: Round, root: Path, library: Path | None, template: Path, set
     with scratch_directory("faults") as place:
         logs = place / "logs"
         logs.mkdir()
-        rig = Rig(place, logs, library, template, clock=plan.clock, settings=settings, options=options.option)
+        rig = Rig(place, logs, libraries.get("lossy"), template, clock=libraries["clock"] if plan.clock else None, settings=settings, options=options.option)
         onslaught = None
         try:
             rig.start()
@@ -142,12 +140,12 @@ def main() -> int:
     root = Path(options.keep or tempfile.mkdtemp(prefix="pathmirror-faults-"))
     root.mkdir(parents=True, exist_ok=True)
     with scratch_directory("faults-tools") as tools:
-        library = None if options.without_disk else build_library(tools)
+        libraries = {name: build_library(name, tools) for name in ("clock", *([] if options.without_disk else ["lossy"]))}
         for plan in rounds:
             if time.monotonic() - begun > options.minutes * 60:
                 break
             print(f"round {plan.number} of {len(rounds)}" + (" with clocks" if plan.clock else "") + f", at {time.monotonic() - begun:.0f} s")
-            results.append(one_round(plan, root, library, tools / "template", settings, options, kept))
+            results.append(one_round(plan, root, libraries, tools / "template", settings, options, kept))
     report(results, options.seed, time.monotonic() - begun)
     wanted, done = sum(len(plan.faults) for plan in rounds), sum(sum(result.faults.values()) for result in results)
     if not kept and not options.keep:

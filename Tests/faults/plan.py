@@ -103,14 +103,15 @@ class Deck:
         return None
 
 
-def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kinds=None, put_back: bool = True) -> list[Round]:
+def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kinds=None, put_back: bool = True,
+         clocks: bool = False) -> list[Round]:
     """The plan of a campaign. The same arguments make the same plan."""
     dice = random.Random(seed)
     deck = Deck(dice, kinds or KINDS)
     rounds, number = [], 0
     while number < faults:
         index = len(rounds)
-        clock = index % 3 == 1 or bool(kinds and any(KINDS[name].needs_clock for name in kinds))
+        clock = index % 2 == 1 or clocks
         puts_back = put_back and index % 3 == 2
         count = min(per_round, faults - number)
         made = _round(dice, deck, number, count - puts_back, spacing, clock)

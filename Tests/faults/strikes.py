@@ -164,10 +164,7 @@ class Strikes:
 
     def _clock(self, fault: Fault, begins: bool):
         seconds = fault.details["seconds"] if begins else 0
-        if fault.gateway:
-            self.rig.step_gateway_clock(fault.gateway, seconds)
-        else:
-            self.rig.server.step_clock(seconds)
+        self.rig.clocks[fault.gateway or "postgres"].step(seconds)
 
     def _copy(self, fault: Fault, begins: bool):
         server = self.rig.server

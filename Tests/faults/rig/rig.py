@@ -12,7 +12,7 @@ from harness.ports import free_port
 from harness.waiting import wait_until
 
 from .proxies import Proxies
-from .server import FAKETIME, Server, clock_environment, step_clock
+from .server import Clock, Server
 
 MIRROR = {"name": "recs", "path": "/rec/{id}", "columns": {"n": "bigint", "t": "text"}}
 # Everything that waits, waits for less long than in production: a fault must be over within seconds.
@@ -24,11 +24,12 @@ class Rig:
     """`names` are the gateways. Their PostgreSQL is behind `link-<name>`, and clients reach them by `door-<name>`."""
 
     def __init__(self, root: Path, logs: Path, library: Path | None, template: Path | None = None, names=("a", "b", "c"),
-                 clock: bool = False, settings: dict | None = None, options=()):
+                 clock: Path | None = None, settings: dict | None = None, options=()):
         self.root, self.logs, self.names = root, logs, names
         self.options = [*OPTIONS, *options]
-        self.clock = clock and bool(FAKETIME)
-        self.server = Server(root, logs, library, self.clock, settings, template)
+        # One for PostgreSQL, and one for each gateway.
+        self.clocks = {name: Clock(clock, root / f"clock-{name}") for name in ("postgres", *names)} if clock else {}
+        self.server = Server(root, logs, library, self.clocks.get("postgres"), settings, template)
         self.proxies = Proxies(logs)
         self.gateways: dict[str, Gateway] = {}
         self.ports = {name: free_port() for name in names}
@@ -59,14 +60,9 @@ class Rig:
         """Starts a gateway and doesn't wait for it."""
         place = self.root / f"gateway-{name}"
         place.mkdir(exist_ok=True)
-        env = {}
-        if self.clock:
-            env = clock_environment(place / "clock") | {"LD_PRELOAD": str(FAKETIME[-1])}
+        env = self.clocks[name].environment if self.clocks else {}
         self.gateways[name] = start_serve(self.server.url(port=self.links[name]), place, self.logs, *self.options,
                                           port=self.ports[name], name=f"gateway-{name}", env=env, wait=False)
-
-    def step_gateway_clock(self, name: str, seconds: int):
-        step_clock(self.root / f"gateway-{name}" / "clock", seconds)
 
     # Looking into the database, past all proxies
 
@@ -117,8 +113,8 @@ class Rig:
                 self.proxies.disarm(route)
                 self.proxies.refuse(route, False)
                 self.proxies.set(route)
-            if self.clock:
-                self.step_gateway_clock(name, 0)
+        for clock in self.clocks.values():
+            clock.step(0)
         for name in self.names:
             self.gateways[name].wait_ready(40)
 

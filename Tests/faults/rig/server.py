@@ -4,8 +4,8 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
-import time
 from pathlib import Path
 
 import psycopg
@@ -17,34 +17,32 @@ from harness.waiting import wait_until
 from lossy import powercut
 
 HERE = Path(__file__).resolve().parents[1]
-FAKETIME = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 
-def build_library(into: Path) -> Path:
-    """Compiles the lossy layer with whatever C compiler is here."""
+def build_library(name: str, into: Path) -> Path:
+    """Compiles one of the libraries of preload/ with whatever C compiler is here."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not compiler:
         raise RuntimeError("no C compiler: install the Debian package gcc (scripts/install-dependencies faults)")
-    library = into / "lossy.so"
-    subprocess.run([compiler, "-O2", "-Wall", "-shared", "-fPIC", "-o", library, HERE / "lossy" / "lossy.c", "-ldl"], check=True)
+    library = into / f"{name}.so"
+    subprocess.run([compiler, "-O2", "-Wall", "-shared", "-fPIC", "-o", library, HERE / "preload" / f"{name}.c", "-ldl"], check=True)
     library.chmod(0o755)
     return library
 
 
-def clock_environment(file: Path) -> dict:
-    """For a program whose wall clock is ours to step by writing into `file`; its monotonic clock stays true."""
-    file.write_text("+0\n")
-    file.chmod(0o644)
-    return {"FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1", "FAKETIME_DISABLE_SHM": "1"}
+class Clock:
+    """The wall clock of one or more programs, to be stepped."""
 
+    def __init__(self, library: Path, file: Path):
+        self.file = file
+        file.write_bytes(struct.pack("<q", 0))
+        file.chmod(0o644)
+        self.environment = {"STEPPED_CLOCK": str(file), "LD_PRELOAD": str(library)}
 
-def step_clock(file: Path, seconds: int):
-    """In one move, so that no reader meets half a file."""
-    new = file.with_suffix(".new")
-    new.write_text(f"{seconds:+d}\n")
-    new.chmod(0o644)
-    new.rename(file)
+    def step(self, seconds: float):
+        """By how much it is wrong from now on."""
+        with open(self.file, "r+b") as file:
+            file.write(struct.pack("<q", round(seconds * 1e9)))
 
 
 def family(pid: int) -> list[int]:
@@ -62,15 +60,15 @@ def family(pid: int) -> list[int]:
 class Server:
     """One PostgreSQL server. `root` must be reachable for the user that it runs as."""
 
-    def __init__(self, root: Path, logs: Path, library: Path | None, clock: bool = False, settings: dict | None = None,
-                 template: Path | None = None):
+    def __init__(self, root: Path, logs: Path, library: Path | None, clock: Clock | None = None,
+                 settings: dict | None = None, template: Path | None = None):
         self.root, self.logs, self.library = root, logs, library
         self.data, self.journal = root / "pgdata", root / "journal"
         self.port = free_port()
         self.user = unprivileged_user()
         self.process: Process | None = None
         self.settings = settings or {}
-        self.clock_file = root / "clock" if clock and FAKETIME else None
+        self.clock = clock
         (self.journal / "grave").mkdir(parents=True)
         for path in (self.journal, self.journal / "grave"):
             self._own(path)
@@ -113,9 +111,9 @@ class Server:
         if self.library:
             preload.append(str(self.library))
             env |= {"LOSSY_ROOT": str(self.data), "LOSSY_JOURNAL": str(self.journal), "LOSSY_SYNC_US": "700"}
-        if self.clock_file:
-            preload.append(str(FAKETIME[-1]))
-            env |= clock_environment(self.clock_file)
+        if self.clock:
+            env |= self.clock.environment
+            preload.append(env["LD_PRELOAD"])
         if preload:
             env["LD_PRELOAD"] = ":".join(preload)
 
@@ -188,11 +186,6 @@ class Server:
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         if self.library:
             powercut.forget(self.journal)
-
-    def step_clock(self, seconds: int):
-        step_clock(self.clock_file, seconds)
-        # libfaketime looks again after a second.
-        time.sleep(1.1)
 
     def url(self, database: str = "pm", port: int | None = None) -> str:
         return f"postgresql://postgres@127.0.0.1:{port or self.port}/{database}"
