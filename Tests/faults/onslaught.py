@@ -219,9 +219,7 @@ class Onslaught:
 
     def _processes(self) -> list[str]:
         wrong = []
-        for name, gateway in self.rig.gateways.items():
-            if not gateway.process.running:
-                wrong.append(f"gateway {name} ended with {gateway.process.child.returncode}: {gateway.process.tail(5)}")
+        wrong += [f"a gateway ended with {text}" for text in self.rig.ended if not text.startswith("1:")]
         for file in Path(self.rig.logs).glob("*-gateway-*.err"):
             text = file.read_text(errors="replace")
             if "Fatal error" in text or "crashed" in text:
@@ -237,4 +235,5 @@ class Onslaught:
             "events of streams": sum(len(one.events) for one in self.streams),
             "streams begun": sum(one.connections for one in self.streams),
             "realtime listens": sum(len(one.listens) for one in self.listens),
+            "gateways that gave up and were started again": len(self.rig.ended),
             "fresh puts": sum(streams.is_fresh(event) for one in self.streams for event in one.events)}

@@ -33,7 +33,9 @@ KINDS = {kind.name: kind for kind in (
     Kind("link-stall-down", "link", 2, (2.0, 5.0)),
     Kind("link-cut-in-message", "link", 5, (0.8, 2.0)),
     Kind("link-stall-in-message", "link", 3, (3.0, 5.0)),
+    Kind("link-stall-in-message-long", "link", 1, (19.0, 21.0)),
     Kind("link-cut-in-copy", "link", 3, (2.5, 4.0)),
+    Kind("link-stall-in-copy-long", "link", 1, (21.0, 23.0)),
     Kind("link-cut-after-commit", "link", 6, (0.8, 2.0)),
     Kind("link-stall-after-commit", "link", 3, (3.0, 5.0)),
     Kind("door-reset", "door", 3, (0.0, 0.0)),
@@ -56,7 +58,7 @@ KINDS = {kind.name: kind for kind in (
 )}
 # Comes last in its round, as it takes back what had been acknowledged.
 PUT_BACK = Kind("copy-put-back", "postgres", 0, (0.0, 1.0))
-LONG = {"gateway-freeze-long", "link-stall-long"}
+LONG = {"gateway-freeze-long", "link-stall-long", "link-stall-in-message-long", "link-stall-in-copy-long"}
 
 
 @dataclass(frozen=True)
@@ -165,11 +167,12 @@ def _round(dice: random.Random, deck: Deck, number: int, count: int, spacing: fl
 
 def details(name: str, dice: random.Random) -> dict:
     """What else a fault must know."""
-    if name in ("link-cut-in-message", "link-stall-in-message"):
+    if name in ("link-cut-in-message", "link-stall-in-message", "link-stall-in-message-long"):
         return {"bytes": dice.choice([0, 1, 5, 40, 200, 600, 1500, 4000])}
     if name in ("link-cut-after-commit", "link-cut-in-copy"):
         return {"how": dice.choice(["reset", "close"])}
-    if name in ("link-stall", "link-stall-long", "link-stall-up", "link-stall-down", "link-stall-after-commit", "door-stall"):
+    if name in ("link-stall", "link-stall-long", "link-stall-up", "link-stall-down", "link-stall-after-commit", "door-stall",
+                "link-stall-in-copy-long"):
         return {"then": dice.choice(["on", "reset"])}
     if name == "link-delay":
         return {"ms": dice.choice([50, 150, 400])}

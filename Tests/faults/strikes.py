@@ -49,12 +49,10 @@ class Strikes:
         process = self.rig.gateways[fault.gateway].process
         if fault.kind.startswith("gateway-freeze"):
             process.send(signal.SIGSTOP if begins else signal.SIGCONT)
-        elif begins and fault.kind == "gateway-kill":
-            process.kill()
         elif begins:
-            process.stop()
+            self.rig.kill_gateway(fault.gateway, politely=fault.kind == "gateway-stop")
         else:
-            self.rig.start_gateway(fault.gateway)
+            self.rig.revive_gateway(fault.gateway)
 
     # The network between a gateway and PostgreSQL, and between clients and a gateway
 
@@ -83,11 +81,13 @@ class Strikes:
             proxies.set(route, down="stall")
         elif what == "cut-in-message":
             proxies.arm(route, "up", None, more["bytes"], "reset")
-        elif what == "stall-in-message":
+        elif what in ("stall-in-message", "stall-in-message-long"):
             proxies.arm(route, "up", None, more["bytes"], "stall")
         elif what == "cut-in-copy":
             # Rows of a large value, in the middle of their COPY.
             proxies.arm(route, "up", "/large/l1", 3000, more["how"])
+        elif what == "stall-in-copy-long":
+            proxies.arm(route, "up", "/large/l1", 3000, "stall")
         elif what == "cut-after-commit":
             proxies.arm(route, "down", "COMMIT\0", 0, more["how"])
         elif what == "stall-after-commit":
@@ -137,7 +137,7 @@ class Strikes:
                 rig.rows("alter role postgres reset synchronous_commit")
             if fault.kind == "power-cut-of-all":
                 for name in rig.names:
-                    rig.start_gateway(name)
+                    rig.revive_gateway(name)
             return
         dice, manner = random.Random(fault.details["dice"]), None
         if fault.kind == "power-cut-asynchronous":
@@ -147,8 +147,8 @@ class Strikes:
             time.sleep(2.0 + dice.random())
             manner = "nothing"
         if fault.kind == "power-cut-of-all":
-            for gateway in rig.gateways.values():
-                gateway.process.kill()
+            for name in rig.names:
+                rig.kill_gateway(name)
         self.notes[fault.number] = str(rig.server.cut_power(dice, manner))
 
     def _disk(self, fault: Fault, begins: bool):

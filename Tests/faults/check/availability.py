@@ -34,9 +34,9 @@ def judge(outages: list[Outage], probes: dict[str, list[Probe]], until: float) -
     for outage in outages:
         for gateway, mine in probes.items():
             if gateway not in outage.struck:
-                begin, end, bound = outage.begun, min(outage.ended + OTHERS, until), OTHERS
+                begin, end, bound = outage.begun, min(outage.ended + OTHERS + 1, until), OTHERS
             else:
-                begin, end, bound = outage.ended, min(outage.ended + ITSELF, until), ITSELF
+                begin, end, bound = outage.ended, min(outage.ended + ITSELF + 1, until), ITSELF
             spans = _calm(begin, end, gateway, outage, outages)
             for one, other in spans:
                 gap = longest_gap(mine, one, other)

@@ -34,8 +34,8 @@ def cut(root: Path, journal: Path, dice: random.Random, manner: str | None = Non
     manner = manner or dice.choice(MANNERS)
     left = revocable(journal / "journal")
     places = _places(root, journal / "grave")
-    last = max((changes[-1].start for changes in left.files.values()), default=0)
-    first = min((changes[0].start for changes in left.files.values()), default=0)
+    starts = [change.start for changes in left.files.values() for change in changes] + [change.start for change in left.names]
+    first, last = min(starts, default=0), max(starts, default=0)
     moment = {"nothing": -1, "all": last + 1}.get(manner, dice.randint(first, last + 1))
     loss = Loss(manner, left.records, left.syncs, sum(map(len, left.files.values())), 0, 0)
     for inode in sorted(left.files):

@@ -290,6 +290,13 @@ ssize_t pwritev(int file, const struct iovec *parts, int count, off_t offset) {
     else free(past.bytes);
     return done;
 }
+ssize_t pwritev2(int file, const struct iovec *parts, int count, off_t offset, int flags) {
+    (void)flags;
+    return pwritev(file, parts, count, offset);
+}
+ssize_t pwritev64v2(int file, const struct iovec *parts, int count, off_t offset, int flags) {
+    return pwritev2(file, parts, count, offset, flags);
+}
 ssize_t pwritev64(int file, const struct iovec *parts, int count, off_t offset) { return pwritev(file, parts, count, offset); }
 
 ssize_t write(int file, const void *data, size_t size) {

@@ -35,6 +35,10 @@ class Rig:
         self.ports = {name: free_port() for name in names}
         self.links: dict[str, int] = {}
         self.doors: dict[str, int] = {}
+        # Who is down because of a fault, and whom nobody but itself has ended: what their last words were.
+        self.down: set[str] = set()
+        self.ended: list[str] = []
+        self._closing = threading.Event()
         self._stranger: psycopg.Connection | None = None
         self._lock = threading.Lock()
 
@@ -56,6 +60,33 @@ class Rig:
         definition.write_text(json.dumps([MIRROR]))
         cli.succeeds("mirror", "apply", definition, "--yes", "--database-url", self.url)
 
+        threading.Thread(target=self._supervise, daemon=True).start()
+
+    def _supervise(self):
+        """Starts gateways again that end of themselves, as systemd does: one that finds no database when it starts, ends."""
+        while not self._closing.wait(0.5):
+            with self._lock:
+                for name in self.names:
+                    process = self.gateways[name].process
+                    if name not in self.down and not process.running:
+                        self.ended.append(f"{process.child.returncode}: {process.stderr()[-300:]}")
+                        self.start_gateway(name)
+
+    def kill_gateway(self, name: str, politely: bool = False):
+        """Ends a gateway, until it is started again."""
+        with self._lock:
+            self.down.add(name)
+        process = self.gateways[name].process
+        if politely:
+            process.stop()
+        elif process.running:
+            process.kill()
+
+    def revive_gateway(self, name: str):
+        with self._lock:
+            self.start_gateway(name)
+            self.down.discard(name)
+
     def start_gateway(self, name: str):
         """Starts a gateway and doesn't wait for it."""
         place = self.root / f"gateway-{name}"
@@ -67,12 +98,13 @@ class Rig:
     # Looking into the database, past all proxies
 
     def rows(self, query: str, *values, patience: float = 30) -> list[tuple]:
-        """What a query finds; tried again while the database is away."""
+        """Runs a statement, and returns what it finds; tried again while the database is away."""
         deadline = time.monotonic() + patience
         while True:
             try:
                 with psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection:
-                    return connection.execute(query, values).fetchall()
+                    done = connection.execute(query, values)
+                    return done.fetchall() if done.description else []
             except psycopg.OperationalError:
                 if time.monotonic() > deadline:
                     raise
@@ -116,7 +148,7 @@ class Rig:
         for clock in self.clocks.values():
             clock.step(0)
         for name in self.names:
-            self.gateways[name].wait_ready(40)
+            wait_until(lambda: self.gateways[name].ready(), f"gateway {name} to be ready", 40, 0.1)
 
     def caught_up(self):
         """Waits until every mirror has come to the head."""
@@ -124,6 +156,9 @@ class Rig:
                    "the mirrors to catch up", 60, 0.2)
 
     def close(self):
+        self._closing.set()
+        with self._lock:
+            self.down |= set(self.names)
         self.leave_head()
         for gateway in self.gateways.values():
             gateway.sweep()
