@@ -63,7 +63,7 @@ def rounds_of(options) -> list[Round]:
         kinds -= {name for name in kinds if name.startswith(("power-", "disk-"))}
     put_back = (not options.only or "copy-put-back" in kinds) and not options.short
     rounds = make(options.seed, options.faults, options.per_round, kinds=sorted(kinds - {"copy-put-back"}), put_back=put_back,
-                  clocks=options.short or bool(options.only))
+                  clocks=options.short or bool(options.only), evenly=options.short or bool(options.only))
     if options.rounds:
         first, _, last = options.rounds.partition("-")
         rounds = rounds[int(first):int(last or first) + 1]

@@ -91,25 +91,26 @@ class Round:
 class Deck:
     """Kinds by their shares, each at least once before any comes again more often than its share says."""
 
-    def __init__(self, dice: random.Random, names):
-        self._dice, self._names, self._cards = dice, sorted(names), []
+    def __init__(self, dice: random.Random, names, evenly: bool = False):
+        self._dice, self._cards = dice, []
+        self._fresh = [name for name in sorted(names) for _ in range(1 if evenly else KINDS[name].often)]
 
     def draw(self, fits) -> str | None:
         for _ in range(2):
             for place, name in enumerate(self._cards):
                 if fits(name):
                     return self._cards.pop(place)
-            fresh = [name for name in self._names for _ in range(KINDS[name].often)]
+            fresh = list(self._fresh)
             self._dice.shuffle(fresh)
             self._cards += fresh
         return None
 
 
 def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kinds=None, put_back: bool = True,
-         clocks: bool = False) -> list[Round]:
-    """The plan of a campaign. The same arguments make the same plan."""
+         clocks: bool = False, evenly: bool = False) -> list[Round]:
+    """The plan of a campaign. The same arguments make the same plan. `evenly`: each kind as often as any other."""
     dice = random.Random(seed)
-    deck = Deck(dice, kinds or KINDS)
+    deck = Deck(dice, kinds or KINDS, evenly)
     rounds, number = [], 0
     while number < faults:
         index = len(rounds)

@@ -7,6 +7,9 @@ from .client import Client
 from .history import OK, UNKNOWN, Operation
 from .writers import REGISTERS
 
+# A fault turns synchronous_commit off for the role: this job wants to know what became of its writes, whatever the role's default.
+OPTIONS = "-c statement_timeout=12000 -c synchronous_commit=on"
+
 
 class SqlWriter(Client):
     """Writes registers, and fan-out updates, straight into PostgreSQL."""
@@ -32,7 +35,7 @@ class SqlWriter(Client):
         self.history.begin(operation)
         try:
             if self.connection is None or self.connection.closed:
-                self.connection = psycopg.connect(self.url, connect_timeout=5, options="-c statement_timeout=12000")
+                self.connection = psycopg.connect(self.url, connect_timeout=5, options=OPTIONS)
             with self.connection.transaction():
                 seq = self.connection.execute(statement, values).fetchone()[0]
                 if self.dice.random() < 0.2:
