@@ -1,5 +1,6 @@
 """One round: a fresh rig, clients at work, the plan's faults, and then all checks."""
 
+import collections
 import heapq
 import threading
 import time
@@ -120,7 +121,7 @@ class Onslaught:
                 else:
                     self.collector.collect(self.rig)
                     if not self._ended.is_set():
-                        cli.command("log", "prune", "--keep", max(self.collector.entries) - 200 and 1500, "--database-url", self.rig.url, patience=60)
+                        cli.command("log", "prune", "--keep", 1500, "--database-url", self.rig.url, patience=60)
             except Exception:  # noqa: BLE001 - the database is away, most likely
                 continue
 
@@ -179,6 +180,7 @@ class Onslaught:
             "mirror": self._mirror(entries),
             "availability": self._availability(until),
             "processes": self._processes(),
+            "work": self._work(),
         }
         for what, found in findings.items():
             self.result.checks += 1
@@ -224,6 +226,15 @@ class Onslaught:
             text = file.read_text(errors="replace")
             if "Fatal error" in text or "crashed" in text:
                 wrong.append(f"{file.name}: {text[-400:]}")
+        return wrong
+
+    def _work(self) -> list[str]:
+        """A history in which little happened proves little."""
+        done = collections.Counter(one.client for one in self.history.operations if one.status == OK)
+        done.update(order.token.partition("n")[0] for order in self.history.orders if order.status == OK)
+        wrong = [f"{one.name} had {done[one.name]} requests acknowledged" for one in self.clients if done[one.name] < 5]
+        wrong += [f"{one.name} was told {len(one.events)} events" for one in self.streams if len(one.events) < 50]
+        wrong += [f"{one.name} was told nothing" for one in self.listens if not any(listening.pushes for listening in one.listens)]
         return wrong
 
     def _count(self):
