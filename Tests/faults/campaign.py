@@ -98,10 +98,7 @@ def one_round(plan: Round, root: Path, libraries: dict[str, Path], template: Pat
             target = root / f"round-{plan.number}"
             shutil.copytree(logs, target / "logs", dirs_exist_ok=True)
             if onslaught:
-                onslaught.history.keep(target / "history.ndjson")
-                with open(target / "log.ndjson", "w") as file:
-                    for entry in onslaught.collector.list():
-                        file.write(f"{entry.seq} {entry.at} {entry.batch} {entry.op} {str(entry.changes)[:400]}\n")
+                onslaught.keep(target)
             (target / "violations").write_text("\n".join(result.violations) + "\n")
             kept.append(target)
     return result

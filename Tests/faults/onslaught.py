@@ -1,10 +1,10 @@
 """One round: a fresh rig, clients at work, the plan's faults, and then all checks."""
 
 import collections
-import heapq
+import json
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from check import availability, log, registers, streams
@@ -70,7 +70,9 @@ class Onslaught:
         upkeep.start()
         try:
             self._strike()
-            time.sleep(1.0)
+            # Clients go on for a while: what they see now counts, too.
+            restored = self.strikes.restored
+            time.sleep(1.0 if restored is None else max(1.0, restored.noticed - time.monotonic() + 5.0))
         except Exception as error:  # noqa: BLE001
             self._wrong("a fault could not be carried through", f"{type(error).__name__}: {error}")
         finally:
@@ -92,21 +94,22 @@ class Onslaught:
         self.result.violations.append(f"{what}: {text}")
 
     def _strike(self):
-        """Begins and ends faults in the order of their times, however late they are by then."""
-        moments = [(fault.at, number, fault, True) for number, fault in enumerate(self.plan.faults)]
-        heapq.heapify(moments)
-        while moments:
-            at, number, fault, begins = heapq.heappop(moments)
-            time.sleep(max(0.0, self.began + at - time.monotonic()))
-            if begins:
-                self.say(f"  {time.monotonic() - self.began:6.1f} s  #{fault.number:03} {fault}" + (f" for {fault.lasts} s" if fault.lasts else ""))
+        """Begins and ends faults in the plan's order: while one is begun or ended, which may take its time, the plan's time stands."""
+        moments = sorted([(fault.at, 1, fault) for fault in self.plan.faults] + [(fault.at + fault.lasts, 2, fault) for fault in self.plan.faults],
+                         key=lambda moment: (moment[0], moment[2].number, moment[1]))
+        stood = 0.0
+        for at, step, fault in moments:
+            time.sleep(max(0.0, self.began + stood + at - time.monotonic()))
+            began = time.monotonic()
+            if step == 1:
+                self.say(f"  {began - self.began:6.1f} s  #{fault.number:03} {fault}" + (f" for {fault.lasts} s" if fault.lasts else ""))
                 self.strikes.begin(fault)
                 if note := self.strikes.notes.get(fault.number):
                     self.say(f"            {note}")
                 self.result.faults[fault.kind] = self.result.faults.get(fault.kind, 0) + 1
-                heapq.heappush(moments, (max(at, time.monotonic() - self.began) + fault.lasts, -1, fault, False))
             else:
                 self.strikes.end(fault)
+            stood += time.monotonic() - began
 
     def _upkeep(self):
         """What an operator has done from time to time, faults or not; it may fail, but not break anything."""
@@ -142,7 +145,7 @@ class Onslaught:
         self.head = self.rig.rows("select head from pathmirror.namespace where name = 'default'")[0][0]
         for one in self.streams:
             try:
-                wait_until(lambda: one.last_seq >= self.head, "the stream to reach the end", 40, 0.05)
+                wait_until(lambda: one.last_seq == self.head, "the stream to reach the end", 40, 0.05)
             except Late:
                 self._wrong("a stream did not reach the end", f"{one.name} is at {one.last_seq}, the log at {self.head}")
         for one in self.streams:
@@ -236,6 +239,19 @@ class Onslaught:
         wrong += [f"{one.name} was told {len(one.events)} events" for one in self.streams if len(one.events) < 50]
         wrong += [f"{one.name} was told nothing" for one in self.listens if not any(listening.pushes for listening in one.listens)]
         return wrong
+
+    def keep(self, target: Path):
+        """Writes down what was told, and what is in the log."""
+        self.history.keep(target / "history.ndjson")
+        with open(target / "log.ndjson", "w") as file:
+            for entry in self.collector.list():
+                file.write(json.dumps(asdict(entry)) + "\n")
+        for one in self.streams:
+            with open(target / f"{one.name}.ndjson", "w") as file:
+                for event in one.events:
+                    file.write(json.dumps(asdict(event)) + "\n")
+        outages = [f"{outage.begun:.3f} {outage.ended:.3f} {outage.text}" for outage in self.strikes.outages.values()]
+        (target / "faults").write_text("\n".join([*outages, str(self.strikes.restored)]) + "\n")
 
     def _count(self):
         operations = self.history.operations

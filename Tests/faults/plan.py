@@ -57,7 +57,7 @@ KINDS = {kind.name: kind for kind in (
     Kind("clock-gateway", "process", 3, (2.0, 4.0), True),
 )}
 # Comes last in its round, as it takes back what had been acknowledged.
-PUT_BACK = Kind("copy-put-back", "postgres", 0, (0.0, 1.0))
+PUT_BACK = Kind("copy-put-back", "postgres", 0, (1.5, 3.5))
 LONG = {"gateway-freeze-long", "link-stall-long", "link-stall-in-message-long", "link-stall-in-copy-long"}
 
 
@@ -121,8 +121,7 @@ def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kind
         number += len(made)
         if puts_back:
             at = max((fault.at + fault.lasts for fault in made), default=0) + 3
-            made.append(Fault(number, PUT_BACK.name, at, dice.uniform(*PUT_BACK.lasts), None,
-                              {"copied": round(dice.uniform(1.0, 2.5), 2)}))
+            made.append(Fault(number, PUT_BACK.name, round(at, 2), round(dice.uniform(*PUT_BACK.lasts), 2), None))
             number += 1
         rounds.append(Round(index, dice.getrandbits(32), clock, puts_back, tuple(made)))
     return rounds

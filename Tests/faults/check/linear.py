@@ -48,25 +48,29 @@ class Verdict:
 def settle(steps: list[Step]) -> list[Step]:
     """Replaces what is uncertain by what is certain, or leaves it out."""
     witnessed: dict[object, float] = {}
+
+    def witness(value, ended: float):
+        if value is not None and ended < witnessed.get(value, NEVER):
+            witnessed[value] = ended
+            return True
+        return False
+
     for step in steps:
-        for value in (step.seen, step.expected if step.kind == CAS and step.certain else None):
-            if value is not None:
-                witnessed[value] = min(witnessed.get(value, NEVER), step.ended)
+        witness(step.seen, step.ended)
+        if step.kind == CAS and step.certain:
+            witness(step.expected, step.ended)
+    # Who replaced a value that was seen, replaced it before that; and so what it named had been there before.
+    by_value = {step.value: step for step in steps if step.value is not None}
+    pending = list(witnessed)
+    while pending:
+        step = by_value.get(pending.pop())
+        if step and step.kind == CAS and witness(step.expected, min(step.ended, witnessed[step.value])):
+            pending.append(step.expected)
     settled = []
-    changed = True
-    uncertain = [step for step in steps if not step.certain]
-    settled = [step for step in steps if step.certain]
-    while changed:
-        changed = False
-        for step in list(uncertain):
-            if step.value in witnessed:
-                ended = min(step.ended, witnessed[step.value])
-                settled.append(Step(step.kind, step.begun, ended, step.value, step.expected, step.seen, True, step.who))
-                uncertain.remove(step)
-                changed = True
-                if step.kind == CAS and step.expected is not None and ended < witnessed.get(step.expected, NEVER):
-                    # So what it named was there.
-                    witnessed[step.expected] = ended
+    for step in steps:
+        seen = witnessed.get(step.value, NEVER) if step.value is not None else NEVER
+        if step.certain or step.value in witnessed:
+            settled.append(Step(step.kind, step.begun, min(step.ended, seen), step.value, step.expected, step.seen, True, step.who))
     return settled
 
 
