@@ -61,7 +61,7 @@ def rounds_of(options) -> list[Round]:
         kinds, options.faults, options.per_round = set(SHORT), len(SHORT) + 2, len(SHORT) + 2
     if options.without_disk:
         kinds -= {name for name in kinds if name.startswith(("power-", "disk-"))}
-    put_back = (not options.only or "copy-put-back" in kinds) and not options.short
+    put_back = 0 if options.short else 3 if not options.only else int("copy-put-back" in kinds)
     rounds = make(options.seed, options.faults, options.per_round, kinds=sorted(kinds - {"copy-put-back"}), put_back=put_back,
                   clocks=options.short or bool(options.only), evenly=options.short or bool(options.only))
     if options.rounds:
@@ -141,7 +141,7 @@ def main() -> int:
         for plan in rounds:
             if time.monotonic() - begun > options.minutes * 60:
                 break
-            print(f"round {plan.number} of {len(rounds)}" + (" with clocks" if plan.clock else "") + f", at {time.monotonic() - begun:.0f} s")
+            print(f"round {plan.number}" + (" with clocks" if plan.clock else "") + f", at {time.monotonic() - begun:.0f} s")
             results.append(one_round(plan, root, libraries, tools / "template", settings, options, kept))
     report(results, options.seed, time.monotonic() - begun)
     wanted, done = sum(len(plan.faults) for plan in rounds), sum(sum(result.faults.values()) for result in results)

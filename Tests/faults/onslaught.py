@@ -71,8 +71,7 @@ class Onslaught:
         try:
             self._strike()
             # Clients go on for a while: what they see now counts, too.
-            restored = self.strikes.restored
-            time.sleep(1.0 if restored is None else max(1.0, restored.noticed - time.monotonic() + 5.0))
+            time.sleep(5.0 if self.plan.puts_back else 1.0)
         except Exception as error:  # noqa: BLE001
             self._wrong("a fault could not be carried through", f"{type(error).__name__}: {error}")
         finally:
@@ -138,11 +137,12 @@ class Onslaught:
         try:
             wait_until(lambda: self.rig.rows("select count(*) from pathmirror.session")[0][0] == 0, "all sessions to be ended", 45, 0.2)
         except Late:
-            left = self.rig.rows("select count(*) from pathmirror.session")[0][0]
-            self._wrong("sessions are left", f"{left} after all clients are gone")
+            left = self.rig.rows("select to_jsonb(session)::text from pathmirror.session")
+            gateways = self.rig.rows("select to_jsonb(gateway)::text from pathmirror.gateway")
+            self._wrong("sessions are left", f"{len(left)} after all clients are gone: {left[:3]}; gateways {gateways}")
         for name in self.rig.names:
             wait_until(lambda: self._last_word(name), f"gateway {name} to write", 30, 0.2)
-        self.head = self.rig.rows("select head from pathmirror.namespace where name = 'default'")[0][0]
+        self.head = self.rig.head()
         for one in self.streams:
             try:
                 wait_until(lambda: one.last_seq == self.head, "the stream to reach the end", 40, 0.05)
@@ -262,5 +262,6 @@ class Onslaught:
             "events of streams": sum(len(one.events) for one in self.streams),
             "streams begun": sum(one.connections for one in self.streams),
             "realtime listens": sum(len(one.listens) for one in self.listens),
+            "faults whose moment did not come": len(self.strikes.missed),
             "gateways that gave up and were started again": len(self.rig.ended),
             "fresh puts": sum(streams.is_fresh(event) for one in self.streams for event in one.events)}

@@ -106,16 +106,17 @@ class Deck:
         return None
 
 
-def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kinds=None, put_back: bool = True,
+def make(seed: int, faults: int, per_round: int = 20, spacing: float = 2.2, kinds=None, put_back: int = 3,
          clocks: bool = False, evenly: bool = False) -> list[Round]:
-    """The plan of a campaign. The same arguments make the same plan. `evenly`: each kind as often as any other."""
+    """The plan of a campaign. The same arguments make the same plan. `put_back`: in every so
+    many rounds an older copy comes back at the end, 0 for none. `evenly`: each kind as often as any other."""
     dice = random.Random(seed)
     deck = Deck(dice, kinds or KINDS, evenly)
     rounds, number = [], 0
     while number < faults:
         index = len(rounds)
         clock = index % 2 == 1 or clocks
-        puts_back = put_back and index % 3 == 2
+        puts_back = put_back > 0 and index % put_back == put_back - 1
         count = min(per_round, faults - number)
         made = _round(dice, deck, number, count - puts_back, spacing, clock)
         number += len(made)
@@ -167,8 +168,11 @@ def _round(dice: random.Random, deck: Deck, number: int, count: int, spacing: fl
 
 def details(name: str, dice: random.Random) -> dict:
     """What else a fault must know."""
-    if name in ("link-cut-in-message", "link-stall-in-message", "link-stall-in-message-long"):
+    if name in ("link-cut-in-message", "link-stall-in-message"):
         return {"bytes": dice.choice([0, 1, 5, 40, 200, 600, 1500, 4000])}
+    if name == "link-stall-in-message-long":
+        # Behind the statement that takes the head's lock.
+        return {"bytes": dice.choice([400, 600, 800, 1500])}
     if name in ("link-cut-after-commit", "link-cut-in-copy"):
         return {"how": dice.choice(["reset", "close"])}
     if name in ("link-stall", "link-stall-long", "link-stall-up", "link-stall-down", "link-stall-after-commit", "door-stall",

@@ -25,6 +25,9 @@ class Strikes:
         self.outages: dict[int, Outage] = {}
         self.restored: Restored | None = None
         self.notes: dict[int, str] = {}
+        # Those whose moment did not come: no such message was sent while they waited for one.
+        self.missed: list[Fault] = []
+        self._tripped: dict[int, int] = {}
 
     def begin(self, fault: Fault):
         struck = self._struck(fault)
@@ -33,7 +36,8 @@ class Strikes:
 
     def end(self, fault: Fault):
         getattr(self, "_" + fault.kind.partition("-")[0])(fault, False)
-        self.outages[fault.number].ended = time.monotonic()
+        outage = self.outages[fault.number]
+        outage.ended = min(outage.ended, time.monotonic())
 
     @staticmethod
     def _struck(fault: Fault) -> frozenset:
@@ -66,6 +70,7 @@ class Strikes:
         proxies, what, more = self.rig.proxies, fault.kind.partition("-")[2], fault.details
         if not begins:
             return self._mend(route, fault)
+        self._tripped[fault.number] = proxies.tripped(route)
         if what in ("reset", "close"):
             proxies.end(route, what)
         elif what == "refuse":
@@ -80,9 +85,9 @@ class Strikes:
         elif what == "stall-down":
             proxies.set(route, down="stall")
         elif what == "cut-in-message":
-            proxies.arm(route, "up", None, more["bytes"], "reset")
+            proxies.arm(route, "up", None, more["bytes"], "reset", more["bytes"] + 1)
         elif what in ("stall-in-message", "stall-in-message-long"):
-            proxies.arm(route, "up", None, more["bytes"], "stall")
+            proxies.arm(route, "up", None, more["bytes"], "stall", more["bytes"] + 1)
         elif what == "cut-in-copy":
             # Rows of a large value, in the middle of their COPY.
             proxies.arm(route, "up", "/large/l1", 3000, more["how"])
@@ -98,6 +103,8 @@ class Strikes:
     def _mend(self, route: str, fault: Fault):
         proxies = self.rig.proxies
         proxies.disarm(route)
+        if any(word in fault.kind for word in ("-in-", "-after-")) and proxies.tripped(route) == self._tripped[fault.number]:
+            self.missed.append(fault)
         if "refuse" in fault.kind:
             proxies.refuse(route, False)
         if fault.details.get("then") == "reset":
@@ -177,6 +184,9 @@ class Strikes:
         self.history.new_epoch()
         server.put_back("copy")
         server.start()
-        self.history.blurred_until = noticed = time.monotonic() + NOTICE
+        begun = self.outages[fault.number].ended = time.monotonic()
         kept = self.collector.went_back(self.rig)
-        self.restored = Restored(kept, killed, noticed)
+        # Clients go on meanwhile.
+        time.sleep(max(0.0, begun + NOTICE - time.monotonic()))
+        self.history.clear(self.rig.head())
+        self.restored = Restored(kept, killed, time.monotonic())

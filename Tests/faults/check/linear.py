@@ -101,12 +101,14 @@ def _search(steps: list[Step], initial, limit: int) -> tuple[Verdict, list[int]]
     best: list[int] = []
     choices = _ready(steps, taken, low)
     stack = [iter(choices)]
+    # A value is there once: who names it and replaces it, ends its time, and nothing else can.
+    replacing: dict[object, int] = {step.expected: index for index, step in enumerate(steps) if step.kind == CAS}
     while True:
         if len(path) == count:
             return Verdict(True, visited=visited), []
         for index in stack[-1]:
             result = steps[index].after(state)
-            if result is None:
+            if result is None or (result[0] != state and replacing.get(state, index) != index):
                 continue
             taken[index] = 1
             new_low = low

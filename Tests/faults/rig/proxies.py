@@ -38,8 +38,8 @@ class Proxies:
     def refuse(self, name: str, on: bool):
         self._do("refuse", name, on=on)
 
-    def arm(self, name: str, way: str, text: str | None, count: int, then: str):
-        self._do("arm", name, way=way, text=text, bytes=count, then=then)
+    def arm(self, name: str, way: str, text: str | None, count: int, then: str, least: int = 1):
+        self._do("arm", name, way=way, text=text, least=least, bytes=count, then=then)
 
     def disarm(self, name: str):
         for way in ("up", "down"):

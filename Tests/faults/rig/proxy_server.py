@@ -6,8 +6,9 @@ Takes commands as lines of JSON on standard input and answers each with a line; 
     {"do": "set", "name": N, "up": M, "down": M}    how each direction passes: "pass", "stall", or milliseconds of delay
     {"do": "break", "name": N, "how": "reset"|"close"}   ends the connections there are
     {"do": "refuse", "name": N, "on": true}         new connections are reset
-    {"do": "arm", "name": N, "way": "up"|"down", "text": T or null, "bytes": K, "then": "reset"|"close"|"stall"}
-        the next data that goes this way (and has this text in it): its first K bytes pass, then this happens to its connection
+    {"do": "arm", "name": N, "way": "up"|"down", "text": T or null, "least": L, "bytes": K, "then": "reset"|"close"|"stall"}
+        the next data that goes this way, has this text in it and L bytes or more: its first K pass, then this happens to its
+        connection
     {"do": "look", "name": N}                       -> {"tripped": …, "connections": …}
 """
 
@@ -34,7 +35,7 @@ class Connection:
         try:
             while data := await loop.sock_recv(source, CHUNK):
                 trap = self.route.traps.get(way)
-                if trap and (trap["text"] is None or trap["text"] in data):
+                if trap and len(data) >= trap["least"] and (trap["text"] is None or trap["text"] in data):
                     del self.route.traps[way]
                     self.route.tripped += 1
                     await loop.sock_sendall(sink, data[:trap["bytes"]])
@@ -152,7 +153,7 @@ class Server:
             else:
                 text = command.get("text")
                 route.traps[command["way"]] = {"text": text.encode("latin-1") if text else None, "bytes": command["bytes"],
-                                               "then": command["then"]}
+                                               "least": command["least"], "then": command["then"]}
         elif what == "look":
             return {"tripped": route.tripped, "connections": len(route.connections)}
         route.changed()

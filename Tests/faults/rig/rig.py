@@ -110,6 +110,9 @@ class Rig:
                     raise
                 time.sleep(0.1)
 
+    def head(self) -> int:
+        return self.rows("select head from pathmirror.namespace where name = 'default'")[0][0]
+
     def backends(self) -> list[int]:
         """The server's processes that serve gateways and clients."""
         return [pid for pid, in self.rows("select pid from pg_stat_activity where backend_type = 'client backend' "

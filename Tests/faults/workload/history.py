@@ -52,8 +52,8 @@ class History:
     orders: list[Order] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     epoch: int = 0
-    # Reads that begin before this moment may see what a restored database no longer has.
-    blurred_until: float = 0.0
+    # Whether a gateway may still tell of what a restored database no longer has.
+    blurred: bool = False
 
     def __post_init__(self):
         self._lock = threading.Lock()
@@ -92,11 +92,6 @@ class History:
     def seq(self) -> int:
         return self._seq
 
-    @property
-    def blurred(self) -> bool:
-        """Whether a gateway may still tell of what a restored database has no more."""
-        return time.monotonic() < self.blurred_until
-
     def saw(self, seq: int, epoch: int, is_written: bool = False):
         with self._lock:
             if epoch == self.epoch and (is_written or not self.blurred):
@@ -107,7 +102,13 @@ class History:
         with self._lock:
             self.epoch += 1
             self._seq = 0
-            self.blurred_until = float("inf")
+            self.blurred = True
+
+    def clear(self, head: int):
+        """From now on what is read must be what the restored database has, which has come to this head."""
+        with self._lock:
+            self._seq = max(self._seq, head)
+            self.blurred = False
 
     def keep(self, path: Path):
         """Writes all of it as lines of JSON."""
