@@ -13,6 +13,7 @@ import collections
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -123,6 +124,8 @@ def report(results: list[Result], seed: int, seconds: float) -> None:
 
 def main() -> int:
     options = parse()
+    # Whoever ends a test run has it take its servers with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.seed is None:
         options.seed = random.randrange(10**6)
     rounds = rounds_of(options)
