@@ -16,7 +16,7 @@ RELEASE = .build/release
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack bench fuzz fuzz-live lint format install clean
+.PHONY: help dependencies toolchain build run test stack bench faults mutants fuzz fuzz-live lint format install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -32,7 +32,7 @@ run: toolchain dependencies ## Install what is missing, build, and start `pathmi
 	@exec $(RELEASE)/pathmirror dev $(ARGS)
 
 test: toolchain ## Install what is missing, then run every check and test
-	@scripts/install-dependencies build run test
+	@scripts/install-dependencies build run test faults
 	@exec scripts/test
 
 stack: ## Build the images, run the compose stack and try it, deaths and updates included (DOCKER; up to half an hour)
@@ -42,6 +42,15 @@ bench: toolchain ## Install what is missing, then run the benchmarks (ratios, on
 	@scripts/install-dependencies build run bench
 	@$(RELEASE_BUILD)
 	@exec $(PYTHON) Benchmarks/run.py $(ARGS)
+
+faults: toolchain ## Build, then try gateways, connections, PostgreSQL, disks and clocks for half an hour, `scripts/faults $(ARGS)`
+	@scripts/install-dependencies build run test faults
+	@$(RELEASE_BUILD) --product pathmirror
+	@exec scripts/faults $(ARGS)
+
+mutants: toolchain ## Take fences away, one at a time, and see that a test notices each (hours), `scripts/mutants $(ARGS)`
+	@scripts/install-dependencies build run test faults
+	@exec scripts/mutants $(ARGS)
 
 fuzz: toolchain ## Build and run the fuzzer, `pathmirror-fuzz $(ARGS)`
 	@grep -qs '"pathmirror-fuzz"' Package.swift || { echo 'make fuzz: Package.swift has no pathmirror-fuzz product.' >&2; exit 1; }

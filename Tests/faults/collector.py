@@ -1,0 +1,57 @@
+"""Reads the log while it grows, so that what is pruned later is known, and so that what changes afterwards is noticed."""
+
+import json
+import threading
+
+from check.entries import Entry
+from rig.rig import Rig
+
+QUERY = ("select seq, (extract(epoch from committed_at) * 1000000)::bigint, batch_id::text, op, path, changes::text "
+         "from pathmirror.log where namespace_id = (select id from pathmirror.namespace where name = 'default') and seq > %s order by seq")
+
+
+class Collector:
+    """All entries so far, by seq."""
+
+    def __init__(self):
+        self.entries: dict[int, Entry] = {}
+        self.wrong: list[str] = []
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def _read(rig: Rig, after: int) -> list[Entry]:
+        return [Entry(seq, at, batch, op, path, json.loads(changes)) for seq, at, batch, op, path, changes in rig.rows(QUERY, after)]
+
+    def collect(self, rig: Rig):
+        """Adds what is new."""
+        with self._lock:
+            for entry in self._read(rig, max(self.entries, default=0)):
+                self.entries[entry.seq] = entry
+
+    def compare(self, rig: Rig):
+        """Reads all that is there, which must be what was there."""
+        with self._lock:
+            now = self._read(rig, 0)
+            changed = [entry.seq for entry in now if self.entries.get(entry.seq, entry) != entry]
+            if changed:
+                self.wrong.append(f"entries of the log are not what they were: {changed[:5]} ({len(changed)} of them)")
+            for entry in now:
+                self.entries[entry.seq] = entry
+            if now and max(self.entries) > now[-1].seq:
+                self.wrong.append(f"the log ended at {max(self.entries)} and ends at {now[-1].seq} now")
+
+    def went_back(self, rig: Rig) -> int:
+        """The database is an older copy: forgets what it has not, and returns the last seq that it shares with what was."""
+        with self._lock:
+            now = {entry.seq: entry for entry in self._read(rig, 0)}
+            first = min(now, default=1)
+            kept = first - 1
+            while kept + 1 in now and now[kept + 1] == self.entries.get(kept + 1):
+                kept += 1
+            self.entries = {seq: entry for seq, entry in self.entries.items() if seq <= kept} | {
+                seq: entry for seq, entry in now.items() if seq > kept}
+            return kept
+
+    def list(self) -> list[Entry]:
+        with self._lock:
+            return [self.entries[seq] for seq in sorted(self.entries)]

@@ -1,0 +1,147 @@
+"""The proxies lose what they are told to lose, and nothing else."""
+
+import socket
+import threading
+
+import pytest
+from harness.scratch import scratch_directory
+from harness.waiting import wait_until
+from rig.proxies import Proxies
+
+
+class Echo:
+    """A server that sends back what it gets, in pieces as they come."""
+
+    def __init__(self):
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.port = self.door.getsockname()[1]
+        self.got = b""
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.door.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        with client:
+            try:
+                while data := client.recv(65536):
+                    self.got += data
+                    client.sendall(data)
+            except OSError:
+                pass
+
+
+@pytest.fixture
+def echo():
+    server = Echo()
+    yield server
+    server.door.shutdown(socket.SHUT_RDWR)
+    server.door.close()
+
+
+@pytest.fixture
+def proxies(echo):
+    with scratch_directory("proxies") as logs:
+        proxies = Proxies(logs)
+        proxies.port = proxies.open("x", echo.port)
+        try:
+            yield proxies
+        finally:
+            proxies.close()
+
+
+@pytest.fixture
+def client(proxies):
+    with socket.create_connection(("127.0.0.1", proxies.port), 20) as client:
+        yield client
+
+
+def take(client, count: int) -> bytes:
+    data = b""
+    while len(data) < count and (more := client.recv(count - len(data))):
+        data += more
+    return data
+
+
+def hears_nothing(client) -> bool:
+    client.settimeout(0.2)
+    try:
+        return client.recv(1) is None
+    except TimeoutError:
+        return True
+    finally:
+        client.settimeout(20)
+
+
+def test_everything_passes(client):
+    text = bytes(range(256)) * 4000
+    threading.Thread(target=client.sendall, args=(text,), daemon=True).start()
+    assert take(client, len(text)) == text
+
+
+@pytest.mark.parametrize("ways", [("stall", "stall"), ("stall", "pass"), ("pass", "stall")])
+def test_a_stall_keeps_what_comes_and_lets_it_go_later(proxies, client, echo, ways):
+    client.sendall(b"one")
+    assert take(client, 3) == b"one"
+    proxies.set("x", *ways)
+    client.sendall(b"two")
+    assert hears_nothing(client)
+    assert (echo.got == b"onetwo") == (ways[0] == "pass")
+    proxies.set("x")
+    assert take(client, 3) == b"two"
+
+
+def test_the_first_bytes_of_a_message_and_then_a_reset(proxies, client, echo):
+    proxies.arm("x", "up", "COPY", 7, "reset", 10)
+    client.sendall(b"a longer message")
+    assert take(client, 16) == b"a longer message"
+    client.sendall(b"COPY")
+    assert take(client, 4) == b"COPY"
+    client.sendall(b"begin; COPY; end")
+    with pytest.raises(ConnectionResetError):
+        take(client, 100)
+    assert echo.got == b"a longer messageCOPYbegin; " and proxies.tripped("x") == 1
+
+
+def test_an_answer_that_does_not_arrive(proxies, client, echo):
+    proxies.arm("x", "down", "COMMIT\0", 0, "close")
+    client.sendall(b"COMMIT\0")
+    assert take(client, 1) == b""
+    assert echo.got == b"COMMIT\0"
+
+
+def test_silence_in_the_middle_of_a_message(proxies, client, echo):
+    proxies.arm("x", "up", None, 2, "stall")
+    client.sendall(b"four")
+    wait_until(lambda: echo.got == b"fo", "the first half")
+    assert hears_nothing(client) and echo.got == b"fo"
+    # Other connections go on.
+    with socket.create_connection(("127.0.0.1", proxies.port), 20) as other:
+        other.sendall(b"x")
+        assert take(other, 1) == b"x"
+    proxies.set("x")
+    wait_until(lambda: echo.got.replace(b"x", b"") == b"four", "the rest")
+
+
+def test_ends_and_refusals(proxies, client):
+    client.sendall(b"1")
+    assert take(client, 1) == b"1"
+    proxies.end("x", "close")
+    assert take(client, 1) == b""
+    proxies.refuse("x", True)
+    with pytest.raises(OSError), socket.create_connection(("127.0.0.1", proxies.port), 20) as other:
+        other.sendall(b"1")
+        if not other.recv(1):
+            raise ConnectionResetError
+    proxies.refuse("x", False)
+    with socket.create_connection(("127.0.0.1", proxies.port), 20) as other:
+        other.sendall(b"1")
+        assert take(other, 1) == b"1"
+        proxies.end("x", "reset")
+        with pytest.raises(ConnectionResetError):
+            take(other, 1)

@@ -1,0 +1,140 @@
+"""Listeners: event streams that are resumed after every break, and realtime listens that begin anew."""
+
+import http.client
+import json
+import time
+from dataclasses import dataclass
+
+from harness.waiting import Late
+from harness.websocket_client import RealtimeClient
+
+from .client import Client
+from .sessions import LOST
+
+# Keep-alives come every two seconds; who hears nothing for this long connects anew.
+SILENCE = 9.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a stream."""
+
+    kind: str
+    seq: int
+    path: str
+    data: object
+    at: float
+    gateway: str
+    connection: int
+
+
+class StreamReader(Client):
+    """One stream of the whole tree, over all gateways in turn: each event once, in order."""
+
+    def __init__(self, name, doors, history, seed):
+        super().__init__(name, doors, history, seed)
+        self.events: list[Event] = []
+        self.last_id: str | None = None
+        self.connections = 0
+
+    @property
+    def last_seq(self) -> int:
+        return self.events[-1].seq if self.events else 0
+
+    def step(self) -> bool:
+        gateway = self.dice.choice(list(self.doors))
+        connection = http.client.HTTPConnection("127.0.0.1", self.doors[gateway], timeout=SILENCE)
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self.last_id} if self.last_id else {})
+        try:
+            connection.request("GET", "/.json", None, headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                if answer.status != 503:
+                    self.history.complain(f"a stream at {gateway}: {answer.status} {answer.read()[:200]!r}")
+                return False
+            self.connections += 1
+            until = time.monotonic() + self.dice.uniform(4, 20)
+            self.take(answer, gateway, until)
+        except (OSError, http.client.HTTPException, ValueError, AttributeError):
+            return False
+        finally:
+            connection.close()
+        return True
+
+    def take(self, answer, gateway: str, until: float):
+        """Reads events; goes elsewhere of its own accord after a while."""
+        fields: dict[str, str] = {}
+        while not self.stopped.is_set() and time.monotonic() < until:
+            line = answer.readline()
+            if not line.endswith(b"\n"):
+                return
+            text = line.decode().rstrip("\n")
+            if text:
+                name, _, rest = text.partition(":")
+                fields[name] = rest.removeprefix(" ")
+                continue
+            if fields.get("event") in ("put", "patch"):
+                body = json.loads(fields["data"])
+                seq = int(fields["id"].partition("-")[0])
+                self.events.append(Event(fields["event"], seq, body["path"], body["data"], time.monotonic(), gateway, self.connections))
+                self.last_id = fields["id"]
+            elif fields and fields.get("event") != "keep-alive":
+                self.history.complain(f"a stream at {gateway} said {fields}")
+                return
+            fields = {}
+
+
+@dataclass
+class Listening:
+    """One realtime listen of the registers: the value that came first, and what was pushed then."""
+
+    first: dict
+    pushes: list[tuple[str, object]]
+    at: float
+    gateway: str
+    epoch: int
+
+
+class RealtimeListener(Client):
+    """Listens to the registers by the realtime protocol, at one gateway after another."""
+
+    def __init__(self, name, doors, history, seed):
+        super().__init__(name, doors, history, seed)
+        self.listens: list[Listening] = []
+
+    def step(self) -> bool:
+        gateway = self.dice.choice(list(self.doors))
+        try:
+            client = RealtimeClient(self.doors[gateway])
+        except LOST:
+            return False
+        try:
+            client.greet()
+            epoch, at = self.history.epoch, time.monotonic()
+            first = client.listen("reg")
+            listening = Listening((first or {"b": {"d": None}})["b"]["d"] or {}, [], at, gateway, epoch)
+            self.listens.append(listening)
+            self.follow(client, listening)
+        except LOST:
+            return False
+        finally:
+            client.socket.drop()
+        return True
+
+    def follow(self, client: RealtimeClient, listening: Listening):
+        until = time.monotonic() + self.dice.uniform(4, 25)
+        while not self.stopped.is_set() and time.monotonic() < until:
+            try:
+                push = client.push(1.0)
+            except Late:
+                continue
+            body = push["b"]
+            if push["a"] == "d" and body["p"].strip("/").startswith("reg/"):
+                listening.pushes.append((body["p"].strip("/").removeprefix("reg/"), body["d"]))
+            elif push["a"] == "d" and body["p"].strip("/") == "reg":
+                # It was too slow and is told all at once; or the gateway begins anew.
+                listening = Listening(body["d"] or {}, [], time.monotonic(), listening.gateway, self.history.epoch)
+                self.listens.append(listening)
+            else:
+                self.history.complain(f"a listen of reg at {listening.gateway} was pushed {push}")
+                return
