@@ -7,7 +7,7 @@ public struct EngineSettings: Sendable {
     /// The most writes in one SQL transaction.
     public var maxBatchWrites = 1_000
     /// About how many bytes of values one SQL transaction takes before it is closed; a larger write goes alone.
-    public var maxBatchBytes = 8 << 20
+    public var maxBatchBytes = 2 << 20
     /// The most writes of a namespace that may wait to be committed; more are refused.
     public var maxWaitingWrites = 50_000
     /// The most bytes of values in waiting writes of a namespace; more are refused.
@@ -17,7 +17,7 @@ public struct EngineSettings: Sendable {
     /// How long a session that keeps committers waiting may hear nothing of its client.
     var blockerPatience = BlockerHistory.Patience()
     /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
-    public var largeWriteBytes = 4 << 20
+    public var largeWriteBytes = 1 << 20
     public var largeWriteRows = 20_000
     /// How often the heads are looked at although nothing was announced.
     public var pollMilliseconds = 1_000

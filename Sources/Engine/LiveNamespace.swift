@@ -246,6 +246,12 @@ public final class LiveNamespace: Sendable {
         return true
     }
 
+    /// The database has this namespace no more: what listens ends, and so do writes.
+    func end(with snapshot: Snapshot) {
+        refuseWrites(.unknownNamespace(name))
+        published.end(with: snapshot)
+    }
+
     func reset(to snapshot: Snapshot) {
         published.reset(to: snapshot)
         // What was heard of a later head was of a database that is no more; a still later one is heard of again.

@@ -38,7 +38,9 @@ public final class Gateway: Sendable {
         makeServerReport = serverReport
         // Others have done what the sessions here had asked for: their clients come back, and say it anew.
         engine.sessions.onTakenForDead { [sessions, logger] in
-            logger.warning("taken for dead by another gateway; closing all realtime sessions")
+            logger.warning(
+                "what realtime sessions want done is not this gateway's any more (others took it for dead, or the database has lost entries); closing them all"
+            )
             sessions.closeAll()
         }
         guard settings.transactionTurnMilliseconds > 0 else { return }

@@ -21,6 +21,8 @@ final class GatewayLoop: HTTPLoopHandler {
     var polling: [String: LongPollSegments] = [:]
     /// Whose realtime writes are under way.
     var realtimeWrites: [UInt64: String] = [:]
+    /// What is to be done after a write, of clients that are gone.
+    var endings: [UInt64: () -> Void] = [:]
     var nextListen: UInt64 = 0
     var nextWrite: UInt64 = 0
     private(set) var realtimeSink: RealtimeSink?

@@ -5,6 +5,8 @@ public struct Blocker: Sendable, Equatable {
     public let pid: Int32
     /// When it began, as text: with the process id it names one session, whatever is reused.
     public let startedAt: String
+    /// Where its client is, as address and port; empty for a client on the database's own machine.
+    public let client: String
     /// What it says that it is.
     public let application: String
     /// Whether it waits for its own client to send something.
@@ -15,10 +17,12 @@ public struct Blocker: Sendable, Equatable {
     public let activity: String
 
     public init(
-        pid: Int32, startedAt: String, application: String, waitsForClient: Bool, waitsForLock: Bool, activity: String
+        pid: Int32, startedAt: String, client: String = "", application: String, waitsForClient: Bool,
+        waitsForLock: Bool, activity: String
     ) {
         self.pid = pid
         self.startedAt = startedAt
+        self.client = client
         self.application = application
         self.waitsForClient = waitsForClient
         self.waitsForLock = waitsForLock
@@ -35,7 +39,8 @@ extension LogSession {
             union
             select unnest(pg_blocking_pids(waits.pid)) from waits
         )
-        select activity.pid::int8, activity.backend_start::text, activity.application_name,
+        select activity.pid::int8, activity.backend_start::text,
+            coalesce(host(activity.client_addr) || ' ' || activity.client_port, ''), activity.application_name,
             coalesce(activity.wait_event = 'ClientRead', false), coalesce(activity.wait_event_type = 'Lock', false),
             concat_ws(' ', activity.query_start, activity.state, activity.state_change, copy.bytes_processed)
         from waits
@@ -55,8 +60,9 @@ extension LogSession {
                 found.append(
                     Blocker(
                         pid: Int32(truncatingIfNeeded: try rows.int64(row, 0)), startedAt: try rows.string(row, 1),
-                        application: try rows.string(row, 2), waitsForClient: try rows.bool(row, 3),
-                        waitsForLock: try rows.bool(row, 4), activity: try rows.string(row, 5)))
+                        client: try rows.string(row, 2), application: try rows.string(row, 3),
+                        waitsForClient: try rows.bool(row, 4), waitsForLock: try rows.bool(row, 5),
+                        activity: try rows.string(row, 6)))
             }
             return found
         }

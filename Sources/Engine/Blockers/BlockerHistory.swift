@@ -6,22 +6,22 @@ import LogStore
 /// cut off or gone, and PostgreSQL, which waits for the rest of a message, would keep its locks for ever.
 struct BlockerHistory {
     struct Patience: Sendable {
-        /// For a gateway's session.
-        var gatewayMilliseconds: Int64 = 3_000
+        /// For a gateway's session. PostgreSQL shows nothing of a message that is still coming: it has to be longer than a
+        /// slow line takes for what is sent under the head's lock (see `EngineSettings.maxBatchBytes`).
+        var gatewayMilliseconds: Int64 = 6_000
         /// For any other program of this one's, such as an import, which may read from something slow.
         var otherMilliseconds: Int64 = 60_000
     }
 
     enum Verdict: Equatable {
-        /// Its transaction is to fail: it will be tried again.
-        case cancel(Blocker)
+        /// A large write that holds rows of others is to begin anew.
+        case makeWay(Blocker)
         case end(Blocker)
     }
 
     private struct Seen {
         var blocker: Blocker
         var since: Int64
-        var isStopped = false
     }
 
     private let patience: Patience
@@ -42,10 +42,8 @@ struct BlockerHistory {
             if sinceLastLook > 2_000 { one.since = now }
             if blocker.application == BackendName.largeWrite, !blocker.waitsForLock {
                 // Small writes don't wait for a large one that holds rows of theirs; it begins anew.
-                if !one.isStopped { verdicts.append(.cancel(blocker)) }
-                one.isStopped = true
-            }
-            if blocker.waitsForClient, let most = limit(blocker), now - one.since >= most {
+                verdicts.append(.makeWay(blocker))
+            } else if blocker.waitsForClient, let most = limit(blocker), now - one.since >= most {
                 verdicts.append(.end(blocker))
             }
             next[blocker.pid] = one

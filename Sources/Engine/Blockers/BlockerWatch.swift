@@ -38,12 +38,14 @@ final class BlockerWatch: Sendable {
 
     private func carryOut(_ verdict: BlockerHistory.Verdict, _ session: LogSession) throws(LogStoreError) {
         switch verdict {
-        case .cancel(let blocker): try session.stop(blocker, endingSession: false)
+        case .makeWay(let blocker):
+            // Where it has written its rows and waits for its turn, behind those whom it holds up, there is nothing to cancel.
+            try session.stop(blocker, endingSession: blocker.waitsForClient)
         case .end(let blocker):
             core.metrics.endedBlockers.add()
             core.logger.warning(
                 "a session held a namespace's writers up and heard nothing of its client; it was ended",
-                [("pid", "\(blocker.pid)"), ("application", blocker.application)])
+                [("pid", "\(blocker.pid)"), ("application", blocker.application), ("client", blocker.client)])
             try session.stop(blocker, endingSession: true)
         }
     }

@@ -36,8 +36,8 @@ extension Committer {
         guard let record = try session.namespace(id: namespace.id), Array(record.streamKey.utf8) == namespace.streamKey
         else {
             core.namespaces.forget(namespace)
-            namespace.refuseWrites(.unknownNamespace(namespace.name))
-            namespace.reset(to: Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules))
+            namespace.end(with: Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules))
+            core.noteOtherHistory()
             core.logger.error(
                 "THE DATABASE HAS LOST A NAMESPACE: this gateway had it", [("namespace", namespace.name)])
             throw .unknownNamespace(namespace.name)

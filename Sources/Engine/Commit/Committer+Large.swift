@@ -24,7 +24,9 @@ extension Committer {
         }
         let snapshot = namespace.snapshot
         // The database may have lost entries and have others in their place.
-        guard snapshot.seq == head, write.seq == head, snapshot.batch == write.batch, isStillAllowed(write, on: snapshot) else { return .again }
+        guard snapshot.seq == head, write.seq == head, snapshot.batch == write.batch,
+            isStillAllowed(write, on: snapshot)
+        else { return .again }
         let batch = Batch(
             namespace: namespace.id, expectedHead: head, expectedBatch: snapshot.batch, id: write.id,
             records: [write.record], rows: RowChanges())

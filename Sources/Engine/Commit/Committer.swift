@@ -69,35 +69,39 @@ final class Committer {
     // MARK: Loading
 
     private func load(_ name: String) {
-        let result: Result<LiveNamespace, EngineError>
-        do throws(LogStoreError) {
-            let session = try connected()
-            if let record = try session.namespace(named: name, creating: core.settings.createsNamespaces) {
-                let start = Clock.monotonicMilliseconds
-                let (head, root, stored, batch) = try session.loadTree(record.id)
-                let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: name), batch: batch)
-                core.logger.info(
-                    "namespace loaded",
-                    [
-                        ("namespace", name), ("head", "\(head)"), ("rows", "\(root.rowCount)"),
-                        ("milliseconds", "\(Clock.monotonicMilliseconds - start)"),
-                    ])
-                let core = core
-                core.recent.note(record.id, snapshot)
-                result = .success(
-                    LiveNamespace(
-                        record, snapshot, core.settings, health: core.health, schedule: { core.add(.work($0)) },
-                        prepare: { core.large.add($0, in: $1) }))
-            } else {
-                result = .failure(.unknownNamespace(name))
-            }
-        } catch {
-            if error.isConnectionLost { dropConnection() }
-            result = .failure(Self.engineError(error))
-        }
+        var result = tryToLoad(name)
+        // The connection may be one of before an outage: that says nothing about the database.
+        if session == nil, case .failure(.unavailable) = result { result = tryToLoad(name) }
         core.namespaces.loaded(name, result)
         // What was committed while the tree was being read has been announced to nobody.
         if case .success(let namespace) = result { namespace.schedule() }
+    }
+
+    private func tryToLoad(_ name: String) -> Result<LiveNamespace, EngineError> {
+        do throws(LogStoreError) {
+            let session = try connected()
+            guard let record = try session.namespace(named: name, creating: core.settings.createsNamespaces) else {
+                return .failure(.unknownNamespace(name))
+            }
+            let start = Clock.monotonicMilliseconds
+            let (head, root, stored, batch) = try session.loadTree(record.id)
+            let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: name), batch: batch)
+            core.logger.info(
+                "namespace loaded",
+                [
+                    ("namespace", name), ("head", "\(head)"), ("rows", "\(root.rowCount)"),
+                    ("milliseconds", "\(Clock.monotonicMilliseconds - start)"),
+                ])
+            core.recent.note(record.id, snapshot)
+            let core = core
+            return .success(
+                LiveNamespace(
+                    record, snapshot, core.settings, health: core.health, schedule: { core.add(.work($0)) },
+                    prepare: { core.large.add($0, in: $1) }))
+        } catch {
+            if error.isConnectionLost { dropConnection() }
+            return .failure(Self.engineError(error))
+        }
     }
 
     // MARK: Work
@@ -150,6 +154,7 @@ final class Committer {
         var attempt = 0
         // Any of them may yet be written, until one is, or the head has moved past them all.
         var lostBatches: [Lost] = []
+        var hasReconnected = false
         while true {
             do throws(LogStoreError) {
                 let session = try connected(by: waiting.first?.deadline)
@@ -231,8 +236,11 @@ final class Committer {
                     core.logger.error("commit failed", [("namespace", namespace.name), ("error", "\(error)")])
                 }
                 let deadline = waiting.first?.deadline ?? 0
-                // Only a batch that may have been written is worth waiting for, and one that somebody's lock kept out.
-                guard !lostBatches.isEmpty || error.isLockConflict, Clock.monotonicMilliseconds < deadline,
+                // The connection may be one of before an outage that is over: nothing was sent yet.
+                let isOld = error.isConnectionLost && !hasReconnected && core.health.isUp
+                hasReconnected = hasReconnected || isOld
+                // Else only a batch that may have been written is worth waiting for, and one that somebody's lock kept out.
+                guard !lostBatches.isEmpty || error.isLockConflict || isOld, Clock.monotonicMilliseconds < deadline,
                     !core.stopsNow
                 else {
                     fail(waiting, in: namespace, lostBatches.isEmpty ? Self.engineError(error) : .outcomeUnknown)

@@ -66,6 +66,15 @@ final class Published: Sendable {
         }
     }
 
+    /// Tells all listeners that nothing comes any more.
+    func end(with snapshot: Snapshot) {
+        let listeners = state.withLock { state -> [any ChangeListener] in
+            state.snapshot = snapshot
+            return state.index.all
+        }
+        for listener in listeners { listener.ended() }
+    }
+
     /// Publishes a state whose way here is not known.
     func reset(to snapshot: Snapshot) {
         let listeners = state.withLock { state -> [any ChangeListener] in

@@ -20,6 +20,8 @@ final class SessionWorker {
     private var unsure: (saving: SavingSession, since: Int64)?
     private var watch: GatewayWatch
     private var nextBeat: Int64 = 0
+    /// Before this, saves are refused without a try, if the database is away.
+    private var nextTry: Int64 = 0
     /// The history of the database that the lease is of.
     private var knownHistory = 0
 
@@ -36,6 +38,7 @@ final class SessionWorker {
             let next = keeper.next(milliseconds: max(1, nextBeat - Clock.monotonicMilliseconds))
             if case .stop = next { break }
             let job: SessionJob? = if case .job(let job) = next { job } else { nil }
+            if let job, refusesAtOnce(job) { continue }
             var wasBegun = false
             do throws(LogStoreError) {
                 let (session, lease) = try prepared()
@@ -43,7 +46,10 @@ final class SessionWorker {
                 if let job { try perform(job, session, lease) }
             } catch {
                 if error.isConnectionLost { disconnect() }
-                if !wasBegun { watch.forget() }
+                if !wasBegun {
+                    watch.forget()
+                    nextTry = Clock.monotonicMilliseconds + 1_000
+                }
                 giveUpUnsure()
                 if let job { failed(job, wasBegun: wasBegun) }
                 core.pause(milliseconds: 100)
@@ -51,6 +57,15 @@ final class SessionWorker {
         }
         if let session, session.isOpen, let lease { try? session.endLease(lease) }
         session?.close()
+    }
+
+    /// While the database is away only one save in a while finds out whether it still is.
+    private func refusesAtOnce(_ job: SessionJob) -> Bool {
+        guard case .save(let saving) = job, core.health.refusal != nil, Clock.monotonicMilliseconds < nextTry else {
+            return false
+        }
+        saving.completion(.refused)
+        return true
     }
 
     // MARK: Connection and lease
@@ -72,7 +87,8 @@ final class SessionWorker {
     /// clients are to say anew what they want, and what is there is for whoever finds it without a lease.
     private func leaveLostHistory(_ session: LogSession) throws(LogStoreError) {
         let number = core.historyNumber
-        guard number != knownHistory else { return }
+        // Once for all namespaces that are found to have lost something together.
+        guard number != knownHistory, !core.namespaces.all.contains(where: \.isSuspect) else { return }
         if let lease { try session.endLease(lease) }
         if lease != nil { leaseLost() }
         hasTakenOver = false

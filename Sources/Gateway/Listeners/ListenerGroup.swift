@@ -111,6 +111,12 @@ final class ListenerGroup: ChangeListener {
         }
     }
 
+    func ended() {
+        let id = ObjectIdentifier(self)
+        // Realtime sessions are closed with the gateway's lease.
+        for link in links { link.post { $0.endStreams(of: id) } }
+    }
+
     private var links: [LoopLink] { state.withLock { $0.loops.values.map(\.link) } }
 
     private func event(for step: Step) -> ChangeEvent? {

@@ -211,21 +211,25 @@ extension GatewayLoop {
 
     // MARK: Writes
 
+    /// Returns the number of the write; nil where the loop is ending.
+    @discardableResult
     func submit(
         _ write: Write, for session: RealtimeSession, _ body: @escaping (RealtimeSession, WriteOutcome) -> Void
-    ) {
-        guard let realtimeSink else { return }
+    ) -> UInt64? {
+        guard let realtimeSink else { return nil }
         nextWrite += 1
         let token = nextWrite
         session.writes[token] = body
         realtimeWrites[token] = session.id
         session.namespace.submit(write, to: realtimeSink, token: token)
+        return token
     }
 
     func realtimeWritten(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
         // A client with several writes under way is sent their answers together.
         var gathering: [any RealtimeTransport] = []
         for (token, outcome) in outcomes {
+            if let ending = endings.removeValue(forKey: token) { ending() }
             guard let id = realtimeWrites.removeValue(forKey: token), let session = sessions[id],
                 let body = session.writes.removeValue(forKey: token)
             else { continue }

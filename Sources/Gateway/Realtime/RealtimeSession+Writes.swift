@@ -31,10 +31,13 @@ extension RealtimeSession {
             write.mayBeOvertaken = true
             hold()
         }
-        loop.submit(write, for: self) { session, outcome in
+        let token = loop.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) { session.answer(number, outcome) }
-            if isHeld { session.release() }
+            guard isHeld else { return }
+            session.largeWrite = nil
+            session.release()
         }
+        if isHeld { largeWrite = token }
     }
 
     /// Whether the rules may let a write in as the tree is now. Those before it may make it otherwise.

@@ -66,6 +66,8 @@ final class RealtimeSession {
     var mustStoreAgain = false
     /// Writes that are not answered yet, and what is to be done when they are.
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
+    /// The write among them that others may overtake, but nothing of this client's, its end included.
+    var largeWrite: UInt64?
     /// The transaction that waits for its turn. Nothing that came after it waits.
     var waitingTransaction: WaitingTransaction?
     /// Where others may wait for a transaction of this client.
@@ -175,7 +177,10 @@ final class RealtimeSession {
         waiting.removeAll()
         nextWaiting = 0
         guard isKept || isStoring else { return completion() }
-        loop.gateway.engine.sessions.end(stored, completion)
+        guard let largeWrite else { return loop.gateway.engine.sessions.end(stored, completion) }
+        let sessions = loop.gateway.engine.sessions
+        let stored = stored
+        loop.endings[largeWrite] = { sessions.end(stored, completion) }
     }
 
     /// The session and what it wants done at its end.

@@ -99,6 +99,11 @@ extension GatewayLoop {
         }
     }
 
+    /// Closes the group's streams: their clients come back to what has the namespace's name by then.
+    func endStreams(of group: ObjectIdentifier) {
+        for stream in streams[group].map({ Array($0.values) }) ?? [] { stream.exchange.close() }
+    }
+
     private func sendValueAnew(_ stream: Stream, _ snapshot: Snapshot) {
         stream.reopen(at: snapshot.seq)
         sendFirstValue(stream, snapshot)

@@ -17,6 +17,7 @@ final class RecordingListener: ChangeListener {
         /// Steps that came before `started`.
         var early: [Step] = []
         var hasStarted = false
+        var hasEnded = false
     }
     private let state = Condition(State())
 
@@ -32,6 +33,8 @@ final class RecordingListener: ChangeListener {
             Self.take(early, &state)
         }
     }
+
+    func ended() { state.broadcast { $0.hasEnded = true } }
 
     func changed(_ steps: [Step]) {
         state.broadcast { state in
