@@ -101,8 +101,10 @@ def test_an_order_of_time_that_the_log_does_not_have():
 
 def test_entries_that_change():
     _, entries = right()
-    assert log.unchanged(entries, entries) == []
-    assert log.unchanged(entries, changed(entries, 2, changes={"/count/plain": 5}))
+    known = {one.seq: one for one in entries[:5]}
+    assert log.unchanged(known, entries) == log.unchanged(known, entries[3:]) == []
+    assert log.unchanged(known, changed(entries, 2, changes={"/count/plain": 5}))
+    assert log.unchanged(known, entries[:4]) and log.unchanged(known, [])
 
 
 def test_what_a_restored_copy_may_have_lost_and_what_not():
