@@ -3,6 +3,7 @@
 import json
 import threading
 
+from check import log
 from check.entries import Entry
 from rig.rig import Rig
 
@@ -32,13 +33,8 @@ class Collector:
         """Reads all that is there, which must be what was there."""
         with self._lock:
             now = self._read(rig, 0)
-            changed = [entry.seq for entry in now if self.entries.get(entry.seq, entry) != entry]
-            if changed:
-                self.wrong.append(f"entries of the log are not what they were: {changed[:5]} ({len(changed)} of them)")
-            for entry in now:
-                self.entries[entry.seq] = entry
-            if now and max(self.entries) > now[-1].seq:
-                self.wrong.append(f"the log ended at {max(self.entries)} and ends at {now[-1].seq} now")
+            self.wrong += log.unchanged(self.entries, now)
+            self.entries |= {entry.seq: entry for entry in now}
 
     def went_back(self, rig: Rig) -> int:
         """The database is an older copy: forgets what it has not, and returns the last seq that it shares with what was."""

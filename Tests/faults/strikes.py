@@ -180,8 +180,10 @@ class Strikes:
             # From here on the log is known as far as the copy has it.
             self.collector.collect(self.rig)
             return
-        killed = time.monotonic()
+        server.kill()
+        # Nothing that is asked for from here on can be in what is thrown away.
         self.history.new_epoch()
+        killed = time.monotonic()
         server.put_back("copy")
         server.start()
         begun = self.outages[fault.number].ended = time.monotonic()

@@ -101,8 +101,10 @@ def test_an_order_of_time_that_the_log_does_not_have():
 
 def test_entries_that_change():
     _, entries = right()
-    assert log.unchanged(entries, entries) == []
-    assert log.unchanged(entries, changed(entries, 2, changes={"/count/plain": 5}))
+    known = {one.seq: one for one in entries[:5]}
+    assert log.unchanged(known, entries) == log.unchanged(known, entries[3:]) == []
+    assert log.unchanged(known, changed(entries, 2, changes={"/count/plain": 5}))
+    assert log.unchanged(known, entries[:4]) and log.unchanged(known, [])
 
 
 def test_what_a_restored_copy_may_have_lost_and_what_not():
@@ -202,3 +204,20 @@ def test_trees():
     assert assign(tree, "/a/b/c", None) is None
     assert assign({"a": 1}, "/a/b", 2) == {"a": {"b": 2}}
     assert assign({"a": 1}, "/a/b", None) == {"a": 1}
+
+
+def test_registers_over_a_restored_copy():
+    history = History()
+    restored = Restored(kept=1, killed=4.5, noticed=5.5)
+    entries = [entry(1, {"/reg/r0": "x1"}), entry(2, {"/reg/r0": "x9"})]
+    history.operations += [
+        Operation("c", "write", "r0", "x1", None, "a", 0, 1.0, 1.1, OK, None, 1),
+        Operation("c", "write", "r0", "lost", None, "a", 0, 2.0, 2.1, OK, None, 2),
+        Operation("d", "read", "r0", None, None, "a", 0, 4.0, 6.5, OK, "x9", 2),
+        Operation("d", "read", "r0", None, None, "a", 1, 5.0, 5.1, OK, "lost", 2),
+        Operation("c", "cas", "r0", "x9", "x1", "a", 1, 6.0, 6.1, OK, None, 2),
+        Operation("d", "read", "r0", None, None, "b", 1, 7.0, 7.1, OK, "x9", 2)]
+    assert registers.judge(history, entries, restored)[0] == []
+    # After ten seconds nobody may know of it any more.
+    history.operations.append(Operation("d", "read", "r0", None, None, "c", 1, 8.0, 8.1, OK, "lost", 2))
+    assert registers.judge(history, entries, restored)[0]

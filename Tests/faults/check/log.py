@@ -31,11 +31,15 @@ def shape(entries: list[Entry], head: int) -> list[str]:
     return wrong
 
 
-def unchanged(before: list[Entry], after: list[Entry]) -> list[str]:
-    """What was once in the log stays as it was."""
-    now = {entry.seq: entry for entry in after}
-    changed = [entry.seq for entry in before if now.get(entry.seq) != entry]
-    return [f"entries of the log have changed or are gone: {changed[:5]} ({len(changed)} of them)"] if changed else []
+def unchanged(known: dict[int, Entry], now: list[Entry]) -> list[str]:
+    """What is in the log is as it was when it was read before; its beginning may have been pruned, its end not."""
+    wrong = []
+    changed = [entry.seq for entry in now if known.get(entry.seq, entry) != entry]
+    if changed:
+        wrong.append(f"entries of the log are not what they were: {changed[:5]} ({len(changed)} of them)")
+    if known and (not now or max(known) > now[-1].seq):
+        wrong.append(f"the log ended at {max(known)} and ends at {now[-1].seq if now else 0} now")
+    return wrong
 
 
 def may_be_lost(operation: Operation, restored: Restored | None) -> bool:

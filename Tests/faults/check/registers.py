@@ -43,7 +43,8 @@ def _parts(key: str, mine: list[Operation], entries: list[Entry], restored: Rest
         yield "", [found for operation in mine if (found := step(operation))], (None,)
         return
     before = [operation for operation in mine if operation.invoked < restored.killed]
-    yield " before the copy was put back", [_cut(found, restored.killed) for operation in before if (found := step(operation))], (None,)
+    yield " before the copy was put back", [
+        cut for operation in before if (found := step(operation)) and (cut := _cut(found, restored.killed))], (None,)
     if key == "large":
         return
     first = registers_at(entries, restored.kept).get(key)
@@ -61,10 +62,10 @@ def _parts(key: str, mine: list[Operation], entries: list[Entry], restored: Rest
     yield " after the copy was put back", steps, (first,)
 
 
-def _cut(found: Step, moment: float) -> Step:
-    """What had not ended then is not known to have happened before."""
+def _cut(found: Step, moment: float) -> Step | None:
+    """What had not ended then is not known to have happened before: a write may have, and what was read may be of after."""
     if found.ended <= moment:
         return found
     if found.kind in (linear.READ, linear.NOT_CAS):
-        return found
+        return None
     return Step(found.kind, found.begun, NEVER, found.value, found.expected, found.seen, False, found.who)

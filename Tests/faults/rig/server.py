@@ -179,8 +179,7 @@ class Server:
             self.thaw()
 
     def put_back(self, name: str):
-        """Kills the server, and puts the copy in the place of its files. It is not started again."""
-        self.kill()
+        """Puts the copy in the place of the files of the server, which has been killed. It is not started again."""
         shutil.rmtree(self.data)
         self._copy(self.root / name, self.data)
         (self.data / "postmaster.pid").unlink(missing_ok=True)

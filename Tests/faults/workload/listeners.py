@@ -11,8 +11,9 @@ from harness.websocket_client import RealtimeClient
 from .client import Client
 from .sessions import LOST
 
-# Keep-alives come every two seconds; who hears nothing for this long connects anew.
-SILENCE = 9.0
+# Keep-alives come every two seconds; who hears nothing for this long connects anew. A gateway may take ten seconds over an id
+# that it has not come to.
+SILENCE = 14.0
 
 
 @dataclass(frozen=True)
