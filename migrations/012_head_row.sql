@@ -6,11 +6,23 @@ alter table pathmirror.namespace
 
 comment on column pathmirror.namespace.stamped_at is 'The committed_at of the last entry. It never steps back, whatever the clock does.';
 
-update pathmirror.namespace as mine
-set stamped_at = coalesce(
-        (select max(committed_at) from pathmirror.log where log.namespace_id = mine.id), '-infinity'),
-    last_batch = coalesce(
-        last_batch, (select batch_id from pathmirror.log where log.namespace_id = mine.id and log.seq = mine.head));
+-- By the log's primary key, one after another with the numbers in the statement, so that each looks into one partition:
+-- nobody can write while this lasts.
+do $$
+declare
+    one record;
+    entry record;
+begin
+    for one in select id, head from pathmirror.namespace where head > 0 loop
+        execute format(
+            'select committed_at, batch_id from pathmirror.log where namespace_id = %s and seq = %s', one.id, one.head)
+            into entry;
+        update pathmirror.namespace
+        set stamped_at = coalesce(entry.committed_at, stamped_at), last_batch = coalesce(last_batch, entry.batch_id)
+        where id = one.id;
+    end loop;
+end
+$$;
 
 -- Where the newest version of a namespace's row is, going from a place where an older one was; the place itself where
 -- nothing is there any more.
