@@ -12,6 +12,7 @@ public final class Engine: Sendable {
     /// What sessions want done when they end.
     public let sessions: SessionKeeper
     private let threads: [Thread]
+    private let largeWriter: Thread
 
     /// Starts the threads; the database may be absent, and come later.
     public init(
@@ -34,7 +35,7 @@ public final class Engine: Sendable {
         threads.append(Thread(name: "log-reader") { reader.run() })
         threads.append(Thread(name: "sessions") { sessions.run() })
         threads.append(Thread(name: "watch") { BlockerWatch(core).run() })
-        threads.append(Thread(name: "large-writes") { LargeWriter(core).run() })
+        largeWriter = Thread(name: "large-writes") { LargeWriter(core).run() }
         self.threads = threads
     }
 
@@ -102,7 +103,15 @@ public final class Engine: Sendable {
         sessions.wake()
         for thread in threads { thread.join() }
         for namespace in core.namespaces.all {
-            for item in namespace.takeAllWaiting() { item.sink.complete([(item.token, .failed(.stopping))]) }
+            for item in namespace.takeAllWaiting() {
+                // The large writer waits for what becomes of it.
+                if let large = item.large {
+                    large.finish(.failed(.stopping))
+                } else {
+                    item.sink.complete([(item.token, .failed(.stopping))])
+                }
+            }
         }
+        largeWriter.join()
     }
 }

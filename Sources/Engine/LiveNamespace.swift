@@ -30,6 +30,8 @@ public final class LiveNamespace: Sendable {
         var isSuspect = false
         var isScheduled = false
         var refusal: EngineError?
+        /// No committer takes anything any more.
+        var isClosed = false
         var waiters: [SeqWaiter] = []
         /// Set while other gateways commit here too: batches then take the head's lock first.
         var contention = 0
@@ -133,8 +135,14 @@ public final class LiveNamespace: Sendable {
         var item = large.item
         item.large = large
         // What it stands for is written already: it takes no room of others.
-        scheduling.withLock { $0.queue.appendAnyway(item) }
-        schedule()
+        // It was accepted before the engine began to stop, and is finished as long as there are committers.
+        let refusal = scheduling.withLock { state -> EngineError? in
+            if state.isClosed { return .stopping }
+            if let refusal = state.refusal, refusal != .stopping { return refusal }
+            state.queue.appendAnyway(item)
+            return nil
+        }
+        if let refusal { large.finish(.failed(refusal)) } else { schedule() }
     }
 
     /// Calls back, from another thread, with a snapshot in which is everything that was committed before the call, by
@@ -214,7 +222,13 @@ public final class LiveNamespace: Sendable {
     /// True when nothing waits and no committer works here.
     var isIdle: Bool { scheduling.withLock { $0.queue.isEmpty && !$0.isScheduled } }
 
-    func takeAllWaiting() -> [WriteQueue.Waiting] { scheduling.withLock { $0.queue.takeAll() } }
+    /// What is left when the committers have ended; nothing comes after it.
+    func takeAllWaiting() -> [WriteQueue.Waiting] {
+        scheduling.withLock { state in
+            state.isClosed = true
+            return state.queue.takeAll()
+        }
+    }
 
     /// The working committer is done for now. True when there is more to do, and it still is the working one.
     ///

@@ -106,6 +106,65 @@ import Tree
         }
     }
 
+    /// The same gateway's committer waits for a row of a large write that has all its rows, and waits for that committer:
+    /// nothing is there to be cancelled, and PostgreSQL sees no deadlock.
+    @Test func largeWriteThatWaitsForItsTurnMakesWay() throws {
+        try withLarge(rows: 100) { url, engines in
+            let here = try engines[0].namespace()
+            let holder = try PostgresConnection(url)
+            defer { holder.close() }
+            try holder.executeScript(
+                """
+                create function public.wait() returns trigger language plpgsql as $$
+                begin
+                    if new.path = '/big/k499' then perform pg_advisory_xact_lock(7); end if;
+                    return new;
+                end $$;
+                create trigger wait after insert on pathmirror.node for each row execute function public.wait();
+                """)
+            try holder.executeScript("begin; select pg_advisory_xact_lock(7)")
+            let large = CollectingSink()
+            here.submit(Write.set("big", Self.wide(500)).overtakable, to: large, token: 1)
+            #expect(
+                eventually { Self.asks(url, "application_name like 'pathmirror large%' and wait_event = 'advisory'") })
+            let small = CollectingSink()
+            here.submit(Write.set("big", Self.wide(50)), to: small, token: 1)
+            #expect(
+                eventually {
+                    Self.asks(url, "application_name like 'pathmirror committer%' and wait_event_type = 'Lock'")
+                })
+            // Its rows are written now; that it would wait for its turn for ever is seen by the watcher.
+            try holder.executeScript("commit")
+            #expect(small.outcome(1)?.committedSeq == 1)
+            #expect(large.outcome(1)?.committedSeq == 2)
+            #expect(engines[0].metrics.endedBlockers.current == 0)
+            try StoredState(url).check(equals: [here])
+        }
+    }
+
+    /// The database goes away, and the engine stops, while one is being prepared or waits for its turn: it is answered.
+    @Test(arguments: [true, false]) func endsWithTheEngine(databaseGoes: Bool) throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            let engine = try TestEngine(proxy.url) { settings, _ in settings.largeWriteRows = 100 }
+            let namespace = try engine.namespace()
+            let holder = try PostgresConnection(url)
+            defer { holder.close() }
+            try holder.executeScript("begin; lock table pathmirror.log_part in share mode")
+            let sink = CollectingSink()
+            for token in 0..<3 as Range<UInt64> {
+                namespace.submit(Write.set("big\(token)", Self.wide(500)).overtakable, to: sink, token: token)
+            }
+            #expect(Self.waits(url))
+            if databaseGoes { proxy.setDown(true) }
+            engine.engine.stop(milliseconds: 200)
+            #expect(sink.all(3)?.count == 3)
+            #expect(sink.repeated == [])
+            #expect(sink.outcomes.values.allSatisfy { $0.failure != nil })
+        }
+    }
+
     @Test func refusedOnesAreRefused() throws {
         try withLarge(rows: 100) { url, engines in
             let namespace = try engines[0].namespace()

@@ -8,6 +8,32 @@ import Tree
 
 /// The database goes away and comes back; queues fill; the engine stops.
 @Suite struct OutageTests {
+    /// Connections that somebody has ended while they did nothing cost no write, no look and no load.
+    @Test func idleConnectionsThatWereEnded() throws {
+        try withEngines(2) { url, engines in
+            let namespaces = try engines.map { try $0.namespace() }
+            let administrator = try PostgresConnection(url)
+            defer { administrator.close() }
+            for round in 0..<4 as Range<Int64> {
+                // Both write, so that they contend and lock first.
+                for namespace in namespaces { #expect(namespace.write(.increment("n"))?.committedSeq != nil) }
+                try administrator.executeScript(
+                    """
+                    select pg_terminate_backend(pid) from pg_stat_activity
+                    where datname = current_database() and application_name like 'pathmirror committer%'
+                    """)
+                #expect(namespaces[0].write(.increment("n"))?.committedSeq != nil)
+                let isThere = Condition(false)
+                namespaces[1].withCurrentSnapshot { result in
+                    if case .success = result { isThere.broadcast { $0 = true } }
+                }
+                #expect(isThere.wait(milliseconds: 30_000) { $0 ? true : nil } == true)
+                _ = try engines[1].namespace("new\(round)")
+            }
+            try StoredState(url).check(equals: namespaces)
+        }
+    }
+
     @Test func writesFailSoonWithoutTheDatabaseAndEverythingRecovers() throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)

@@ -11,6 +11,7 @@ from harness.process import Process
 from harness.proxy import Proxy
 from harness.sse import Listener
 from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
 
 WARNING = "not asked to prove who it is"
 # Nobody answers there, and nobody needs to: the warning comes first.
@@ -83,4 +84,26 @@ def test_a_network_that_swallows_everything(own_postgres, scratch, logs):
                 listener.wait_for_value(5)
             cli.verify("--database-url", url)
         finally:
+            gateway.sweep()
+
+
+def test_orders_in_a_silent_network_are_refused_together(own_postgres, scratch, logs):
+    """One of them finds out that the database is away; the others don't each wait for that."""
+    url = own_postgres.create_database()
+    with Proxy(own_postgres.port) as proxy:
+        gateway = start_serve(url.replace(str(own_postgres.port), str(proxy.port)), scratch, logs)
+        clients = []
+        try:
+            clients = [RealtimeClient(gateway.port).greet() for _ in range(20)]
+            proxy.swallow()
+            wait_until(lambda: not gateway.ready(), "ready to tell the truth", 10)
+            start = time.monotonic()
+            numbers = [client.ask("o", {"p": "n", "d": 1}) for client in clients]
+            for client, number in zip(clients, numbers):
+                assert client.answer(number, 60)["s"] == "unavailable"
+            # One after another they took 5 s each.
+            assert time.monotonic() - start < 50
+        finally:
+            for client in clients:
+                client.socket.plain.close()
             gateway.sweep()

@@ -108,3 +108,27 @@ def test_everybody_frozen_at_once_is_no_reason_to_take_the_others_for_dead(serve
         gateways[0].process.send(signal.SIGCONT)
         client.ok("o", {"p": "m", "d": PLUS})
         assert gateways[1].rest.value() is None
+
+
+def waits_for_a_lock(database_url, application: str) -> bool:
+    return bool(sql.rows(database_url, "select 1 from pg_stat_activity where datname = current_database() "
+                         f"and starts_with(application_name, '{application}') and wait_event_type = 'Lock'"))
+
+
+def test_the_end_comes_behind_a_large_write(serve):
+    """A large write may be overtaken by what others write, and by nothing of its own client's."""
+    gateway = serve("--log-level", "debug")
+    client = RealtimeClient(gateway.port).greet()
+    client.ok("o", {"p": "big", "d": "bye"})
+    with psycopg.connect(gateway.database_url) as holder:
+        holder.execute("lock table pathmirror.log_part in share mode")
+        client.ask("p", {"p": "big", "d": {f"k{number}": "x" * 100 for number in range(15_000)}})
+        wait_until(lambda: waits_for_a_lock(gateway.database_url, "pathmirror large write"), "the large write to be kept")
+        client.socket.plain.close()
+        # Others go on, and the gateway has noticed.
+        with RealtimeClient(gateway.port) as other:
+            other.put("small", 1)
+        wait_until(lambda: gateway.metric("pathmirror_sessions") == 0, "the sessions to be gone")
+    wait_until(lambda: gateway.rest.value("big") == "bye", "the end to come")
+    order = sql.rows(gateway.database_url, "select op from pathmirror.log where path = '/big' order by seq")
+    assert order == [("set",), ("onDisconnect",)]

@@ -115,10 +115,9 @@ final class Committer {
         }
         do throws(LogStoreError) {
             if task.remoteHead > namespace.snapshot.seq || task.isSuspect || (task.hasWaiters && task.batch.isEmpty) {
-                _ = try follow(namespace, try connected(), to: task.remoteHead)
+                try catchUp(namespace, to: task.remoteHead)
             }
         } catch {
-            if error.isConnectionLost { dropConnection() }
             core.logger.error("the log can't be read", [("namespace", namespace.name), ("error", "\(error)")])
             fail(task.batch, in: namespace, Self.engineError(error))
             return false
@@ -129,6 +128,22 @@ final class Committer {
             commit(task.batch, in: namespace, isContended: task.isContended)
         }
         return true
+    }
+
+    private func catchUp(_ namespace: LiveNamespace, to head: Int64) throws(LogStoreError) {
+        var hasReconnected = false
+        while true {
+            do throws(LogStoreError) {
+                _ = try follow(namespace, try connected(), to: head)
+                return
+            } catch {
+                guard error.isConnectionLost else { throw error }
+                dropConnection()
+                // The connection may be one of before an outage that is over.
+                if hasReconnected || !core.health.isUp { throw error }
+                hasReconnected = true
+            }
+        }
     }
 
     /// Whether this committer's connection works although the database was found to be down: a batch that is sent into a
@@ -282,6 +297,8 @@ final class Committer {
     }
 
     private func fail(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, _ error: EngineError) {
+        // Its writer has the rest to do.
+        if let large = waiting.first?.large { return large.finish(.failed(error)) }
         core.metrics.failedWrites.add(waiting.count)
         complete(waiting, Array(repeating: .failed(error), count: waiting.count))
     }
