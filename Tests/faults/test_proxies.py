@@ -105,7 +105,8 @@ def test_the_first_bytes_of_a_message_and_then_a_reset(proxies, client, echo):
     client.sendall(b"begin; COPY; end")
     with pytest.raises(ConnectionResetError):
         take(client, 100)
-    assert echo.got == b"a longer messageCOPYbegin; " and proxies.tripped("x") == 1
+    # A reset takes back what the other side has not read yet; more than the first bytes never comes.
+    assert echo.got in (b"a longer messageCOPY", b"a longer messageCOPYbegin; ") and proxies.tripped("x") == 1
 
 
 def test_an_answer_that_does_not_arrive(proxies, client, echo):
