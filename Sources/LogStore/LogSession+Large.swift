@@ -42,6 +42,9 @@ extension LogSession {
         parameters.appendInt8(-number)
         parameters.appendInt4(part)
         parameters.appendJSON(changes)
+        // The server reads and packs it in silence.
+        let usual = bePatient(withBytes: changes.count)
+        defer { connection.statementTimeoutMs = usual }
         try translated { () throws(PostgresError) in
             _ = try connection.execute(
                 "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters
@@ -100,6 +103,9 @@ extension LogSession {
         if let origin = record.origin { entry.appendJSON(origin.json) } else { entry.appendNull(.json) }
         appendPlace(batch.namespace, to: &entry)
         if let expected = batch.expectedBatch { entry.appendUUID(expected) } else { entry.appendNull(.uuid) }
+        // What was not yet on the server's disk gets there with the commit.
+        let usual = bePatient(with: batch)
+        defer { connection.statementTimeoutMs = usual }
         let numbers: PostgresParameters = [.int8(batch.namespace), .int8(-number), .int8(batch.newHead)]
         try translated { () throws(PostgresError) in
             let results = try connection.pipeline([

@@ -10,13 +10,14 @@ extension LogSession {
 
     /// Lets the connection wait for as long as this batch may take. Returns what it waited before, to be set again.
     func bePatient(with batch: Batch) -> Int {
+        bePatient(withBytes: batch.records.reduce(0) { $0 + $1.changes.count }, rows: batch.rows.count)
+    }
+
+    func bePatient(withBytes bytes: Int, rows: Int = 0) -> Int {
         let usual = connection.statementTimeoutMs
         guard usual > 0 else { return usual }
-        var bytes = 0
-        for record in batch.records { bytes += record.changes.count }
         connection.statementTimeoutMs =
-            usual + bytes / (1 << 20) * Self.millisecondsPerMebibyte
-            + batch.rows.count / 1_000 * Self.millisecondsPerThousandRows
+            usual + bytes / (1 << 20) * Self.millisecondsPerMebibyte + rows / 1_000 * Self.millisecondsPerThousandRows
         return usual
     }
 

@@ -18,8 +18,9 @@ extension LogSession {
         seq >= (select any_order_from from pathmirror.namespace where id = $1)
         """
 
-    /// Entries after `seq` in order, each with its changes in the order in which they are applied, at most `limit` of them and, from the second on, about `maxBytes` of changes. The
-    /// first is `seq + 1`, or a later one when that isn't retained any more.
+    /// Entries after `seq` in order, each with its changes in the order in which they are applied: at most `limit` of them
+    /// and, from the second on, about `maxBytes` of changes. The first is `seq + 1`, or a later one when that isn't retained
+    /// any more.
     ///
     /// - Throws: `corrupt` if the seqs that follow have gaps, unless the caller looks for them itself.
     public func read(

@@ -165,6 +165,25 @@ import Tree
         }
     }
 
+    /// One that removes much is large, and asked for in a few bytes: they don't pile up without end.
+    @Test func tooManyAreRefused() throws {
+        try withLarge(rows: 100) { url, engines in
+            let namespace = try engines[0].namespace()
+            let holder = try PostgresConnection(url)
+            defer { holder.close() }
+            try holder.executeScript("begin; lock table pathmirror.log_part in share mode")
+            let sink = CollectingSink()
+            namespace.submit(Write.set("big", Self.wide(200)).overtakable, to: sink, token: 0)
+            #expect(Self.waits(url), "the first is being prepared")
+            for token in 1...300 as ClosedRange<UInt64> {
+                namespace.submit(Write.set("big", Self.wide(200)).overtakable, to: sink, token: token)
+            }
+            #expect(sink.all(44)?.values.allSatisfy { $0.failure == .overloaded } == true)
+            try holder.executeScript("rollback")
+            #expect(sink.all(301)?.values.filter { $0.committedSeq != nil }.count == 257)
+        }
+    }
+
     @Test func refusedOnesAreRefused() throws {
         try withLarge(rows: 100) { url, engines in
             let namespace = try engines[0].namespace()

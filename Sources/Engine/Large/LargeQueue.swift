@@ -1,8 +1,7 @@
 import Runtime
 
-/// The large writes that wait for the large writer. Any thread.
-///
-/// Not bounded by itself: each request's memory is (`MemoryBudget`).
+/// The large writes that wait for the large writer. Bounded by number (what each holds in memory is by `MemoryBudget`): one
+/// that removes much is large, too, and is asked for in a few bytes. Any thread.
 final class LargeQueue: Sendable {
     struct Job: Sendable {
         let namespace: LiveNamespace
@@ -17,12 +16,16 @@ final class LargeQueue: Sendable {
 
     private let state = Condition(State())
 
+    private static let maxWaiting = 256
+
     func add(_ item: WriteQueue.Waiting, in namespace: LiveNamespace) {
-        let isTaken = state.broadcast { state -> Bool in
-            if !state.stops { state.jobs.append(Job(namespace: namespace, item: item)) }
-            return !state.stops
+        let refusal = state.broadcast { state -> EngineError? in
+            if state.stops { return .stopping }
+            guard state.jobs.count < Self.maxWaiting else { return .overloaded }
+            state.jobs.append(Job(namespace: namespace, item: item))
+            return nil
         }
-        if !isTaken { item.sink.complete([(item.token, .failed(.stopping))]) }
+        if let refusal { item.sink.complete([(item.token, .failed(refusal))]) }
     }
 
     /// True when none waits and none is being worked on.

@@ -68,6 +68,24 @@ final class LargeWriter: Sendable {
             let step = evaluation.steps.first
         else { return nil }
         let number = try session.beginLarge(namespace.id, head: base.seq)
+        let parts = try stageParts(step.entry.changes, record, in: namespace, large: number, session)
+        try session.stageRows(namespace.id, large: number, evaluation.rows.sink)
+        let write = LargeWrite(
+            job.item, session, number: number, parts: parts, base: base, root: step.after, record: record,
+            changes: step.entry.changes, told: told)
+        try catchUp(write, in: namespace)
+        return write
+    }
+
+    /// Writes the entry's changes, in pieces of bounded size where there are several, and returns how many those are.
+    private func stageParts(
+        _ changes: [Change], _ record: Batch.Record, in namespace: LiveNamespace, large number: Int64,
+        _ session: LogSession
+    ) throws(LogStoreError) -> Int32 {
+        if changes.count == 1 || record.changes.count <= Self.partBytes {
+            try session.stagePart(namespace.id, large: number, part: 0, changes: record.changes)
+            return 1
+        }
         var parts: Int32 = 0
         var bytes = 0
         var part: [Change] = []
@@ -78,18 +96,13 @@ final class LargeWriter: Sendable {
             bytes = 0
             part.removeAll(keepingCapacity: true)
         }
-        for change in step.entry.changes {
+        for change in changes {
             part.append(change)
             bytes += 64 + change.value.rowCount * 64
             if bytes > Self.partBytes { try flush() }
         }
         try flush()
-        try session.stageRows(namespace.id, large: number, evaluation.rows.sink)
-        let write = LargeWrite(
-            job.item, session, number: number, parts: parts, base: base, root: step.after, record: record,
-            changes: step.entry.changes, told: told)
-        try catchUp(write, in: namespace)
-        return write
+        return parts
     }
 
     /// Takes in what was written meanwhile, so that little is left to be done under the head's lock. What can't be taken in

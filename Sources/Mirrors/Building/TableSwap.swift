@@ -98,21 +98,10 @@ struct TableSwap {
     private func dependentViews(_ table: MirrorTable) throws -> [String] {
         let rows = try target.execute(
             """
-            with recursive dependent (oid, depth) as (
-                select to_regclass($1)::oid, 0
-                union all
-                select rewrite.ev_class, dependent.depth + 1
-                from dependent
-                join pg_depend as depend on depend.refobjid = dependent.oid and depend.refclassid = 'pg_class'::regclass
-                    and depend.classid = 'pg_rewrite'::regclass
-                join pg_rewrite as rewrite on rewrite.oid = depend.objid and rewrite.ev_class <> dependent.oid
-                where dependent.depth < 50
-            )
+            \(TableReaders.dependents)
             select class.relkind::text, format('%I.%I', namespace.nspname, class.relname),
                 coalesce('with (' || array_to_string(class.reloptions, ', ') || ')', ''), pg_get_viewdef(class.oid)
-            from (select oid, max(depth) as depth from dependent where depth > 0 group by oid) as found
-            join pg_class as class on class.oid = found.oid
-            join pg_namespace as namespace on namespace.oid = class.relnamespace
+            \(TableReaders.found)
             order by found.depth
             """, [.text(table.qualifiedName)])
         return try (0..<rows.rowCount).map { row in

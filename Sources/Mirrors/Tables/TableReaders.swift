@@ -2,6 +2,26 @@ import Postgres
 
 /// What others have made on top of a mirror's table and PostgreSQL won't drop the table under.
 enum TableReaders {
+    /// SQL that begins a query for the views that read the table named by $1, directly and by way of others.
+    static let dependents = """
+        with recursive dependent (oid, depth) as (
+            select to_regclass($1)::oid, 0
+            union all
+            select rewrite.ev_class, dependent.depth + 1
+            from dependent
+            join pg_depend as depend on depend.refobjid = dependent.oid and depend.refclassid = 'pg_class'::regclass
+                and depend.classid = 'pg_rewrite'::regclass
+            join pg_rewrite as rewrite on rewrite.oid = depend.objid and rewrite.ev_class <> dependent.oid
+            where dependent.depth < 50
+        )
+        """
+    /// What such a query is from: the views as `class`, with their schemas as `namespace`, and how far off each is.
+    static let found = """
+        from (select oid, max(depth) as depth from dependent where depth > 0 group by oid) as found
+        join pg_class as class on class.oid = found.oid
+        join pg_namespace as namespace on namespace.oid = class.relnamespace
+        """
+
     /// Why the table can't go, and what their user can do.
     ///
     /// - Parameter refusal: PostgreSQL's, for what isn't a view.
@@ -29,21 +49,10 @@ enum TableReaders {
     ) throws -> [(kind: String, name: String)] {
         let rows = try target.execute(
             """
-            with recursive dependent (oid, depth) as (
-                select to_regclass($1)::oid, 0
-                union all
-                select rewrite.ev_class, dependent.depth + 1
-                from dependent
-                join pg_depend as depend on depend.refobjid = dependent.oid and depend.refclassid = 'pg_class'::regclass
-                    and depend.classid = 'pg_rewrite'::regclass
-                join pg_rewrite as rewrite on rewrite.oid = depend.objid and rewrite.ev_class <> dependent.oid
-                where dependent.depth < 50
-            )
+            \(dependents)
             select case class.relkind when 'm' then 'materialized view' else 'view' end,
                 format('%I.%I', namespace.nspname, class.relname)
-            from (select oid, max(depth) as depth from dependent where depth > 0 group by oid) as found
-            join pg_class as class on class.oid = found.oid
-            join pg_namespace as namespace on namespace.oid = class.relnamespace
+            \(found)
             order by found.depth desc, 2
             """, [.text(table.qualifiedName)])
         return try (0..<rows.rowCount).map { (try rows.string($0, 0), try rows.string($0, 1)) }
