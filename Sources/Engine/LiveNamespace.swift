@@ -14,35 +14,11 @@ public final class LiveNamespace: Sendable {
     /// Ordered indexes for queries.
     public let indexes = IndexCache()
     let published: Published
-    private let scheduling: Mutex<Scheduling>
+    private let scheduling: Mutex<NamespaceSchedule>
     private let settings: EngineSettings
     private let health: DatabaseHealth?
     private let handOver: @Sendable (LiveNamespace) -> Void
     private let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
-
-    /// What waits for the committers. At most one of them works on a namespace at a time, so that everything that only the
-    /// working committer touches needs no lock.
-    struct Scheduling: ~Copyable {
-        var queue = WriteQueue()
-        /// The highest head that was heard of.
-        var remoteHead: Int64
-        /// Somebody has found that the database has another history of it: not ruled out or dealt with yet.
-        var isSuspect = false
-        var isScheduled = false
-        var refusal: EngineError?
-        /// No committer takes anything any more.
-        var isClosed = false
-        var waiters: [SeqWaiter] = []
-        /// Set while other gateways commit here too: batches then take the head's lock first.
-        var contention = 0
-    }
-
-    struct SeqWaiter: Sendable {
-        let seq: Int64
-        /// Monotonic milliseconds after which nobody cares any more.
-        let deadline: Int64
-        let body: @Sendable () -> Void
-    }
 
     init(
         _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, health: DatabaseHealth? = nil,
@@ -53,7 +29,7 @@ public final class LiveNamespace: Sendable {
         name = record.name
         streamKey = Array(record.streamKey.utf8)
         published = Published(snapshot)
-        scheduling = Mutex(Scheduling(remoteHead: snapshot.seq))
+        scheduling = Mutex(NamespaceSchedule(head: snapshot.seq))
         self.settings = settings
         self.health = health
         self.handOver = schedule
@@ -63,7 +39,7 @@ public final class LiveNamespace: Sendable {
     /// The newest state that this gateway has.
     public var snapshot: Snapshot { published.snapshot }
     public var listenerCount: Int { published.listenerCount }
-    public var waitingWrites: Int { scheduling.withLock { $0.queue.count } }
+    public var waitingWrites: Int { scheduling.withLock { $0.waitingWrites } }
     /// Entries that are in the log and not yet here.
     public var lag: Int64 {
         let head = scheduling.withLock { $0.remoteHead }
@@ -88,11 +64,7 @@ public final class LiveNamespace: Sendable {
         let now = Clock.monotonicMilliseconds
         let isWaiting = scheduling.withLock { state -> Bool in
             guard published.snapshot.seq < seq else { return false }
-            // All wait about as long, so the oldest is the first that is due.
-            if let oldest = state.waiters.first, oldest.deadline <= now {
-                state.waiters.removeAll { $0.deadline <= now }
-            }
-            state.waiters.append(SeqWaiter(seq: seq, deadline: now + milliseconds, body: body))
+            state.addWaiter(seq, now: now, deadline: now + milliseconds, body)
             return true
         }
         if isWaiting { schedule() } else { body() }
@@ -118,12 +90,7 @@ public final class LiveNamespace: Sendable {
 
     /// Queues a write behind the others that wait.
     func enqueue(_ item: WriteQueue.Waiting) {
-        let refusal = scheduling.withLock { state -> EngineError? in
-            if let refusal = state.refusal { return refusal }
-            // Behind a batch whose outcome is being found out it would wait for nothing.
-            if let reason = health?.refusal { return .unavailable(reason) }
-            return state.queue.append(item, settings) ? nil : .overloaded
-        }
+        let refusal = scheduling.withLock { $0.add(item, settings, outage: health?.refusal) }
         if let refusal {
             item.sink.complete([(item.token, .failed(refusal))])
         } else {
@@ -135,14 +102,7 @@ public final class LiveNamespace: Sendable {
     func submit(_ large: LargeWrite) {
         var item = large.item
         item.large = large
-        // What it stands for is written already: it takes no room of others.
-        // It was accepted before the engine began to stop, and is finished as long as there are committers.
-        let refusal = scheduling.withLock { state -> EngineError? in
-            if state.isClosed { return .stopping }
-            if let refusal = state.refusal, refusal != .stopping { return refusal }
-            state.queue.appendAnyway(item)
-            return nil
-        }
+        let refusal = scheduling.withLock { $0.addLarge(item) }
         if let refusal { large.finish(.failed(refusal)) } else { schedule() }
     }
 
@@ -162,28 +122,19 @@ public final class LiveNamespace: Sendable {
 
     // MARK: For the committers
 
-    /// Hands the namespace to the committers unless they have it already.
+    /// Hands the namespace to the committers unless one of them has it already.
     func schedule() {
-        let isNew = scheduling.withLock { state -> Bool in
-            defer { state.isScheduled = true }
-            return !state.isScheduled
-        }
-        if isNew { handOver(self) }
+        if scheduling.withLock({ $0.schedule() }) { handOver(self) }
     }
 
     /// Notes that the log reaches to `seq`, as somebody said.
     func headSeen(_ seq: Int64) {
-        let isNews = scheduling.withLock { state -> Bool in
-            state.remoteHead = max(state.remoteHead, seq)
-            return state.remoteHead > published.snapshot.seq && !state.isScheduled
-        }
-        if isNews { schedule() }
+        if scheduling.withLock({ $0.headSeen(seq, known: published.snapshot.seq) }) { handOver(self) }
     }
 
     /// The database has another history of the namespace, or none, as the tail found: a committer has to look.
     func suspect() {
-        scheduling.withLock { $0.isSuspect = true }
-        schedule()
+        if scheduling.withLock({ $0.suspect() }) { handOver(self) }
     }
 
     /// Whether what this gateway has of the namespace may not be what the database has.
@@ -195,58 +146,27 @@ public final class LiveNamespace: Sendable {
     ///   - head: where the log was said to end, if anybody said so.
     ///   - end: where it does.
     func checked(_ head: Int64? = nil, reaches end: Int64? = nil) {
-        scheduling.withLock { state in
-            state.isSuspect = false
-            // A head of a history that is no more; a later one is heard of again.
-            if let head, let end, head > end, state.remoteHead == head { state.remoteHead = published.snapshot.seq }
-        }
+        scheduling.withLock { $0.checked(head, reaches: end, known: published.snapshot.seq) }
     }
 
     /// What the working committer has to do.
-    struct Task: Sendable {
-        let remoteHead: Int64
-        let isSuspect: Bool
-        let batch: [WriteQueue.Waiting]
-        let isContended: Bool
-        let hasWaiters: Bool
-    }
-
-    func takeTask() -> Task {
-        scheduling.withLock { state in
-            Task(
-                remoteHead: state.remoteHead, isSuspect: state.isSuspect, batch: state.queue.takeBatch(settings),
-                isContended: state.contention > 0,
-                hasWaiters: !state.waiters.isEmpty)
-        }
-    }
+    func takeTask() -> NamespaceTask { scheduling.withLock { $0.takeTask(settings) } }
 
     /// True when nothing waits and no committer works here.
-    var isIdle: Bool { scheduling.withLock { $0.queue.isEmpty && !$0.isScheduled } }
+    var isIdle: Bool { scheduling.withLock { $0.isIdle } }
 
     /// What is left when the committers have ended; nothing comes after it.
-    func takeAllWaiting() -> [WriteQueue.Waiting] {
-        scheduling.withLock { state in
-            state.isClosed = true
-            return state.queue.takeAll()
-        }
-    }
+    func takeAllWaiting() -> [WriteQueue.Waiting] { scheduling.withLock { $0.close() } }
 
     /// The working committer is done for now. True when there is more to do, and it still is the working one.
     ///
     /// - Parameter followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
     func finishedTask(followsLog: Bool) -> Bool {
-        scheduling.withLock { state in
-            let hasMore = !state.queue.isEmpty || (followsLog && state.remoteHead > published.snapshot.seq)
-            state.isScheduled = hasMore
-            return hasMore
-        }
+        scheduling.withLock { $0.finishedTask(followsLog: followsLog, known: published.snapshot.seq) }
     }
 
-    func noteContention(_ isContended: Bool) {
-        scheduling.withLock { state in
-            state.contention = isContended ? 64 : max(0, state.contention - 1)
-        }
-    }
+    /// Whether the last batch found that others write here, too.
+    func noteContention(_ isContended: Bool) { scheduling.withLock { $0.noteContention(isContended) } }
 
     /// Publishes what a batch or the log brought, and wakes who waited for it.
     func publish(_ steps: [Step], _ snapshot: Snapshot) {
@@ -269,24 +189,12 @@ public final class LiveNamespace: Sendable {
 
     func reset(to snapshot: Snapshot) {
         published.reset(to: snapshot)
-        // What was heard of a later head was of a database that is no more; a still later one is heard of again.
-        scheduling.withLock { $0.remoteHead = snapshot.seq }
-        wakeWaiters(snapshot.seq)
+        for body in scheduling.withLock({ $0.reset(to: snapshot.seq) }) { body() }
     }
 
     private func wakeWaiters(_ seq: Int64) {
-        let ready = scheduling.withLock { state -> [SeqWaiter] in
-            state.remoteHead = max(state.remoteHead, seq)
-            guard !state.waiters.isEmpty else { return [] }
-            let ready = state.waiters.filter { $0.seq <= seq }
-            if !ready.isEmpty { state.waiters.removeAll { $0.seq <= seq } }
-            return ready
-        }
-        for waiter in ready { waiter.body() }
+        for body in scheduling.withLock({ $0.reached(seq) }) { body() }
     }
-
-    /// Forgets waiters that nobody can serve any more.
-    func dropWaiters() { scheduling.withLock { $0.waiters.removeAll() } }
 }
 
 /// Waits for one outcome.

@@ -101,7 +101,7 @@ final class Committer {
             return false
         }
         do throws(LogStoreError) {
-            if task.remoteHead > namespace.snapshot.seq || task.isSuspect || (task.hasWaiters && task.batch.isEmpty) {
+            if task.hasToFollow(from: namespace.snapshot.seq) {
                 try catchUp(namespace, to: task.remoteHead)
             }
         } catch {
