@@ -9,17 +9,22 @@ public final class DatabaseHealth: Sendable {
         /// It doesn't even refuse: whoever asks it waits in vain.
         var isSilent = false
         var reason = "not connected yet"
-        var changedAt = Clock.monotonicMilliseconds
+        var changedAt: Int64
     }
-    private let state = Mutex(State())
+    private let state: Mutex<State>
+    private let now: @Sendable () -> Int64
 
-    init() {}
+    /// - Parameter now: monotonic milliseconds.
+    init(now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) {
+        self.now = now
+        state = Mutex(State(changedAt: now()))
+    }
 
     public var isUp: Bool { state.withLock { $0.isUp } }
     /// Why it is down; of no meaning while it is up.
     public var reason: String { state.withLock { $0.reason } }
     public var millisecondsSinceChange: Int64 {
-        Clock.monotonicMilliseconds - state.withLock { $0.changedAt }
+        now() - state.withLock { $0.changedAt }
     }
 
     /// Why new writes are refused at once; nil while they may be tried. A database that has just been lost may be back
@@ -27,7 +32,7 @@ public final class DatabaseHealth: Sendable {
     var refusal: String? {
         state.withLock { state in
             guard !state.isUp else { return nil }
-            let isOld = Clock.monotonicMilliseconds - state.changedAt >= Self.graceMilliseconds
+            let isOld = now() - state.changedAt >= Self.graceMilliseconds
             return state.isSilent || isOld ? state.reason : nil
         }
     }
@@ -51,7 +56,7 @@ public final class DatabaseHealth: Sendable {
                 state.reason = reason
             }
             guard state.isUp != isUp else { return isTold && state.reason != reason }
-            state.changedAt = Clock.monotonicMilliseconds
+            state.changedAt = now()
             return true
         }
     }

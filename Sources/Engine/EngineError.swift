@@ -1,3 +1,5 @@
+import LogStore
+
 /// Why the engine could not do what was asked; nothing was written unless the case says otherwise.
 public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
     case unknownNamespace(String)
@@ -21,6 +23,17 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
         case .overloaded: "Too many writes are waiting. Try again later."
         case .stopping: "The gateway is shutting down."
         case .corrupt(let what): "The stored data is damaged: \(what)"
+        }
+    }
+}
+
+extension EngineError {
+    /// What a failure of the database means for a write of which nothing was written.
+    init(_ error: LogStoreError) {
+        switch error {
+        case .corrupt(let what): self = .corrupt(what)
+        case .unknownNamespace(let name): self = .unknownNamespace(name)
+        default: self = .unavailable("\(error)")
         }
     }
 }

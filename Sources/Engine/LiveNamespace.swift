@@ -20,14 +20,27 @@ public final class LiveNamespace: Sendable {
     private let handOver: @Sendable (LiveNamespace) -> Void
     private let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
 
-    init(
+    convenience init(
         _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, health: DatabaseHealth? = nil,
         schedule: @escaping @Sendable (LiveNamespace) -> Void,
         prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
     ) {
-        id = record.id
-        name = record.name
-        streamKey = Array(record.streamKey.utf8)
+        self.init(
+            id: record.id, name: record.name, streamKey: Array(record.streamKey.utf8), snapshot, settings,
+            health: health, schedule: schedule, prepare: prepare)
+    }
+
+    /// - Parameters:
+    ///   - schedule: hands it to the committers.
+    ///   - prepare: hands a large write of it to the large writer.
+    init(
+        id: Int64, name: String, streamKey: [UInt8], _ snapshot: Snapshot, _ settings: EngineSettings,
+        health: DatabaseHealth?, schedule: @escaping @Sendable (LiveNamespace) -> Void,
+        prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+    ) {
+        self.id = id
+        self.name = name
+        self.streamKey = streamKey
         published = Published(snapshot)
         scheduling = Mutex(NamespaceSchedule(head: snapshot.seq))
         self.settings = settings

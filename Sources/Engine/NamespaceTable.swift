@@ -22,6 +22,10 @@ final class NamespaceTable: Sendable {
         var missingCount = 0
     }
     private let state = Mutex(State())
+    private let now: @Sendable () -> Int64
+
+    /// - Parameter now: monotonic milliseconds.
+    init(now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) { self.now = now }
 
     func live(_ name: String) -> LiveNamespace? {
         state.withLock { state in
@@ -45,7 +49,7 @@ final class NamespaceTable: Sendable {
             case .loading(let others):
                 state.slots[name] = .loading(others + [completion])
                 return .later
-            case .missing(let until) where until > Clock.monotonicMilliseconds:
+            case .missing(let until) where until > now():
                 return .now(.failure(.unknownNamespace(name)))
             case .missing, nil:
                 state.slots[name] = .loading([completion])
@@ -80,7 +84,7 @@ final class NamespaceTable: Sendable {
             case .failure(.unknownNamespace):
                 if state.missingCount >= Self.maxMissing { state.forgetMissing() }
                 state.missingCount += 1
-                state.slots[name] = .missing(until: Clock.monotonicMilliseconds + Self.missingMilliseconds)
+                state.slots[name] = .missing(until: now() + Self.missingMilliseconds)
             case .failure: state.slots[name] = nil
             }
             if case .loading(let waiting) = slot { return waiting }

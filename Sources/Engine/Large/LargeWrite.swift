@@ -30,15 +30,8 @@ final class LargeWrite: @unchecked Sendable {
     /// As the writer is told of them.
     let told: [Change]
     let id = Batch.makeID()
-    private let places: TouchedPaths
-    /// The tree that it was judged by.
-    let base: Snapshot
-    /// The tree after it, with what others have written since then.
-    private(set) var root: Node
-    /// The entry up to which that holds.
-    private(set) var seq: Int64
-    /// The batch of that entry, where it is known.
-    private(set) var batch: [UInt8]?
+    /// The tree after it, with what others have written since it was evaluated.
+    var tree: MergedTree
 
     private let result = Condition<Result?>(nil)
 
@@ -51,42 +44,17 @@ final class LargeWrite: @unchecked Sendable {
         self.connection = connection
         self.number = number
         self.parts = parts
-        self.base = base
-        self.root = root
         self.record = record
         self.changes = changes
         self.told = told
-        seq = base.seq
-        batch = base.batch
-        places = TouchedPaths(changes)
+        tree = MergedTree(
+            base, after: root, changes: changes,
+            condition: item.write.expectedHash == nil ? nil : item.write.path)
     }
 
-    /// Puts entries that others wrote before this write. False where that can't be done: it has to be prepared anew.
-    ///
-    /// Its rows are those of the tree that it was judged by. They are the right ones after the others' entries, too, if those
-    /// touch other places, and what is above both is there before and after.
-    func take(_ logged: [LoggedEntry]) -> Bool {
-        for one in logged {
-            let entry = one.entry
-            guard entry.seq == seq + 1, !entry.isBulk, entry.operation != .rules else { return false }
-            for change in entry.changes {
-                let depends = item.write.expectedHash != nil && change.path.overlaps(item.write.path)
-                if depends || places.conflicts(with: change) { return false }
-                root = root.replacing(change.path, with: change.value)
-            }
-            seq = entry.seq
-            batch = one.batchID
-        }
-        // The root's own priority goes with the last child, and would come back with the next.
-        return logged.isEmpty || !root.isNull && root.priority == base.root.priority && !base.root.isNull
-    }
-
+    /// Says what became of it; called once, by whoever has it.
     func finish(_ value: Result) { result.broadcast { $0 = value } }
 
     /// Waits until the committer is done with it.
     func wait() -> Result { result.wait { $0 } ?? .again }
-}
-
-extension Path {
-    fileprivate func overlaps(_ other: Path) -> Bool { contains(other) || other.contains(self) }
 }

@@ -109,8 +109,12 @@ final class LargeWriter: Sendable {
     /// is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
         while true {
-            let page = try write.connection.read(namespace.id, after: write.seq, allowsGaps: true)
-            guard !page.isEmpty, write.take(page) else { return }
+            let (seq, batch) = (write.tree.seq, write.tree.batch)
+            let (history, page) = try write.connection.readOn(namespace.id, after: seq)
+            // The database may have another history than the tree that it was evaluated on.
+            guard history?.relation(of: seq, batch: batch) == .goesOn, !page.isEmpty, write.tree.take(page) else {
+                return
+            }
         }
     }
 }
