@@ -5,13 +5,7 @@ import LogStore
 /// A session is only ended when it waits for its own client and has done nothing at all for so long: its gateway is frozen,
 /// cut off or gone, and PostgreSQL, which waits for the rest of a message, would keep its locks for ever.
 struct BlockerHistory {
-    struct Patience: Sendable {
-        /// For a gateway's session. PostgreSQL shows nothing of a message that is still coming: it has to be longer than a
-        /// slow line takes for what is sent under the head's lock (see `EngineSettings.maxBatchBytes`).
-        var gatewayMilliseconds: Int64 = 6_000
-        /// For any other program of this one's, such as an import, which may read from something slow.
-        var otherMilliseconds: Int64 = 60_000
-    }
+    typealias Patience = BlockerPatience
 
     enum Verdict: Equatable {
         /// A large write that holds rows of others is to begin anew.
@@ -57,14 +51,4 @@ struct BlockerHistory {
         let isGateway = [BackendName.committer, BackendName.largeWrite].contains { blocker.application.hasPrefix($0) }
         return isGateway ? patience.gatewayMilliseconds : patience.otherMilliseconds
     }
-}
-
-/// What the engine's sessions call themselves: other gateways tell by it what they may do to one.
-enum BackendName {
-    private static let program = "pathmirror "
-    static let committerShort = "committer"
-    static let largeWriteShort = "large write"
-    static let committer = program + committerShort
-    /// While it writes rows. At the head's lock it says so, and is not to be disturbed.
-    static let largeWrite = program + largeWriteShort
 }

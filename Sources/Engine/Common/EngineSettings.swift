@@ -15,7 +15,7 @@ public struct EngineSettings: Sendable {
     /// How long a write may wait for a lost database before it fails.
     public var commitDeadlineMilliseconds: Int64 = 10_000
     /// How long a session that keeps committers waiting may hear nothing of its client.
-    var blockerPatience = BlockerHistory.Patience()
+    var blockerPatience = BlockerPatience()
     /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
     public var largeWriteBytes = 1 << 20
     public var largeWriteRows = 20_000

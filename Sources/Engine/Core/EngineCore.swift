@@ -19,7 +19,7 @@ final class EngineCore: Sendable {
     let logger: Logger
     let health = DatabaseHealth()
     let servers = ServerFence()
-    let sessions = OpenConnections()
+    let connections = OpenConnections()
     let recent = RecentPositions()
     let namespaces: NamespaceTable
     let mailbox = PeerMailbox()
