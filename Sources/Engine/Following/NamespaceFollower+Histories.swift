@@ -1,0 +1,51 @@
+import LogStore
+import Runtime
+import Tree
+
+/// What is done when the database has another history of a namespace than this gateway has followed: it failed
+/// over to a standby that had not received everything, or a backup was restored.
+extension NamespaceFollower {
+    /// Makes the namespace what the database says it is, and says how much is gone. The listeners begin again.
+    func takeBack(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
+        let lost = namespace.snapshot
+        let common = try lastCommon(namespace, connection)
+        try reload(namespace, connection)
+        core.noteOtherHistory()
+        let now = namespace.snapshot
+        core.metrics.takenBack.add()
+        let first = common.map { $0 + 1 } ?? min(lost.seq, now.seq + 1)
+        let count = lost.seq - first + 1
+        core.metrics.takenBackEntries.add(Int(max(0, count)))
+        core.logger.error(
+            "THE DATABASE HAS LOST ENTRIES: this gateway had them, and has gone back to what the database has",
+            [
+                ("namespace", namespace.name), ("lost", "\(first)...\(lost.seq)"),
+                ("entries", common == nil ? "at least \(count)" : "\(count)"), ("head", "\(now.seq)"),
+            ])
+    }
+
+    /// The newest entry that this gateway remembers and the database still has; nil if it has none of them.
+    private func lastCommon(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Int64? {
+        let recent = core.recent.of(namespace.id)
+        let stored = try connection.batches(namespace.id, at: recent.map(\.seq))
+        return recent.first { stored[$0.seq] == $0.batch }?.seq
+    }
+
+    /// Reads the tree anew. Where the namespace isn't there any more, or its id is another's now, it ends here.
+    func reload(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
+        guard let record = try connection.namespace(id: namespace.id),
+            Array(record.streamKey.utf8) == namespace.streamKey
+        else {
+            core.namespaces.forget(namespace)
+            namespace.end(with: Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules))
+            core.noteOtherHistory()
+            core.logger.error(
+                "THE DATABASE HAS LOST A NAMESPACE: this gateway had it", [("namespace", namespace.name)])
+            throw .unknownNamespace(namespace.name)
+        }
+        let (head, root, stored, batch) = try connection.loadTree(namespace.id)
+        let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: namespace.name), batch: batch)
+        namespace.reset(to: snapshot)
+        core.recent.note(namespace.id, snapshot)
+    }
+}
