@@ -9,7 +9,7 @@ public final class Engine: Sendable {
     private let core: EngineCore
     private let wake: WakeHandle
     private let reader: LogReader
-    /// What sessions want done when they end.
+    /// The onDisconnect operations of sessions.
     public let sessions: SessionKeeper
     private let threads: [Thread]
     private let largeWriter: Thread

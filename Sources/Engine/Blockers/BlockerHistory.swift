@@ -1,8 +1,9 @@
 import LogStore
+import Runtime
 
-/// Decides which of the sessions that committers wait for is to be stopped. Pure: its caller says what it saw, and when.
+/// Decides which of the database connections that committers wait for is to be stopped. Pure: its caller says what it saw, and when.
 ///
-/// A session is only ended when it waits for its own client and has done nothing at all for so long: its gateway is frozen,
+/// A connection is only ended when it waits for its own client and has done nothing at all for so long: its gateway is frozen,
 /// cut off or gone, and PostgreSQL, which waits for the rest of a message, would keep its locks for ever.
 struct BlockerHistory {
     typealias Patience = BlockerPatience
@@ -15,7 +16,7 @@ struct BlockerHistory {
 
     private struct Seen {
         var blocker: Blocker
-        var since: Int64
+        var since: Milliseconds
     }
 
     private let patience: Patience
@@ -27,7 +28,7 @@ struct BlockerHistory {
     ///
     /// - Parameter now: monotonic milliseconds. After a gap between two looks (this gateway was frozen itself) the time
     ///   counts from the later one.
-    mutating func judge(_ blockers: [Blocker], now: Int64, sinceLastLook: Int64) -> [Verdict] {
+    mutating func judge(_ blockers: [Blocker], now: Milliseconds, sinceLastLook: Milliseconds) -> [Verdict] {
         var verdicts: [Verdict] = []
         var next: [Int32: Seen] = [:]
         for blocker in blockers {
@@ -46,7 +47,7 @@ struct BlockerHistory {
         return verdicts
     }
 
-    private func limit(_ blocker: Blocker) -> Int64? {
+    private func limit(_ blocker: Blocker) -> Milliseconds? {
         guard blocker.application.hasPrefix("pathmirror") else { return nil }
         let isGateway = [BackendName.committer, BackendName.largeWrite].contains { blocker.application.hasPrefix($0) }
         return isGateway ? patience.gatewayMilliseconds : patience.otherMilliseconds

@@ -1,3 +1,5 @@
+import Runtime
+
 /// Decides what is done with one batch, from the writes that wait until they are answered. Pure: it has no connection and no
 /// clock; `BatchCommit` does what it says and tells it what came of that.
 ///
@@ -105,7 +107,7 @@ struct CommitMachine: Hashable, Sendable {
     /// What else counts when something has failed.
     struct Circumstances: Hashable, Sendable {
         /// Monotonic milliseconds.
-        let now: Int64
+        let now: Milliseconds
         /// Whether the database was there when it was last asked by anybody.
         let isDatabaseUp: Bool
         let isStopping: Bool
@@ -144,7 +146,7 @@ struct CommitMachine: Hashable, Sendable {
     /// Batches evaluated under the head's lock wait for nobody; before the third attempt, the lock is not worth its round trip.
     private static let attemptsWithoutLock = 2
 
-    private let deadline: Int64
+    private let deadline: Milliseconds
     private let isContended: Bool
     private var state = State.idle
     private var attempt = 0
@@ -157,7 +159,7 @@ struct CommitMachine: Hashable, Sendable {
     /// - Parameters:
     ///   - deadline: the monotonic millisecond after which nothing is tried again.
     ///   - isContended: whether others were writing to the namespace lately.
-    init(deadline: Int64, isContended: Bool) {
+    init(deadline: Milliseconds, isContended: Bool) {
         self.deadline = deadline
         self.isContended = isContended
     }

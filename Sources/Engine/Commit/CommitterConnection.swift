@@ -1,4 +1,5 @@
 import LogStore
+import Runtime
 
 /// The connection of one committer's thread, opened when it is needed.
 final class CommitterConnection {
@@ -17,7 +18,7 @@ final class CommitterConnection {
     /// The connection; opens another one where it is closed.
     ///
     /// - Parameter deadline: the monotonic millisecond at which nobody cares any more.
-    func get(by deadline: Int64? = nil) throws(LogStoreError) -> LogConnection {
+    func get(by deadline: Milliseconds? = nil) throws(LogStoreError) -> LogConnection {
         if let current, current.isOpen { return current }
         current = nil
         do throws(LogStoreError) {

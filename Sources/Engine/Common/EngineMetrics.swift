@@ -15,7 +15,7 @@ public final class EngineMetrics: Sendable {
     public let conflicts = Counter()
     public let retries = Counter()
     public let unknownCommits = Counter()
-    /// Sessions of vanished peers that were ended, as they held others up.
+    /// Database connections of vanished peers that were ended, as they held others up.
     public let endedBlockers = Counter()
     /// Writes that were prepared beside the others, and how often one had to be prepared anew.
     public let largeWrites = Counter()

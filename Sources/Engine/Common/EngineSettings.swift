@@ -14,7 +14,7 @@ public struct EngineSettings: Sendable {
     public var maxWaitingBytes = 512 << 20
     /// How long a write may wait for a lost database before it fails.
     public var commitDeadlineMilliseconds: Int64 = 10_000
-    /// How long a session that keeps committers waiting may hear nothing of its client.
+    /// How long a database connection that keeps committers waiting may hear nothing of its client.
     var blockerPatience = BlockerPatience()
     /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
     public var largeWriteBytes = 1 << 20
@@ -23,7 +23,7 @@ public struct EngineSettings: Sendable {
     public var pollMilliseconds = 1_000
     /// How often the gateway says that it is alive.
     public var heartbeatMilliseconds: Int64 = 3_000
-    /// How long a gateway may say nothing before others take it for dead and do what its sessions had asked for.
+    /// How long a gateway may say nothing until its lease expires and others execute its sessions' onDisconnect operations.
     public var leaseExpiryMilliseconds: Int64 = 15_000
     /// Whether a namespace that is asked for is made when it doesn't exist.
     public var createsNamespaces = false

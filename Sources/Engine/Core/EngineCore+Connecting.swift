@@ -5,12 +5,12 @@ import Runtime
 extension EngineCore {
     /// How long a connection may be silent while it is waited for, unless more was asked of it than usual. Two of these
     /// pass until a write that waits for the database is given up.
-    static func silenceMilliseconds(_ settings: EngineSettings) -> Int64 {
+    static func silenceMilliseconds(_ settings: EngineSettings) -> Milliseconds {
         max(3_000, settings.commitDeadlineMilliseconds / 2)
     }
 
     /// The most that opening a connection may take.
-    static let mostConnectMilliseconds: Int64 = 5_000
+    static let mostConnectMilliseconds: Milliseconds = 5_000
 
     /// How long the tail waits for an answer until the database counts as lost.
     var lookMilliseconds: Int { min(max(3_000, 2 * settings.pollMilliseconds), 10_000) }
@@ -19,7 +19,7 @@ extension EngineCore {
     /// was met before.
     ///
     /// - Parameter deadline: the monotonic millisecond at which nobody cares any more.
-    func connect(_ name: String, by deadline: Int64? = nil) throws(LogStoreError) -> LogConnection {
+    func connect(_ name: String, by deadline: Milliseconds? = nil) throws(LogStoreError) -> LogConnection {
         var settings = connectionSettings
         if let deadline {
             let left = max(500, deadline - Clock.monotonicMilliseconds)

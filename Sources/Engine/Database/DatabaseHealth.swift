@@ -1,4 +1,4 @@
-import Runtime
+public import Runtime
 import Synchronization
 
 /// Whether PostgreSQL answers, as the last to ask found. While it doesn't, writes fail at once instead of queueing up
@@ -9,13 +9,13 @@ public final class DatabaseHealth: Sendable {
         /// It doesn't even refuse: whoever asks it waits in vain.
         var isSilent = false
         var reason = "not connected yet"
-        var changedAt: Int64
+        var changedAt: Milliseconds
     }
     private let state: Mutex<State>
-    private let now: @Sendable () -> Int64
+    private let now: @Sendable () -> Milliseconds
 
     /// - Parameter now: monotonic milliseconds.
-    init(now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) {
+    init(now: @escaping @Sendable () -> Milliseconds = { Clock.monotonicMilliseconds }) {
         self.now = now
         state = Mutex(State(changedAt: now()))
     }
@@ -23,7 +23,7 @@ public final class DatabaseHealth: Sendable {
     public var isUp: Bool { state.withLock { $0.isUp } }
     /// Why it is down; of no meaning while it is up.
     public var reason: String { state.withLock { $0.reason } }
-    public var millisecondsSinceChange: Int64 {
+    public var millisecondsSinceChange: Milliseconds {
         now() - state.withLock { $0.changedAt }
     }
 
@@ -37,7 +37,7 @@ public final class DatabaseHealth: Sendable {
         }
     }
 
-    private static let graceMilliseconds: Int64 = 1_000
+    private static let graceMilliseconds: Milliseconds = 1_000
 
     /// True when that is news.
     func markUp() -> Bool { change(to: true, "", isSilent: false, isTold: false) }

@@ -1,4 +1,5 @@
 import Postgres
+import Runtime
 import Synchronization
 
 /// The connections to the database that the engine's threads have, so that a thread which finds out that the database is
@@ -19,8 +20,8 @@ final class OpenConnections: Sendable {
     /// Gives up the connections from which nothing has come since that monotonic millisecond: whoever waits for one of
     /// them stops waiting, and whoever has one at rest opens another when it needs one. Returns how many those were.
     @discardableResult
-    func abandonSilent(since moment: Int64) -> Int {
-        abandon { $0.lastHeardMilliseconds < moment }
+    func abandonSilent(since time: Milliseconds) -> Int {
+        abandon { $0.lastHeardMilliseconds < time }
     }
 
     /// Gives up all connections.

@@ -1,3 +1,5 @@
+import Runtime
+
 /// Decides how a large write, whose rows are in an open transaction, becomes the next entry. Pure: it has no connection and no
 /// clock; `LargeCommit` does what it says and tells it what came of that.
 ///
@@ -62,9 +64,9 @@ struct LargeCommitMachine: Hashable, Sendable {
         case committed
         case searched(isFound: Bool)
         case done
-        case waited(now: Int64, isStopping: Bool)
+        case waited(now: Milliseconds, isStopping: Bool)
         /// Instead of any other event, for effects that use the database. `now`: monotonic milliseconds.
-        case failed(isConnectionLost: Bool, now: Int64, isStopping: Bool)
+        case failed(isConnectionLost: Bool, now: Milliseconds, isStopping: Bool)
     }
 
     private enum State: Hashable, Sendable {
@@ -73,13 +75,13 @@ struct LargeCommitMachine: Hashable, Sendable {
         case dropping, pausing
     }
 
-    private let patience: Int64
+    private let patience: Milliseconds
     private var state = State.idle
     /// The monotonic millisecond at which the search for its outcome ends.
-    private var deadline: Int64 = 0
+    private var deadline: Milliseconds = 0
 
     /// - Parameter patience: milliseconds for which the log is searched for a write whose outcome isn't known.
-    init(patience: Int64) { self.patience = patience }
+    init(patience: Milliseconds) { self.patience = patience }
 
     /// The first effect.
     mutating func start() -> Effect {
@@ -124,7 +126,7 @@ struct LargeCommitMachine: Hashable, Sendable {
         return isThere ? go(to: .judging, .judge) : end(.prepareAgain)
     }
 
-    private mutating func search(_ now: Int64, _ isStopping: Bool) -> Effect {
+    private mutating func search(_ now: Milliseconds, _ isStopping: Bool) -> Effect {
         guard now < deadline, !isStopping else { return end(.outcomeUnknown) }
         return go(to: .searching, .search)
     }

@@ -4,7 +4,7 @@ import Tree
 
 /// Prepares large writes beside all others: evaluates each against a snapshot and puts its rows into a transaction of its
 /// own, which takes no lock that small writes elsewhere need. Then a committer makes it the next entry (see
-/// `Committer+Large`), if nothing that came between touches the same places; else it is prepared anew, and after some tries
+/// `LargeCommit`), if nothing that came between touches the same places; else it is prepared anew, and after some tries
 /// written among the others. One thread, one connection; one large write at a time.
 final class LargeWriter: Sendable {
     private static let maxAttempts = 4

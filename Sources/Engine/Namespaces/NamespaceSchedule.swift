@@ -1,3 +1,5 @@
+import Runtime
+
 /// What waits for the committers in one namespace, and whether one of them has it. A value; its owner locks.
 ///
 /// At most one committer works on a namespace at a time, so that everything that only the working committer touches needs no
@@ -56,7 +58,8 @@ struct NamespaceSchedule: Sendable {
     }
 
     /// Adds somebody who waits until the snapshot has come to a seq.
-    mutating func addWaiter(_ seq: Int64, now: Int64, deadline: Int64, _ body: @escaping SeqWaiters.Body) {
+    mutating func addWaiter(_ seq: Int64, now: Milliseconds, deadline: Milliseconds, _ body: @escaping SeqWaiters.Body)
+    {
         waiters.add(seq, now: now, deadline: deadline, body)
     }
 

@@ -9,11 +9,11 @@ final class NamespaceTable: Sendable {
         case loading([Completion])
         case live(LiveNamespace)
         /// Asked for and not there: not looked up again before this monotonic millisecond.
-        case missing(until: Int64)
+        case missing(until: Milliseconds)
     }
 
     /// How long a name that doesn't exist is remembered: it bounds what asking for invented names costs the database.
-    private static let missingMilliseconds: Int64 = 1_000
+    private static let missingMilliseconds: Milliseconds = 1_000
     private static let maxMissing = 10_000
 
     fileprivate struct State {
@@ -22,10 +22,10 @@ final class NamespaceTable: Sendable {
         var missingCount = 0
     }
     private let state = Mutex(State())
-    private let now: @Sendable () -> Int64
+    private let now: @Sendable () -> Milliseconds
 
     /// - Parameter now: monotonic milliseconds.
-    init(now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) { self.now = now }
+    init(now: @escaping @Sendable () -> Milliseconds = { Clock.monotonicMilliseconds }) { self.now = now }
 
     func live(_ name: String) -> LiveNamespace? {
         state.withLock { state in

@@ -1,3 +1,5 @@
+import Runtime
+
 /// Those who wait until a namespace has come to a seq. A value; its owner locks.
 struct SeqWaiters: Sendable {
     /// Called when the seq is there.
@@ -6,7 +8,7 @@ struct SeqWaiters: Sendable {
     private struct Waiter: Sendable {
         let seq: Int64
         /// The monotonic millisecond after which nobody cares any more.
-        let deadline: Int64
+        let deadline: Milliseconds
         let body: Body
     }
     private var waiters: [Waiter] = []
@@ -17,7 +19,7 @@ struct SeqWaiters: Sendable {
     /// Adds one, and forgets those that are due: a seq that never comes must cost no memory for ever.
     ///
     /// - Parameter now: monotonic milliseconds.
-    mutating func add(_ seq: Int64, now: Int64, deadline: Int64, _ body: @escaping Body) {
+    mutating func add(_ seq: Int64, now: Milliseconds, deadline: Milliseconds, _ body: @escaping Body) {
         // All wait about as long, so the oldest is the first that is due.
         if let oldest = waiters.first, oldest.deadline <= now { waiters.removeAll { $0.deadline <= now } }
         waiters.append(Waiter(seq: seq, deadline: deadline, body: body))

@@ -8,7 +8,7 @@ import Tree
 /// the one that has it touches it.
 ///
 /// @unchecked Sendable is safe: the large writer's thread hands it over through the namespace's queue, and does nothing with
-/// it or with its session until `result` is there.
+/// it or with its connection until `result` is there.
 final class LargeWrite: @unchecked Sendable {
     enum Result: Sendable {
         /// Its outcome has been told.
@@ -17,7 +17,7 @@ final class LargeWrite: @unchecked Sendable {
         case again
         /// It may have been committed, and nobody could find out in time.
         case failed(EngineError)
-        /// The session was lost or its transaction failed: nothing was written.
+        /// The connection was lost or the transaction failed: nothing was written.
         case connectionFailed(LogStoreError)
     }
 

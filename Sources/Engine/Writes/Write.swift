@@ -11,8 +11,8 @@ public struct Write: Sendable {
         case update(base: Path, [Change])
         /// Makes these the namespace's rules.
         case rules(RuleSet)
-        /// Does what a session had asked for, each order as a write of its own; a denied one is left out. Once only,
-        /// whoever tries.
+        /// Executes a session's onDisconnect operations, each as a write of its own; a denied one is left out. They are
+        /// executed once, whichever gateways try.
         case disconnect(SessionClaim, operations: [[Change]])
     }
 

@@ -1,3 +1,5 @@
+import Runtime
+
 /// The writes of a namespace that wait for the next batch. Bounded: see `EngineSettings`. A value; its owner locks.
 struct WriteQueue {
     struct Waiting: Sendable {
@@ -5,7 +7,7 @@ struct WriteQueue {
         let sink: any WriteSink
         let token: UInt64
         /// Monotonic milliseconds after which the write fails instead of waiting for the database.
-        let deadline: Int64
+        let deadline: Milliseconds
         /// Set where its rows are written, and the rest is to be done.
         var large: LargeWrite?
 
