@@ -68,6 +68,17 @@ let package = Package(
                 .embedInCode("Migrations/010_histories.sql"),
                 .embedInCode("Migrations/011_shared_log.sql"),
                 .embedInCode("Migrations/012_head_row.sql"),
+                .embedInCode("Migrations/013_function_files.sql"),
+                .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
+                .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
+                .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
+                .embedInCode("Migrations/functions/entries.sql"), .embedInCode("Migrations/functions/sessions.sql"),
+                .embedInCode("Migrations/functions/reading.sql"), .embedInCode("Migrations/functions/writing.sql"),
+                .embedInCode("Migrations/functions/wait_for.sql"), .embedInCode("Migrations/functions/log_entry.sql"),
+                .embedInCode("Migrations/functions/log_change.sql"),
+                .embedInCode("Migrations/functions/log_cursor.sql"),
+                .embedInCode("Migrations/functions/mirror_status.sql"),
+                .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
@@ -112,7 +123,8 @@ let package = Package(
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime"]),
-        tests("LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+        tests(
+            "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
             "MirrorsTests", ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),

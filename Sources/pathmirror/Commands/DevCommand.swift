@@ -39,8 +39,12 @@ struct DevCommand: Command {
         var cluster = try PostgresCluster.start(settings)
         defer { cluster.stop() }
         let session = try LogSession(cluster.url)
-        for migration in try Migrations.up(session.connection) {
+        let done = try Migrations.up(session.connection)
+        for migration in done.migrations {
             logger.info("migrated", [("migration", migration.name)])
+        }
+        if !done.functionFiles.isEmpty {
+            logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
         }
         if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, session, console) }
         _ = try session.namespace(named: namespace, creating: true)

@@ -39,8 +39,12 @@ struct ServeCommand: Command {
         if arguments.has("no-migrate") {
             try Migrations.check(session.connection)
         } else {
-            for migration in try Migrations.up(session.connection) {
+            let done = try Migrations.up(session.connection)
+            for migration in done.migrations {
                 options.logger.info("migrated", [("migration", migration.name)])
+            }
+            if !done.functionFiles.isEmpty {
+                options.logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
             }
         }
         for name in names { _ = try session.namespace(named: name, creating: true) }
