@@ -38,17 +38,17 @@ struct DevCommand: Command {
         settings.progress = { logger.info($0) }
         var cluster = try PostgresCluster.start(settings)
         defer { cluster.stop() }
-        let session = try LogSession(cluster.url)
-        let done = try Migrations.up(session.connection)
+        let connection = try LogConnection(cluster.url)
+        let done = try Migrations.up(connection.postgres)
         for migration in done.migrations {
             logger.info("migrated", [("migration", migration.name)])
         }
         if !done.functionFiles.isEmpty {
             logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
         }
-        if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, session, console) }
-        _ = try session.namespace(named: namespace, creating: true)
-        session.close()
+        if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, connection, console) }
+        _ = try connection.namespace(named: namespace, creating: true)
+        connection.close()
 
         let service = try start(options, cluster.url, port)
         defer { service.stop() }

@@ -7,9 +7,9 @@ struct MigrateUpCommand: Command {
         "migrate up", "brings the database's schema to this program's version", options: Database.options + [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try LogSession(try Database.url(arguments).withApplicationName("pathmirror migrate"))
-        defer { session.close() }
-        let done = try Migrations.up(session.connection)
+        let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        defer { connection.close() }
+        let done = try Migrations.up(connection.postgres)
         if arguments.has("json") {
             let names = done.migrations.map { "\"\($0.name)\"" }.joined(separator: ",")
             let files = done.functionFiles.map { "\"\($0)\"" }.joined(separator: ",")
@@ -27,10 +27,10 @@ struct MigrateStatusCommand: Command {
         "migrate status", "lists the migrations; exits 1 if some are missing", options: Database.options + [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try LogSession(try Database.url(arguments).withApplicationName("pathmirror migrate"))
-        defer { session.close() }
-        let migrations = try Migrations.status(session.connection)
-        let files = try FunctionFiles.status(session.connection)
+        let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        defer { connection.close() }
+        let migrations = try Migrations.status(connection.postgres)
+        let files = try FunctionFiles.status(connection.postgres)
         if arguments.has("json") {
             let rows =
                 migrations.map {
@@ -44,7 +44,7 @@ struct MigrateStatusCommand: Command {
             for status in migrations { console.write("\(status.name)  \(text(status.appliedAt))") }
             for status in files { console.write("functions/\(status.name)  \(text(status.appliedAt))") }
         }
-        try Migrations.check(session.connection)
+        try Migrations.check(connection.postgres)
     }
 
     private static func json(_ appliedAt: Int64?) -> String {
