@@ -40,10 +40,11 @@ let package = Package(
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // Pure rooms: no I/O.
-        target("Crypto", ["CCrypto"]),
+        target("JSONText"),
+        target("Crypto", ["CCrypto", "JSONText"]),
         target("Compression", ["CZlib"]),
-        target("Tree", ["Crypto"]),
-        target("Rules", ["Tree", "CRE2"]),
+        target("Tree", ["Crypto", "JSONText"]),
+        target("Rules", ["Tree", "JSONText", "CRE2"]),
         target("Wire", ["Tree", "Crypto"]),
 
         // One wrapper per C library that does I/O, over Runtime.
@@ -82,7 +83,7 @@ let package = Package(
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
-        target("Mirrors", ["LogStore", "Postgres", "Tree", "Runtime"]),
+        target("Mirrors", ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"]),
 
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
@@ -111,6 +112,7 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Runtime"],
             path: "Tests/TestSupport", swiftSettings: settings),
+        tests("JSONTextTests", ["JSONText"]),
         tests("CryptoTests", ["Crypto"]),
         tests("CompressionTests", ["Compression"]),
         tests("RuntimeTests", ["Runtime"]),
