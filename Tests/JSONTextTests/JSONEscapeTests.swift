@@ -65,7 +65,9 @@ import Testing
     }
 
     /// Reading stops at the digit that is none: a parser that counts on `index` says so.
-    @Test(arguments: [("\\u", 2), ("\\u1", 3), ("\\u12", 4), ("\\u123", 5), ("\\ug", 2), ("\\u12 4", 4), ("\\ud83d\\u1", 9)])
+    @Test(arguments: [
+        ("\\u", 2), ("\\u1", 3), ("\\u12", 4), ("\\u123", 5), ("\\ug", 2), ("\\u12 4", 4), ("\\ud83d\\u1", 9),
+    ])
     func theIndexStopsAtTheBadDigit(text: String, expected: Int) {
         var index = 0
         let bytes = Array(text.utf8)

@@ -75,11 +75,15 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", JSONFault(.noFirstDigit, at: 0)), ("-", JSONFault(.noFirstDigit, at: 1)), ("+1", JSONFault(.noFirstDigit, at: 0)),
-        (".5", JSONFault(.noFirstDigit, at: 0)), ("-.5", JSONFault(.noFirstDigit, at: 1)), ("x", JSONFault(.noFirstDigit, at: 0)),
-        ("01", JSONFault(.leadingZero, at: 2)), ("-00", JSONFault(.leadingZero, at: 3)), ("007.5", JSONFault(.leadingZero, at: 3)),
+        ("", JSONFault(.noFirstDigit, at: 0)), ("-", JSONFault(.noFirstDigit, at: 1)),
+        ("+1", JSONFault(.noFirstDigit, at: 0)),
+        (".5", JSONFault(.noFirstDigit, at: 0)), ("-.5", JSONFault(.noFirstDigit, at: 1)),
+        ("x", JSONFault(.noFirstDigit, at: 0)),
+        ("01", JSONFault(.leadingZero, at: 2)), ("-00", JSONFault(.leadingZero, at: 3)),
+        ("007.5", JSONFault(.leadingZero, at: 3)),
         ("1.", JSONFault(.noDigit, at: 2)), ("1.e3", JSONFault(.noDigit, at: 2)), ("1e", JSONFault(.noDigit, at: 2)),
-        ("1e+", JSONFault(.noDigit, at: 3)), ("1E-x", JSONFault(.noDigit, at: 3)), ("1e+-2", JSONFault(.noDigit, at: 3)),
+        ("1e+", JSONFault(.noDigit, at: 3)), ("1E-x", JSONFault(.noDigit, at: 3)),
+        ("1e+-2", JSONFault(.noDigit, at: 3)),
         ("Infinity", JSONFault(.noFirstDigit, at: 0)), ("-NaN", JSONFault(.noFirstDigit, at: 1)),
     ])
     func badNumbersSayWhere(text: String, expected: JSONFault) {
@@ -110,7 +114,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (#"""#, JSONFault(.openString, at: 1)), (#""abc"#, JSONFault(.openString, at: 4)), (#""\"#, JSONFault(.openString, at: 2)),
+        (#"""#, JSONFault(.openString, at: 1)), (#""abc"#, JSONFault(.openString, at: 4)),
+        (#""\"#, JSONFault(.openString, at: 2)),
         (#""a\""#, JSONFault(.openString, at: 4)), (#""\n"#, JSONFault(.openString, at: 3)),
         ("\"a\nb\"", JSONFault(.controlCharacter, at: 2)), ("\"\0\"", JSONFault(.controlCharacter, at: 1)),
         ("\"\\n\u{1F}\"", JSONFault(.controlCharacter, at: 3)), (#""\x41""#, JSONFault(.unknownEscape, at: 2)),
