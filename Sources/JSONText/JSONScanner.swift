@@ -5,47 +5,48 @@
 public struct JSONScanner {
     /// The whole text.
     public let bytes: UnsafeBufferPointer<UInt8>
+    @usableFromInline var position = 0
     /// The byte that is looked at next.
-    public private(set) var index = 0
+    @inlinable public var index: Int { position }
 
     /// Begins at the text's beginning.
-    public init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+    @inlinable public init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
     /// The next byte, nil at the end.
-    public var peek: UInt8? { index < bytes.count ? bytes[index] : nil }
+    @inlinable public var peek: UInt8? { position < bytes.count ? bytes[position] : nil }
 
     /// Nothing is left.
-    public var isAtEnd: Bool { index == bytes.count }
+    @inlinable public var isAtEnd: Bool { position == bytes.count }
 
     /// A fault at the next byte.
-    public func fault(_ kind: JSONFault.Kind) -> JSONFault { JSONFault(kind, at: index) }
+    public func fault(_ kind: JSONFault.Kind) -> JSONFault { JSONFault(kind, at: position) }
 
     /// Goes behind white space.
-    public mutating func skipSpace() {
-        while let byte = peek, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { index += 1 }
+    @inlinable public mutating func skipSpace() {
+        while let byte = peek, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { position += 1 }
     }
 
     /// Goes behind the byte, if it is next.
-    public mutating func take(_ byte: UInt8) -> Bool {
+    @inlinable public mutating func take(_ byte: UInt8) -> Bool {
         guard peek == byte else { return false }
-        index += 1
+        position += 1
         return true
     }
 
     /// Goes behind the word, if all of it is next.
     public mutating func take(_ word: StaticString) -> Bool {
         let count = word.utf8CodeUnitCount
-        guard bytes.count - index >= count else { return false }
-        for offset in 0..<count where bytes[index + offset] != word.utf8Start[offset] { return false }
-        index += count
+        guard bytes.count - position >= count else { return false }
+        for offset in 0..<count where bytes[position + offset] != word.utf8Start[offset] { return false }
+        position += count
         return true
     }
 
     // MARK: Objects and arrays
 
     /// Goes behind the opening bracket, which is next, and says whether anything is in it; if not, behind the closing one.
-    public mutating func enter(closing: UInt8) -> Bool {
-        index += 1
+    @inlinable public mutating func enter(closing: UInt8) -> Bool {
+        position += 1
         skipSpace()
         return !take(closing)
     }
@@ -83,12 +84,12 @@ public struct JSONScanner {
     ///
     /// - Throws: `noFirstDigit`, `leadingZero`, `noDigit`.
     public mutating func number() throws(JSONFault) -> (range: Range<Int>, isWhole: Bool) {
-        let start = index
+        let start = position
         _ = take(UInt8(ascii: "-"))
-        let firstDigit = index
+        let firstDigit = position
         skipDigits()
-        guard index > firstDigit else { throw fault(.noFirstDigit) }
-        guard bytes[firstDigit] != UInt8(ascii: "0") || index == firstDigit + 1 else { throw fault(.leadingZero) }
+        guard position > firstDigit else { throw fault(.noFirstDigit) }
+        guard bytes[firstDigit] != UInt8(ascii: "0") || position == firstDigit + 1 else { throw fault(.leadingZero) }
         var isWhole = true
         if take(UInt8(ascii: ".")) {
             isWhole = false
@@ -99,37 +100,37 @@ public struct JSONScanner {
             if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
             try digits()
         }
-        return (start..<index, isWhole)
+        return (start..<position, isWhole)
     }
 
     private mutating func digits() throws(JSONFault) {
-        let start = index
+        let start = position
         skipDigits()
-        guard index > start else { throw fault(.noDigit) }
+        guard position > start else { throw fault(.noDigit) }
     }
 
     private mutating func skipDigits() {
-        while let byte = peek, byte &- 0x30 <= 9 { index += 1 }
+        while let byte = peek, byte &- 0x30 <= 9 { position += 1 }
     }
 
     /// A string without its escapes. Its opening quote is next.
     ///
     /// - Throws: `openString`, `controlCharacter`, and what `JSONEscape` throws.
     public mutating func string() throws(JSONFault) -> String {
-        let start = index + 1
+        let start = position + 1
         var seen: UInt64 = 0
-        index = ByteScan.endOfPlainText(bytes, from: start, seen: &seen)
+        position = ByteScan.endOfPlainText(bytes, from: start, seen: &seen)
         if take(UInt8(ascii: "\"")) {
-            return String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<(index - 1)]), as: UTF8.self)
+            return String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<(position - 1)]), as: UTF8.self)
         }
-        var text = [UInt8](bytes[start..<index])
+        var text = [UInt8](bytes[start..<position])
         while let byte = peek {
             guard byte == UInt8(ascii: "\\") else { throw fault(.controlCharacter) }
-            let scalar = try JSONEscape.scalar(in: bytes, at: &index)
+            let scalar = try JSONEscape.scalar(in: bytes, at: &position)
             text.append(contentsOf: Unicode.UTF8.encode(scalar).map { Array($0) } ?? [])
-            let plain = index
-            index = ByteScan.endOfPlainText(bytes, from: plain, seen: &seen)
-            text.append(contentsOf: bytes[plain..<index])
+            let plain = position
+            position = ByteScan.endOfPlainText(bytes, from: plain, seen: &seen)
+            text.append(contentsOf: bytes[plain..<position])
             if take(UInt8(ascii: "\"")) { return String(decoding: text, as: UTF8.self) }
         }
         throw fault(.openString)
@@ -137,21 +138,21 @@ public struct JSONScanner {
 
     /// Goes behind a string whose opening quote is next, without asking that its surrogates come in pairs; false where that
     /// is not possible.
-    public mutating func skipString() -> Bool {
-        index += 1
+    @inlinable public mutating func skipString() -> Bool {
+        position += 1
         var seen: UInt64 = 0
         while true {
-            index = ByteScan.endOfPlainText(bytes, from: index, seen: &seen)
+            position = ByteScan.endOfPlainText(bytes, from: position, seen: &seen)
             guard take(UInt8(ascii: "\\")) else { return take(UInt8(ascii: "\"")) }
             switch peek {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
                 UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
-                index += 1
+                position += 1
             case UInt8(ascii: "u"):
-                index += 1
+                position += 1
                 for _ in 0..<4 {
                     guard let digit = peek, JSONEscape.hexDigit(digit) != nil else { return false }
-                    index += 1
+                    position += 1
                 }
             default: return false
             }

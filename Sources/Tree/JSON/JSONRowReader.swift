@@ -1,5 +1,3 @@
-internal import JSONText
-
 /// Reads an export of any size, piece by piece, and gives its leaves as rows of storage: memory holds the open levels
 /// and the token that a piece cut in two.
 ///
@@ -117,7 +115,16 @@ public struct JSONRowReader: ~Copyable {
             UInt8(ascii: ":"):
             return start + 1
         case UInt8(ascii: "\""):
-            if let end = bytes.withUnsafeBufferPointer({ Self.stringEnd($0, start) }) { return end }
+            var index = start + 1
+            while index < bytes.count {
+                if bytes[index] == UInt8(ascii: "\\") {
+                    index += 2
+                } else if bytes[index] == UInt8(ascii: "\"") {
+                    return index + 1
+                } else {
+                    index += 1
+                }
+            }
             if isLast { throw failure("the text ends inside a string", at: start) }
             return nil
         default:
@@ -127,20 +134,6 @@ public struct JSONRowReader: ~Copyable {
             guard index > start else { throw failure("unexpected character", at: start) }
             return index
         }
-    }
-
-    /// Where the string ends whose quote is at `start`; nil where its end is not there. Whether it is a good one is seen when
-    /// it is read.
-    private static func stringEnd(_ bytes: UnsafeBufferPointer<UInt8>, _ start: Int) -> Int? {
-        var seen: UInt64 = 0
-        var index = start + 1
-        while index < bytes.count {
-            index = ByteScan.endOfPlainText(bytes, from: index, seen: &seen)
-            guard index < bytes.count else { return nil }
-            if bytes[index] == UInt8(ascii: "\"") { return index + 1 }
-            index += bytes[index] == UInt8(ascii: "\\") ? 2 : 1
-        }
-        return nil
     }
 
     private static func isWordByte(_ byte: UInt8) -> Bool {
