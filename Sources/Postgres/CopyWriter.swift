@@ -4,16 +4,16 @@ import Glibc
 /// Writes rows into a COPY … FROM STDIN, in the format that the statement names: binary (`WITH (FORMAT binary)`) or
 /// text.
 ///
-/// One row: `beginRow()`, one append a column, `endRow()`. Or hand over bytes that are already in the format with
-/// ``appendRaw(_:)``. Rows gather in one buffer, which goes to the server whenever it is full; so memory is bounded,
-/// and the server's refusal of an early row may show at a much later one, or when the COPY ends.
+/// One row: `beginRow()`, one append a column, `endRow()`. Rows gather in one buffer, which goes to the server whenever
+/// it is full; so memory is bounded, and the server's refusal of an early row may show at a much later one, or when the
+/// COPY ends.
 public struct CopyWriter: ~Copyable {
     /// Whether the statement asked for the binary format. Values are then taken as exactly the type appended, without
     /// conversion: appending an int8 to an int4 column fails.
     public let isBinary: Bool
     /// The columns of the COPY.
     public let columnCount: Int
-    /// Rows ended so far, raw bytes not counted.
+    /// Rows ended so far.
     public private(set) var rowCount = 0
 
     private let link: Link
@@ -44,7 +44,8 @@ public struct CopyWriter: ~Copyable {
 
     /// Ends a row.
     ///
-    /// - Throws: `invalidParameter` if the row has too many or too few values; what `appendRaw` throws.
+    /// - Throws: `invalidParameter` if the row has too many or too few values; the server's error for an earlier row, or one that has
+    ///   closed the connection.
     public mutating func endRow() throws(PostgresError) {
         guard columnsInRow == columnCount else {
             throw PostgresError(
@@ -191,21 +192,6 @@ public struct CopyWriter: ~Copyable {
         var bytes: [UInt8] = []
         array.encode(into: &bytes)
         appendBytea(bytes)
-    }
-
-    /// Whole rows that are in the COPY's format already. For binary that is rows without header and trailer.
-    ///
-    /// - Throws: The server's error for an earlier row, or one that has closed the connection.
-    public mutating func appendRaw(_ bytes: UnsafeRawBufferPointer) throws(PostgresError) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let piece = rest.prefix(max(Self.flushBytes - buffer.count, 1))
-            buffer.append(contentsOf: piece)
-            rest = rest.dropFirst(piece.count)
-            if buffer.count >= Self.flushBytes {
-                try flush()
-            }
-        }
     }
 
     private mutating func appendDecimal(_ value: Int64) {
