@@ -93,7 +93,7 @@ import Testing
                     case 1: condition.signal { enter(&$0) }
                     case 2: condition.broadcast { enter(&$0) }
                     default:
-                        condition.wait { state -> Bool? in
+                        _ = condition.wait { state -> Bool? in
                             enter(&state)
                             return true
                         }
