@@ -47,7 +47,7 @@ import Testing
                     $0.appendInt8(number)
                 })
         }
-        for number in [0, -0.0, 0.1, 1e308, 5e-324, .infinity, -.infinity, .nan] as [Double] {
+        for number in [0, -0.0, 0.1, 1e308, .leastNonzeroMagnitude, .infinity, -.infinity, .nan] as [Double] {
             values.append(
                 Value(type: .float8, sql: "'\(number)'::float8") {
                     $0.appendFloat8(number)

@@ -180,25 +180,41 @@ import Testing
         #expect(try decode([header(), [0, 1, 0x80, 0, 0, 0]]) == [[nil]])
     }
 
+    /// What a reading of the row throws; nil when it gives a value.
+    private func failure(_ body: () throws -> Void) -> PostgresError.Kind? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? PostgresError)?.kind
+        }
+    }
+
     @Test func fieldsOfARowAreChecked() throws {
         let bytes: [UInt8] = [1, 0, 0, 0, 2, 0xC3, 0x28]
+        let places: [Range<Int>?] = [0..<1, 1..<5, nil, 5..<7, 5..<5]
         try bytes.withUnsafeBytes { buffer in
-            let row = BinaryCopyRow(buffer, [0..<1, 1..<5, nil, 5..<7, 5..<5])
-            #expect(row.columnCount == 5)
-            #expect(try row.bool(0))
-            #expect(try row.int64(1) == 2)
-            #expect(row.isNull(2))
-            #expect(row.isNull(5))
-            #expect(row.isNull(-1))
-            #expect(try row.bytes(3) == [0xC3, 0x28])
-            #expect(try row.string(4) == "")
-            #expect(row.withBytes(2) { $0.count } == nil)
-            #expect(row.withBytes(9) { $0.count } == nil)
-            #expect(throws: PostgresError.self) { try row.int64(0) }
-            #expect(throws: PostgresError.self) { try row.int64(2) }
-            #expect(throws: PostgresError.self) { try row.int64(7) }
-            #expect(throws: PostgresError.self) { try row.double(0) }
-            #expect(throws: PostgresError.self) { try row.unixMicroseconds(1) }
+            let row = BinaryCopyRow(buffer, places)
+            let count = row.columnCount
+            #expect(count == 5)
+            let flag = try row.bool(0)
+            #expect(flag)
+            let number = try row.int64(1)
+            #expect(number == 2)
+            let nulls = [row.isNull(0), row.isNull(2), row.isNull(5), row.isNull(-1)]
+            #expect(nulls == [false, true, true, true])
+            let raw = try row.bytes(3)
+            #expect(raw == [0xC3, 0x28])
+            let text = try row.string(4)
+            #expect(text == "")
+            let sizes = [row.withBytes(2) { $0.count }, row.withBytes(9) { $0.count }, row.withBytes(3) { $0.count }]
+            #expect(sizes == [nil, nil, 2])
+            let failures = [
+                failure { _ = try row.int64(0) }, failure { _ = try row.int64(2) }, failure { _ = try row.int64(7) },
+                failure { _ = try row.double(0) }, failure { _ = try row.unixMicroseconds(1) },
+                failure { _ = try row.bool(1) },
+            ]
+            #expect(failures == Array(repeating: .decoding, count: 6))
         }
     }
 }
