@@ -131,7 +131,7 @@ extension RealtimeSession {
         unstored.removeAll()
         let id = id
         let saved = disconnects
-        loop.gateway.engine.sessions.save(stored, number: saves, isFirst: !isKept) { outcome in
+        loop.gateway.engine.disconnects.save(stored, number: saves, isFirst: !isKept) { outcome in
             link.post { loop in loop.sessions[id]?.storingEnded(numbers, saved, outcome) }
         }
     }

@@ -57,7 +57,7 @@ final class RealtimeSession {
     /// The operations that the database has.
     var storedDisconnects = DisconnectQueue()
     /// The gateway's lease under which the session began.
-    let lease: SessionLease
+    let lease: LeaseNumber
     /// Counts the saves of its operations.
     var saves: Int64 = 0
     /// The database has a row of it.
@@ -93,7 +93,7 @@ final class RealtimeSession {
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
-        lease = loop.gateway.engine.sessions.lease
+        lease = loop.gateway.engine.leases.current
         login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
@@ -177,10 +177,10 @@ final class RealtimeSession {
         waiting.removeAll()
         nextWaiting = 0
         guard isKept || isStoring else { return completion() }
-        guard let largeWrite else { return loop.gateway.engine.sessions.end(stored, completion) }
-        let sessions = loop.gateway.engine.sessions
+        guard let largeWrite else { return loop.gateway.engine.disconnects.execute(stored, completion) }
+        let disconnects = loop.gateway.engine.disconnects
         let stored = stored
-        loop.endings[largeWrite] = { sessions.end(stored, completion) }
+        loop.endings[largeWrite] = { disconnects.execute(stored, completion) }
     }
 
     /// The session and what it wants done at its end.
