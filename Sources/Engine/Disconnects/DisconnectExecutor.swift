@@ -1,5 +1,6 @@
 import LogStore
 import Rules
+import Tree
 
 /// A session of this gateway that has ended, and its operations as they are in memory.
 struct EndedSession: Sendable {

@@ -6,99 +6,90 @@ import Tree
 import Wire
 
 extension RealtimeSession {
-    /// Changes what is to be done at the end: checked against the rules now (and again then), stored, answered.
+    /// Changes what is executed when the client disconnects: judged by the rules now (and again then), saved, answered.
     ///
-    /// - Parameter changes: what the rules judge; nil for a cancel, which nobody may be denied.
-    func order(
+    /// - Parameters:
+    ///   - changes: what the rules judge; nil for a cancel, which nobody may be denied.
+    ///   - change: makes the operations what they shall be.
+    func changeOperations(
         _ number: Int64, _ changes: [Change]?, _ byteCount: Int,
         _ change: @escaping @Sendable (inout DisconnectQueue) -> Void
     ) {
-        let share = orderShare ?? loop.gateway.memory.take(0, for: memoryAddress)
-        orderShare = share
+        let share = operationsShare ?? loop.gateway.memory.take(0, for: memoryAddress)
+        operationsShare = share
         // Counted up as they come, and measured only when that has become too much: most replace earlier ones.
         let isToMeasure = (share?.bytes ?? 0) + byteCount > settings.maxMessageBytes
         guard let share, isToMeasure || share.grow(by: byteCount) else {
             return answer(number, "too_big", .text(Self.tooManyOperations))
         }
         let trial = OperationTrial(changes ?? [], namespace.snapshot, login.context, now: Clock.unixMilliseconds)
-        let before = disconnects
-        let make: @Sendable () -> (queue: DisconnectQueue, byteCount: Int?)? = {
+        let before = saving.operations
+        let revision = saving.revision
+        let make: @Sendable () -> ChangedOperations? = {
             guard trial.isAllowed() else { return nil }
             var queue = before
             change(&queue)
-            return (queue, isToMeasure ? queue.byteCount : nil)
+            return ChangedOperations(queue: queue, revision: revision, byteCount: isToMeasure ? queue.byteCount : nil)
         }
-        guard isToMeasure || trial.isHeavy(settings) else { return ordered(number, make(), share) }
-        onWorker(make) { session, made in session.ordered(number, made, share) }
+        guard isToMeasure || trial.isHeavy(settings) else { return changed(number, make(), share) }
+        onWorker(make) { session, made in session.changed(number, made, share) }
+    }
+
+    /// What a request makes of the operations.
+    private struct ChangedOperations: Sendable {
+        let queue: DisconnectQueue
+        /// `DisconnectSaving.revision` of the operations that it was made of.
+        let revision: Int
+        /// The size, where that was measured.
+        let byteCount: Int?
     }
 
     private static let tooManyOperations = "The onDisconnect operations are too large"
 
-    /// - Parameter made: what is to be done at the end now, and its size where that was measured; nil where it is denied.
-    private func ordered(_ number: Int64, _ made: (queue: DisconnectQueue, byteCount: Int?)?, _ share: MemoryShare) {
-        guard let (queue, byteCount) = made else {
-            return answer(number, "permission_denied", .text("Permission denied"))
-        }
-        if let byteCount, byteCount > settings.maxMessageBytes || !share.resize(to: byteCount) {
+    /// - Parameter made: nil where the rules deny the change.
+    private func changed(_ number: Int64, _ made: ChangedOperations?, _ share: MemoryShare) {
+        guard let made else { return answer(number, "permission_denied", .text("Permission denied")) }
+        if let byteCount = made.byteCount, byteCount > settings.maxMessageBytes || !share.resize(to: byteCount) {
             return answer(number, "too_big", .text(Self.tooManyOperations))
         }
-        guard queue.operations.count <= settings.maxDisconnectOperations else {
+        guard made.queue.operations.count <= settings.maxDisconnectOperations else {
             return answer(number, "too_big", .text("Too many onDisconnect operations"))
         }
-        let had = !disconnects.isEmpty
-        disconnects = queue
-        if queue.isEmpty { orderShare = nil }
-        guard had || !queue.isEmpty else { return answer(number, "ok", .none) }
-        unstored.append(number)
-        store()
+        if made.queue.isEmpty { operationsShare = nil }
+        perform(saving.change(to: made.queue, since: made.revision, by: number))
     }
 
-    /// Stores the operations as they are now, and answers the requests that made them so. What changes meanwhile is stored
-    /// next, all at once.
-    func store() {
-        guard let link = loop.link else { return }
-        guard !isStoring else {
-            mustStoreAgain = true
-            return
-        }
-        isStoring = true
-        saves += 1
-        let numbers = unstored
-        unstored.removeAll()
-        let id = id
-        let saved = disconnects
-        loop.gateway.engine.disconnects.save(stored, number: saves, isFirst: !isKept) { outcome in
-            link.post { loop in loop.sessions[id]?.storingEnded(numbers, saved, outcome) }
-        }
-    }
-
-    private func storingEnded(_ numbers: [Int64], _ saved: DisconnectQueue, _ outcome: SaveOutcome) {
-        isStoring = false
-        switch outcome {
-        case .saved:
-            storedDisconnects = saved
-            isKept = true
-            for number in numbers { answer(number, "ok", .none) }
-        case .refused:
-            // Nothing that was refused is done later, and neither is what came on top of it.
-            for number in numbers + unstored {
+    /// Does what `DisconnectSaving` says.
+    func perform(_ effects: [DisconnectSaving.Effect]) {
+        for effect in effects {
+            switch effect {
+            case .save(let save): begin(save)
+            case .accept(let number): answer(number, "ok", .none)
+            case .refuse(let number):
                 answer(number, "unavailable", .text("The service is unavailable. Try again later."))
+            case .close: close()
             }
-            unstored.removeAll()
-            mustStoreAgain = false
-            disconnects = storedDisconnects
-        case .over: isOver()
-        case .unknown:
-            // Not refused, as it may yet be done; what there is of it is done at the end, which is now.
-            isKept = true
-            unstored.removeAll()
-            mustStoreAgain = false
-            close()
         }
-        if mustStoreAgain {
-            mustStoreAgain = false
-            store()
+    }
+
+    private func begin(_ save: DisconnectSaving.Save) {
+        guard let link = loop.link else { return }
+        let id = id
+        loop.gateway.engine.disconnects.save(stored, number: save.number, isFirst: save.isFirst) { outcome in
+            link.post { loop in loop.sessions[id]?.saveEnded(outcome) }
         }
-        hasStored()
+    }
+
+    private func saveEnded(_ outcome: SaveOutcome) {
+        perform(saving.saveEnded(outcome))
+        closeIfDone()
+        performWaiting()
+    }
+
+    /// The session and what is executed at its end.
+    var stored: DisconnectOperations {
+        DisconnectOperations(
+            id: id, namespace: namespace, lease: lease, operations: saving.operations.operations.map(\.changes),
+            auth: login.context, origin: login.origin(via: .ws, address: remoteAddress))
     }
 }
