@@ -58,7 +58,7 @@ final class RealtimeSession {
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
     /// The write among them that others may overtake, but nothing of this client's, its end included.
     var largeWrite: UInt64?
-    /// The transaction that waits for its turn. Nothing that came after it waits.
+    /// The transaction that waits for its slot. Nothing that came after it waits.
     var waitingTransaction: WaitingTransaction?
     /// Where others may wait for a transaction of this client.
     var contended: Set<TransactionKey> = []
@@ -142,7 +142,7 @@ final class RealtimeSession {
     func ended(_ completion: @escaping @Sendable () -> Void = {}) {
         guard !isEnded else { return completion() }
         isEnded = true
-        leaveLines()
+        leaveQueues()
         upgrade?.transport.close()
         formerTransport?.close()
         loop.forgetLater(Array(listens.values), of: self)
