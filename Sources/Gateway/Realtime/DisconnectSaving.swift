@@ -60,7 +60,7 @@ struct DisconnectSaving {
         if revision != self.revision { return [.refuse(request)] }
         let hadNone = operations.isEmpty
         operations = new
-        if hadNone, new.isEmpty { return [.accept(request)] }
+        if hadNone, new.isEmpty, !isSaving { return [.accept(request)] }
         waiting.append(request)
         return save()
     }

@@ -49,7 +49,7 @@ import Testing
         #expect(machine.failed(Save(number: 1, lease: now), wasRefused: true, now: 0) == .refused)
         #expect(machine.unanswered == nil)
         #expect(machine.settling(under: now) == nil)
-        #expect(!machine.givesUp(now: 100_000))
+        #expect(machine.givesUp(now: 100_000) == false)
     }
 
     // MARK: Lost answers
@@ -81,13 +81,13 @@ import Testing
 
     @Test func aClientWaitsForSoLongOnly() {
         var machine = machine()
-        #expect(!machine.givesUp(now: 5_000))
+        #expect(machine.givesUp(now: 5_000) == false)
         _ = machine.failed(Save(number: 5, lease: now), wasRefused: false, now: 2_000)
-        #expect(!machine.givesUp(now: 2_000))
-        #expect(!machine.givesUp(now: 3_000))
-        #expect(machine.givesUp(now: 3_001))
+        #expect(machine.givesUp(now: 2_000) == false)
+        #expect(machine.givesUp(now: 3_000) == false)
+        #expect(machine.givesUp(now: 3_001) == true)
         // Once.
-        #expect(!machine.givesUp(now: 9_000))
+        #expect(machine.givesUp(now: 9_000) == false)
         #expect(machine.settling(under: now) == nil)
     }
 

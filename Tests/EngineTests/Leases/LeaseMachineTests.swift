@@ -279,7 +279,11 @@ private struct LeaseWorld {
     }
 
     mutating func settle() {
-        for _ in 0..<10 { apply(.step) }
+        for _ in 0..<2 {
+            // Late enough for the lease to be renewed.
+            for _ in 0..<2 { apply(.start) }
+            for _ in 0..<8 { apply(.step) }
+        }
         #expect(isReady && row != nil && row?.gateway == machine.held?.gateway)
     }
 }
