@@ -1,5 +1,5 @@
-import Crypto
 import Postgres
+import Tokens
 public import Tree
 
 /// A session's onDisconnect operations, as the database keeps them.
