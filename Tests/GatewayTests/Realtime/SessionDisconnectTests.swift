@@ -1,4 +1,3 @@
-import Crypto
 import Engine
 import HTTPServer
 import Postgres
@@ -6,6 +5,7 @@ import Rules
 import Runtime
 import TestSupport
 import Testing
+import Tokens
 import Tree
 
 @testable import Gateway

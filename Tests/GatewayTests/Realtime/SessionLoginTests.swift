@@ -1,8 +1,8 @@
-import Crypto
 import Engine
 import Runtime
 import TestSupport
 import Testing
+import Tokens
 import Tree
 
 @testable import Gateway
