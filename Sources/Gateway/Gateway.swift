@@ -36,8 +36,8 @@ public final class Gateway: Sendable {
         listeners = ListenerHub()
         self.logger = logger
         makeServerReport = serverReport
-        // Others have done what the sessions here had asked for: their clients come back, and say it anew.
-        engine.sessions.onLeaseExpired { [sessions, logger] in
+        // Other gateways execute the onDisconnect operations of the sessions here. Their clients reconnect, and ask for them anew.
+        engine.leases.onExpired { [sessions, logger] in
             logger.warning(
                 "what realtime sessions want done is not this gateway's any more (others took it for dead, or the database has lost entries); closing them all"
             )

@@ -22,7 +22,7 @@ final class EngineCore: Sendable {
     let connections = OpenConnections()
     let recent = RecentPositions()
     let namespaces: NamespaceTable
-    let mailbox = PeerMailbox()
+    let peers = PeerMailbox()
     let blockers = DatabaseStays()
     let large = LargeQueue()
     /// One a committer.

@@ -136,7 +136,7 @@ extension GatewayLoop {
                 loop.ended(last, release)
             }
         } else {
-            gateway.engine.sessions.adopt(last, in: session.namespace, release)
+            gateway.engine.disconnects.takeOver(last, in: session.namespace, release)
         }
     }
 
