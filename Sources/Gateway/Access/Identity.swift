@@ -1,0 +1,133 @@
+import Engine
+import Rules
+import Tree
+import Wire
+
+/// Who a caller was found to be, and for how long that holds.
+struct Identity: Sendable {
+    /// How far an administrator's power goes.
+    enum Power: Sendable {
+        /// Whoever rules judge.
+        case none
+        /// Reads and writes data without rules.
+        case data
+        /// And changes rules and settings, in the namespace that it was asked about.
+        case namespace
+        /// And everything else that is for operators, in all namespaces.
+        case everything
+    }
+
+    /// What a identity rests on; it ends when that is taken away.
+    enum Basis: Sendable {
+        /// Nothing that could be taken away: no credential, or one that says itself how long it holds.
+        case itself
+        case administratorSecret(SecretID)
+        case databaseSecret(SecretID, namespace: String)
+    }
+
+    /// What rules are asked with.
+    let context: AuthContext
+    let power: Power
+    /// Milliseconds since 1970 from which on it holds no more; nil for no end.
+    let expiresAt: Int64?
+    let basis: Basis
+    /// An administrator who acts as somebody else.
+    let isOverride: Bool
+
+    init(
+        _ context: AuthContext, power: Power = .none, expiresAt: Int64? = nil, basis: Basis = .itself,
+        isOverride: Bool = false
+    ) {
+        self.context = context
+        self.power = power
+        self.expiresAt = expiresAt
+        self.basis = basis
+        self.isOverride = isOverride
+    }
+
+    /// A caller without a credential.
+    static func anonymous(isLoopback: Bool) -> Identity {
+        Identity(.unauthenticated).of(callerOnThisMachine: isLoopback)
+    }
+
+    /// Whether nobody has logged in.
+    var isNobody: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
+
+    /// Whether rules and settings of the namespace may be read and changed.
+    var mayAdminister: Bool {
+        switch power {
+        case .none, .data: false
+        case .namespace, .everything: true
+        }
+    }
+
+    /// Whether what belongs to no one namespace may be read and changed.
+    var mayOperate: Bool { if case .everything = power { true } else { false } }
+
+    /// The user's id, if there is one.
+    var uid: String? {
+        if case .string(let uid) = context.auth.child(Key("uid")) { uid } else { nil }
+    }
+
+    /// Who it is, for logs and for counting by identity: nothing in it is secret. Nil for callers without credentials.
+    var name: String? {
+        if context.isAdmin { return "admin" }
+        return uid.map { "uid:\($0)" }
+    }
+
+    /// What the log says of its writes.
+    func origin(via transport: Origin.Transport, address: String?) -> Origin {
+        Origin(uid: uid, isAdmin: context.isAdmin, isOverride: isOverride, via: transport, address: address)
+    }
+
+    /// The same, knowing where the caller is.
+    func of(callerOnThisMachine isLoopback: Bool) -> Identity {
+        let context = AuthContext(auth: context.auth, isAdmin: context.isAdmin, isElsewhere: !isLoopback)
+        return Identity(context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride)
+    }
+
+    /// The identity of an administrator who wants to be judged like somebody else.
+    func acting(as auth: Node) -> Identity {
+        Identity(AuthContext(auth: auth), expiresAt: expiresAt, basis: basis, isOverride: true)
+    }
+}
+
+/// Why a credential is not accepted.
+enum AuthFailure: Error, Sendable, Equatable {
+    /// It means nothing here. The reason is for the log, never for the caller.
+    case unparsable(reason: String)
+    case expired
+    /// The issuer's keys can't be had at the moment: the same credential may be good a little later.
+    case unavailable
+    /// An override that is none.
+    case badOverride
+    /// Only administrators may act as somebody else.
+    case overrideRefused
+
+    var restError: RESTError {
+        switch self {
+        case .unparsable: .unparsableToken
+        case .expired: RESTError(401, "Auth token is expired")
+        case .unavailable: RESTError(503, "The auth token can't be checked at the moment. Try again later.")
+        case .badOverride: RESTError(400, "auth_variable_override must be a JSON object or null")
+        case .overrideRefused: RESTError(401, "auth_variable_override is for administrators only")
+        }
+    }
+
+    /// The status of the socket protocol's answer.
+    var socketStatus: String {
+        switch self {
+        case .expired: "expired_token"
+        case .unparsable, .badOverride, .overrideRefused: "invalid_token"
+        case .unavailable: "unavailable"
+        }
+    }
+
+    /// The text of the socket protocol's answer.
+    var socketText: String {
+        switch self {
+        case .expired: "Auth token is expired."
+        default: restError.message
+        }
+    }
+}

@@ -1,0 +1,33 @@
+import Tree
+
+/// What gateways tell one another about turns: `turn asks|done NAMESPACE PATH`.
+struct SlotNotice: Equatable {
+    let kind: TransactionQueue.Notice
+    let place: TransactionKey
+
+    init(_ kind: TransactionQueue.Notice, _ place: TransactionKey) {
+        self.kind = kind
+        self.place = place
+    }
+
+    /// Nil when it is something else.
+    init?(_ text: String) {
+        let parts = text.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[0] == "turn", let namespace = Int64(parts[2]) else { return nil }
+        switch parts[1] {
+        case "asks": kind = .asks
+        case "done": kind = .isDone
+        default: return nil
+        }
+        place = TransactionKey(namespace: namespace, path: Path(splitting: parts[3]))
+    }
+
+    var text: String {
+        let verb =
+            switch kind {
+            case .asks: "asks"
+            case .isDone: "done"
+            }
+        return "turn \(verb) \(place.namespace) \(place.path)"
+    }
+}

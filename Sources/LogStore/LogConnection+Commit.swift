@@ -1,0 +1,279 @@
+import Postgres
+import Tree
+
+extension LogConnection {
+    /// What became of a batch.
+    public enum CommitOutcome: Sendable, Equatable {
+        case committed
+        /// Another gateway's entries are in the log behind the expected head. Nothing was written.
+        case headMoved
+        /// A session's orders that are in the batch have been carried out by somebody else. Nothing was written.
+        case alreadyClaimed
+    }
+
+    private enum SQL {
+        static let begin = PostgresStatement("begin", "begin")
+        static let commit = PostgresStatement("commit", "commit")
+        static let lockHead = PostgresStatement(
+            "lock_head", "select head, place::text from pathmirror.lock_head($1, $2::text::tid)", types: [.int8, .text])
+        // The entries' time is stamped under the head's lock, so that times follow the order of seqs.
+        static let append = PostgresStatement(
+            "append_log",
+            """
+            with head as materialized (
+                select place, stamp from pathmirror.move_head($1, $2, $8, $9::text::tid, $3, $10)
+            ), entries as (
+                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, origin)
+                select $1, $2 + n, head.stamp, $3, op, path, changes, origin
+                from head, unnest($4, $5, $6::json[], $7::json[]) with ordinality as entry (op, path, changes, origin, n)
+            )
+            select place::text from head
+            """,
+            types: [
+                .int8, .int8, .uuid, .textArray, .textArray, .textArray, .textArray, .int8, .text, .uuid,
+            ])
+        static let upsertRows = PostgresStatement(
+            "upsert_rows",
+            """
+            insert into pathmirror.node (namespace_id, path, rest, value, version)
+            select $1, path, rest, value, version from unnest($2, $3, $4::json[], $5) as row (path, rest, value, version)
+            on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
+            """, types: [.int8, .textArray, .textArray, .textArray, .int8Array])
+        // Not prepared: a plan that was made while the table was small, and kept, would go through all of it and compare
+        // each row with each path. One that is made for the paths at hand doesn't, whatever the statistics say.
+        static let deleteRows = "delete from pathmirror.node where namespace_id = $1 and path = any($2)"
+        static let notify = PostgresStatement("notify", "select pg_notify('pathmirror', $1)", types: [.text])
+    }
+
+    /// Commits a batch: its log entries, its rows, its announcement, in one transaction.
+    ///
+    /// One round trip (a large batch takes a few, as COPY can't be pipelined). When the head was not the expected one,
+    /// nothing is written.
+    ///
+    /// - Parameter isLocked: the head's lock is held already, by `lockHead`.
+    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
+    public func commit(_ batch: Batch, isLocked: Bool = false) throws(LogStoreError) -> CommitOutcome {
+        let usual = bePatient(with: batch)
+        defer { postgres.statementTimeoutMilliseconds = usual }
+        do {
+            // Under the lock there is room for all but the largest batches: what is made for those is made with them.
+            try ensurePartition(batch.namespace, upTo: batch.newHead)
+            if batch.rows.count > settings.copyThreshold {
+                try commitByCopy(batch, isLocked)
+            } else {
+                let results = try postgres.pipeline(steps(batch, isLocked))
+                try notePlace(batch.namespace, results[isLocked ? 0 : 1], column: 0)
+            }
+            return .committed
+        } catch let error as PostgresError where error.sqlState == "PM001" {
+            // Under the lock it means another history; the transaction has failed.
+            if isLocked, postgres.isOpen { unlockHead() }
+            forgetPartitions(batch.namespace)
+            // Under the lock as well, if the head is of another history.
+            if isLocked, postgres.isOpen { unlockHead() }
+            return .headMoved
+        } catch let error as PostgresError where error.sqlState == "PM002" {
+            if isLocked, postgres.isOpen { unlockHead() }
+            forgetPartitions(batch.namespace)
+            return .alreadyClaimed
+        } catch {
+            if isLocked, postgres.isOpen { unlockHead() }
+            forgetPartitions(batch.namespace)
+            throw LogStoreError(error)
+        }
+    }
+
+    /// Begins a transaction, waits for the head's lock, and returns the head: where gateways contend, evaluating under the
+    /// lock beats guessing. Ends with `commit(isLocked:)` or `unlockHead`.
+    public func lockHead(_ namespace: Int64, expectedHead: Int64) throws(LogStoreError) -> Int64 {
+        var expectedHead = expectedHead
+        while true {
+            // A partition is made in a transaction of its own, before the lock is taken.
+            try ensurePartition(namespace, upTo: expectedHead + room)
+            let head: Int64
+            do {
+                let results = try postgres.pipeline([
+                    .prepared(SQL.begin), .prepared(SQL.lockHead, lockParameters(namespace)),
+                ])
+                head = try results[1].int64(0, 0)
+                try notePlace(namespace, results[1], column: 1)
+            } catch {
+                // The transaction has begun, whatever became of the lock.
+                unlockHead()
+                throw LogStoreError(error)
+            }
+            if partitionedTo[namespace, default: 0] > head + room / 2 { return head }
+            // The head is far beyond what was expected: there may be nowhere to write to.
+            unlockHead()
+            expectedHead = head
+        }
+    }
+
+    private func lockParameters(_ namespace: Int64) -> PostgresParameters {
+        var parameters = PostgresParameters()
+        parameters.appendInt8(namespace)
+        appendPlace(namespace, to: &parameters)
+        return parameters
+    }
+
+    func appendPlace(_ namespace: Int64, to parameters: inout PostgresParameters) {
+        if let place = places[namespace] { parameters.appendText(place) } else { parameters.appendNull(.text) }
+    }
+
+    /// Takes the head's lock in the transaction that is open.
+    func lockHeadNow(_ namespace: Int64) throws(PostgresError) -> Int64 {
+        let result = try postgres.executePrepared(SQL.lockHead, lockParameters(namespace))
+        try notePlace(namespace, result, column: 1)
+        return try result.int64(0, 0)
+    }
+
+    /// Remembers where a namespace's row is: found by its id, it is searched among all the versions that some snapshot may
+    /// still see.
+    func notePlace(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
+        places[namespace] = try result.bytes(0, column)
+    }
+
+    /// Gives the head's lock back without having written.
+    public func unlockHead() {
+        if postgres.isOpen { try? postgres.executeScript("rollback") }
+    }
+
+    private func steps(_ batch: Batch, _ isLocked: Bool) -> [PipelineStep] {
+        var steps: [PipelineStep] = isLocked ? [] : [.prepared(SQL.begin)]
+        steps.append(.prepared(SQL.append, appendParameters(batch)))
+        var upserts = PostgresParameters()
+        var deletes = PostgresParameters()
+        let (upsertCount, deleteCount) = rowParameters(batch, &upserts, &deletes)
+        if upsertCount > 0 { steps.append(.prepared(SQL.upsertRows, upserts)) }
+        if deleteCount > 0 { steps.append(.query(SQL.deleteRows, deletes)) }
+        steps.append(contentsOf: rulesSteps(batch))
+        steps.append(contentsOf: claimSteps(batch))
+        steps.append(.prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]))
+        steps.append(.prepared(SQL.commit))
+        return steps
+    }
+
+    private func rulesSteps(_ batch: Batch) -> [PipelineStep] {
+        batch.rules.map { rules in
+            .query(
+                "insert into pathmirror.rule (namespace_id, seq, source) values ($1, $2, $3)",
+                [.int8(batch.namespace), .int8(rules.seq), .textBytes(rules.source)])
+        }
+    }
+
+    private func claimSteps(_ batch: Batch) -> [PipelineStep] {
+        batch.claims.map { claimStep($0, of: batch.namespace) }
+    }
+
+    private func appendParameters(_ batch: Batch) -> PostgresParameters {
+        var operations = PostgresArray(of: .text)
+        var paths = PostgresArray(of: .text)
+        var changes = PostgresArray(of: .text)
+        var origins = PostgresArray(of: .text)
+        for record in batch.records {
+            operations.appendText(record.operation.rawValue)
+            paths.appendText(record.path.description)
+            changes.appendText(record.changes)
+            if let origin = record.origin { origins.appendText(origin.json) } else { origins.appendNull() }
+        }
+        var parameters = PostgresParameters()
+        parameters.appendInt8(batch.namespace)
+        parameters.appendInt8(batch.expectedHead)
+        parameters.appendUUID(batch.id)
+        parameters.append(operations)
+        parameters.append(paths)
+        parameters.append(changes)
+        parameters.append(origins)
+        parameters.appendInt8(Int64(batch.records.count))
+        appendPlace(batch.namespace, to: &parameters)
+        if let expected = batch.expectedBatch { parameters.appendUUID(expected) } else { parameters.appendNull(.uuid) }
+        return parameters
+    }
+
+    private func rowParameters(
+        _ batch: Batch, _ upserts: inout PostgresParameters, _ deletes: inout PostgresParameters
+    ) -> (upserts: Int, deletes: Int) {
+        var paths = PostgresArray(of: .text)
+        var rests = PostgresArray(of: .text)
+        var values = PostgresArray(of: .text)
+        var versions = PostgresArray(of: .int8)
+        var gone = PostgresArray(of: .text)
+        for (path, row) in batch.rows.rows {
+            let stored = StoredPath(path)
+            if row.value.isNull {
+                gone.appendText(stored.key)
+                continue
+            }
+            paths.appendText(stored.key)
+            if let rest = stored.rest { rests.appendText(rest) } else { rests.appendNull() }
+            values.appendText(JSONWriter.encode(row.value, form: .plain))
+            versions.appendInt8(row.version)
+        }
+        upserts.appendInt8(batch.namespace)
+        upserts.append(paths)
+        upserts.append(rests)
+        upserts.append(values)
+        upserts.append(versions)
+        deletes.appendInt8(batch.namespace)
+        deletes.append(gone)
+        return (paths.count, gone.count)
+    }
+
+    /// A large batch: the same transaction, with its rows sent by COPY.
+    private func commitByCopy(_ batch: Batch, _ isLocked: Bool) throws {
+        do {
+            if !isLocked { _ = try postgres.executePrepared(SQL.begin) }
+            try notePlace(
+                batch.namespace, try postgres.executePrepared(SQL.append, appendParameters(batch)), column: 0)
+            // Rows that exist go first and come back by COPY, which can only add.
+            try deleteExisting(batch.namespace, batch.rows)
+            try postgres.copyIn(RowCopy.sql) { writer in
+                for (path, row) in batch.rows.rows where !row.value.isNull {
+                    try RowCopy.write(
+                        batch.namespace, StoredPath(path), JSONWriter.encode(row.value, form: .plain), row.version,
+                        to: &writer)
+                }
+            }
+            try postgres.pipeline(
+                rulesSteps(batch) + claimSteps(batch) + [
+                    .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
+                    .prepared(SQL.commit),
+                ])
+        } catch {
+            if postgres.isOpen { try postgres.executeScript("rollback") }
+            throw error
+        }
+    }
+
+    func deleteExisting(_ namespace: Int64, _ changes: RowChanges) throws(PostgresError) {
+        var gone = PostgresArray(of: .text)
+        let flush = { (gone: inout PostgresArray) throws(PostgresError) in
+            guard gone.count > 0 else { return }
+            var parameters = PostgresParameters()
+            parameters.appendInt8(namespace)
+            parameters.append(gone)
+            _ = try self.postgres.execute(SQL.deleteRows, parameters)
+            gone.removeAll()
+        }
+        for (path, row) in changes.rows where row.existed {
+            gone.appendText(StoredPath(path).key)
+            if gone.count == 10_000 { try flush(&gone) }
+        }
+        try flush(&gone)
+    }
+
+    /// Whether the batch is in the log. Waits until a transaction that may still be writing it has ended.
+    public func findBatch(_ batch: Batch) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            let results = try postgres.pipeline([
+                .prepared(SQL.begin),
+                .prepared(SQL.lockHead, lockParameters(batch.namespace)),
+                .query(
+                    "select count(*) from pathmirror.log where namespace_id = $1 and seq = $2 and batch_id = $3",
+                    [.int8(batch.namespace), .int8(batch.expectedHead + 1), .uuid(batch.id)]),
+                .prepared(SQL.commit),
+            ])
+            return try results[2].int64(0, 0) > 0
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import Postgres
+import Tree
+
+/// Large writes: what takes long is done before the head's lock is taken.
+///
+/// One transaction writes the entry's changes and the tree's rows under a number of its own, then takes the lock, moves the
+/// head and says which entry the number stands for. Who writes the same rows meanwhile waits for it, and may end it.
+extension LogConnection {
+    private enum SQL {
+        static let append = """
+            with head as materialized (
+                select place, stamp from pathmirror.move_head($1, $2, 1, $8::text::tid, $3, $9)
+            ), entry as (
+                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, parts, origin)
+                select $1, $2 + 1, head.stamp, $3, $4, $5, '{}', $6, $7 from head
+            )
+            select place::text from head
+            """
+    }
+
+    /// Begins a large write and returns its number. Ends with `commitLarge` or `unlockHead`.
+    ///
+    /// - Parameter head: where the namespace's log ends now.
+    public func beginLarge(_ namespace: Int64, head: Int64) throws(LogStoreError) -> Int64 {
+        // It is not known yet how far the others will have come when it ends.
+        try ensurePartition(namespace, upTo: head + room)
+        return try translated { () throws(PostgresError) in
+            let results = try postgres.pipeline([
+                .query("begin"),
+                .query("select nextval('pathmirror.large_write_number')"),
+            ])
+            return try results[1].int64(0, 0)
+        }
+    }
+
+    /// Writes a part of the entry's changes.
+    public func stagePart(
+        _ namespace: Int64, large number: Int64, part: Int32, changes: [UInt8]
+    ) throws(LogStoreError) {
+        var parameters = PostgresParameters()
+        parameters.appendInt8(namespace)
+        parameters.appendInt8(-number)
+        parameters.appendInt4(part)
+        parameters.appendJSON(changes)
+        // The server reads and packs it in silence.
+        let usual = bePatient(withBytes: changes.count)
+        defer { postgres.statementTimeoutMilliseconds = usual }
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters
+            )
+        }
+    }
+
+    /// Writes the tree's rows, a piece at a time, so that a watcher sees it going on.
+    public func stageRows(_ namespace: Int64, large number: Int64, _ changes: RowChanges) throws(LogStoreError) {
+        do {
+            try deleteExisting(namespace, changes)
+            var rows = changes.rows.makeIterator()
+            var next = rows.next()
+            while next != nil {
+                try postgres.copyIn(RowCopy.sql) { writer in
+                    var count = 0
+                    while let (path, row) = next, count < 20_000 {
+                        next = rows.next()
+                        if row.value.isNull { continue }
+                        try RowCopy.write(
+                            namespace, StoredPath(path), JSONWriter.encode(row.value, form: .plain), -number,
+                            to: &writer)
+                        count += 1
+                    }
+                }
+            }
+        } catch {
+            throw LogStoreError(error)
+        }
+    }
+
+    /// Takes the head's lock for a large write whose changes and rows are written, and returns the head.
+    public func lockHeadForLarge(_ namespace: Int64) throws(LogStoreError) -> Int64 {
+        try translated { () throws(PostgresError) in
+            let head = try lockHeadNow(namespace)
+            // Others cancel what holds rows of theirs up, but not this close to its end.
+            _ = try postgres.execute(
+                "select set_config('application_name', current_setting('application_name') || ' at the head', true)")
+            return head
+        }
+    }
+
+    /// Makes the large write the next entry, and commits. The head's lock is held, and the head is the batch's.
+    ///
+    /// - Parameter batch: one record, whose changes are in the parts.
+    /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
+    public func commitLarge(_ batch: Batch, large number: Int64, parts: Int32) throws(LogStoreError) {
+        guard let record = batch.records.first else { return }
+        var entry = PostgresParameters()
+        entry.appendInt8(batch.namespace)
+        entry.appendInt8(batch.expectedHead)
+        entry.appendUUID(batch.id)
+        entry.appendText(record.operation.rawValue)
+        entry.appendText(record.path.description)
+        entry.appendInt4(parts)
+        if let origin = record.origin { entry.appendJSON(origin.json) } else { entry.appendNull(.json) }
+        appendPlace(batch.namespace, to: &entry)
+        if let expected = batch.expectedBatch { entry.appendUUID(expected) } else { entry.appendNull(.uuid) }
+        // What was not yet on the server's disk gets there with the commit.
+        let usual = bePatient(with: batch)
+        defer { postgres.statementTimeoutMilliseconds = usual }
+        let numbers: PostgresParameters = [.int8(batch.namespace), .int8(-number), .int8(batch.newHead)]
+        try translated { () throws(PostgresError) in
+            let results = try postgres.pipeline([
+                .query(SQL.append, entry),
+                .query("update pathmirror.log_part set seq = $3 where namespace_id = $1 and seq = $2", numbers),
+                .query(
+                    "insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)", numbers),
+                .query("select pg_notify('pathmirror', $1)", [.text("\(batch.namespace) \(batch.newHead)")]),
+                .query("commit"),
+            ])
+            try notePlace(batch.namespace, results[0], column: 0)
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import Postgres
+public import Tree
+
+/// An entry as it was read from the log.
+public struct LoggedEntry: Sendable {
+    public let entry: Entry
+    public let batchID: [UInt8]
+
+    public init(entry: Entry, batchID: [UInt8]) {
+        self.entry = entry
+        self.batchID = batchID
+    }
+}
+
+extension LogConnection {
+    private static let entryColumns = """
+        seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id, origin::text,
+        seq >= (select any_order_from from pathmirror.namespace where id = $1)
+        """
+
+    /// Entries after `seq` in order, each with its changes in the order in which they are applied: at most `limit` of them
+    /// and, from the second on, about `maxBytes` of changes. The first is `seq + 1`, or a later one when that isn't retained
+    /// any more.
+    ///
+    /// - Throws: `corrupt` if the seqs that follow have gaps, unless the caller looks for them itself.
+    public func read(
+        _ namespace: Int64, after seq: Int64, through last: Int64 = .max, limit: Int = 1_000, maxBytes: Int = 16 << 20,
+        allowsGaps: Bool = false
+    ) throws(LogStoreError) -> [LoggedEntry] {
+        let end = min(Self.end(of: seq, limit), last)
+        var rows = try page(namespace, after: seq, through: end, limit, maxBytes)
+        if rows.rowCount == 0, end < last { rows = try page(namespace, after: seq, through: last, limit, maxBytes) }
+        return try decode(rows, allowsGaps: allowsGaps)
+    }
+
+    /// Where a page ends. Bounded by seq as well as by number, as a planner without statistics would take the whole rest of
+    /// the log and sort it.
+    static func end(of seq: Int64, _ limit: Int) -> Int64 {
+        let (next, isBeyond) = seq.addingReportingOverflow(Int64(limit))
+        return isBeyond ? .max : next
+    }
+
+    func decode(_ rows: PostgresResult, allowsGaps: Bool = false) throws(LogStoreError) -> [LoggedEntry] {
+        var entries: [LoggedEntry] = []
+        entries.reserveCapacity(rows.rowCount)
+        for row in 0..<rows.rowCount {
+            let logged = try decode(rows, row)
+            if !allowsGaps, let previous = entries.last?.entry.seq, logged.entry.seq != previous + 1 {
+                throw .corrupt("the log has seq \(logged.entry.seq) after \(previous)")
+            }
+            entries.append(logged)
+        }
+        return entries
+    }
+
+    private func page(
+        _ namespace: Int64, after seq: Int64, through last: Int64, _ limit: Int, _ maxBytes: Int
+    ) throws(LogStoreError) -> PostgresResult {
+        try translated { () throws(PostgresError) in
+            try postgres.pipeline([Self.pageStep(namespace, after: seq, through: last, limit, maxBytes)])[0]
+        }
+    }
+
+    static func pageStep(
+        _ namespace: Int64, after seq: Int64, through last: Int64, _ limit: Int, _ maxBytes: Int
+    ) -> PipelineStep {
+        .query(
+            """
+            select \(entryColumns) from (
+                select *, sum(length(changes::text)) over (order by seq) - length(changes::text) as before
+                from pathmirror.log where namespace_id = $1 and seq > $2 and seq <= $3 order by seq limit $4
+            ) as page where before < $5 order by seq
+            """,
+            [.int8(namespace), .int8(seq), .int8(last), .int8(Int64(limit)), .int8(Int64(maxBytes))])
+    }
+
+    private func decode(_ rows: PostgresResult, _ row: Int) throws(LogStoreError) -> LoggedEntry {
+        do {
+            let seq = try rows.int64(row, 0)
+            let name = try rows.string(row, 2)
+            guard let operation = Tree.Operation(rawValue: name) else {
+                throw LogStoreError.corrupt("entry \(seq) has the unknown operation \"\(name)\"")
+            }
+            var changes = try ChangeCodec.decode(try rows.bytes(row, 4))
+            // Entries of before that was the rule mean what their order says: so their gateways took them.
+            if try rows.bool(row, 8) { changes = ApplicationOrder.sorted(changes) }
+            let entry = Entry(
+                seq: seq, committedAt: try rows.int64(row, 1), operation: operation,
+                path: Path(splitting: try rows.string(row, 3)), changes: changes, isBulk: try rows.int32(row, 5) > 0,
+                origin: rows.isNull(row, 7) ? nil : Origin(json: try rows.bytes(row, 7)))
+            return LoggedEntry(entry: entry, batchID: try rows.bytes(row, 6))
+        } catch let error as LogStoreError {
+            throw error
+        } catch let error as PostgresError {
+            throw .database(error)
+        } catch {
+            throw .corrupt("the changes of an entry can't be read: \(error)")
+        }
+    }
+
+    /// The further changes of a bulk entry, part by part.
+    public func forEachPart(
+        _ namespace: Int64, of seq: Int64, _ body: ([Change]) throws(LogStoreError) -> Void
+    ) throws(LogStoreError) {
+        var part: Int32 = 0
+        while true {
+            let rows = try translated { () throws(PostgresError) in
+                try postgres.execute(
+                    "select changes::text from pathmirror.log_part where namespace_id = $1 and seq = $2 and part = $3",
+                    [.int8(namespace), .int8(seq), .int4(part)])
+            }
+            guard rows.rowCount == 1 else { return }
+            let changes: [Change]
+            do {
+                changes = try ChangeCodec.decode(try rows.bytes(0, 0))
+            } catch {
+                throw .corrupt("part \(part) of entry \(seq) can't be read: \(error)")
+            }
+            try body(changes)
+            part += 1
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import Postgres
+public import Tree
+
+extension LogConnection {
+    /// The rules that hold at the head, or nil when none were ever uploaded.
+    public func currentRules(_ namespace: Int64) throws(LogStoreError) -> StoredRules? {
+        try rules(namespace, "order by seq desc limit 1", []).first
+    }
+
+    /// The rules that an entry brought.
+    public func rules(_ namespace: Int64, at seq: Int64) throws(LogStoreError) -> StoredRules? {
+        try rules(namespace, "and seq = $2", [.int8(seq)]).first
+    }
+
+    /// All rules that the namespace has had, oldest first.
+    public func rulesHistory(_ namespace: Int64) throws(LogStoreError) -> [StoredRules] {
+        try rules(namespace, "order by seq", [])
+    }
+
+    /// Makes these the namespace's rules, by an entry of their own behind whatever else is being written. The source is
+    /// taken as it is: check it before.
+    ///
+    /// - Returns: the entry's seq.
+    /// - Throws: when the connection is lost, it is not known whether they were stored: look at `currentRules`.
+    public func setRules(
+        _ namespace: Int64, source: [UInt8], origin: Origin
+    ) throws(LogStoreError) -> Int64 {
+        guard let record = try self.namespace(id: namespace) else { throw .unknownNamespace("\(namespace)") }
+        let head = try lockHead(namespace, expectedHead: record.head)
+        let entry = Batch.Record(operation: .rules, path: .root, changes: ChangeCodec.encode([]), origin: origin)
+        let batch = Batch(
+            namespace: namespace, expectedHead: head, id: Batch.makeID(), records: [entry], rows: RowChanges(),
+            rules: [StoredRules(seq: head + 1, source: source)])
+        guard try commit(batch, isLocked: true) == .committed else {
+            throw .corrupt("the head moved although it was locked")
+        }
+        return head + 1
+    }
+
+    private func rules(
+        _ namespace: Int64, _ condition: String, _ more: [PostgresValue]
+    ) throws(LogStoreError) -> [StoredRules] {
+        try translated { () throws(PostgresError) in
+            var parameters: PostgresParameters = [.int8(namespace)]
+            for value in more { parameters.append(value) }
+            let rows = try postgres.execute(
+                "select seq, source from pathmirror.rule where namespace_id = $1 \(condition)", parameters)
+            var found: [StoredRules] = []
+            for row in 0..<rows.rowCount {
+                found.append(StoredRules(seq: try rows.int64(row, 0), source: try rows.bytes(row, 1)))
+            }
+            return found
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import Crypto
+import Postgres
+public import Tree
+
+/// A session's onDisconnect orders, as the database keeps them.
+public struct StoredSession: Sendable, Equatable {
+    public let namespace: Int64
+    public let namespaceName: String
+    public let id: String
+    public let operations: [[Change]]
+    public let isAdmin: Bool
+    public let auth: Node
+    /// Who asked for it, for the log.
+    public let origin: Origin?
+
+    public init(
+        namespace: Int64, namespaceName: String, id: String, operations: [[Change]], isAdmin: Bool, auth: Node,
+        origin: Origin?
+    ) {
+        self.namespace = namespace
+        self.namespaceName = namespaceName
+        self.id = id
+        self.operations = operations
+        self.isAdmin = isAdmin
+        self.auth = auth
+        self.origin = origin
+    }
+}
+
+/// A session's row as it was read: it is taken as that, or not at all.
+public struct SessionClaim: Sendable, Equatable {
+    public let session: String
+    /// The lease under which its gateway saved it.
+    public let gateway: [UInt8]
+    /// The save that was read; nil takes the row whatever is in it.
+    public let save: Int64?
+
+    public init(session: String, gateway: [UInt8], save: Int64?) {
+        self.session = session
+        self.gateway = gateway
+        self.save = save
+    }
+}
+
+/// One save of a session's orders.
+public struct SessionSave: Sendable {
+    public let session: StoredSession
+    /// Each of a session's saves has a greater one than those before.
+    public let number: Int64
+    /// No save of the session has succeeded yet: this one makes its row.
+    public let isFirst: Bool
+
+    public init(_ session: StoredSession, number: Int64, isFirst: Bool) {
+        self.session = session
+        self.number = number
+        self.isFirst = isFirst
+    }
+}
+
+extension LogConnection {
+    /// What became of a save.
+    public enum SaveResult: String, Sendable {
+        case saved
+        /// The lease is over, or the gateway has another connection by now.
+        case lost
+        /// The session's row is gone: its orders have been carried out.
+        case ended
+    }
+
+    /// Keeps a session's orders, if the lease holds and this is its newest connection.
+    public func saveSession(_ save: SessionSave, _ lease: GatewayLease) throws(LogStoreError) -> SaveResult {
+        let session = save.session
+        let orders =
+            Array("[".utf8) + session.operations.map(ChangeCodec.encode).joined(separator: [UInt8(ascii: ",")]) + [0x5D]
+        var auth = JSONWriter(form: .export)
+        auth.raw("{\"admin\":")
+        auth.write(.bool(session.isAdmin))
+        auth.raw(",\"auth\":")
+        auth.write(session.auth)
+        let origin = session.origin.map { Array(",\"origin\":".utf8) + $0.json } ?? []
+        let authText = auth.bytes + origin + [0x7D]
+        let result = try translated { () throws(PostgresError) in
+            var parameters = PostgresParameters()
+            parameters.appendInt8(session.namespace)
+            parameters.appendText(session.id)
+            parameters.appendUUID(lease.gateway)
+            parameters.appendInt8(lease.connection)
+            parameters.appendInt8(save.number)
+            parameters.appendBool(save.isFirst)
+            parameters.appendJSON(orders)
+            parameters.appendJSON(authText)
+            return try postgres.execute(
+                "select pathmirror.save_session($1, $2, $3, $4, $5, $6, $7, $8)", parameters
+            ).string(0, 0)
+        }
+        guard let known = SaveResult(rawValue: result) else { throw .corrupt("a save that ended as \(result)") }
+        return known
+    }
+
+    /// The number of the save that a session's orders are of; nil where it has no row of this lease.
+    public func savedNumber(
+        _ namespace: Int64, _ id: String, gateway: [UInt8]
+    ) throws(LogStoreError) -> Int64? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select save from pathmirror.session
+                where namespace_id = $1 and session_id = $2 and gateway_id = $3
+                """, [.int8(namespace), .text(id), .uuid(gateway)])
+            return rows.rowCount > 0 ? try rows.int64(0, 0) : nil
+        }
+    }
+
+    /// Takes a session's row, as part of a batch. Raises PM002 where it can't.
+    func claimStep(_ claim: SessionClaim, of namespace: Int64) -> PipelineStep {
+        var parameters = PostgresParameters()
+        parameters.appendInt8(namespace)
+        parameters.appendText(claim.session)
+        parameters.appendUUID(claim.gateway)
+        if let save = claim.save { parameters.appendInt8(save) } else { parameters.appendNull(.int8) }
+        return .query("select pathmirror.claim_session($1, $2, $3, $4)", parameters)
+    }
+
+    /// Forgets a session for which nothing is to be done, if its row is still as it was read.
+    public func forgetSession(_ namespace: Int64, _ claim: SessionClaim) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            var parameters = PostgresParameters()
+            parameters.appendInt8(namespace)
+            parameters.appendText(claim.session)
+            parameters.appendUUID(claim.gateway)
+            if let save = claim.save { parameters.appendInt8(save) } else { parameters.appendNull(.int8) }
+            _ = try postgres.execute(
+                """
+                delete from pathmirror.session
+                where namespace_id = $1 and session_id = $2 and gateway_id = $3 and ($4 is null or save = $4)
+                """, parameters)
+        }
+    }
+
+    /// A session's orders, if it has any.
+    public func session(
+        _ namespace: Int64, _ id: String
+    ) throws(LogStoreError) -> (session: StoredSession, claim: SessionClaim)? {
+        try sessions("s.namespace_id = $1 and s.session_id = $2", [.int8(namespace), .text(id)]).first
+    }
+
+    /// The sessions of gateways that have no lease any more, at most `limit`.
+    public func orphanedSessions(
+        limit: Int
+    ) throws(LogStoreError) -> [(session: StoredSession, claim: SessionClaim)] {
+        try sessions(
+            "not exists (select from pathmirror.gateway g where g.id = s.gateway_id) order by session_id limit $1",
+            [.int8(Int64(limit))])
+    }
+
+    private func sessions(
+        _ condition: String, _ parameters: PostgresParameters
+    ) throws(LogStoreError) -> [(session: StoredSession, claim: SessionClaim)] {
+        do {
+            let rows = try postgres.execute(
+                """
+                select s.namespace_id, n.name, s.session_id, s.orders::text, s.auth::text, s.gateway_id, s.save
+                from pathmirror.session s join pathmirror.namespace n on n.id = s.namespace_id where \(condition)
+                """, parameters)
+            var found: [(session: StoredSession, claim: SessionClaim)] = []
+            for row in 0..<rows.rowCount {
+                let orders = try (RawJSON(try rows.bytes(row, 3)).elements ?? []).map {
+                    try ChangeCodec.decode($0.text)
+                }
+                // Its keys may be what no key of the database can be.
+                let text = try rows.bytes(row, 4)
+                let auth = Node(try ClaimsReader.value(text))
+                let origin = RawJSON(text).members?.first { $0.key == "origin" }
+                let id = try rows.string(row, 2)
+                found.append(
+                    (
+                        StoredSession(
+                            namespace: try rows.int64(row, 0), namespaceName: try rows.string(row, 1), id: id,
+                            operations: orders, isAdmin: auth.child(Key("admin")) == .bool(true),
+                            auth: auth.child(Key("auth")), origin: origin.map { Origin(json: Array($0.value.bytes)) }),
+                        SessionClaim(session: id, gateway: try rows.bytes(row, 5), save: try rows.int64(row, 6))
+                    ))
+            }
+            return found
+        } catch {
+            throw LogStoreError(error)
+        }
+    }
+}

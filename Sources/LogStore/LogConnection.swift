@@ -1,0 +1,118 @@
+public import Postgres
+
+/// A namespace as the database knows it.
+public struct NamespaceRecord: Sendable, Equatable {
+    public let id: Int64
+    public let name: String
+    public let head: Int64
+    /// The oldest seq still in the log; `head + 1` when the log is empty.
+    public let retainedFrom: Int64
+    /// What the ids of stream events are signed with.
+    public let streamKey: String
+}
+
+/// All SQL of schema `pathmirror`, over one connection. Belongs to one thread, which it blocks.
+public final class LogConnection {
+    public struct Settings: Sendable {
+        public var connection = ConnectionSettings()
+        /// Entries in one partition of the log.
+        public var entriesPerPartition: Int64 = 1_000_000
+        /// Batches that change more rows than this go in by COPY.
+        public var copyThreshold = 2_000
+        /// `synchronous_commit` of every connection, whatever the role's or the database's is: with less than `local` a commit
+        /// that was acknowledged can be lost.
+        public var synchronousCommit = "on"
+
+        public init() {}
+
+        /// The connection's settings, with what every connection has.
+        ///
+        /// The server asks whether a silent client is still there, and gives up sending to one that takes nothing: its
+        /// machine, or the way to it, may be gone, and the locks that it holds keep everybody else waiting.
+        var fencedConnection: ConnectionSettings {
+            var connection = self.connection
+            let fences = [
+                "synchronous_commit": synchronousCommit, "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1",
+                "tcp_keepalives_count": "3", "tcp_user_timeout": "6000",
+            ]
+            connection.sessionSettings.merge(fences) { given, _ in given }
+            return connection
+        }
+    }
+
+    /// The channel on which commits are announced: `<namespace id> <head>`.
+    public static let channel = "pathmirror"
+
+    public let postgres: PostgresConnection
+    let settings: Settings
+    /// Below which seq each namespace's log has tables to go to, as far as this connection knows.
+    var partitionedTo: [Int64: Int64] = [:]
+    /// Where each namespace's row was when this connection saw it last (see `pathmirror.move_head`).
+    var places: [Int64: [UInt8]] = [:]
+
+    /// Connects. Does not look at the schema: see `Migrations`.
+    public init(_ url: PostgresURL, settings: Settings = Settings()) throws(LogStoreError) {
+        self.settings = settings
+        postgres = try translated { () throws(PostgresError) in
+            try PostgresConnection(url, settings: settings.fencedConnection)
+        }
+    }
+
+    /// The process of the server that serves this connection.
+    public var backendPID: Int32 { postgres.backendPID }
+
+    /// False once the connection is lost or closed.
+    public var isOpen: Bool { postgres.isOpen }
+
+    /// Ends the connection. What was open on it is rolled back by the server.
+    public func close() { postgres.close() }
+
+    // MARK: Namespaces
+
+    /// The namespace of that name; made if it isn't there and `creating` says so.
+    public func namespace(named name: String, creating: Bool = false) throws(LogStoreError) -> NamespaceRecord? {
+        if let record = try namespaces(where: "name = $1", [.text(name)]).first { return record }
+        guard creating else { return nil }
+        let made = try records(
+            """
+            insert into pathmirror.namespace (name) values ($1) on conflict (name) do nothing
+            returning \(Self.recordColumns)
+            """, [.text(name)])
+        if let record = made.first { return record }
+        // Somebody else has made it meanwhile.
+        return try namespaces(where: "name = $1", [.text(name)]).first
+    }
+
+    /// The namespace of that id; nil where there is none.
+    public func namespace(id: Int64) throws(LogStoreError) -> NamespaceRecord? {
+        try namespaces(where: "id = $1", [.int8(id)]).first
+    }
+
+    /// All namespaces, in the order in which they were made.
+    public func allNamespaces() throws(LogStoreError) -> [NamespaceRecord] {
+        try namespaces(where: "true order by id", [])
+    }
+
+    private static let recordColumns = "id, name, head, retained_from, stream_key::text, partitioned_to"
+
+    private func namespaces(
+        where condition: String, _ parameters: PostgresParameters
+    ) throws(LogStoreError) -> [NamespaceRecord] {
+        try records("select \(Self.recordColumns) from pathmirror.namespace where \(condition)", parameters)
+    }
+
+    private func records(_ sql: String, _ parameters: PostgresParameters) throws(LogStoreError) -> [NamespaceRecord] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(sql, parameters)
+            var records: [NamespaceRecord] = []
+            for row in 0..<rows.rowCount {
+                let record = NamespaceRecord(
+                    id: try rows.int64(row, 0), name: try rows.string(row, 1), head: try rows.int64(row, 2),
+                    retainedFrom: try rows.int64(row, 3), streamKey: try rows.string(row, 4))
+                notePartitions(record.id, to: try rows.int64(row, 5))
+                records.append(record)
+            }
+            return records
+        }
+    }
+}
