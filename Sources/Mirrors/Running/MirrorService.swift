@@ -154,7 +154,7 @@ private final class MirrorSupervisor {
             do {
                 askedAt = Clock.monotonicMilliseconds
                 let log = try core.source("mirrors")
-                defer { core.close(log.postgres) }
+                defer { core.close(log) }
                 // Throws on a standby.
                 _ = try log.serverIdentity()
                 log.postgres.statementTimeoutMilliseconds = MirrorCore.lookMilliseconds

@@ -62,7 +62,7 @@ struct MirrorWork {
 
     /// Reads cursors and tables' definitions.
     mutating func load(_ mirrors: [CatalogMirror]) throws {
-        let cursors = try Catalog.cursors(target, group.namespaceID, mirrors.map(\.id))
+        let cursors = try MirrorCursor.of(mirrors.map(\.id), in: group.namespaceID, target)
         active = []
         paused = []
         building = []
@@ -221,36 +221,17 @@ struct MirrorWork {
     }
 
     private func store() throws {
-        var steps: [PipelineStep] = []
         let now = Clock.monotonicMilliseconds
-        for mirror in active {
+        let runs = try active.map { mirror in
             let trouble = troubles[mirror.name]
-            var errors: PostgresValue = .null(.int8)
-            var unkept: PostgresValue = .null(.int8)
-            if group.target != nil, mirror.mayHaveErrors {
-                errors = .int8(try ErrorLimit.kept(target, mirror))
-                unkept = .int8(try ErrorLimit.unkept(target, mirror))
-            }
-            steps.append(
-                .query(
-                    """
-                    insert into pathmirror.mirror_run
-                        (namespace_id, mirror, state, message, gateway, reported_at, seq, error_count, retry_at, unkept_errors)
-                    values ($1, $2, $3, $4, $5, now(), $6, $7, now() + $8 * interval '1 millisecond', $9)
-                    on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
-                        gateway = excluded.gateway, reported_at = excluded.reported_at, seq = excluded.seq,
-                        error_count = excluded.error_count, retry_at = excluded.retry_at,
-                        unkept_errors = excluded.unkept_errors
-                    """,
-                    [
-                        .int8(mirror.namespace), .uuid(mirror.id), .text(trouble == nil ? "running" : "broken"),
-                        trouble.map { .text($0.message) } ?? .null(.text), .text(core.settings.gateway),
-                        .int8(mirror.seq), errors,
-                        trouble.map { .float8(Double(max(0, $0.retryAt - now))) } ?? .null(.float8),
-                        unkept,
-                    ]))
+            let asks = group.target != nil && mirror.mayHaveErrors
+            return MirrorRun(
+                namespace: mirror.namespace, mirror: mirror.id, trouble: trouble?.message, seq: mirror.seq,
+                errors: asks ? try MirrorErrors.kept(target, mirror.asGeneration) : nil,
+                unkeptErrors: asks ? try MirrorErrors.unkept(target, mirror.asGeneration) : nil,
+                retryMilliseconds: trouble.map { max(0, $0.retryAt - now) })
         }
-        try source.postgres.pipeline(steps)
+        try source.reportMirrors(runs, gateway: core.settings.gateway)
     }
 }
 
