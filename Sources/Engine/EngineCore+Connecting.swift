@@ -43,7 +43,7 @@ extension EngineCore {
             connection.close()
             throw error
         }
-        sessions.add(connection.postgres.cancelHandle)
+        sessions.add(connection.cancelHandle)
         return connection
     }
 

@@ -58,9 +58,10 @@ extension Committer {
     ) throws(LogStoreError) -> Bool {
         while namespace.snapshot.seq < head || write.seq < head {
             let known = min(namespace.snapshot.seq, write.seq)
-            let page = try connection.read(namespace.id, after: known, allowsGaps: true)
-            let isPlain = page.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
-            guard page.first?.entry.seq == known + 1, isPlain else { return false }
+            var log = LogFollower(namespace.id, at: LogCursor(seq: known))
+            guard case .entries(let page) = try log.next(on: connection), page.allSatisfy(\.isPlain) else {
+                return false
+            }
             let mine = namespace.snapshot.seq
             follower.apply(page.filter { $0.entry.seq > mine }, to: namespace)
             let seq = write.seq

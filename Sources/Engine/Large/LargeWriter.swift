@@ -108,9 +108,7 @@ final class LargeWriter: Sendable {
     /// Takes in what was written meanwhile, so that little is left to be done under the head's lock. What can't be taken in
     /// is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
-        while true {
-            let page = try write.connection.read(namespace.id, after: write.seq, allowsGaps: true)
-            guard !page.isEmpty, write.take(page) else { return }
-        }
+        var log = LogFollower(namespace.id, at: LogCursor(seq: write.seq))
+        while case .entries(let page) = try log.next(on: write.connection), write.take(page) {}
     }
 }

@@ -170,14 +170,14 @@ public struct FollowerMachine: Sendable {
     }
 
     private mutating func queue(_ entries: [LoggedEntry]) {
-        guard settings.separatesKinds, let odd = entries.firstIndex(where: \.isOfItsOwnKind) else {
+        guard settings.separatesKinds, let odd = entries.firstIndex(where: { !$0.isPlain }) else {
             pending.append(.entries(entries))
             return
         }
         if odd > 0 { pending.append(.entries(Array(entries[..<odd]))) }
         var run: [LoggedEntry] = []
         for logged in entries[odd...] {
-            guard logged.isOfItsOwnKind else {
+            guard !logged.isPlain else {
                 run.append(logged)
                 continue
             }
@@ -220,6 +220,6 @@ extension LoggedEntry {
     /// The place behind this entry.
     public var cursor: LogCursor { LogCursor(seq: entry.seq, batch: batchID) }
 
-    /// Whether its changes are not all that it says: they are in parts, or it brought rules.
-    var isOfItsOwnKind: Bool { entry.isBulk || entry.operation == .rules }
+    /// Whether its changes are all that it says. Not where they are in parts, or where it brought rules.
+    public var isPlain: Bool { !entry.isBulk && entry.operation != .rules }
 }

@@ -150,9 +150,9 @@ extension MirrorAdministration {
         let first = try Self.first(first, record, cursor.seq)
         var position = first - 1
         var touching: Int64 = 0
+        var log = LogFollower(mirror.namespaceID, at: LogCursor(seq: position), through: record.head)
         while position < record.head {
-            let page = try source.read(mirror.namespaceID, after: position, through: record.head)
-            guard let newest = page.last?.entry.seq else { break }
+            guard case .entries(let page) = try log.next(on: source), let newest = page.last?.entry.seq else { break }
             for logged in page where try touches(logged.entry, mirror, cursor.definition) { touching += 1 }
             position = newest
             progress(position)

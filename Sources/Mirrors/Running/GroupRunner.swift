@@ -44,7 +44,9 @@ final class GroupRunner: Sendable {
     private var stopsNow: Bool { core.stopsNow || news.withLock { $0.stops } }
 
     func run() {
-        var pause = core.settings.firstRetryMilliseconds
+        var backoff = Backoff(
+            firstMilliseconds: core.settings.firstRetryMilliseconds,
+            longestMilliseconds: core.settings.maxRetryMilliseconds)
         while !stopsNow {
             var hasWorked = false
             do {
@@ -63,13 +65,13 @@ final class GroupRunner: Sendable {
             } catch {
                 guard !stopsNow else { return }
                 let error = MirrorError(error)
+                if hasWorked { backoff.reset() }
+                let pause = backoff.nextMilliseconds()
                 report(failure: "\(error)")
                 store(failure: "\(error)", retryAfter: pause)
                 core.logger.warning(
                     "mirrors stopped", [("namespace", group.namespace), ("error", "\(error)")])
-                if hasWorked { pause = core.settings.firstRetryMilliseconds }
                 wait(milliseconds: pause)
-                pause = min(pause * 2, core.settings.maxRetryMilliseconds)
             }
         }
     }

@@ -8,7 +8,7 @@ import Tree
 struct MirrorWork {
     private struct Trouble {
         var retryAt: Int64
-        var pause: Int64
+        var backoff: Backoff
         var message: String
     }
 
@@ -168,15 +168,18 @@ struct MirrorWork {
     private static let heldPause: Int64 = 100
 
     private mutating func setAside(_ name: String, _ message: String) {
-        let pause = min(
-            (troubles[name]?.pause).map { $0 * 2 } ?? core.settings.firstRetryMilliseconds,
-            core.settings.maxRetryMilliseconds)
+        var backoff =
+            troubles[name]?.backoff
+            ?? Backoff(
+                firstMilliseconds: core.settings.firstRetryMilliseconds,
+                longestMilliseconds: core.settings.maxRetryMilliseconds)
+        let pause = backoff.nextMilliseconds()
         if troubles[name] == nil {
             core.logger.warning(
                 "mirror is broken", [("namespace", group.namespace), ("mirror", name), ("error", message)])
         }
         troubles[name] = Trouble(
-            retryAt: Clock.monotonicMilliseconds + pause, pause: pause, message: message)
+            retryAt: Clock.monotonicMilliseconds + pause, backoff: backoff, message: message)
         // What broke it may have been a change of the mirror.
         needsReload = true
     }

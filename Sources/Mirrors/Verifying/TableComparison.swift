@@ -1,3 +1,4 @@
+import LogStore
 import Postgres
 import Tree
 

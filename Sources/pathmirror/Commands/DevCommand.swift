@@ -39,7 +39,7 @@ struct DevCommand: Command {
         var cluster = try PostgresCluster.start(settings)
         defer { cluster.stop() }
         let connection = try LogConnection(cluster.url)
-        for migration in try Migrations.up(connection.postgres) {
+        for migration in try connection.migrate() {
             logger.info("migrated", [("migration", migration.name)])
         }
         if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, connection, console) }

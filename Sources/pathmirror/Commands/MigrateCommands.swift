@@ -9,7 +9,7 @@ struct MigrateUpCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
-        let done = try Migrations.up(connection.postgres)
+        let done = try connection.migrate()
         if arguments.has("json") {
             let names = done.map { "\"\($0.name)\"" }.joined(separator: ",")
             console.write("{\"applied\":[\(names)],\"version\":\(Migrations.newest)}")
@@ -27,7 +27,7 @@ struct MigrateStatusCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
-        let all = try Migrations.status(connection.postgres)
+        let all = try connection.migrationStatus()
         if arguments.has("json") {
             let rows = all.map { status in
                 let time = status.appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
@@ -41,6 +41,6 @@ struct MigrateStatusCommand: Command {
                 console.write("\(status.name)  \(time)")
             }
         }
-        try Migrations.check(connection.postgres)
+        try connection.checkSchema()
     }
 }

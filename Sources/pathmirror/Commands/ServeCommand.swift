@@ -37,9 +37,9 @@ struct ServeCommand: Command {
 
         let connection = try LogConnection(url.withApplicationName("pathmirror start"), settings: options.connection)
         if arguments.has("no-migrate") {
-            try Migrations.check(connection.postgres)
+            try connection.checkSchema()
         } else {
-            for migration in try Migrations.up(connection.postgres) {
+            for migration in try connection.migrate() {
                 options.logger.info("migrated", [("migration", migration.name)])
             }
         }

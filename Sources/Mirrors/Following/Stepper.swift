@@ -99,10 +99,10 @@ struct Stepper {
         var time: Int64?
         var batch: [UInt8]?
         var asksTree = mustReachHead
+        var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
         while position < head {
-            let page = try source.read(
-                namespace, after: position, through: asksTree ? head : min(head, last), limit: entriesAtOnce)
-            guard let last = page.last else { break }
+            log.bound = asksTree ? head : min(head, last)
+            guard case .entries(let page) = try log.next(on: source), let last = page.last else { break }
             let newest = last.entry
             for logged in page { try take(logged.entry, &mirrors) }
             asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
