@@ -1,5 +1,6 @@
-@testable public import LogStore
 public import Postgres
+
+@testable public import LogStore
 
 extension LogConnection {
     /// For what tests do behind the log's back.

@@ -42,14 +42,6 @@ public struct FollowerMachine: Sendable {
         public let bytes: Int
         /// Whether to ask as well what the log says of the place `after`.
         public let withHistory: Bool
-
-        init(after: Int64, through: Int64, entries: Int, bytes: Int, withHistory: Bool) {
-            self.after = after
-            self.through = through
-            self.entries = entries
-            self.bytes = bytes
-            self.withHistory = withHistory
-        }
     }
 
     /// What to do next.

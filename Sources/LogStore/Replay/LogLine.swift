@@ -129,7 +129,9 @@ public struct LogLines {
         progress: (Int64) throws -> Void = { _ in }, _ body: (LogLine) throws -> Void
     ) throws {
         var after = max(first, 1) - 1
-        var follower = LogFollower(namespace.id, at: LogCursor(seq: after), through: last) { $0.pageEntries = pageLimit }
+        var follower = LogFollower(namespace.id, at: LogCursor(seq: after), through: last) {
+            $0.pageEntries = pageLimit
+        }
         while after < last {
             guard case .entries(let page) = try follower.next(on: connection) else {
                 throw ReplayError.pruned(seq: after + 1)

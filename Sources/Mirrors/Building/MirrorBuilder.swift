@@ -203,7 +203,8 @@ public final class MirrorBuilder {
         building.isCareful = false
         building.mayHaveErrors = true
         rowCount = Int(try target.execute("select count(*) from \(name)").int64(0, 0))
-        misfitCount = Int(try MirrorErrors.kept(target, building.asGeneration)
+        misfitCount = Int(
+            try MirrorErrors.kept(target, building.asGeneration)
                 + MirrorErrors.unkept(target, building.asGeneration))
     }
 

@@ -55,7 +55,8 @@ import Tree
             let path = Path(splitting: "a/ü/\u{1F600}")
             let values: [Node] = [
                 .string("\u{0}\u{FFFD}\"\\"), .int(9_007_199_254_740_993), .double(0.1), .double(-0.0), .bool(false),
-                .string("x").withPriority(.string("p")), try JSONParser.parse("{\"0\":1,\"10\":{\"b\":null,\"c\":[1,2]}}"),
+                .string("x").withPriority(.string("p")),
+                try JSONParser.parse("{\"0\":1,\"10\":{\"b\":null,\"c\":[1,2]}}"),
             ]
             var written: [[Change]] = []
             for operation in Tree.Operation.allCases where operation != .rules && operation != .load {

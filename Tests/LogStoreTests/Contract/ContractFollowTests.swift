@@ -17,8 +17,11 @@ import Tree
                 }
                 let path = Path(splitting: "i/\(number % 3)")
                 _ = try one.importLeaves(leaves, to: "test", at: path, rowsPerChunk: nil)
-                writer.root = writer.root.replacing(path, with: .null)
-                for leaf in leaves { writer.root = writer.root.replacing(Path(splitting: leaf.path), with: leaf.value) }
+                var application = BulkApplication([Change(path: path, value: .null)], to: writer.root)
+                repeat {
+                    application.take(leaves.map { Change(path: Path(splitting: $0.path), value: $0.value) })
+                } while application.goesOn()
+                writer.root = application.root
                 writer.head += 1
             case 1:
                 let parts = [["x", "y"], ["z"]].map { keys in
@@ -169,7 +172,7 @@ import Tree
     }
 
     /// A commit is announced to who listens: it comes long before the poll.
-    @Test(arguments: ContractStore.all)
+    @Test(.timeLimit(.minutes(2)), arguments: ContractStore.all)
     func commitsAreAnnounced(_ store: ContractStore) throws {
         try store.with { opened in
             let (one, two) = (try opened.connect(), try opened.connect())
@@ -198,7 +201,7 @@ import Tree
     }
 
     /// Nobody announces anything to who doesn't listen: the poll finds it.
-    @Test(arguments: ContractStore.all)
+    @Test(.timeLimit(.minutes(2)), arguments: ContractStore.all)
     func thePollFindsWhatWasNotAnnounced(_ store: ContractStore) throws {
         try store.with { opened in
             let (one, two) = (try opened.connect(), try opened.connect())

@@ -53,7 +53,8 @@ import Tree
             defer { one.close() }
             var writer = try one.writer()
             let lost = writer.set("a", .int(1))
-            #expect(try one.importLeaves([("/i/x", .int(1))], to: "test", at: Path(splitting: "i"), rowsPerChunk: nil) == 1)
+            #expect(
+                try one.importLeaves([("/i/x", .int(1))], to: "test", at: Path(splitting: "i"), rowsPerChunk: nil) == 1)
             #expect(try one.commit(lost) == .headMoved)
             #expect(try one.findBatch(lost) == false)
             var reader = TreeReader(writer.namespace)

@@ -22,7 +22,8 @@ import Testing
     }
 
     private func put(
-        _ connection: PostgresConnection, _ mirror: [UInt8], seq: Int64 = 1, generation: Int64 = 1, batch: [UInt8]? = nil
+        _ connection: PostgresConnection, _ mirror: [UInt8], seq: Int64 = 1, generation: Int64 = 1,
+        batch: [UInt8]? = nil
     ) throws {
         try MirrorCursors.put(
             connection, 7,

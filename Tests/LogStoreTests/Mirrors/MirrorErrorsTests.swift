@@ -21,7 +21,8 @@ import Testing
             record: record, column: column, path: record + "/" + column, seq: 3, value: "\"x\"", reason: reason)
     }
 
-    private func store(_ connection: PostgresConnection, _ errors: [MirrorErrorRecord], keeping limit: Int = 100) throws {
+    private func store(_ connection: PostgresConnection, _ errors: [MirrorErrorRecord], keeping limit: Int = 100) throws
+    {
         try connection.pipeline([MirrorErrors.storeStep(errors, of: table, keeping: limit)])
     }
 

@@ -1,6 +1,7 @@
 import LogStore
 import Mirrors
 import Postgres
+import TestSupport
 import Tree
 
 /// What a mirror's table does hold, and the tree as the log says it was at the mirror's cursor: one consistent read.
