@@ -18,7 +18,8 @@ import Tree
             #expect(try one.entries(namespace).isEmpty)
             let tree = try one.tree(namespace)
             #expect(tree.root == .null)
-            #expect(tree.at == (try one.head(namespace)))
+            let head = try one.head(namespace)
+            #expect(tree.at == head)
             #expect(try one.verify(namespace) == [])
         }
     }

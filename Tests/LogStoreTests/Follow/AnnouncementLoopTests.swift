@@ -4,6 +4,7 @@ import Runtime
 import Synchronization
 import TestSupport
 import Testing
+import Tree
 
 /// The loop that listens, on a real server: what it does when announcements come, when they don't, and when it is cut off.
 @Suite struct AnnouncementLoopTests {
