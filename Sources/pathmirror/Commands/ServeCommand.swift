@@ -39,8 +39,12 @@ struct ServeCommand: Command {
         if arguments.has("no-migrate") {
             try connection.checkSchema()
         } else {
-            for migration in try connection.migrate() {
+            let done = try connection.migrate()
+            for migration in done.migrations {
                 options.logger.info("migrated", [("migration", migration.name)])
+            }
+            if !done.functionFiles.isEmpty {
+                options.logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
             }
         }
         for name in names { _ = try connection.namespace(named: name, creating: true) }
