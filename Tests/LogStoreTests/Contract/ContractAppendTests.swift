@@ -129,13 +129,7 @@ import Tree
             var writer = try one.writer()
             var random = TreeGenerator(seed: seed)
             for _ in 0..<30 {
-                let writes = (0...random.random.below(4)).map { _ in
-                    [
-                        Change(
-                            path: random.writablePath(maxDepth: 3),
-                            value: random.random.oneIn(4) ? .null : random.leafOrTree())
-                    ]
-                }
+                let writes = (0...random.random.below(4)).map { _ in [random.change(maxDepth: 3)] }
                 #expect(try one.commit(writer.batch(writes)) == .committed)
             }
             #expect(try one.tree(writer.namespace).root == writer.root)

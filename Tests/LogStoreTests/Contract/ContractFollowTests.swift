@@ -38,9 +38,7 @@ import Tree
                 _ = try one.setRules(writer.namespace, "{\"rules\":{\".read\":\(number % 2 == 0)}}")
                 writer.head += 1
             default:
-                let writes = (0...random.random.below(3)).map { _ in
-                    [Change(path: random.writablePath(maxDepth: 2), value: random.leaf())]
-                }
+                let writes = (0...random.random.below(3)).map { _ in [random.change(maxDepth: 2)] }
                 _ = try #require(try one.commit(writer.batch(writes)) == .committed)
             }
         }

@@ -133,8 +133,7 @@ import Tree
             var random = TreeGenerator(seed: 5)
             var trees = [Node.null]
             for _ in 0..<30 {
-                let change = Change(path: random.writablePath(maxDepth: 3), value: random.leafOrTree())
-                #expect(try one.commit(writer.batch([[change]])) == .committed)
+                #expect(try one.commit(writer.batch([[random.change(maxDepth: 3)]])) == .committed)
                 trees.append(writer.root)
             }
             for seq in 0...30 { #expect(try one.tree(writer.namespace, asOf: Int64(seq)) == trees[seq], "seq \(seq)") }

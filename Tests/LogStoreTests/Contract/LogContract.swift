@@ -283,3 +283,12 @@ struct TreeReader {
         root = application.root
     }
 }
+
+extension TreeGenerator {
+    /// A change as the gateway lets it through: what is written to a priority is one.
+    mutating func change(maxDepth: Int) -> Change {
+        let path = writablePath(maxDepth: maxDepth)
+        if path.namesPriority { return Change(path: path, value: priority()) }
+        return Change(path: path, value: random.oneIn(4) ? .null : leafOrTree())
+    }
+}
