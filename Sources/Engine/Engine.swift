@@ -39,7 +39,7 @@ public final class Engine: Sendable {
         var threads = (0..<settings.committers).map { index in
             Thread(name: "committer-\(index)") { Committer(core, index: index).run() }
         }
-        threads.append(Thread(name: "tail") { Tail(core, wake).run() })
+        threads.append(Thread(name: "tail") { Tail(core).run(wake) })
         threads.append(Thread(name: "log-reader") { reader.run() })
         threads.append(Thread(name: "sessions") { LeaseThread(core, leases, disconnects, jobs).run() })
         threads.append(Thread(name: "watch") { BlockerWatch(core).run() })

@@ -23,7 +23,7 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case outdated(timeline: Int64, newest: Int64)
 
     /// An error of any of the ways into the database, in the log's terms.
-    init(_ error: any Error) {
+    public init(_ error: any Error) {
         switch error {
         case let error as LogStoreError: self = error
         case let error as PostgresError: self = .database(error)

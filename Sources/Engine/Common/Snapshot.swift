@@ -1,3 +1,4 @@
+import LogStore
 public import Rules
 public import Tree
 
@@ -15,6 +16,9 @@ public struct Snapshot: Sendable {
         self.rules = rules
         self.batch = batch
     }
+
+    /// Where in the log this is.
+    var cursor: LogCursor { LogCursor(seq: seq, batch: batch) }
 
     /// False where this is of another batch than `other`; true where one of them isn't known.
     func isOf(_ other: [UInt8]?) -> Bool {

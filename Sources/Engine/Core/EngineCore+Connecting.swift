@@ -43,7 +43,7 @@ extension EngineCore {
             connection.close()
             throw error
         }
-        connections.add(connection.postgres.cancelHandle)
+        connections.add(connection.cancelHandle)
         return connection
     }
 

@@ -98,17 +98,16 @@ struct LargeCommit {
     /// Applies the next entries to the namespace and to the write. False where they can't be: entries are missing or stand for
     /// more than they say, or touch what the write does, or what is here is of another history.
     private func takeIn(after seq: Int64) throws(LogStoreError) -> Bool {
-        let (history, page) = try write.connection.readOn(namespace.id, after: seq)
         let known = ends
-        for end in [known.namespace, known.write] {
-            if end.seq == seq {
-                guard history?.relation(of: seq, batch: end.batch) == .goesOn else { return false }
-            } else if let there = page.first(where: { $0.entry.seq == end.seq }), let batch = end.batch {
-                guard there.batchID == batch else { return false }
-            }
+        let start = known.namespace.seq == seq ? known.namespace : known.write
+        var log = LogFollower(namespace.id, at: LogCursor(seq: seq, batch: start.batch)) { $0.checksHistory = true }
+        guard case .entries(let page) = try log.next(on: write.connection), page.allSatisfy(\.isPlain) else {
+            return false
         }
-        let isPlain = page.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
-        guard page.first?.entry.seq == seq + 1, isPlain else { return false }
+        for end in [known.namespace, known.write] {
+            let there = end.seq == seq ? start.batch : page.first { $0.entry.seq == end.seq }?.batchID
+            if let there, let batch = end.batch, there != batch { return false }
+        }
         context.follower.apply(page.filter { $0.entry.seq > known.namespace.seq }, to: namespace)
         return write.tree.take(page.filter { $0.entry.seq > known.write.seq })
     }

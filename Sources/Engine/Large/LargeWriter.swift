@@ -108,13 +108,10 @@ final class LargeWriter: Sendable {
     /// Takes in what was written meanwhile, so that little is left to be done under the head's lock. What can't be taken in
     /// is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
-        while true {
-            let (seq, batch) = (write.tree.seq, write.tree.batch)
-            let (history, page) = try write.connection.readOn(namespace.id, after: seq)
-            // The database may have another history than the tree that it was evaluated on.
-            guard history?.relation(of: seq, batch: batch) == .goesOn, !page.isEmpty, write.tree.take(page) else {
-                return
-            }
+        // By its batch, as the database may have another history than the tree that it was evaluated on.
+        var log = LogFollower(namespace.id, at: LogCursor(seq: write.tree.seq, batch: write.tree.batch)) {
+            $0.checksHistory = true
         }
+        while case .entries(let page) = try log.next(on: write.connection), write.tree.take(page) {}
     }
 }

@@ -39,7 +39,7 @@ struct DevCommand: Command {
         var cluster = try PostgresCluster.start(settings)
         defer { cluster.stop() }
         let connection = try LogConnection(cluster.url)
-        let done = try Migrations.up(connection.postgres)
+        let done = try connection.migrate()
         for migration in done.migrations {
             logger.info("migrated", [("migration", migration.name)])
         }

@@ -9,7 +9,7 @@ struct MigrateUpCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
-        let done = try Migrations.up(connection.postgres)
+        let done = try connection.migrate()
         if arguments.has("json") {
             let names = done.migrations.map { "\"\($0.name)\"" }.joined(separator: ",")
             let files = done.functionFiles.map { "\"\($0)\"" }.joined(separator: ",")
@@ -29,8 +29,7 @@ struct MigrateStatusCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
-        let migrations = try Migrations.status(connection.postgres)
-        let files = try FunctionFiles.status(connection.postgres)
+        let (migrations, files) = try connection.migrationStatus()
         if arguments.has("json") {
             let rows =
                 migrations.map {
@@ -44,7 +43,7 @@ struct MigrateStatusCommand: Command {
             for status in migrations { console.write("\(status.name)  \(text(status.appliedAt))") }
             for status in files { console.write("functions/\(status.name)  \(text(status.appliedAt))") }
         }
-        try Migrations.check(connection.postgres)
+        try connection.checkSchema()
     }
 
     private static func json(_ appliedAt: Int64?) -> String {

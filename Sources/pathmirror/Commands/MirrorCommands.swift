@@ -11,7 +11,7 @@ enum MirrorOptions {
     static func administration(_ arguments: ParsedArguments) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
             try Database.url(arguments), environment: Environment.current.all)
-        try Migrations.check(administration.source.postgres)
+        try administration.source.checkSchema()
         return administration
     }
 

@@ -37,9 +37,9 @@ struct ServeCommand: Command {
 
         let connection = try LogConnection(url.withApplicationName("pathmirror start"), settings: options.connection)
         if arguments.has("no-migrate") {
-            try Migrations.check(connection.postgres)
+            try connection.checkSchema()
         } else {
-            let done = try Migrations.up(connection.postgres)
+            let done = try connection.migrate()
             for migration in done.migrations {
                 options.logger.info("migrated", [("migration", migration.name)])
             }

@@ -99,10 +99,10 @@ struct Stepper {
         var time: Int64?
         var batch: [UInt8]?
         var asksTree = mustReachHead
+        var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
         while position < head {
-            let page = try source.read(
-                namespace, after: position, through: asksTree ? head : min(head, last), limit: entriesAtOnce)
-            guard let last = page.last else { break }
+            log.bound = asksTree ? head : min(head, last)
+            guard case .entries(let page) = try log.next(on: source), let last = page.last else { break }
             let newest = last.entry
             for logged in page { try take(logged.entry, &mirrors) }
             asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
@@ -135,24 +135,20 @@ struct Stepper {
 
     private func beginOnTarget(_ mirrors: [ActiveMirror]) throws {
         let results = try target.pipeline([
-            .query("begin"),
-            .prepared(CursorSQL.lock, [.int8(namespace), .array(CursorSQL.ids(mirrors))]),
+            .query("begin"), MirrorCursors.lockStep(namespace, mirrors.map(\.id)),
         ])
-        let rows = results[1]
-        guard rows.rowCount == mirrors.count else { throw try reason(for: mirrors, lockedCount: rows.rowCount) }
-        for row in 0..<rows.rowCount {
-            let id = try rows.bytes(row, 0)
-            guard let mirror = mirrors.first(where: { $0.id == id }), try rows.int64(row, 1) == mirror.seq,
-                try rows.int64(row, 2) == mirror.generation
+        let locked = try MirrorCursors.locked(results[1])
+        guard locked.count == mirrors.count else { throw try reason(for: mirrors, lockedCount: locked.count) }
+        for cursor in locked {
+            guard let mirror = mirrors.first(where: { $0.id == cursor.mirror }), cursor.seq == mirror.seq,
+                cursor.generation == mirror.generation
             else { throw MirrorError.moved }
         }
     }
 
     /// Why not all cursors could be locked: some are held, or are not there any more.
     private func reason(for mirrors: [ActiveMirror], lockedCount: Int) throws -> MirrorError {
-        let rows = try target.executePrepared(
-            CursorSQL.held, [.int8(namespace), .array(CursorSQL.ids(mirrors))])
-        let held = try (0..<rows.rowCount).map { try rows.bytes($0, 0) }
+        let held = try MirrorCursors.held(target, namespace, mirrors.map(\.id))
         guard held.count + lockedCount == mirrors.count else { return .moved }
         return .held(mirrors.filter { held.contains($0.id) }.map(\.name))
     }
@@ -161,13 +157,6 @@ struct Stepper {
     func commitSteps(
         _ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?, _ batch: [UInt8]?
     ) -> [PipelineStep] {
-        var parameters: PostgresParameters = [.int8(namespace), .array(CursorSQL.ids(mirrors)), .int8(seq)]
-        if let time {
-            parameters.appendTimestamp(unixMicroseconds: time * 1_000)
-        } else {
-            parameters.appendNull(.timestamptz)
-        }
-        if let batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
-        return [.prepared(CursorSQL.move, parameters), .query("commit")]
+        [MirrorCursors.moveStep(namespace, mirrors.map(\.id), to: seq, time, batch: batch), .query("commit")]
     }
 }

@@ -4,29 +4,30 @@ extension LogConnection {
     /// The batch that stands for a namespace's head, as an expression on its row.
     static let headBatch = "coalesce(last_batch, case when head = 0 then stream_key end)"
 
+    /// The heads of these namespaces, and the batches that stand for them. Those that are not there are left out.
+    public func heads(
+        _ namespaces: [Int64]
+    ) throws(LogStoreError) -> [(namespace: Int64, head: Int64, batch: [UInt8]?)] {
+        var ids = PostgresArray(of: .int8)
+        for id in namespaces { ids.appendInt8(id) }
+        return try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select id, head, \(Self.headBatch) from pathmirror.namespace where id = any($1)", [.array(ids)])
+            var heads: [(namespace: Int64, head: Int64, batch: [UInt8]?)] = []
+            heads.reserveCapacity(rows.rowCount)
+            for row in 0..<rows.rowCount {
+                heads.append((try rows.int64(row, 0), try rows.int64(row, 1), try Self.bytes(rows, row, 2)))
+            }
+            return heads
+        }
+    }
+
     /// What the log says of a place; nil where there is no such namespace.
     public func history(_ namespace: Int64, at seq: Int64) throws(LogStoreError) -> HistoryRecord? {
         let results = try translated { () throws(PostgresError) in
             try postgres.pipeline(Self.historySteps(namespace, at: seq))
         }
         return try Self.history(results)
-    }
-
-    /// The entries after a place, as `read` gives them, and what the log says of the place itself, in one round trip.
-    public func readOn(
-        _ namespace: Int64, after seq: Int64, limit: Int = 1_000, maxBytes: Int = 16 << 20
-    ) throws(LogStoreError) -> (history: HistoryRecord?, entries: [LoggedEntry]) {
-        let results = try translated { () throws(PostgresError) in
-            let steps = Self.historySteps(namespace, at: seq)
-            return try postgres.pipeline(
-                steps + [Self.pageStep(namespace, after: seq, through: Self.end(of: seq, limit), limit, maxBytes)])
-        }
-        let history = try Self.history(results)
-        var entries = try decode(results[2])
-        if entries.isEmpty, let head = history?.head, head > seq {
-            entries = try read(namespace, after: seq, limit: limit, maxBytes: maxBytes)
-        }
-        return (history, entries)
     }
 
     /// The batches of the entries that the log has of these.
@@ -46,7 +47,7 @@ extension LogConnection {
 
     // The log is looked at before the head: what is in it then was committed, and an entry below the head that it lacks was
     // not pruned meanwhile.
-    private static func historySteps(_ namespace: Int64, at seq: Int64) -> [PipelineStep] {
+    static func historySteps(_ namespace: Int64, at seq: Int64) -> [PipelineStep] {
         [
             .query(
                 "select batch_id from pathmirror.log where namespace_id = $1 and seq = $2",
@@ -57,7 +58,7 @@ extension LogConnection {
         ]
     }
 
-    private static func history(_ results: [PostgresResult]) throws(LogStoreError) -> HistoryRecord? {
+    static func history(_ results: [PostgresResult]) throws(LogStoreError) -> HistoryRecord? {
         try translated { () throws(PostgresError) in
             guard results[1].rowCount == 1 else { return nil }
             return HistoryRecord(

@@ -1,9 +1,12 @@
-import Postgres
+public import Postgres
 
 /// What a database needs that holds mirrors' tables: the cursors and the errors. In Pathmirror's own database migrations
 /// 002, 004 and 010 have made the same.
-enum TargetSchema {
-    static let sql = """
+public enum MirrorTargetSchema {
+    /// Makes what is missing of it.
+    public static func make(_ target: PostgresConnection) throws(PostgresError) { try target.executeScript(sql) }
+
+    private static let sql = """
         create schema if not exists pathmirror;
         create table if not exists pathmirror.mirror_cursor (
             namespace_id bigint not null,

@@ -18,51 +18,50 @@ extension LogConnection {
         seq >= (select any_order_from from pathmirror.namespace where id = $1)
         """
 
-    /// Entries after `seq` in order, each with its changes in the order in which they are applied: at most `limit` of them
-    /// and, from the second on, about `maxBytes` of changes. The first is `seq + 1`, or a later one when that isn't retained
-    /// any more.
-    ///
-    /// - Throws: `corrupt` if the seqs that follow have gaps, unless the caller looks for them itself.
-    public func read(
-        _ namespace: Int64, after seq: Int64, through last: Int64 = .max, limit: Int = 1_000, maxBytes: Int = 16 << 20,
-        allowsGaps: Bool = false
-    ) throws(LogStoreError) -> [LoggedEntry] {
-        let end = min(Self.end(of: seq, limit), last)
-        var rows = try page(namespace, after: seq, through: end, limit, maxBytes)
-        if rows.rowCount == 0, end < last { rows = try page(namespace, after: seq, through: last, limit, maxBytes) }
-        return try decode(rows, allowsGaps: allowsGaps)
+    /// A page of a namespace's log, as a follower asks for it: entries in order, each with its changes in the order in which they
+    /// are applied, and from the second on no more than about the page's bytes. The first is the one that follows, or a later
+    /// one when that isn't retained any more. With the history, where that is wanted, in the same round trip.
+    func page(
+        _ namespace: Int64, _ request: FollowerMachine.PageRequest
+    ) throws(LogStoreError) -> (history: HistoryRecord?, entries: [LoggedEntry]) {
+        let end = min(Self.end(of: request.after, request.entries), request.through)
+        let page = Self.pageStep(namespace, request, through: end)
+        let steps = request.withHistory ? Self.historySteps(namespace, at: request.after) + [page] : [page]
+        let results = try translated { () throws(PostgresError) in try postgres.pipeline(steps) }
+        let history = request.withHistory ? try Self.history(results) : nil
+        var rows = results[steps.count - 1]
+        let mayBeMore = request.withHistory ? (history?.head ?? 0) > request.after : true
+        if rows.rowCount == 0, end < request.through, mayBeMore {
+            rows = try translated { () throws(PostgresError) in
+                try postgres.pipeline([Self.pageStep(namespace, request, through: request.through)])[0]
+            }
+        }
+        return (history, try decode(rows))
+    }
+
+    /// One entry; nil where the log does not have it.
+    public func entry(_ namespace: Int64, _ seq: Int64) throws(LogStoreError) -> LoggedEntry? {
+        let request = FollowerMachine.PageRequest(
+            after: seq - 1, through: seq, entries: 1, bytes: .max, withHistory: false)
+        return try page(namespace, request).entries.first
     }
 
     /// Where a page ends. Bounded by seq as well as by number, as a planner without statistics would take the whole rest of
     /// the log and sort it.
-    static func end(of seq: Int64, _ limit: Int) -> Int64 {
+    private static func end(of seq: Int64, _ limit: Int) -> Int64 {
         let (next, isBeyond) = seq.addingReportingOverflow(Int64(limit))
         return isBeyond ? .max : next
     }
 
-    func decode(_ rows: PostgresResult, allowsGaps: Bool = false) throws(LogStoreError) -> [LoggedEntry] {
+    private func decode(_ rows: PostgresResult) throws(LogStoreError) -> [LoggedEntry] {
         var entries: [LoggedEntry] = []
         entries.reserveCapacity(rows.rowCount)
-        for row in 0..<rows.rowCount {
-            let logged = try decode(rows, row)
-            if !allowsGaps, let previous = entries.last?.entry.seq, logged.entry.seq != previous + 1 {
-                throw .corrupt("the log has seq \(logged.entry.seq) after \(previous)")
-            }
-            entries.append(logged)
-        }
+        for row in 0..<rows.rowCount { entries.append(try decode(rows, row)) }
         return entries
     }
 
-    private func page(
-        _ namespace: Int64, after seq: Int64, through last: Int64, _ limit: Int, _ maxBytes: Int
-    ) throws(LogStoreError) -> PostgresResult {
-        try translated { () throws(PostgresError) in
-            try postgres.pipeline([Self.pageStep(namespace, after: seq, through: last, limit, maxBytes)])[0]
-        }
-    }
-
-    static func pageStep(
-        _ namespace: Int64, after seq: Int64, through last: Int64, _ limit: Int, _ maxBytes: Int
+    private static func pageStep(
+        _ namespace: Int64, _ request: FollowerMachine.PageRequest, through last: Int64
     ) -> PipelineStep {
         .query(
             """
@@ -71,7 +70,10 @@ extension LogConnection {
                 from pathmirror.log where namespace_id = $1 and seq > $2 and seq <= $3 order by seq limit $4
             ) as page where before < $5 order by seq
             """,
-            [.int8(namespace), .int8(seq), .int8(last), .int8(Int64(limit)), .int8(Int64(maxBytes))])
+            [
+                .int8(namespace), .int8(request.after), .int8(last), .int8(Int64(request.entries)),
+                .int8(Int64(request.bytes)),
+            ])
     }
 
     private func decode(_ rows: PostgresResult, _ row: Int) throws(LogStoreError) -> LoggedEntry {
