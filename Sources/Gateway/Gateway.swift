@@ -11,8 +11,8 @@ public final class Gateway: Sendable {
     let limiter: RateLimiter
     let workers: WorkerPool
     let memory: MemoryBudget
-    let listeners: ListenerHub
-    let sessions = RealtimeHub()
+    let listeners: ListenerGroups
+    let sessions = SessionDirectory()
     let transactionQueues = TransactionQueues()
     let refusedPages = RefusedPages()
     let logger: Logger
@@ -33,7 +33,7 @@ public final class Gateway: Sendable {
         limiter = RateLimiter(settings.limits)
         workers = WorkerPool(name: "worker", threads: settings.workers)
         memory = settings.memory
-        listeners = ListenerHub()
+        listeners = ListenerGroups()
         self.logger = logger
         makeServerReport = serverReport
         // Others have done what the sessions here had asked for: their clients come back, and say it anew.
@@ -67,24 +67,4 @@ public final class Gateway: Sendable {
 
     /// Ends the threads for heavy work. Call when the server has stopped.
     public func stop() { workers.stop() }
-}
-
-/// What the metrics tell of the process around the doors.
-public struct ServerReport: Sendable {
-    public var server: HTTPServerStatistics
-    /// Seconds since 1970; nil where nothing is served over TLS.
-    public var certificateExpiresAt: Int64?
-    public var mirrors: [MirrorFacts]
-    /// What kept each event loop from all else.
-    public var stretches: [StretchMeter]
-
-    public init(
-        server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
-        mirrors: [MirrorFacts] = [], stretches: [StretchMeter] = []
-    ) {
-        self.stretches = stretches
-        self.server = server
-        self.certificateExpiresAt = certificateExpiresAt
-        self.mirrors = mirrors
-    }
 }

@@ -4,39 +4,6 @@ import Synchronization
 import Tree
 import Wire
 
-/// What listeners have to have in common to be sent the same bytes.
-struct ListenerKey: Hashable, Sendable {
-    enum Encoding: Hashable, Sendable {
-        /// Server-sent events.
-        case events(JSONForm)
-        /// Pushes of the realtime protocol, but for their end, which holds each listen's own tag.
-        case realtime
-    }
-
-    let namespace: Int64
-    let path: Path
-    let query: Query?
-    let encoding: Encoding
-}
-
-/// Events for a group of listeners, encoded once.
-struct EncodedEvents: Sendable {
-    struct Event: Sendable {
-        let seq: Int64
-        let bytes: SharedBytes
-    }
-    let events: [Event]
-    /// All of them together, for streams that have seen none: one send instead of several. For realtime listens, whose
-    /// pushes are not whole yet, only their number of bytes is of use.
-    let joined: SharedBytes
-
-    init?(_ events: [Event]) {
-        guard let first = events.first else { return nil }
-        self.events = events
-        joined = events.count == 1 ? first.bytes : SharedBytes(Array(events.lazy.map(\.bytes.bytes).joined()))
-    }
-}
-
 /// All listeners of one path, query and encoding, on whatever loop: hears of changes, encodes each once, and hands the
 /// bytes to the loops that have such listeners.
 final class ListenerGroup: ChangeListener {
@@ -155,29 +122,4 @@ final class ListenerGroup: ChangeListener {
         case .realtime: ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
         }
     }
-}
-
-/// The groups that have listeners.
-final class ListenerHub: Sendable {
-    private let groups = Mutex<[ListenerKey: ListenerGroup]>([:])
-
-    /// Adds a loop's listener to its group, which is made if it is the first, and tells from which snapshot on the group hears.
-    func join(_ key: ListenerKey, _ namespace: LiveNamespace, _ link: LoopLink) -> (ListenerGroup, Snapshot) {
-        groups.withLock { groups in
-            let group = groups[key] ?? ListenerGroup(key, namespace)
-            groups[key] = group
-            group.add(link)
-            return (group, namespace.subscribe(group, at: key.path))
-        }
-    }
-
-    func leave(_ group: ListenerGroup, _ link: LoopLink) {
-        groups.withLock { groups in
-            guard group.remove(link) else { return }
-            groups[group.key] = nil
-            group.namespace.unsubscribe(group, at: group.key.path)
-        }
-    }
-
-    var groupCount: Int { groups.withLock { $0.count } }
 }

@@ -45,7 +45,7 @@ extension GatewayLoop {
         let address = clientAddress(of: request).description
         withNamespace(name, exchange) { loop, namespace, exchange in
             let transport = LongPollTransport(
-                password: RealtimeHub.makeToken(), maxBytes: loop.gateway.settings.streamBufferBytes * 16)
+                password: SessionDirectory.makeToken(), maxBytes: loop.gateway.settings.streamBufferBytes * 16)
             let session = loop.begin(namespace, transport, isLoopback: isLoopback, address)
             let id = session.id
             loop.polling[id] = LongPollSegments(maxBytes: loop.gateway.settings.maxMessageBytes)

@@ -96,7 +96,7 @@ extension GatewayLoop {
         _ namespace: LiveNamespace, _ transport: any RealtimeTransport, isLoopback: Bool, _ remoteAddress: String
     ) -> RealtimeSession {
         let session = RealtimeSession(
-            gateway.settings.sessionLabel + RealtimeHub.makeToken(), self, namespace, transport,
+            gateway.settings.sessionLabel + SessionDirectory.makeToken(), self, namespace, transport,
             isLoopback: isLoopback, remoteAddress: remoteAddress)
         sessions[session.id] = session
         if let link { gateway.sessions.add(session.id, link) }

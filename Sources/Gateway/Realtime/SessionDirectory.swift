@@ -2,7 +2,7 @@ import Crypto
 import Runtime
 
 /// Where each realtime session lives: its loop.
-final class RealtimeHub: Sendable {
+final class SessionDirectory: Sendable {
     private let loops = Condition<[String: LoopLink]>([:])
 
     func add(_ session: String, _ link: LoopLink) { loops.withLock { $0[session] = link } }

@@ -1,0 +1,19 @@
+import HTTPServer
+
+/// Events for a group of listeners, encoded once.
+struct EncodedEvents: Sendable {
+    struct Event: Sendable {
+        let seq: Int64
+        let bytes: SharedBytes
+    }
+    let events: [Event]
+    /// All of them together, for streams that have seen none: one send instead of several. For realtime listens, whose
+    /// pushes are not whole yet, only their number of bytes is of use.
+    let joined: SharedBytes
+
+    init?(_ events: [Event]) {
+        guard let first = events.first else { return nil }
+        self.events = events
+        joined = events.count == 1 ? first.bytes : SharedBytes(Array(events.lazy.map(\.bytes.bytes).joined()))
+    }
+}
