@@ -9,82 +9,67 @@ import Wire
 final class ListenerGroup: ChangeListener {
     let key: ListenerKey
     let namespace: LiveNamespace
+    private let encoder: EventEncoder
 
     private struct State {
-        var loops: [ObjectIdentifier: (link: LoopLink, listeners: Int)] = [:]
+        var loops: [ObjectIdentifier: (outlet: any GroupOutlet, listeners: Int)] = [:]
         /// What the query selected after the last step, for groups with a query.
         var window: Node?
-        /// What makes the events' ids, and under which rules.
-        var ids: (rules: RulesVersion, maker: EventIDs)?
     }
     private let state = Mutex(State())
 
     init(_ key: ListenerKey, _ namespace: LiveNamespace) {
         self.key = key
         self.namespace = namespace
+        encoder = EventEncoder(key, namespace)
     }
 
+    // MARK: Loops
+
     /// Counts a loop's listener in.
-    func add(_ link: LoopLink) {
+    func add(_ outlet: any GroupOutlet) {
         state.withLock { state in
-            let count = state.loops[ObjectIdentifier(link)]?.listeners ?? 0
-            state.loops[ObjectIdentifier(link)] = (link, count + 1)
+            let count = state.loops[ObjectIdentifier(outlet)]?.listeners ?? 0
+            state.loops[ObjectIdentifier(outlet)] = (outlet, count + 1)
         }
     }
 
     /// Counts a loop's listener out; true when the group has none left.
-    func remove(_ link: LoopLink) -> Bool {
+    func remove(_ outlet: any GroupOutlet) -> Bool {
         state.withLock { state in
-            let id = ObjectIdentifier(link)
+            let id = ObjectIdentifier(outlet)
             if let entry = state.loops[id] {
-                state.loops[id] = entry.listeners > 1 ? (link, entry.listeners - 1) : nil
+                state.loops[id] = entry.listeners > 1 ? (outlet, entry.listeners - 1) : nil
             }
             return state.loops.isEmpty
         }
     }
 
+    private func tell(_ news: GroupNews) {
+        let id = ObjectIdentifier(self)
+        for outlet in state.withLock({ $0.loops.values.map(\.outlet) }) { outlet.tell(news, of: id) }
+    }
+
+    // MARK: Changes
+
     func changed(_ steps: [Step]) {
         var events: [EncodedEvents.Event] = []
         for step in steps {
             guard let event = event(for: step) else { continue }
-            events.append(.init(seq: step.entry.seq, bytes: SharedBytes(encode(event, step.entry.seq, step.batch))))
+            let bytes = encoder.encode(event, seq: step.entry.seq, batch: step.batch)
+            events.append(.init(seq: step.entry.seq, bytes: SharedBytes(bytes)))
         }
-        guard let encoded = EncodedEvents(events) else { return }
-        let id = ObjectIdentifier(self)
-        let isRealtime = key.encoding == .realtime
-        for link in links {
-            link.post { isRealtime ? $0.deliverRealtime(encoded, to: id) : $0.deliver(encoded, to: id) }
-        }
+        if let encoded = EncodedEvents(events) { tell(.events(encoded)) }
     }
 
     func reset(to snapshot: Snapshot) {
         state.withLock { $0.window = nil }
-        let id = ObjectIdentifier(self)
-        for link in links {
-            link.post {
-                $0.restart(group: id, from: snapshot)
-                $0.restartRealtime(group: id, from: snapshot)
-            }
-        }
+        tell(.reset(snapshot))
     }
 
-    func rulesChanged(in snapshot: Snapshot) {
-        let id = ObjectIdentifier(self)
-        for link in links {
-            link.post {
-                $0.recheckReaders(of: id)
-                $0.recheckListens(of: id)
-            }
-        }
-    }
+    func rulesChanged(in snapshot: Snapshot) { tell(.newRules) }
 
-    func ended() {
-        let id = ObjectIdentifier(self)
-        // Realtime sessions are closed with the gateway's lease.
-        for link in links { link.post { $0.endStreams(of: id) } }
-    }
-
-    private var links: [LoopLink] { state.withLock { $0.loops.values.map(\.link) } }
+    func ended() { tell(.ended) }
 
     private func event(for step: Step) -> ChangeEvent? {
         guard let query = key.query else {
@@ -97,29 +82,19 @@ final class ListenerGroup: ChangeListener {
         return ChangeEvent(from: old, to: new)
     }
 
+    // MARK: Values
+
     /// The value that a listener of this group begins with.
     func value(in snapshot: Snapshot) -> Node {
         Selection(key.query, at: key.path, namespace, snapshot, isFollowed: true).select(from: snapshot.root[key.path])
     }
 
+    /// The same as an event.
     func initialEvent(_ snapshot: Snapshot) -> SharedBytes {
-        SharedBytes(encode(.put(.root, value(in: snapshot)), snapshot.seq, snapshot.batch))
+        SharedBytes(
+            encoder.encode(.put(.root, value(in: snapshot)), seq: snapshot.seq, batch: snapshot.batch))
     }
 
     /// What makes and reads the ids of this group's events under these rules.
-    func ids(_ rules: RulesVersion) -> EventIDs {
-        state.withLock { state in
-            if let known = state.ids, known.rules === rules { return known.maker }
-            let maker = EventIDs(namespace, key.path, rules)
-            state.ids = (rules, maker)
-            return maker
-        }
-    }
-
-    private func encode(_ event: ChangeEvent, _ seq: Int64, _ batch: [UInt8]?) -> [UInt8] {
-        switch key.encoding {
-        case .events(let form): StreamEvent.encode(event, id: ids(namespace.snapshot.rules).id(seq, batch), form: form)
-        case .realtime: ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
-        }
-    }
+    func ids(_ rules: RulesVersion) -> EventIDs { encoder.ids(rules) }
 }

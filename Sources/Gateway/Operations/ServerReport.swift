@@ -1,7 +1,7 @@
 public import HTTPServer
 public import Runtime
 
-/// What the metrics tell of the process around the doors.
+/// What the metrics tell of the process around the gateway.
 public struct ServerReport: Sendable {
     public var server: HTTPServerStatistics
     /// Seconds since 1970; nil where nothing is served over TLS.

@@ -4,22 +4,6 @@ import Wire
 
 /// Everything that a GET's answer is made of; made on the loop, run there or on a worker.
 struct ReadJob: Sendable {
-    struct Answer: Sendable {
-        let status: Int
-        let headers: HTTPHeaders
-        let body: [UInt8]
-
-        func send(to exchange: HTTPExchange) { exchange.respond(status: status, headers: headers, body: body) }
-
-        /// An answer without data.
-        static func silent(_ status: Int = 204, seq: Int64, etag: String?) -> Answer {
-            var headers: HTTPHeaders = ["Cache-Control": "no-cache"]
-            headers.add("X-Pathmirror-Seq", UInt64(seq))
-            if let etag { headers.add("ETag", etag) }
-            return Answer(status: status, headers: headers, body: [])
-        }
-    }
-
     private let seq: Int64
     private let node: Node
     private let selection: Selection
@@ -39,20 +23,20 @@ struct ReadJob: Sendable {
         ifNoneMatch = call.request.headerText("if-none-match")
     }
 
-    func run() -> Answer {
+    func run() -> DataAnswer {
         var etag: String?
         if wantsETag {
             let tag = ETag.of(node)
             etag = tag
             if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
-                return Answer.silent(304, seq: seq, etag: tag)
+                return DataAnswer.silent(304, seq: seq, etag: tag)
             }
         }
         if parameters.print == .silent {
-            return Answer.silent(seq: seq, etag: etag)
+            return DataAnswer.silent(seq: seq, etag: etag)
         }
         let reply = Reply(options, seq: seq, etag: etag, body: encode())
-        return Answer(status: 200, headers: reply.headers, body: reply.body)
+        return DataAnswer(status: 200, headers: reply.headers, body: reply.body)
     }
 
     private func encode() -> [UInt8] {

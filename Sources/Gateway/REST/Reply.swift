@@ -8,6 +8,13 @@ struct Reply: Sendable {
     let headers: HTTPHeaders
     let body: [UInt8]
 
+    /// Headers of every answer with data. Which page may read an answer is said in the exchange's common headers.
+    private static let jsonHeaders: HTTPHeaders = [
+        "Content-Type": "application/json; charset=utf-8",
+        "Access-Control-Expose-Headers": "ETag, X-Pathmirror-Seq",
+        "Cache-Control": "no-cache",
+    ]
+
     /// What of a request decides about the form of its answer.
     struct Options: Sendable {
         let callback: String?
@@ -22,7 +29,7 @@ struct Reply: Sendable {
     }
 
     init(_ options: Options, seq: Int64, etag: String?, body: [UInt8]) {
-        var headers = GatewayLoop.jsonHeaders
+        var headers = Self.jsonHeaders
         var body = body
         headers.add("X-Pathmirror-Seq", UInt64(seq))
         if let etag { headers.add("ETag", etag) }

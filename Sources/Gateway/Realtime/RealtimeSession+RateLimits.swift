@@ -4,7 +4,7 @@ import Wire
 extension RealtimeSession {
     /// Whether a request may be performed, as far as rates go; it is answered if not.
     func admits(_ request: ClientRequest) -> Bool {
-        let limiter = loop.gateway.limiter
+        let limiter = context.limiter
         let refusal =
             address.flatMap { limiter.request(from: $0) } ?? limiter.request(by: login, in: namespace.name)
         guard refusal != nil else {

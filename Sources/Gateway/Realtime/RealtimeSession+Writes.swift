@@ -15,10 +15,10 @@ extension RealtimeSession {
         }
         // Who is going to be refused must neither use up what others may write nor have them wait.
         let mayBeGiven = mayBeGiven(action)
-        if mayBeGiven, loop.gateway.limiter.write(byteCount, to: namespace.name) != nil {
+        if mayBeGiven, context.limiter.write(byteCount, to: namespace.name) != nil {
             return answerTooMany(number)
         }
-        loop.gateway.metrics.writes.add()
+        context.metrics.writes.add()
         var write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
@@ -31,7 +31,7 @@ extension RealtimeSession {
             write.mayBeOvertaken = true
             hold()
         }
-        let token = loop.submit(write, for: self) { session, outcome in
+        let token = host.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) { session.answer(number, outcome) }
             guard isHeld else { return }
             session.largeWrite = nil
@@ -56,7 +56,7 @@ extension RealtimeSession {
         case .committed: answerWrite(number, "ok", .none)
         case .preconditionFailed: answerWrite(number, "datastale", .text("Transaction hash does not match"))
         case .denied: answerWrite(number, "permission_denied", .text("Permission denied"))
-        case .tooLarge: answerWrite(number, "too_big", .text(WriteJob.tooBig))
+        case .tooLarge: answerWrite(number, "too_big", .text(AnswerText.tooBig))
         case .refused(let reason): answerWrite(number, "failure", .text(reason))
         case .failed(let error):
             switch error {
@@ -77,7 +77,7 @@ extension RealtimeSession {
         _ number: Int64, _ changes: [Change]?, _ byteCount: Int,
         _ change: @escaping @Sendable (inout DisconnectQueue) -> Void
     ) {
-        let share = orderShare ?? loop.gateway.memory.take(0, for: memoryAddress)
+        let share = orderShare ?? context.memory.take(0, for: memoryAddress)
         orderShare = share
         // Counted up as they come, and measured only when that has become too much: most replace earlier ones.
         let isToMeasure = (share?.bytes ?? 0) + byteCount > settings.maxMessageBytes
@@ -120,7 +120,6 @@ extension RealtimeSession {
     /// Stores the operations as they are now, and answers the requests that made them so. What changes meanwhile is stored
     /// next, all at once.
     func store() {
-        guard let link = loop.link else { return }
         guard !isStoring else {
             mustStoreAgain = true
             return
@@ -129,10 +128,9 @@ extension RealtimeSession {
         saves += 1
         let numbers = unstored
         unstored.removeAll()
-        let id = id
         let saved = disconnects
-        loop.gateway.engine.sessions.save(stored, number: saves, isFirst: !isKept) { outcome in
-            link.post { loop in loop.sessions[id]?.storingEnded(numbers, saved, outcome) }
+        context.engine.sessions.save(stored, number: saves, isFirst: !isKept) { [home = host.home, id] outcome in
+            home.post(to: id) { $0.storingEnded(numbers, saved, outcome) }
         }
     }
 

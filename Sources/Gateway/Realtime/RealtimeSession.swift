@@ -12,7 +12,9 @@ import Wire
 /// of outcomes, and the loop does both in the order told.
 final class RealtimeSession {
     let id: String
-    unowned let loop: GatewayLoop
+    let context: RealtimeContext
+    unowned let host: any RealtimeHost
+    let loop: EventLoop
     let namespace: LiveNamespace
     var transport: any RealtimeTransport {
         didSet { for listen in listens.values { listen.transport = transport } }
@@ -45,7 +47,7 @@ final class RealtimeSession {
     var holds = 0
     /// What the request that is being performed has taken of memory: kept until it is done.
     var performed: MemoryShare?
-    /// Whether the loop's next turn goes on with the waiting requests.
+    /// Whether the loop's next slice goes on with the waiting requests.
     var isToPerform = false
     /// What pieces of polled messages take of memory.
     var pollingShare: MemoryShare?
@@ -84,21 +86,23 @@ final class RealtimeSession {
     var lastSaid = Clock.monotonicMilliseconds
 
     init(
-        _ id: String, _ loop: GatewayLoop, _ namespace: LiveNamespace, _ transport: any RealtimeTransport,
-        isLoopback: Bool, remoteAddress: String
+        _ id: String, _ host: any RealtimeHost, _ loop: EventLoop, _ namespace: LiveNamespace,
+        _ transport: any RealtimeTransport, isLoopback: Bool, remoteAddress: String
     ) {
         self.id = id
+        self.host = host
         self.loop = loop
+        context = host.context
         self.namespace = namespace
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
-        lease = loop.gateway.engine.sessions.lease
+        lease = context.engine.sessions.lease
         login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
 
-    var settings: GatewaySettings { loop.gateway.settings }
+    var settings: GatewaySettings { context.settings }
 
     /// Operations have been stored, or could not be.
     func hasStored() {
@@ -144,7 +148,7 @@ final class RealtimeSession {
     private func closeIfDone() {
         guard isClosing, !isEnded, writes.isEmpty, !isStoring else { return }
         transport.close()
-        loop.ended(id)
+        host.ended(id)
     }
 
     /// Its operations have been carried out by others, who took the session or the whole gateway for gone: the client is to
@@ -170,17 +174,17 @@ final class RealtimeSession {
         leaveLines()
         upgrade?.transport.close()
         formerTransport?.close()
-        loop.forgetLater(Array(listens.values), of: self)
+        host.forgetLater(Array(listens.values), of: self)
         listens.removeAll()
         listensToCheck.removeAll()
         writes.removeAll()
         waiting.removeAll()
         nextWaiting = 0
         guard isKept || isStoring else { return completion() }
-        guard let largeWrite else { return loop.gateway.engine.sessions.end(stored, completion) }
-        let sessions = loop.gateway.engine.sessions
+        guard let largeWrite else { return context.engine.sessions.end(stored, completion) }
+        let sessions = context.engine.sessions
         let stored = stored
-        loop.endings[largeWrite] = { sessions.end(stored, completion) }
+        host.afterWrite(largeWrite) { sessions.end(stored, completion) }
     }
 
     /// The session and what it wants done at its end.

@@ -1,12 +1,30 @@
 import Crypto
 import Runtime
 
-/// Where each realtime session lives: its loop.
+/// Where each realtime session lives. Shared by all loops.
 final class SessionDirectory: Sendable {
-    private let loops = Condition<[String: LoopLink]>([:])
+    private let homes = Condition<[String: any SessionHome]>([:])
 
-    func add(_ session: String, _ link: LoopLink) { loops.withLock { $0[session] = link } }
-    func remove(_ session: String) { loops.broadcast { $0[session] = nil } }
+    func add(_ session: String, _ home: any SessionHome) { homes.withLock { $0[session] = home } }
+    func remove(_ session: String) { homes.broadcast { $0[session] = nil } }
+
+    func home(of session: String) -> (any SessionHome)? { homes.withLock { $0[session] } }
+
+    /// The home of one of the sessions.
+    var anyHome: (any SessionHome)? { homes.withLock { $0.first?.value } }
+
+    /// Closes all sessions, on their loops.
+    func closeAll() {
+        let homes = homes.withLock { homes in
+            Dictionary(homes.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
+        }
+        for home in homes.values { home.closeAll() }
+    }
+
+    /// Waits until no session is left; at most so long.
+    func waitUntilEmpty(milliseconds: Milliseconds) {
+        _ = homes.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
+    }
 
     /// 32 hex digits that nobody can guess: session ids and their passwords.
     static func makeToken() -> String {
@@ -14,22 +32,4 @@ final class SessionDirectory: Sendable {
         let words = (generator.next() as UInt64, generator.next() as UInt64)
         return withUnsafeBytes(of: words) { Hex.encode($0) }
     }
-
-    /// The loop of one of the sessions.
-    var anyLink: LoopLink? { loops.withLock { $0.first?.value } }
-
-    /// Closes all sessions, on their loops.
-    func closeAll() {
-        let links = loops.withLock { loops in
-            Dictionary(loops.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
-        }
-        for link in links.values { link.post { $0.closeSessions() } }
-    }
-
-    /// Waits until no session is left; at most so long.
-    func waitUntilEmpty(milliseconds: Int64) {
-        _ = loops.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
-    }
-
-    func link(of session: String) -> LoopLink? { loops.withLock { $0[session] } }
 }

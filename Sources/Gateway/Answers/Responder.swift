@@ -1,42 +1,43 @@
-import Compression
 import Engine
 import HTTPServer
 import Runtime
-import Tree
 import Wire
 
-extension GatewayLoop {
-    /// Headers of every answer with data. Which page may read an answer is said in the exchange's common headers.
-    static let jsonHeaders: HTTPHeaders = [
-        "Content-Type": "application/json; charset=utf-8",
-        "Access-Control-Expose-Headers": "ETag, X-Pathmirror-Seq",
-        "Cache-Control": "no-cache",
-    ]
+/// Answers requests that fail, and counts them. Any loop.
+struct Responder: Sendable {
+    private let metrics: GatewayMetrics
 
-    static let errorHeaders: HTTPHeaders = [
+    init(_ metrics: GatewayMetrics) { self.metrics = metrics }
+
+    /// Headers of answers that hold no data.
+    static let plainHeaders: HTTPHeaders = [
         "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-cache",
     ]
 
     func respond(_ error: RESTError, to exchange: HTTPExchange, retryAfter: Int? = nil) {
-        if error.status >= 500 { gateway.metrics.serverErrors.add() } else { gateway.metrics.clientErrors.add() }
+        if error.status >= 500 { metrics.serverErrors.add() } else { metrics.clientErrors.add() }
         if error == .appendJSON {
             exchange.respond(
                 status: error.status, headers: ["Content-Type": "text/plain; charset=utf-8"],
                 body: Array("\(error.message)\n".utf8))
             return
         }
-        var headers = Self.errorHeaders
+        var headers = Self.plainHeaders
         if let retryAfter { headers.add("Retry-After", "\(retryAfter)") }
         exchange.respond(status: error.status, headers: headers, body: ErrorBody.encode(error.message))
     }
 
     func respond(_ error: EngineError, to exchange: HTTPExchange) {
+        let answer = Self.answer(to: error)
+        respond(answer.error, to: exchange, retryAfter: answer.retryAfter)
+    }
+
+    /// What a client is told of an error of the engine, and after how many seconds it may try again.
+    static func answer(to error: EngineError) -> (error: RESTError, retryAfter: Int?) {
         switch error {
-        case .unknownNamespace(let name):
-            respond(RESTError(404, "There is no database \"\(name)\" here"), to: exchange)
-        case .unavailable, .overloaded, .stopping, .outcomeUnknown:
-            respond(RESTError(503, Self.publicText(error)), to: exchange, retryAfter: 1)
-        case .corrupt: respond(RESTError(500, "Internal server error"), to: exchange)
+        case .unknownNamespace(let name): (RESTError(404, "There is no database \"\(name)\" here"), nil)
+        case .unavailable, .overloaded, .stopping, .outcomeUnknown: (RESTError(503, publicText(error)), 1)
+        case .corrupt: (RESTError(500, "Internal server error"), nil)
         }
     }
 
@@ -46,6 +47,7 @@ extension GatewayLoop {
         return error.description
     }
 
+    /// Answers the question that browsers ask before requests to other origins.
     func respondToPreflight(_ request: HTTPRequest, _ exchange: HTTPExchange) {
         var headers: HTTPHeaders = [
             "Allow": "GET, PUT, POST, PATCH, DELETE, HEAD, OPTIONS",

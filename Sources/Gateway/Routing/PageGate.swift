@@ -1,17 +1,34 @@
 import HTTPServer
 import Runtime
-import Synchronization
 import Wire
 
-extension GatewayLoop {
-    /// Whether a request may be served, as far as the page goes that it comes from; it is answered if not. Also says of
-    /// whatever answer is given who may read it.
-    func admitsPage(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
+/// Lets requests in or not, as far as the web page goes that they come from, and says who may read the answers. One for
+/// each loop.
+final class PageGate {
+    private let policy: PagePolicy
+    private let strictTransportSeconds: Int
+    private let refusals: RefusedPages
+    private let callers: Callers
+    private let responder: Responder
+    private let logger: Logger
+    /// The `Host` of the last program that was let in. The next one calls the gateway by the same name, most likely.
+    private var programsHost: [UInt8] = []
+
+    init(_ refusals: RefusedPages, _ callers: Callers, _ logger: Logger, _ services: LoopServices) {
+        policy = services.settings.pages
+        strictTransportSeconds = services.settings.strictTransportSeconds
+        self.refusals = refusals
+        self.callers = callers
+        responder = services.responder
+        self.logger = logger
+    }
+
+    /// Whether a request may be served; it is answered if not. Also says of whatever answer is given who may read it.
+    func admits(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
         if isLikeTheLastProgram(request) {
             exchange.commonHeaders = Self.programsHeaders
             return true
         }
-        let policy = gateway.settings.pages
         let verdict = policy.judge(policy.isOpen ? PagePolicy.Signs() : PagePolicy.Signs(request))
         exchange.commonHeaders = commonHeaders(verdict, request)
         guard case .refused(let refusal) = verdict else {
@@ -22,10 +39,10 @@ extension GatewayLoop {
         }
         let text = refusal.text(isSecure: request.isSecure)
         // Who writes the page sees no more than that it failed: the log is where to look.
-        if gateway.refusedPages.isNew(refusal) {
-            gateway.logger.warning(text, [("address", "\(clientAddress(of: request))")])
+        if refusals.isNew(refusal) {
+            logger.warning(text, [("address", "\(callers.clientAddress(of: request))")])
         }
-        respond(RESTError(403, text), to: exchange)
+        responder.respond(RESTError(403, text), to: exchange)
         return false
     }
 
@@ -42,10 +59,9 @@ extension GatewayLoop {
     }
 
     private func commonHeaders(_ verdict: PagePolicy.Verdict, _ request: HTTPRequest) -> HTTPHeaders {
-        var headers = pageHeaders(verdict, request)
-        let seconds = gateway.settings.strictTransportSeconds
-        if seconds > 0, request.isSecure, !isNamedAsThisMachine(request) {
-            headers.add("Strict-Transport-Security", "max-age=\(seconds)")
+        var headers = Self.headers(verdict, isMetrics: request.path.elementsEqual("/.metrics".utf8))
+        if strictTransportSeconds > 0, request.isSecure, !isNamedAsThisMachine(request) {
+            headers.add("Strict-Transport-Security", "max-age=\(strictTransportSeconds)")
         }
         return headers
     }
@@ -56,12 +72,13 @@ extension GatewayLoop {
         return Authority(Substring(decoding: host, as: UTF8.self))?.host.isLoopback ?? true
     }
 
-    private func pageHeaders(_ verdict: PagePolicy.Verdict, _ request: HTTPRequest) -> HTTPHeaders {
+    /// The headers that say who may read an answer.
+    static func headers(_ verdict: PagePolicy.Verdict, isMetrics: Bool) -> HTTPHeaders {
         switch verdict {
         // Metrics ask for no credential: what keeps pages from reading them is that they may not.
-        case .everybody: return request.path.elementsEqual("/.metrics".utf8) ? [:] : Self.everybodysHeaders
-        case .refused, .admitted(origin: nil): return Self.programsHeaders
-        case .admitted(let origin?): return ["Vary": "Origin", "Access-Control-Allow-Origin": origin]
+        case .everybody: isMetrics ? [:] : everybodysHeaders
+        case .refused, .admitted(origin: nil): programsHeaders
+        case .admitted(let origin?): ["Vary": "Origin", "Access-Control-Allow-Origin": origin]
         }
     }
 
