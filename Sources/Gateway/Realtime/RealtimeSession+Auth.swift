@@ -17,16 +17,13 @@ extension RealtimeSession {
         } catch {
             return refuse(number, error)
         }
-        switch loop.gateway.authenticator.authenticate(credentials) {
+        switch context.authenticator.authenticate(credentials) {
         case .now(let result): authenticated(number, result)
         case .later(let start):
             // Requests behind it are judged by it (reference: rtdb-protocol 3.6).
             hold()
-            guard let link = loop.link else { return }
-            let id = id
-            start { result in
-                link.post { loop in
-                    guard let session = loop.sessions[id] else { return }
+            start { [home = host.home, id] result in
+                home.post(to: id) { session in
                     session.authenticated(number, result)
                     session.release()
                 }
@@ -77,7 +74,7 @@ extension RealtimeSession {
 
     /// Ends a login that holds no more: expired, or its secret taken away (reference: rtdb-protocol 10.1).
     func recheckLogin(now: Int64) {
-        guard !loop.gateway.authenticator.isValid(login, now: now) else { return }
+        guard !context.authenticator.isValid(login, now: now) else { return }
         answer(ServerMessage.authRevoked("expired_token", "Auth token is expired."))
         changeLogin(.anonymous(isLoopback: isLoopback))
     }

@@ -15,7 +15,7 @@ extension RealtimeSession {
         _ number: Int64, _ changes: [Change]?, _ byteCount: Int,
         _ change: @escaping @Sendable (inout DisconnectQueue) -> Void
     ) {
-        let share = operationsShare ?? loop.gateway.memory.take(0, for: memoryAddress)
+        let share = operationsShare ?? context.memory.take(0, for: memoryAddress)
         operationsShare = share
         // Counted up as they come, and measured only when that has become too much: most replace earlier ones.
         let isToMeasure = (share?.bytes ?? 0) + byteCount > settings.maxMessageBytes
@@ -73,10 +73,9 @@ extension RealtimeSession {
     }
 
     private func begin(_ save: DisconnectSaving.Save) {
-        guard let link = loop.link else { return }
-        let id = id
-        loop.gateway.engine.disconnects.save(stored, number: save.number, isFirst: save.isFirst) { outcome in
-            link.post { loop in loop.sessions[id]?.saveEnded(outcome) }
+        context.engine.disconnects.save(stored, number: save.number, isFirst: save.isFirst) {
+            [home = host.home, id] outcome in
+            home.post(to: id) { $0.saveEnded(outcome) }
         }
     }
 

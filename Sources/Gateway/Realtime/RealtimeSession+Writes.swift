@@ -15,10 +15,10 @@ extension RealtimeSession {
         }
         // Who is going to be refused must neither use up what others may write nor have them wait.
         let mayBeGiven = mayBeGiven(action)
-        if mayBeGiven, loop.gateway.limiter.write(byteCount, to: namespace.name) != nil {
+        if mayBeGiven, context.limiter.write(byteCount, to: namespace.name) != nil {
             return answerTooMany(number)
         }
-        loop.gateway.metrics.writes.add()
+        context.metrics.writes.add()
         var write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
@@ -31,7 +31,7 @@ extension RealtimeSession {
             write.mayBeOvertaken = true
             hold()
         }
-        let token = loop.submit(write, for: self) { session, outcome in
+        let token = host.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) { session.answer(number, outcome) }
             guard isHeld else { return }
             session.largeWrite = nil
@@ -56,7 +56,7 @@ extension RealtimeSession {
         case .committed: answerWrite(number, "ok", .none)
         case .preconditionFailed: answerWrite(number, "datastale", .text("Transaction hash does not match"))
         case .denied: answerWrite(number, "permission_denied", .text("Permission denied"))
-        case .tooLarge: answerWrite(number, "too_big", .text(WriteJob.tooBig))
+        case .tooLarge: answerWrite(number, "too_big", .text(AnswerText.tooBig))
         case .refused(let reason): answerWrite(number, "failure", .text(reason))
         case .failed(let error):
             switch error {

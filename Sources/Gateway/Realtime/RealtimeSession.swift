@@ -12,7 +12,9 @@ import Wire
 /// of outcomes, and the loop does both in the order told.
 final class RealtimeSession {
     let id: String
-    unowned let loop: GatewayLoop
+    let context: RealtimeContext
+    unowned let host: any RealtimeHost
+    let loop: EventLoop
     let namespace: LiveNamespace
     var transport: any RealtimeTransport {
         didSet { for listen in listens.values { listen.transport = transport } }
@@ -44,7 +46,7 @@ final class RealtimeSession {
     var holds = 0
     /// What the request that is being performed has taken of memory: kept until it is done.
     var performed: MemoryShare?
-    /// Whether the loop's next turn goes on with the waiting requests.
+    /// Whether the loop's next slice goes on with the waiting requests.
     var isToPerform = false
     /// What pieces of polled messages take of memory.
     var pollingShare: MemoryShare?
@@ -74,21 +76,23 @@ final class RealtimeSession {
     var lastSaid = Clock.monotonicMilliseconds
 
     init(
-        _ id: String, _ loop: GatewayLoop, _ namespace: LiveNamespace, _ transport: any RealtimeTransport,
-        isLoopback: Bool, remoteAddress: String
+        _ id: String, _ host: any RealtimeHost, _ loop: EventLoop, _ namespace: LiveNamespace,
+        _ transport: any RealtimeTransport, isLoopback: Bool, remoteAddress: String
     ) {
         self.id = id
+        self.host = host
         self.loop = loop
+        context = host.context
         self.namespace = namespace
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
-        lease = loop.gateway.engine.leases.current
+        lease = context.engine.leases.current
         login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
 
-    var settings: GatewaySettings { loop.gateway.settings }
+    var settings: GatewaySettings { context.settings }
 
     // MARK: Answers
 
@@ -129,7 +133,7 @@ final class RealtimeSession {
     func closeIfDone() {
         guard isClosing, !isEnded, writes.isEmpty, !saving.isSaving else { return }
         transport.close()
-        loop.ended(id)
+        host.ended(id)
     }
 
     /// A write was answered.
@@ -145,16 +149,16 @@ final class RealtimeSession {
         leaveQueues()
         upgrade?.transport.close()
         formerTransport?.close()
-        loop.forgetLater(Array(listens.values), of: self)
+        host.forgetLater(Array(listens.values), of: self)
         listens.removeAll()
         listensToCheck.removeAll()
         writes.removeAll()
         waiting.removeAll()
         nextWaiting = 0
         guard saving.mustBeExecuted else { return completion() }
-        guard let largeWrite else { return loop.gateway.engine.disconnects.execute(stored, completion) }
-        let disconnects = loop.gateway.engine.disconnects
+        guard let largeWrite else { return context.engine.disconnects.execute(stored, completion) }
+        let disconnects = context.engine.disconnects
         let stored = stored
-        loop.endings[largeWrite] = { disconnects.execute(stored, completion) }
+        host.afterWrite(largeWrite) { disconnects.execute(stored, completion) }
     }
 }

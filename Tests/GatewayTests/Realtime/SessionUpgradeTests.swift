@@ -24,12 +24,12 @@ import Wire
     private struct Polling {
         let session: RealtimeSession
         let transport = LongPollTransport(password: "secret", maxBytes: 1 << 20)
-        let hub: GatewayLoop
+        let hub: RealtimeHub
 
-        init(_ bench: LiveNamespaceOwner, _ hub: GatewayLoop) {
+        init(_ bench: LiveNamespaceOwner, _ hub: RealtimeHub) {
             self.hub = hub
             session = hub.begin(bench.namespace, transport, isLoopback: true, "127.0.0.1")
-            hub.polling[session.id] = LongPollSegments(maxBytes: 1 << 20)
+            transport.segments = LongPollSegments(maxBytes: 1 << 20)
         }
 
         /// A socket that has come for the session.
@@ -94,7 +94,7 @@ import Wire
                 #expect(session.transport === socket && session.isOn(socket.socket))
                 #expect(session.formerTransport === polling.transport && session.upgrade == nil)
                 #expect(session.writes.count == 2)
-                #expect(hub.polling[session.id] == nil)
+                #expect(polling.transport.segments == nil)
                 #expect(session.takeFromSocket(Self.put(3, 3), socket.socket))
                 return session.id
             }

@@ -17,7 +17,7 @@ final class SessionBench: Sendable {
     ///
     /// @unchecked Sendable is safe: only work on the loop touches `hub`.
     private final class Place: @unchecked Sendable {
-        var hub: GatewayLoop?
+        var hub: RealtimeHub?
     }
 
     let url: PostgresURL
@@ -46,15 +46,14 @@ final class SessionBench: Sendable {
         let loop = try EventLoop(index: 0, HTTPServerSettings())
         self.loop = loop
         thread = Thread(name: "bench") { [place] in
-            loop.run { place.hub = GatewayLoop(gateway, loop) }
+            loop.run { place.hub = RealtimeHub(gateway.realtime, loop) }
             place.hub = nil
         }
         if let rules { try setRules(rules) }
     }
 
     func stop() {
-        loop.post { [loop, place] in
-            place.hub?.loopWillStop()
+        loop.post { [loop] in
             loop.stopRunning()
         }
         thread.join()
@@ -62,7 +61,7 @@ final class SessionBench: Sendable {
     }
 
     /// Does something on the loop, and waits for it.
-    func on<Result: Sendable>(_ body: @escaping @Sendable (GatewayLoop) -> Result) throws -> Result {
+    func on<Result: Sendable>(_ body: @escaping @Sendable (RealtimeHub) -> Result) throws -> Result {
         let result = Condition<Result?>(nil)
         loop.post { [place] in
             guard let hub = place.hub else { return }
