@@ -94,7 +94,8 @@ let package = Package(
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
-            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors"],
+            name: "pathmirror-fuzz",
+            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors"],
             path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
