@@ -53,27 +53,28 @@ import Testing
     }
 
     @Test(arguments: [
-        ("s.length == 7", "true"), ("s.contains('llo')", "true"), ("s.contains('LLO')", "false"),
-        ("s.contains('')", "true"),
-        ("s.contains('é')", "true"), ("s.contains('e')", "false"), ("s.beginsWith('H')", "true"),
-        ("s.beginsWith('h')", "false"),
-        ("s.beginsWith('')", "true"), ("s.beginsWith(s)", "true"), ("s.beginsWith(s + 'x')", "false"),
-        ("s.endsWith('😀')", "true"), ("s.endsWith('')", "true"), ("s.endsWith('o')", "false"),
-        ("s.endsWith('x' + s)", "false"),
-        ("s.replace('l', 'L') == 'HéLLo😀'", "true"), ("s.replace('ll', '') == 'Héo😀'", "true"),
-        ("s.replace('x', 'y') == s", "true"), ("'aaa'.replace('aa', 'b') == 'ba'", "true"),
+        ("TEXT.length == 7", "true"), ("TEXT.contains('llo')", "true"), ("TEXT.contains('LLO')", "false"),
+        ("TEXT.contains('')", "true"),
+        ("TEXT.contains('é')", "true"), ("TEXT.contains('e')", "false"), ("TEXT.beginsWith('H')", "true"),
+        ("TEXT.beginsWith('h')", "false"),
+        ("TEXT.beginsWith('')", "true"), ("TEXT.beginsWith(TEXT)", "true"), ("TEXT.beginsWith(TEXT + 'x')", "false"),
+        ("TEXT.endsWith('😀')", "true"), ("TEXT.endsWith('')", "true"), ("TEXT.endsWith('o')", "false"),
+        ("TEXT.endsWith('x' + TEXT)", "false"),
+        ("TEXT.replace('l', 'L') == 'HéLLo😀'", "true"), ("TEXT.replace('ll', '') == 'Héo😀'", "true"),
+        ("TEXT.replace('x', 'y') == TEXT", "true"), ("'aaa'.replace('aa', 'b') == 'ba'", "true"),
         ("'ab'.replace('', '-') == '-a-b-'", "true"),
         ("'é😀'.replace('', '.') == '.é.😀.'", "true"), ("''.replace('', 'x') == 'x'", "true"),
         ("''.replace('a', 'x') == ''", "true"),
-        ("s.toLowerCase() == 'héllo😀'", "true"), ("s.toUpperCase() == 'HÉLLO😀'", "true"),
+        ("TEXT.toLowerCase() == 'héllo😀'", "true"), ("TEXT.toUpperCase() == 'HÉLLO😀'", "true"),
         ("'ß'.toUpperCase() == 'SS'", "true"),
-        ("s.matches(/^H.*😀$/)", "true"), ("s.matches(/h/)", "false"), ("s.matches(/h/i)", "true"),
-        ("s.matches(/É/i)", "true"),
-        ("s.toLowerCase().replace('é', 'e').contains('hello')", "true"), ("(s + 1).length == 8", "true"),
-        ("e.length == 0", "true"), ("e.matches(/^$/)", "true"), ("e.contains('')", "true"),
-        ("e.contains('a')", "false"),
+        ("TEXT.matches(/^H.*😀$/)", "true"), ("TEXT.matches(/h/)", "false"), ("TEXT.matches(/h/i)", "true"),
+        ("TEXT.matches(/É/i)", "true"),
+        ("TEXT.toLowerCase().replace('é', 'e').contains('hello')", "true"), ("(TEXT + 1).length == 8", "true"),
+        ("EMPTY.length == 0", "true"), ("EMPTY.matches(/^$/)", "true"), ("EMPTY.contains('')", "true"),
+        ("EMPTY.contains('a')", "false"),
     ]) func strings(expression: String, expected: String) throws {
-        let whole = expression.replacing(/\b(s|e)\b(?=[.+) ]|$)/) { "data.child('\($0.1)').val()" }
+        let whole = expression.replacing("TEXT", with: "data.child('s').val()")
+            .replacing("EMPTY", with: "data.child('e').val()")
         #expect(try outcome(whole) == expected, "\(whole)")
     }
 
