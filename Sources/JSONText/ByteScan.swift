@@ -1,14 +1,14 @@
-/// Looks at strings eight bytes at a time.
-enum ByteScan {
-    private static let ones: UInt64 = 0x0101_0101_0101_0101
-    private static let tops: UInt64 = 0x8080_8080_8080_8080
+/// Looks at strings eight bytes at a time. Inlined into its callers in other rooms: it is called for every string and key.
+public enum ByteScan {
+    @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
+    @inlinable static var tops: UInt64 { 0x8080_8080_8080_8080 }
 
     /// The first byte from `start` on that can't stand in a JSON string as it is: a quote, a backslash, a control
     /// character; with `andDelete`, 0x7F too. The end when there is none.
     ///
     /// `seen` gathers the bits of all bytes before it: a text whose top bits stay clear is ASCII.
-    @inline(__always)
-    static func endOfPlainText(
+    @inlinable @inline(__always)
+    public static func endOfPlainText(
         _ bytes: UnsafeBufferPointer<UInt8>, from start: Int, andDelete: Bool = false, seen: inout UInt64
     ) -> Int {
         var index = start
@@ -43,6 +43,7 @@ enum ByteScan {
         return index
     }
 
-    @inline(__always)
-    static func isASCII(_ seen: UInt64) -> Bool { seen & tops == 0 }
+    /// Whether all bytes that were seen are ASCII.
+    @inlinable @inline(__always)
+    public static func isASCII(_ seen: UInt64) -> Bool { seen & tops == 0 }
 }
