@@ -1,64 +1,3 @@
-/// A mistake in how the program was called.
-struct UsageError: Error {
-    let message: String
-    init(_ message: String) { self.message = message }
-}
-
-struct OptionSpecification {
-    let name: String
-    /// What stands for the value in the help; nil for a switch.
-    let value: String?
-    let help: String
-
-    init(_ name: String, _ value: String? = nil, _ help: String) {
-        self.name = name
-        self.value = value
-        self.help = help
-    }
-
-    /// Whether it takes a list, with commas. Then it may also be given several times.
-    var isList: Bool { value?.hasSuffix("…]") ?? false }
-
-    static let json = OptionSpecification("json", nil, "writes JSON, for programs")
-
-    /// `PATHMIRROR_MAX_BODY_BYTES` for `max-body-bytes`.
-    var environmentName: String {
-        "PATHMIRROR_" + name.uppercased().map { $0 == "-" ? "_" : String($0) }.joined()
-    }
-}
-
-struct CommandSpecification {
-    let name: String
-    let summary: String
-    /// Names of arguments without dashes, for the help; `[X]` may be left out, and a last one of `X…` stands for many.
-    let positionals: [String]
-    let options: [OptionSpecification]
-
-    init(_ name: String, _ summary: String, positionals: [String] = [], options: [OptionSpecification]) {
-        self.name = name
-        self.summary = summary
-        self.positionals = positionals
-        self.options = options
-    }
-
-    var usageLine: String {
-        "usage: pathmirror " + ([name] + positionals + (options.isEmpty ? [] : ["[OPTION …]"])).joined(separator: " ")
-    }
-
-    var help: String {
-        var text = "\(usageLine)\n\n\(summary)\n"
-        guard !options.isEmpty else { return text }
-        text += "\n"
-        for option in options {
-            let left = "  --\(option.name)" + (option.value.map { " \($0)" } ?? "")
-            text += left + String(repeating: " ", count: max(2, 34 - left.count)) + option.help + "\n"
-        }
-        text += "\nEach option may also be set in the environment (--\(options[0].name): \(options[0].environmentName))"
-        if options.contains(where: { $0.name == "config" }) { text += " or in the file of --config" }
-        return text + "."
-    }
-}
-
 /// A command's arguments, with what the environment and the configuration file say where the command line says nothing.
 struct ParsedArguments {
     let positionals: [String]
@@ -149,33 +88,5 @@ struct ParsedArguments {
             throw UsageError("--\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound).")
         }
         return value
-    }
-}
-
-/// Files of `name = value` lines; `#` begins a comment line.
-enum ConfigurationFile {
-    static func read(_ path: String, _ specification: CommandSpecification) throws -> [String: String] {
-        let text = String(decoding: try Files.read(path), as: UTF8.self)
-        var values: [String: String] = [:]
-        for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
-            let line = line.drop { $0 == " " || $0 == "\t" }
-            if line.isEmpty || line.hasPrefix("#") || line.hasPrefix("\r") { continue }
-            guard let equals = line.firstIndex(of: "=") else {
-                throw UsageError("\(path), line \(number + 1): expected 'name = value'.")
-            }
-            let name = Self.trimmed(line[..<equals])
-            guard let option = specification.options.first(where: { $0.name == name && name != "config" }) else {
-                throw UsageError("\(path), line \(number + 1): there is no option \"\(name)\".")
-            }
-            ParsedArguments.give(Self.trimmed(line[line.index(after: equals)...]), to: option, in: &values)
-        }
-        return values
-    }
-
-    private static func trimmed(_ text: Substring) -> String {
-        let isBlank = { (character: Character) in character == " " || character == "\t" || character == "\r" }
-        var text = text.drop(while: isBlank)
-        while let last = text.last, isBlank(last) { text = text.dropLast() }
-        return String(text)
     }
 }
