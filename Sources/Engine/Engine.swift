@@ -17,10 +17,10 @@ public final class Engine: Sendable {
     /// Starts the threads; the database may be absent, and come later.
     public init(
         url: PostgresURL, settings: EngineSettings = EngineSettings(),
-        sessionSettings: LogSession.Settings = LogSession.Settings(), metrics: EngineMetrics, logger: Logger
+        connectionSettings: LogConnection.Settings = LogConnection.Settings(), metrics: EngineMetrics, logger: Logger
     ) throws(PostgresError) {
         let core = EngineCore(
-            url: url, settings: settings, sessionSettings: sessionSettings, metrics: metrics, logger: logger)
+            url: url, settings: settings, connectionSettings: connectionSettings, metrics: metrics, logger: logger)
         let wake = try WakeHandle()
         let reader = LogReader(core)
         self.core = core

@@ -19,15 +19,16 @@ extension EngineCore {
     /// was met before.
     ///
     /// - Parameter deadline: the monotonic millisecond at which nobody cares any more.
-    func connect(_ name: String, by deadline: Int64? = nil) throws(LogStoreError) -> LogSession {
-        var settings = sessionSettings
+    func connect(_ name: String, by deadline: Int64? = nil) throws(LogStoreError) -> LogConnection {
+        var settings = connectionSettings
         if let deadline {
             let left = max(500, deadline - Clock.monotonicMilliseconds)
-            settings.connection.connectTimeoutMs = Int(min(left, Int64(settings.connection.connectTimeoutMs)))
+            settings.connection.connectTimeoutMilliseconds = Int(
+                min(left, Int64(settings.connection.connectTimeoutMilliseconds)))
         }
-        let session = try LogSession(url.withApplicationName("pathmirror \(name)"), settings: settings)
+        let connection = try LogConnection(url.withApplicationName("pathmirror \(name)"), settings: settings)
         do throws(LogStoreError) {
-            let server = try session.serverIdentity()
+            let server = try connection.serverIdentity()
             switch try servers.admit(server) {
             case .known: break
             case .promoted(let old):
@@ -39,11 +40,11 @@ extension EngineCore {
                 sessions.abandonAll()
             }
         } catch {
-            session.close()
+            connection.close()
             throw error
         }
-        sessions.add(session.connection.cancelHandle)
-        return session
+        sessions.add(connection.postgres.cancelHandle)
+        return connection
     }
 
     /// The database has not answered in time, though nothing says that it is gone: what waits for it on other connections,

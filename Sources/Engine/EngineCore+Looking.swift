@@ -5,11 +5,11 @@ extension EngineCore {
     ///
     /// - Parameter isNew: this is the first look on a connection. What goes on from entries that this gateway has may go on
     ///   from others of the same seq as well: a committer has to compare them.
-    func look(_ session: LogSession, isNew: Bool) throws(LogStoreError) {
+    func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
         // Taken before the question: whatever is in them was committed then, and is in the answer.
         let known = namespaces.all.map { ($0, $0.snapshot) }
         var heads: [Int64: (head: Int64, batch: [UInt8]?)] = [:]
-        for (id, head, batch) in try session.heads(known.map(\.0.id)) { heads[id] = (head, batch) }
+        for (id, head, batch) in try connection.heads(known.map(\.0.id)) { heads[id] = (head, batch) }
         for (namespace, snapshot) in known {
             guard let now = heads[namespace.id], now.head >= snapshot.seq,
                 now.head > snapshot.seq || snapshot.isOf(now.batch)

@@ -14,12 +14,12 @@ final class EngineCore: Sendable {
 
     let url: PostgresURL
     let settings: EngineSettings
-    let sessionSettings: LogSession.Settings
+    let connectionSettings: LogConnection.Settings
     let metrics: EngineMetrics
     let logger: Logger
     let health = DatabaseHealth()
     let servers = ServerFence()
-    let sessions = OpenSessions()
+    let sessions = OpenConnections()
     let recent = RecentPositions()
     let namespaces: NamespaceTable
     let mailbox = PeerMailbox()
@@ -34,24 +34,24 @@ final class EngineCore: Sendable {
     private let histories = Atomic<Int>(0)
 
     init(
-        url: PostgresURL, settings: EngineSettings, sessionSettings: LogSession.Settings, metrics: EngineMetrics,
+        url: PostgresURL, settings: EngineSettings, connectionSettings: LogConnection.Settings, metrics: EngineMetrics,
         logger: Logger
     ) {
         self.url = url
         self.settings = settings
-        var sessionSettings = sessionSettings
+        var connectionSettings = connectionSettings
         // The server gives up before this side does: then a statement fails, instead of the connection. Behind an import
         // that holds a namespace's lock, writes are tried until their deadline, and fail as unavailable.
         let silence = Self.silenceMilliseconds(settings)
-        sessionSettings.connection.statementTimeoutMs = Int(silence)
-        sessionSettings.connection.connectTimeoutMs = min(
-            sessionSettings.connection.connectTimeoutMs, Int(Self.mostConnectMilliseconds))
-        sessionSettings.connection.sessionSettings["lock_timeout"] =
+        connectionSettings.connection.statementTimeoutMilliseconds = Int(silence)
+        connectionSettings.connection.connectTimeoutMilliseconds = min(
+            connectionSettings.connection.connectTimeoutMilliseconds, Int(Self.mostConnectMilliseconds))
+        connectionSettings.connection.sessionSettings["lock_timeout"] =
             "\(min(settings.commitDeadlineMilliseconds, silence - 1_000))"
         // A gateway that vanishes while it holds a namespace's lock must not keep it until TCP notices.
-        sessionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
+        connectionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
             "\(max(1, settings.commitDeadlineMilliseconds / 2))"
-        self.sessionSettings = sessionSettings
+        self.connectionSettings = connectionSettings
         self.metrics = metrics
         self.logger = logger
         namespaces = NamespaceTable()

@@ -24,7 +24,7 @@ public struct EngineSettings: Sendable {
     /// How often the gateway says that it is alive.
     public var heartbeatMilliseconds: Int64 = 3_000
     /// How long a gateway may say nothing before others take it for dead and do what its sessions had asked for.
-    public var deadAfterMilliseconds: Int64 = 15_000
+    public var leaseExpiryMilliseconds: Int64 = 15_000
     /// Whether a namespace that is asked for is made when it doesn't exist.
     public var createsNamespaces = false
 

@@ -33,33 +33,33 @@ final class LogReader: Sendable {
     func wake() { requests.broadcast { _ in } }
 
     func run() {
-        var session: LogSession?
+        var connection: LogConnection?
         while let request = requests.wait(until: { requests -> Request?? in
             if core.stopsNow { return .some(nil) }
             return requests.isEmpty ? nil : .some(requests.removeFirst())
         }) ?? nil {
             do throws(LogStoreError) {
-                if session?.isOpen != true { session = try core.connect("reader") }
-                if let session, try !read(request, session) {
+                if connection?.isOpen != true { connection = try core.connect("reader") }
+                if let connection, try !read(request, connection) {
                     request.completion(.failure(.unavailable("the log has another history")))
                 } else {
                     request.completion(.success(()))
                 }
             } catch {
                 if error.isConnectionLost {
-                    session?.close()
-                    session = nil
+                    connection?.close()
+                    connection = nil
                 }
                 request.completion(.failure(.unavailable("\(error)")))
             }
         }
-        session?.close()
+        connection?.close()
     }
 
     /// False, and nothing is read, where the log has another entry than is meant.
-    private func read(_ request: Request, _ session: LogSession) throws(LogStoreError) -> Bool {
+    private func read(_ request: Request, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         if let isMeant = request.isMeant {
-            guard let history = try session.history(request.namespace, at: request.after) else { return false }
+            guard let history = try connection.history(request.namespace, at: request.after) else { return false }
             if let batch = history.batch(of: request.after) {
                 guard isMeant(batch) else { return false }
             } else if request.after >= history.retainedFrom {
@@ -69,7 +69,7 @@ final class LogReader: Sendable {
         }
         var after = request.after
         while after < request.through {
-            let page = try session.read(request.namespace, after: after, through: request.through)
+            let page = try connection.read(request.namespace, after: after, through: request.through)
             guard let last = page.last?.entry.seq, request.each(page.map(\.entry), page.map(\.batchID), after) else {
                 return true
             }

@@ -21,16 +21,16 @@ final class Tail {
         while !core.stopsNow {
             do throws(LogStoreError) {
                 askedAt = Clock.monotonicMilliseconds
-                let session = try core.connect("tail")
-                defer { session.close() }
-                session.connection.statementTimeoutMs = core.lookMilliseconds
+                let connection = try core.connect("tail")
+                defer { connection.close() }
+                connection.postgres.statementTimeoutMilliseconds = core.lookMilliseconds
                 // First listen, then look: what is committed in between is seen by both.
-                try session.checkSchema()
-                try session.listen()
+                try connection.checkSchema()
+                try connection.listen()
                 // Before anybody is told that the database is there: it may be another one than before.
-                try look(session, isNew: true)
+                try look(connection, isNew: true)
                 pause = 50
-                try follow(session)
+                try follow(connection)
             } catch {
                 failed(error)
                 core.pause(milliseconds: pause)
@@ -47,16 +47,16 @@ final class Tail {
         }
     }
 
-    private func follow(_ session: LogSession) throws(LogStoreError) {
+    private func follow(_ connection: LogConnection) throws(LogStoreError) {
         var nextLook = Clock.monotonicMilliseconds + Int64(core.settings.pollMilliseconds)
         while !core.stopsNow {
             let now = Clock.monotonicMilliseconds
             if now >= nextLook {
-                try look(session, isNew: false)
+                try look(connection, isNew: false)
                 nextLook = now + Int64(core.settings.pollMilliseconds)
             }
             let wait = max(1, Int(nextLook - now))
-            for announcement in try session.waitForAnnouncements(milliseconds: wait, wake: wake) {
+            for announcement in try connection.waitForAnnouncements(milliseconds: wait, wake: wake) {
                 switch announcement {
                 case .commit(let id, let head):
                     core.metrics.notifications.add()
@@ -67,8 +67,8 @@ final class Tail {
         }
     }
 
-    private func look(_ session: LogSession, isNew: Bool) throws(LogStoreError) {
+    private func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
         askedAt = Clock.monotonicMilliseconds
-        try core.look(session, isNew: isNew)
+        try core.look(connection, isNew: isNew)
     }
 }

@@ -13,7 +13,7 @@ public final class Gateway: Sendable {
     let memory: MemoryBudget
     let listeners: ListenerHub
     let sessions = RealtimeHub()
-    let transactionLines = TransactionLines()
+    let transactionQueues = TransactionQueues()
     let refusedPages = RefusedPages()
     let logger: Logger
     let pushIDs = PushIDs()
@@ -37,17 +37,17 @@ public final class Gateway: Sendable {
         self.logger = logger
         makeServerReport = serverReport
         // Others have done what the sessions here had asked for: their clients come back, and say it anew.
-        engine.sessions.onTakenForDead { [sessions, logger] in
+        engine.sessions.onLeaseExpired { [sessions, logger] in
             logger.warning(
                 "what realtime sessions want done is not this gateway's any more (others took it for dead, or the database has lost entries); closing them all"
             )
             sessions.closeAll()
         }
-        guard settings.transactionTurnMilliseconds > 0 else { return }
-        engine.onPeerMessage { [sessions, transactionLines] sender, text in
+        guard settings.transactionSlotMilliseconds > 0 else { return }
+        engine.onPeerMessage { [sessions, transactionQueues] sender, text in
             // Without sessions here nobody contends with the other gateway's.
-            guard let notice = TurnNotice(text), let link = sessions.anyLink else { return }
-            let outcome = transactionLines.noticed(notice, from: sender)
+            guard let notice = SlotNotice(text), let link = sessions.anyLink else { return }
+            let outcome = transactionQueues.noticed(notice, from: sender)
             link.post { $0.follow(outcome, at: notice.place) }
         }
     }

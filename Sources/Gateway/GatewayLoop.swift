@@ -29,7 +29,7 @@ final class GatewayLoop: HTTPLoopHandler {
     /// The `Host` of the last program that was let in. The next one calls the gateway by the same name, most likely.
     var programsHost: [UInt8] = []
     /// When credentials of what is open here have to be looked at again.
-    var sessionWatch = SessionWatch()
+    var identityWatch = IdentityWatch()
     private(set) var link: LoopLink?
     private(set) var isDraining = false
     var isSweeping = false
@@ -54,11 +54,11 @@ final class GatewayLoop: HTTPLoopHandler {
         guard let parameters = try? RESTParameters.settings(head.query),
             let name = try? NamespaceName.find(head, parameters, gateway.settings)
         else { return false }
-        let question = Authenticator.Question(
+        let credentials = Authenticator.Credentials(
             credential: ShownCredential.find(parameters, authorization: head.headerText("authorization")),
             namespace: name, isLoopback: isFromLoopback(head))
-        guard case .now(.success(let session)) = gateway.authenticator.authenticate(question) else { return false }
-        return session.context.isAdmin
+        guard case .now(.success(let identity)) = gateway.authenticator.authenticate(credentials) else { return false }
+        return identity.context.isAdmin
     }
 
     func sender(of head: HTTPRequest) -> IPAddress { clientAddress(of: head) }
@@ -84,12 +84,12 @@ final class GatewayLoop: HTTPLoopHandler {
         let parameters = try RESTParameters(request.query)
         let method = try Call.Method(request, parameters)
         let name = try NamespaceName.find(request, parameters, gateway.settings)
-        try withSession(request, parameters, namespace: name, exchange) { loop, session, exchange in
-            guard loop.admits(loop.gateway.limiter.request(by: session, in: name), exchange) else { return }
+        try withIdentity(request, parameters, namespace: name, exchange) { loop, identity, exchange in
+            guard loop.admits(loop.gateway.limiter.request(by: identity, in: name), exchange) else { return }
             loop.begin(
                 Call(
                     request: request, exchange: exchange, method: method, path: place, parameters: parameters,
-                    session: session, namespaceName: name, address: loop.clientAddress(of: request)))
+                    identity: identity, namespaceName: name, address: loop.clientAddress(of: request)))
         }
     }
 
@@ -178,14 +178,14 @@ final class GatewayLoop: HTTPLoopHandler {
     // MARK: Turns
 
     /// Does something with each of many, as many in one turn of the loop as there is time for, and then `completion`.
-    func inTurns<Item: Sendable>(
+    func inSlices<Item: Sendable>(
         _ items: [Item], from start: Int = 0, _ body: @escaping @Sendable (GatewayLoop, Item) -> Void,
         then completion: @escaping @Sendable (GatewayLoop) -> Void = { _ in }
     ) {
         for index in start..<items.count {
             body(self, items[index])
-            if loop.isTurnOver, let link {
-                return link.post { $0.inTurns(items, from: index + 1, body, then: completion) }
+            if loop.isSliceOver, let link {
+                return link.post { $0.inSlices(items, from: index + 1, body, then: completion) }
             }
         }
         completion(self)

@@ -50,11 +50,11 @@ public struct GatewaySettings: Sendable {
     public var maxWaitingRequests = 10_000
     /// The most requests of one realtime session that may wait for those before them, or for the loop's next turn.
     public var maxQueuedRequests = 100_000
-    /// The most onDisconnect orders of one realtime session.
-    public var maxDisconnectOrders = 1_000
+    /// The most onDisconnect operations of one realtime session.
+    public var maxDisconnectOperations = 1_000
     /// How long clients whose transactions contend for a path wait for one that has its turn and does nothing; 0: nobody
     /// waits.
-    public var transactionTurnMilliseconds = 400
+    public var transactionSlotMilliseconds = 400
     /// How long a realtime client may say nothing, not even answer a ping, before it is taken for gone.
     public var sessionTimeoutMilliseconds = 60_000
     /// How long a realtime client may send nothing but answers to pings before it is taken for gone. SDKs send something

@@ -4,7 +4,7 @@ extension ConnectionSettings {
     /// For connections that read the tree for mirrors, and write their tables. They may wait long for the server.
     static var forMirrors: ConnectionSettings {
         var settings = ConnectionSettings()
-        settings.statementTimeoutMs = 0
+        settings.statementTimeoutMilliseconds = 0
         // Statements take many keys at once. A plan that was kept from the time when a table was small would go through
         // all of it each time.
         settings.sessionSettings["plan_cache_mode"] = "force_custom_plan"

@@ -17,16 +17,16 @@ public struct CopyWriter: ~Copyable {
     public private(set) var rowCount = 0
 
     private let link: Link
-    private let timeoutMs: Int
+    private let timeoutMilliseconds: Int
     private var buffer: [UInt8] = []
     private var columnsInRow = 0
     private static let flushBytes = 256 * 1024
 
-    init(_ link: Link, isBinary: Bool, columnCount: Int, timeoutMs: Int) {
+    init(_ link: Link, isBinary: Bool, columnCount: Int, timeoutMilliseconds: Int) {
         self.link = link
         self.isBinary = isBinary
         self.columnCount = columnCount
-        self.timeoutMs = timeoutMs
+        self.timeoutMilliseconds = timeoutMilliseconds
         buffer.reserveCapacity(Self.flushBytes + 16 * 1024)
         if isBinary {
             buffer.append(contentsOf: copySignature)
@@ -232,7 +232,7 @@ public struct CopyWriter: ~Copyable {
         // -1: the server has ended the COPY with an error, or the connection is lost; 0: out of memory.
         // `copyIn` finds out which when it reads the result.
         guard sent == 1 else { throw CopyWriter.stopped }
-        try link.flush(until: .silence(ms: timeoutMs))
+        try link.flush(until: .silence(ms: timeoutMilliseconds))
     }
 
     /// Thrown where the server has stopped the COPY; `copyIn` replaces it by the server's reason.

@@ -4,28 +4,28 @@ import Glibc
 struct Deadline {
     private let nanoseconds: UInt64
     /// Each wait may take so long; nil where a moment is meant.
-    private let silenceMs: Int32?
+    private let silenceMilliseconds: Int32?
 
     /// A wait without end.
     static let never = Deadline(nanoseconds: .max)
 
-    private init(nanoseconds: UInt64, silenceMs: Int32? = nil) {
+    private init(nanoseconds: UInt64, silenceMilliseconds: Int32? = nil) {
         self.nanoseconds = nanoseconds
-        self.silenceMs = silenceMs
+        self.silenceMilliseconds = silenceMilliseconds
     }
 
     /// `milliseconds` in which no byte moves in either direction; zero or less means never, and so does anything beyond
     /// poll's 24 days.
     static func silence(ms milliseconds: Int) -> Deadline {
         guard milliseconds > 0, let period = Int32(exactly: milliseconds) else { return .never }
-        return Deadline(nanoseconds: .max, silenceMs: period)
+        return Deadline(nanoseconds: .max, silenceMilliseconds: period)
     }
 
     /// `milliseconds` from now; zero or less means never, and so does anything beyond poll's 24 days.
-    init(afterMs milliseconds: Int) {
+    init(afterMilliseconds milliseconds: Int) {
         let isNever = milliseconds <= 0 || milliseconds > Int(Int32.max)
         nanoseconds = isNever ? .max : Self.now() + UInt64(milliseconds) * 1_000_000
-        silenceMs = nil
+        silenceMilliseconds = nil
     }
 
     /// The moment that leaves `share` equal parts of the time until this one: the end of the first part.
@@ -37,7 +37,7 @@ struct Deadline {
 
     /// The timeout argument for poll(2): rounded up, so that a wait never ends early; -1 for never.
     var pollTimeout: Int32 {
-        if let silenceMs { return silenceMs }
+        if let silenceMilliseconds { return silenceMilliseconds }
         guard nanoseconds != .max else { return -1 }
         let now = Self.now()
         guard nanoseconds > now else { return 0 }

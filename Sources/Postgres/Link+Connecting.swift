@@ -6,7 +6,7 @@ extension Link {
     static func open(
         _ url: PostgresURL, _ settings: ConnectionSettings, _ interrupt: Interrupt
     ) throws(PostgresError) -> Link {
-        let deadline = Deadline(afterMs: settings.connectTimeoutMs)
+        let deadline = Deadline(afterMilliseconds: settings.connectTimeoutMilliseconds)
         var failures: [PostgresError] = []
         for attempt in url.attempts {
             do throws(PostgresError) {
@@ -67,8 +67,8 @@ extension Link {
             options["keepalives_interval"] = "\(settings.keepaliveIntervalSeconds)"
             options["keepalives_count"] = "\(settings.keepaliveCount)"
         }
-        if settings.tcpUserTimeoutMs > 0 {
-            options["tcp_user_timeout"] = "\(settings.tcpUserTimeoutMs)"
+        if settings.tcpUserTimeoutMilliseconds > 0 {
+            options["tcp_user_timeout"] = "\(settings.tcpUserTimeoutMilliseconds)"
         }
         return options
     }

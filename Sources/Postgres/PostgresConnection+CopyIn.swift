@@ -28,7 +28,7 @@ extension PostgresConnection {
         guard ended != 0 else { throw link.failure(.connectionLost, link.message, statement: label) }
         var rowCount = 0
         do throws(PostgresError) {
-            rowCount = try collect(1, label, .silence(ms: statementTimeoutMs))?.affectedRows ?? 0
+            rowCount = try collect(1, label, .silence(ms: statementTimeoutMilliseconds))?.affectedRows ?? 0
         } catch {
             let isCause = bodyError == nil || bodyError as? PostgresError == CopyWriter.stopped
             if isCause || error.isConnectionLost { throw error }
@@ -47,7 +47,7 @@ extension PostgresConnection {
             defer { PQclear(result) }
             return CopyWriter(
                 link, isBinary: PQbinaryTuples(result) == 1, columnCount: Int(PQnfields(result)),
-                timeoutMs: statementTimeoutMs)
+                timeoutMilliseconds: statementTimeoutMilliseconds)
         } catch {
             throw labelled(error, label)
         }

@@ -16,16 +16,16 @@ public struct PostgresNotification: Sendable, Equatable {
 }
 
 extension PostgresConnection {
-    /// Waits until a notification has come, `timeoutMs` have passed (0 waits forever), or `wake` was called;
+    /// Waits until a notification has come, `timeoutMilliseconds` have passed (0 waits forever), or `wake` was called;
     /// returns what has come, possibly nothing. Notifications that came during other calls are returned at once.
     ///
     /// - Throws: `connectionLost` or `cancelled`; the connection is then closed.
     public func waitForNotifications(
-        timeoutMs: Int, wake: WakeHandle? = nil
+        timeoutMilliseconds: Int, wake: WakeHandle? = nil
     ) throws(PostgresError) -> [PostgresNotification] {
         _ = try begin("LISTEN")
         defer { end() }
-        let deadline = Deadline(afterMs: timeoutMs)
+        let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         while true {
             let isAlive = PQconsumeInput(link.connection) == 1
             // What came before the end is still to be had; the next call reports the loss.

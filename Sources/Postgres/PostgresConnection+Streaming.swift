@@ -55,7 +55,7 @@ extension PostgresConnection {
                 throw error
             }
         }
-        _ = try collect(1, label, .silence(ms: statementTimeoutMs))
+        _ = try collect(1, label, .silence(ms: statementTimeoutMilliseconds))
     }
 
     /// Runs a `COPY … TO STDOUT WITH (FORMAT binary)` and calls `row` with each row decoded in place: the
@@ -89,7 +89,7 @@ extension PostgresConnection {
             }
             guard count == 0 else { return nil }
             do throws(PostgresError) {
-                _ = try link.wait(POLLIN, until: .silence(ms: statementTimeoutMs))
+                _ = try link.wait(POLLIN, until: .silence(ms: statementTimeoutMilliseconds))
             } catch {
                 throw labelled(error, label)
             }
@@ -102,7 +102,7 @@ extension PostgresConnection {
 
     private func nextStreamed(_ label: String) throws(PostgresError) -> OpaquePointer? {
         do throws(PostgresError) {
-            return try link.nextResult(until: .silence(ms: statementTimeoutMs))
+            return try link.nextResult(until: .silence(ms: statementTimeoutMilliseconds))
         } catch {
             throw labelled(error, label)
         }
@@ -119,7 +119,7 @@ extension PostgresConnection {
         default:
             let error = link.failure(result, label)
             if !error.isConnectionLost {
-                _ = try collect(1, label, .silence(ms: statementTimeoutMs))
+                _ = try collect(1, label, .silence(ms: statementTimeoutMilliseconds))
             }
             throw error
         }
@@ -131,7 +131,7 @@ extension PostgresConnection {
         cancelHandle.cancelStatement()
         while try nextPieceOrEnd(label) {}
         do throws(PostgresError) {
-            _ = try drain(.silence(ms: statementTimeoutMs))
+            _ = try drain(.silence(ms: statementTimeoutMilliseconds))
         } catch {
             throw labelled(error, label)
         }

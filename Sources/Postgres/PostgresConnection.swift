@@ -12,8 +12,8 @@ import CPostgres
 public final class PostgresConnection {
     let link: Link
     private let interrupt: Interrupt
-    /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMs``. May be changed between calls.
-    public var statementTimeoutMs: Int
+    /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMilliseconds``. May be changed between calls.
+    public var statementTimeoutMilliseconds: Int
     /// Prepared here: the statement's name, its SQL, and the name that the server knows it by.
     var prepared: [String: (sql: String, serverName: String)] = [:]
     /// Makes server-side names unique when a statement must be prepared again.
@@ -36,9 +36,9 @@ public final class PostgresConnection {
         cancelHandle = PostgresCancelHandle(PQgetCancel(link.connection), interrupt)
         backendPID = PQbackendPID(link.connection)
         serverVersion = Int(PQserverVersion(link.connection))
-        statementTimeoutMs = settings.connectTimeoutMs
+        statementTimeoutMilliseconds = settings.connectTimeoutMilliseconds
         try apply(settings.sessionSettings)
-        statementTimeoutMs = settings.statementTimeoutMs
+        statementTimeoutMilliseconds = settings.statementTimeoutMilliseconds
     }
 
     /// False once closed or lost.
@@ -88,7 +88,7 @@ public final class PostgresConnection {
                 .connectionLost, "the connection was closed or lost before; nothing was sent", statement: statement)
         }
         isBusy = true
-        return .silence(ms: statementTimeoutMs)
+        return .silence(ms: statementTimeoutMilliseconds)
     }
 
     /// Ends a call that `begin` started.

@@ -48,7 +48,7 @@ extension PostgresCluster {
         let log = try openLog(place.log)
         defer { close(log) }
         let arguments = ServerConfiguration.arguments(data: place.data, socketDirectory: place.socketDirectory)
-        var waitedMs = 0
+        var waitedMilliseconds = 0
         while true {
             let logStart = lseek(log, 0, SEEK_END)
             let command = user.command([binaries.postgres] + arguments)
@@ -59,18 +59,19 @@ extension PostgresCluster {
             } catch {
                 if postmaster.isRunning {
                     postmaster.signal(SIGQUIT)
-                    if !postmaster.waitForExit(timeoutMs: 5_000) {
+                    if !postmaster.waitForExit(timeoutMilliseconds: 5_000) {
                         postmaster.signal(SIGKILL)
-                        _ = postmaster.waitForExit(timeoutMs: 5_000)
+                        _ = postmaster.waitForExit(timeoutMilliseconds: 5_000)
                     }
                 }
-                guard waitedMs < 10_000, logTail(place, from: logStart).contains("pre-existing shared memory block")
+                guard waitedMilliseconds < 10_000,
+                    logTail(place, from: logStart).contains("pre-existing shared memory block")
                 else {
                     throw error
                 }
             }
             pause(milliseconds: 100)
-            waitedMs += 100
+            waitedMilliseconds += 100
         }
     }
 
@@ -92,9 +93,9 @@ extension PostgresCluster {
         // This one exists from the beginning; ours may not.
         let maintenance = url(place, database: "postgres")
         var connection = ConnectionSettings()
-        connection.connectTimeoutMs = 5_000
+        connection.connectTimeoutMilliseconds = 5_000
         let start = ContinuousClock.now
-        let limit = start + .milliseconds(settings.startTimeoutMs)
+        let limit = start + .milliseconds(settings.startTimeoutMilliseconds)
         var nextNotice = start + .seconds(5)
         while true {
             do throws(PostgresError) {
@@ -111,7 +112,7 @@ extension PostgresCluster {
                 guard now < limit else {
                     throw ClusterError(
                         .start,
-                        "PostgreSQL did not answer within \(settings.startTimeoutMs) ms "
+                        "PostgreSQL did not answer within \(settings.startTimeoutMilliseconds) ms "
                             + "(\(error.message)); see \(place.log)"
                     )
                 }

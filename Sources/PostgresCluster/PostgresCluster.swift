@@ -51,16 +51,16 @@ public final class PostgresCluster: Sendable {
     /// Whether the server process is there. Goes to false if it crashes or somebody stops it.
     public var isRunning: Bool { postmaster.isRunning }
 
-    /// Stops the server and waits for it: after `timeoutMs` by force. Then lets go of the data directory. May be
+    /// Stops the server and waits for it: after `timeoutMilliseconds` by force. Then lets go of the data directory. May be
     /// called twice.
-    public func stop(_ mode: StopMode = .fast, timeoutMs: Int = 30_000) {
+    public func stop(_ mode: StopMode = .fast, timeoutMilliseconds: Int = 30_000) {
         if mode == .fast {
             postmaster.signal(SIGINT)
         }
-        if mode == .immediate || !postmaster.waitForExit(timeoutMs: timeoutMs) {
+        if mode == .immediate || !postmaster.waitForExit(timeoutMilliseconds: timeoutMilliseconds) {
             postmaster.signal(SIGQUIT)
         }
-        if !postmaster.waitForExit(timeoutMs: 5_000) {
+        if !postmaster.waitForExit(timeoutMilliseconds: 5_000) {
             killHard()
         }
         release()
@@ -75,7 +75,7 @@ public final class PostgresCluster: Sendable {
             kill(child, SIGKILL)
         }
         postmaster.signal(SIGKILL)
-        _ = postmaster.waitForExit(timeoutMs: 5_000)
+        _ = postmaster.waitForExit(timeoutMilliseconds: 5_000)
         for child in children {
             while ProcessTable.isAlive(child) {
                 pause(milliseconds: 1)

@@ -41,12 +41,12 @@ final class Postmaster: Sendable {
     }
 
     /// Returns whether it has ended within the time.
-    func waitForExit(timeoutMs: Int) -> Bool {
-        var waitedMs = 0
+    func waitForExit(timeoutMilliseconds: Int) -> Bool {
+        var waitedMilliseconds = 0
         while isRunning {
-            guard waitedMs < timeoutMs else { return false }
+            guard waitedMilliseconds < timeoutMilliseconds else { return false }
             pause(milliseconds: 5)
-            waitedMs += 5
+            waitedMilliseconds += 5
         }
         return true
     }

@@ -36,9 +36,9 @@ enum StalePostmaster {
 
     /// Fast shutdown, then immediate, then by force. Returns whether it is gone.
     private static func stop(_ process: pid_t) -> Bool {
-        for (signal, waitMs) in [(SIGINT, 30_000), (SIGQUIT, 5_000), (SIGKILL, 2_000)] {
+        for (signal, waitMilliseconds) in [(SIGINT, 30_000), (SIGQUIT, 5_000), (SIGKILL, 2_000)] {
             kill(process, signal)
-            for _ in 0..<(waitMs / 10) {
+            for _ in 0..<(waitMilliseconds / 10) {
                 if !ProcessTable.isAlive(process) {
                     return true
                 }

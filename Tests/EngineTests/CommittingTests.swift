@@ -161,8 +161,8 @@ import Tree
 
     /// Rows by COPY (over the threshold), with updates and removals among them, give the same tree.
     @Test func largeWrites() throws {
-        try withEngines(1) { _, session in
-            session.copyThreshold = 50
+        try withEngines(1) { _, connection in
+            connection.copyThreshold = 50
         } _: { url, engines in
             let namespace = try engines[0].namespace()
             for round in 0..<3 as Range<Int64> {

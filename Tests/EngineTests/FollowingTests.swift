@@ -76,9 +76,9 @@ import Tree
                 let writer = try other.namespace()
                 for value in 2...5 as ClosedRange<Int64> { _ = writer.write(.set("x", .int(value))) }
             }
-            let session = try LogSession(url)
-            defer { session.close() }
-            try session.connection.executeScript(
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            try connection.postgres.executeScript(
                 """
                 delete from pathmirror.log where seq <= \(5 - left);
                 update pathmirror.namespace set retained_from = \(6 - left)
@@ -100,9 +100,9 @@ import Tree
         } _: { url, engines in
             let namespace = try engines[0].namespace()
             for value in 1...3 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
-            let session = try LogSession(url)
-            defer { session.close() }
-            try session.connection.executeScript(
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            try connection.postgres.executeScript(
                 """
                 begin;
                 delete from pathmirror.log where seq > 1;
@@ -130,12 +130,12 @@ import Tree
     }
 
     static func importRows(_ url: PostgresURL, at path: Path, count: Int, bufferBytes: Int) throws -> Int64 {
-        let session = try LogSession(url)
-        defer { session.close() }
-        let record = try #require(try session.namespace(named: "test"))
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        let record = try #require(try connection.namespace(named: "test"))
         var settings = Importer.Settings()
         settings.bufferBytes = bufferBytes
-        let importer = try Importer(session, record, at: path, settings: settings)
+        let importer = try Importer(connection, record, at: path, settings: settings)
         for index in 0..<count {
             try importer.add(Array((path.description + "/k\(index)").utf8), .int(Int64(index)))
         }

@@ -9,7 +9,7 @@ import Testing
         GatewayBeat(gateway: gateway, beat: number, seenAt: seenAt)
     }
 
-    private func watch() -> GatewayWatch { GatewayWatch(deadAfterMilliseconds: 1_000, beatMilliseconds: 200) }
+    private func watch() -> GatewayWatch { GatewayWatch(leaseExpiryMilliseconds: 1_000, beatMilliseconds: 200) }
 
     /// Looks every 200 ms from `start` on; tells after how many looks somebody was dead.
     private func looksUntilDead(_ watch: inout GatewayWatch, from start: Int64, _ beats: [GatewayBeat]) -> Int? {

@@ -12,9 +12,9 @@ import Tree
     /// Method: random writes from several threads over two engines.
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func randomWrites(seed: UInt64) throws {
-        try withEngines(2) { settings, session in
+        try withEngines(2) { settings, connection in
             settings.maxBatchWrites = 20
-            session.copyThreshold = 30
+            connection.copyThreshold = 30
         } _: { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
             let threads = 4

@@ -95,9 +95,9 @@ import Tree
             _ = namespace.write(.set("x", .int(1)))
             let listener = RecordingListener()
             listener.started(namespace.subscribe(listener, at: .root), at: .root)
-            let session = try LogSession(url)
-            defer { session.close() }
-            try session.connection.executeScript(
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            try connection.postgres.executeScript(
                 """
                 begin;
                 delete from pathmirror.node where namespace_id = \(namespace.id);
@@ -127,10 +127,10 @@ import Tree
             #expect(namespaces[1].waitFor(5))
             let listener = RecordingListener()
             listener.started(namespaces[1].subscribe(listener, at: .root), at: .root)
-            let session = try LogSession(url)
-            defer { session.close() }
-            let record = try #require(try session.namespace(named: "test"))
-            let pruning = Pruning(session, record)
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let record = try #require(try connection.namespace(named: "test"))
+            let pruning = Pruning(connection, record)
             try pruning.run(try pruning.plan(.entries(0), force: false))
             #expect(namespaces[0].write(.set("x", .int(6)))?.committedSeq == 6)
             #expect(namespaces[1].write(.set("x", .int(7)))?.committedSeq == 7)
@@ -142,9 +142,9 @@ import Tree
 
     /// Sets the first namespace back by hand, as an older copy of the database would have it: `x` counts the entries.
     static func takeBack(_ url: PostgresURL, to seq: Int64) throws {
-        let session = try LogSession(url)
-        defer { session.close() }
-        try session.connection.executeScript(
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        try connection.postgres.executeScript(
             """
             begin;
             delete from pathmirror.log where seq > \(seq);

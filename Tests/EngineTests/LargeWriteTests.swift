@@ -38,11 +38,12 @@ import Tree
             let namespace = try engines[0].namespace()
             _ = namespace.write(.set("small", .int(1)))
             #expect(namespace.write(Write.set("big", Self.wide(200)).overtakable)?.committedSeq == 2)
-            let session = try LogSession(url)
-            defer { session.close() }
-            let found = try session.readSubtrees(namespace.id, [Path(splitting: "big/k7"), Path(splitting: "small")])
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let found = try connection.readSubtrees(
+                namespace.id, [Path(splitting: "big/k7"), Path(splitting: "small")])
             #expect(found.map(\.version) == [2, 1])
-            let rows = try session.connection.execute(
+            let rows = try connection.postgres.execute(
                 "select distinct pathmirror.version_seq(version) from pathmirror.node where path like '/big/%'")
             #expect(try (0..<rows.rowCount).map { try rows.int64($0, 0) } == [2])
         }

@@ -226,10 +226,10 @@ import Tree
             try withDirectEngine(url) { other in
                 let writer = try other.namespace()
                 #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
-                let session = try LogSession(url)
-                defer { session.close() }
+                let connection = try LogConnection(url)
+                defer { connection.close() }
                 // From here on what is written can't be read: entry 2 has an operation that nobody knows.
-                try session.connection.executeScript(
+                try connection.postgres.executeScript(
                     """
                     create function damage() returns trigger language plpgsql as $$
                     begin new.op = 'damaged'; return new; end $$;
@@ -241,30 +241,30 @@ import Tree
                     return #expect(Bool(false), "a write on what can't be read must fail")
                 }
                 // Looks are counted by the server: a few a second, not thousands.
-                let before = try Self.indexScans(session)
+                let before = try Self.indexScans(connection)
                 let start = Clock.monotonicMilliseconds
                 #expect(eventually { Clock.monotonicMilliseconds - start > 500 })
-                #expect(eventually { ((try? Self.indexScans(session)) ?? 0) >= before })
-                #expect(try Self.indexScans(session) - before < 100)
+                #expect(eventually { ((try? Self.indexScans(connection)) ?? 0) >= before })
+                #expect(try Self.indexScans(connection) - before < 100)
                 #expect(namespace.snapshot.seq == 1)
             }
         }
     }
 
     /// How often entries were looked for, as far as the server has counted it yet.
-    private static func indexScans(_ session: LogSession) throws -> Int64 {
-        try session.connection.execute(
+    private static func indexScans(_ connection: LogConnection) throws -> Int64 {
+        try connection.postgres.execute(
             "select coalesce(sum(idx_scan + seq_scan), 0)::bigint from pg_stat_user_tables where relname like 'log\\_%'"
         ).int64(0, 0)
     }
 
     /// Holds the namespace's head, so that no batch can be committed meanwhile.
     static func whileLocked(_ url: PostgresURL, _ namespace: LiveNamespace, _ body: () throws -> Void) throws {
-        let session = try LogSession(url)
-        defer { session.close() }
-        _ = try session.lockHead(namespace.id, expectedHead: namespace.snapshot.seq)
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        _ = try connection.lockHead(namespace.id, expectedHead: namespace.snapshot.seq)
         try body()
-        session.unlockHead()
+        connection.unlockHead()
     }
 }
 

@@ -10,10 +10,10 @@ import Tree
 /// What sessions want done when they end is done once, and nothing that was refused: whatever is cut off, late, or taken for
 /// dead.
 @Suite struct SessionFenceTests {
-    private static func quick(_ settings: inout EngineSettings, _: inout LogSession.Settings) {
+    private static func quick(_ settings: inout EngineSettings, _: inout LogConnection.Settings) {
         settings.pollMilliseconds = 50
         settings.heartbeatMilliseconds = 20
-        settings.deadAfterMilliseconds = 400
+        settings.leaseExpiryMilliseconds = 400
     }
 
     /// The same session as its gateway would keep it.
@@ -32,19 +32,19 @@ import Tree
             lease = engine.engine.sessions.lease
         }
 
-        func orders(_ paths: [String]) -> SessionOrders {
-            let orders = paths.map {
+        func operations(_ paths: [String]) -> DisconnectOperations {
+            let operations = paths.map {
                 [Change(path: Path(splitting: $0), value: .serverValue(ServerValue(.increment(.int(1)))))]
             }
-            return SessionOrders(
-                id: id, namespace: namespace, lease: lease, orders: orders, auth: .admin, origin: nil)
+            return DisconnectOperations(
+                id: id, namespace: namespace, lease: lease, operations: operations, auth: .admin, origin: nil)
         }
 
         /// Begins to save; the outcome comes to the condition.
         mutating func save(_ paths: String...) -> Condition<SaveOutcome?> {
             let outcome = Condition<SaveOutcome?>(nil)
             saves += 1
-            engine.engine.sessions.save(orders(paths), number: saves, isFirst: !isKept) { result in
+            engine.engine.sessions.save(operations(paths), number: saves, isFirst: !isKept) { result in
                 outcome.broadcast { $0 = result }
             }
             return outcome
@@ -52,7 +52,7 @@ import Tree
 
         func end(_ paths: String...) -> Condition<Bool?> {
             let isDone = Condition<Bool?>(nil)
-            engine.engine.sessions.end(orders(paths)) { isDone.broadcast { $0 = true } }
+            engine.engine.sessions.end(operations(paths)) { isDone.broadcast { $0 = true } }
             return isDone
         }
     }
@@ -161,7 +161,7 @@ import Tree
         try withEngines(1, Self.quick) { url, engines in
             let engine = engines[0]
             let isTold = Condition<Bool?>(nil)
-            engine.engine.sessions.onTakenForDead { isTold.broadcast { $0 = true } }
+            engine.engine.sessions.onLeaseExpired { isTold.broadcast { $0 = true } }
             var session = try Session(engine, "old")
             #expect(session.save("n").wait(seconds: 20) == .saved)
             session.isKept = true
@@ -196,7 +196,7 @@ import Tree
             kept.isKept = true
             #expect(kept.save("late").wait(seconds: 20) == .over)
             #expect(kept.end("late").wait(seconds: 20) == true)
-            // Its orders were orphaned: they are done as they were saved, once.
+            // Its operations were orphaned: they are done as they were saved, once.
             #expect(eventually { session.namespace.snapshot.root == counts(["m": 1]) })
             #expect(try eventually { try rows(url, "select 1 from pathmirror.session") == 0 })
             var fresh = try Session(engine, "fresh")
@@ -231,7 +231,7 @@ import Tree
     @Test func aClockThatJumpsForwardEndsNobody() throws {
         try withEngines(2, Self.quick) { url, engines in
             let isTold = Condition(0)
-            for engine in engines { engine.engine.sessions.onTakenForDead { isTold.broadcast { $0 += 1 } } }
+            for engine in engines { engine.engine.sessions.onLeaseExpired { isTold.broadcast { $0 += 1 } } }
             var session = try Session(engines[0], "lives")
             #expect(session.save("n").wait(seconds: 20) == .saved)
             #expect(try eventually { try rows(url, "select 1 from pathmirror.gateway") == 2 })
@@ -248,12 +248,12 @@ import Tree
     @Test func aClockThatIsPutBackKeepsNobodyAlive() throws {
         try withEngines(1, Self.quick) { url, engines in
             let namespace = try engines[0].namespace()
-            let session = try LogSession(url)
+            let session = try LogConnection(url)
             defer { session.close() }
             let dead = try session.beginLease(Batch.makeID())
-            let orders = [[Change(path: Path(splitting: "n"), value: .int(1))]]
+            let operations = [[Change(path: Path(splitting: "n"), value: .int(1))]]
             let stored = StoredSession(
-                namespace: namespace.id, namespaceName: namespace.name, id: "of the dead", orders: orders,
+                namespace: namespace.id, namespaceName: namespace.name, id: "of the dead", operations: operations,
                 isAdmin: true,
                 auth: .null, origin: nil)
             #expect(try session.saveSession(SessionSave(stored, number: 1, isFirst: true), dead) == .saved)

@@ -39,13 +39,13 @@ struct AccessAuthenticatorTests {
         func ask(
             _ credential: String?, namespace: String = "db", isLoopback: Bool = false,
             override: Authenticator.Override = .none, now: Int64 = AccessAuthenticatorTests.now
-        ) -> Result<Session, AuthFailure> {
-            let question = Authenticator.Question(
+        ) -> Result<Identity, AuthFailure> {
+            let question = Authenticator.Credentials(
                 credential: credential, namespace: namespace, isLoopback: isLoopback, override: override)
             switch authenticator.authenticate(question, now: now * 1_000) {
             case .now(let result): return result
             case .later(let whenKnown):
-                let result = Condition<Result<Session, AuthFailure>?>(nil)
+                let result = Condition<Result<Identity, AuthFailure>?>(nil)
                 whenKnown { known in result.broadcast { $0 = known } }
                 return result.wait(milliseconds: 30_000) { $0 } ?? .failure(.unavailable)
             }
@@ -77,24 +77,24 @@ struct AccessAuthenticatorTests {
     // MARK: Without tokens
 
     @Test func `no credential is nobody`() throws {
-        let session = try Setting().ask(nil).get()
-        #expect(session.context.auth.isNull)
-        #expect(!session.context.isAdmin)
-        #expect(!session.mayAdminister)
-        #expect(session.identity == nil)
+        let identity = try Setting().ask(nil).get()
+        #expect(identity.context.auth.isNull)
+        #expect(!identity.context.isAdmin)
+        #expect(!identity.mayAdminister)
+        #expect(identity.name == nil)
     }
 
     @Test func `secrets, each in its place`() throws {
         let setting = try Setting()
         for namespace in ["db", "other"] {
-            let session = try setting.ask(Self.administrator, namespace: namespace).get()
-            #expect(session.context.isAdmin)
-            #expect(session.mayOperate)
+            let identity = try setting.ask(Self.administrator, namespace: namespace).get()
+            #expect(identity.context.isAdmin)
+            #expect(identity.mayOperate)
         }
-        let session = try setting.ask(Self.database).get()
-        #expect(session.context.isAdmin)
-        #expect(session.mayAdminister)
-        #expect(!session.mayOperate)
+        let identity = try setting.ask(Self.database).get()
+        #expect(identity.context.isAdmin)
+        #expect(identity.mayAdminister)
+        #expect(!identity.mayOperate)
         #expect(setting.isUnparsable(Self.database, namespace: "other"))
         for text in [
             "", " ", "owner", Self.database + " ", String(Self.database.dropLast()), Self.database.uppercased(),
@@ -116,7 +116,7 @@ struct AccessAuthenticatorTests {
         for credential in [
             "owner", "", Self.administrator, unsigned, try Self.idToken(), JWT.mint(["v": 0], secret: []),
         ] {
-            let question = Authenticator.Question(credential: credential, namespace: "db", isLoopback: true)
+            let question = Authenticator.Credentials(credential: credential, namespace: "db", isLoopback: true)
             guard case .now(.failure(.unparsable)) = authenticator.authenticate(question) else {
                 Issue.record("\(credential) was accepted")
                 continue
@@ -129,8 +129,8 @@ struct AccessAuthenticatorTests {
     @Test func `an ID token and its claims`() throws {
         let setting = try Setting()
         for _ in 0..<3 {
-            let session = try setting.ask(try Self.idToken()).get()
-            let auth = session.context.auth
+            let identity = try setting.ask(try Self.idToken()).get()
+            let auth = identity.context.auth
             #expect(auth.child(Key("uid")) == .string("ada"))
             #expect(auth.child(Key("provider")) == .string("password"))
             let token = auth.child(Key("token"))
@@ -138,11 +138,11 @@ struct AccessAuthenticatorTests {
             #expect(token.child(Key("exp")) == .int(Self.now + 3_500))
             let identities = token.child(Key("firebase")).child(Key("identities"))
             #expect(identities.child(Key("google.com")).child(Key("1")) == .string("2"))
-            #expect(!session.context.isAdmin)
-            #expect(!session.mayAdminister)
-            #expect(session.uid == "ada")
-            #expect(session.identity == "uid:ada")
-            #expect(session.expiresAt == (Self.now + 3_530) * 1_000)
+            #expect(!identity.context.isAdmin)
+            #expect(!identity.mayAdminister)
+            #expect(identity.uid == "ada")
+            #expect(identity.name == "uid:ada")
+            #expect(identity.expiresAt == (Self.now + 3_530) * 1_000)
         }
         #expect(setting.server.fetches == 1)
     }
@@ -154,9 +154,9 @@ struct AccessAuthenticatorTests {
                 $0["v"] = 0
                 $0["d"] = ["uid": "x"]
             })
-        let session = try Setting().ask(token).get()
-        #expect(!session.context.isAdmin)
-        #expect(session.uid == "ada")
+        let identity = try Setting().ask(token).get()
+        #expect(!identity.context.isAdmin)
+        #expect(identity.uid == "ada")
     }
 
     @Test(
@@ -240,10 +240,10 @@ struct AccessAuthenticatorTests {
 
     @Test func `a custom token's data is what rules see`() throws {
         let setting = try Setting()
-        let session = try setting.ask(Self.custom()).get()
-        #expect(session.context.auth == Node(["uid": "bob", "team": ["red", "blue"]] as Claims))
-        #expect(session.expiresAt == (Self.now - 10 + 86_400 + 30) * 1_000)
-        #expect(!session.context.isAdmin)
+        let identity = try setting.ask(Self.custom()).get()
+        #expect(identity.context.auth == Node(["uid": "bob", "team": ["red", "blue"]] as Claims))
+        #expect(identity.expiresAt == (Self.now - 10 + 86_400 + 30) * 1_000)
+        #expect(!identity.context.isAdmin)
         #expect(setting.isUnparsable(Self.custom(), namespace: "other"))
         #expect(try setting.ask(Self.custom(secret: Self.administrator), namespace: "other").get().uid == "bob")
         guard case .failure(.expired) = setting.ask(Self.custom(), now: Self.now + 86_421) else {
@@ -262,10 +262,10 @@ struct AccessAuthenticatorTests {
                 }, secret: secret)
         }
         #expect(try setting.ask(admin(Self.administrator), namespace: "x").get().mayOperate)
-        let session = try setting.ask(admin(Self.database)).get()
-        #expect(session.context.isAdmin)
-        #expect(session.mayAdminister)
-        #expect(!session.mayOperate)
+        let identity = try setting.ask(admin(Self.database)).get()
+        #expect(identity.context.isAdmin)
+        #expect(identity.mayAdminister)
+        #expect(!identity.mayOperate)
         let data = try setting.ask(
             Self.custom(
                 {
@@ -311,7 +311,7 @@ struct AccessAuthenticatorTests {
         #expect(store.generation != generation)
         #expect(try setting.ask(String(decoding: new.revealed(), as: UTF8.self)).get().mayAdminister)
         let now = Self.now * 1_000
-        for session in [bySecret, byToken, byID, admin] { #expect(setting.authenticator.isValid(session, now: now)) }
+        for identity in [bySecret, byToken, byID, admin] { #expect(setting.authenticator.isValid(identity, now: now)) }
         store.replace(administrators: [], databases: ["db": [new]])
         #expect(!setting.authenticator.isValid(bySecret, now: now))
         #expect(!setting.authenticator.isValid(byToken, now: now))
@@ -330,10 +330,10 @@ struct AccessAuthenticatorTests {
         let token = JWT.mintUnsigned([
             "iat": 0, "exp": 3_600, "sub": "mock", "iss": "https://securetoken.google.com/demo",
         ])
-        let session = try setting.ask(token, isLoopback: true).get()
-        #expect(session.uid == "mock")
-        #expect(session.expiresAt == nil)
-        #expect(!session.context.isAdmin)
+        let identity = try setting.ask(token, isLoopback: true).get()
+        #expect(identity.uid == "mock")
+        #expect(identity.expiresAt == nil)
+        #expect(!identity.context.isAdmin)
         #expect(setting.isUnparsable(token, isLoopback: false))
         #expect(setting.isUnparsable(JWT.mintUnsigned(["iat": 0]), isLoopback: true))
         // A signed token is still checked.
@@ -347,11 +347,11 @@ struct AccessAuthenticatorTests {
     @Test func `administrators may act as others, and only they`() throws {
         let setting = try Setting()
         let override = try Authenticator.Override(json: Array(#"{"uid":"eve","token":{"google.com":[1]}}"#.utf8))
-        let session = try setting.ask(Self.database, override: override).get()
-        #expect(session.uid == "eve")
-        #expect(session.isOverride)
-        #expect(!session.context.isAdmin)
-        #expect(!session.mayAdminister)
+        let identity = try setting.ask(Self.database, override: override).get()
+        #expect(identity.uid == "eve")
+        #expect(identity.isOverride)
+        #expect(!identity.context.isAdmin)
+        #expect(!identity.mayAdminister)
         #expect(try setting.ask(Self.database, override: .auth(.null)).get().context.auth.isNull)
         for credential in [nil, Self.custom(), try Self.idToken()] as [String?] {
             guard case .failure(.overrideRefused) = setting.ask(credential, override: override) else {
@@ -366,8 +366,8 @@ struct AccessAuthenticatorTests {
 
     @Test func `the log says who, without secrets`() throws {
         let setting = try Setting()
-        let text = { (session: Session) in
-            String(decoding: session.origin(via: .rest, address: "192.0.2.1").json, as: UTF8.self)
+        let text = { (identity: Identity) in
+            String(decoding: identity.origin(via: .rest, address: "192.0.2.1").json, as: UTF8.self)
         }
         #expect(text(try setting.ask(nil).get()) == #"{"uid":null,"admin":false,"via":"rest","ip":"192.0.2.1"}"#)
         #expect(
@@ -378,8 +378,8 @@ struct AccessAuthenticatorTests {
         #expect(
             text(try setting.ask(Self.database, override: override).get())
                 == #"{"uid":"eve","admin":false,"override":true,"via":"rest","ip":"192.0.2.1"}"#)
-        for session in [try setting.ask(Self.database).get(), try setting.ask(Self.custom()).get()] {
-            #expect(!"\(session)".contains(Self.database))
+        for identity in [try setting.ask(Self.database).get(), try setting.ask(Self.custom()).get()] {
+            #expect(!"\(identity)".contains(Self.database))
         }
     }
 

@@ -181,7 +181,7 @@ struct AccessKeySetTests {
             FixedHandler(status: 200, headers: ["Cache-Control": "max-age=60"], body: body)
         }
         try server.start()
-        defer { server.stop(deadlineMs: 0) }
+        defer { server.stop(deadlineMilliseconds: 0) }
         let client = try HTTPClient()
         defer { client.stop() }
         let port = try #require(server.boundAddresses.first?.port)

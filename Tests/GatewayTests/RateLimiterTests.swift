@@ -11,24 +11,24 @@ struct RateLimiterTests {
 
     @Test func bucketAllowsItsBurstAndThenItsRate() {
         let limit = RateLimit(perSecond: 10, burst: 3)
-        var bucket = TokenBucket(limit, nowMs: 1_000)
-        for _ in 0..<3 { #expect(bucket.take(1, limit, nowMs: 1_000) == nil) }
-        #expect(bucket.take(1, limit, nowMs: 1_000) == 100)
-        #expect(bucket.take(1, limit, nowMs: 1_060) == 40)
-        #expect(bucket.take(1, limit, nowMs: 1_100) == nil)
-        #expect(bucket.take(1, limit, nowMs: 1_050) == 100, "a clock that steps back adds nothing")
+        var bucket = TokenBucket(limit, nowMilliseconds: 1_000)
+        for _ in 0..<3 { #expect(bucket.take(1, limit, nowMilliseconds: 1_000) == nil) }
+        #expect(bucket.take(1, limit, nowMilliseconds: 1_000) == 100)
+        #expect(bucket.take(1, limit, nowMilliseconds: 1_060) == 40)
+        #expect(bucket.take(1, limit, nowMilliseconds: 1_100) == nil)
+        #expect(bucket.take(1, limit, nowMilliseconds: 1_050) == 100, "a clock that steps back adds nothing")
         // After a long pause it is full, and not fuller.
-        for _ in 0..<3 { #expect(bucket.take(1, limit, nowMs: 900_000) == nil) }
-        #expect(bucket.take(1, limit, nowMs: 900_000) != nil)
+        for _ in 0..<3 { #expect(bucket.take(1, limit, nowMilliseconds: 900_000) == nil) }
+        #expect(bucket.take(1, limit, nowMilliseconds: 900_000) != nil)
     }
 
     @Test func largeAmountsAreLetThroughAndPaidLater() {
         let limit = RateLimit(perSecond: 100, burst: 1_000)
-        var bucket = TokenBucket(limit, nowMs: 0)
-        #expect(bucket.take(5_000, limit, nowMs: 0) == nil)
-        #expect(bucket.take(1, limit, nowMs: 0) == 40_010)
-        #expect(bucket.take(1, limit, nowMs: 40_009) == 1)
-        #expect(bucket.take(1, limit, nowMs: 40_010) == nil)
+        var bucket = TokenBucket(limit, nowMilliseconds: 0)
+        #expect(bucket.take(5_000, limit, nowMilliseconds: 0) == nil)
+        #expect(bucket.take(1, limit, nowMilliseconds: 0) == 40_010)
+        #expect(bucket.take(1, limit, nowMilliseconds: 40_009) == 1)
+        #expect(bucket.take(1, limit, nowMilliseconds: 40_010) == nil)
     }
 
     /// However requests come, no more are let through in any time than burst and rate say; and not many fewer.
@@ -36,12 +36,12 @@ struct RateLimiterTests {
         var generator = LimiterGenerator(state: seed &* 0x9E37_79B9_7F4A_7C15 | 1)
         let limit = RateLimit(
             perSecond: Double.random(in: 0.5...500, using: &generator), burst: .random(in: 1...50, using: &generator))
-        var bucket = TokenBucket(limit, nowMs: 0)
+        var bucket = TokenBucket(limit, nowMilliseconds: 0)
         var now: Int64 = 0
         var admitted = 0.0
         for _ in 0..<5_000 {
             now += Int64.random(in: 0...3, using: &generator)
-            if bucket.take(1, limit, nowMs: now) == nil { admitted += 1 }
+            if bucket.take(1, limit, nowMilliseconds: now) == nil { admitted += 1 }
             #expect(admitted <= limit.burst + Double(now) * limit.perSecond / 1_000 + 0.001)
         }
         let offered = min(5_000, limit.burst + Double(now) * limit.perSecond / 1_000)
@@ -51,15 +51,15 @@ struct RateLimiterTests {
     /// Whoever waits as long as told is let through, and nobody a millisecond earlier.
     @Test(arguments: ["1/s", "3/s:1", "7/m", "1000/s:5", "1/h"]) func waitsAreExact(_ text: String) throws {
         let limit = try #require(RateLimit(text))
-        var bucket = TokenBucket(limit, nowMs: 0)
+        var bucket = TokenBucket(limit, nowMilliseconds: 0)
         var now: Int64 = 0
         for _ in 0..<200 {
-            guard let wait = bucket.take(1, limit, nowMs: now) else { continue }
+            guard let wait = bucket.take(1, limit, nowMilliseconds: now) else { continue }
             #expect(wait > 0)
             var early = bucket
-            if wait > 1 { #expect(early.take(1, limit, nowMs: now + wait - 1) != nil) }
+            if wait > 1 { #expect(early.take(1, limit, nowMilliseconds: now + wait - 1) != nil) }
             now += wait
-            #expect(bucket.take(1, limit, nowMs: now) == nil)
+            #expect(bucket.take(1, limit, nowMilliseconds: now) == nil)
         }
     }
 
@@ -129,8 +129,8 @@ struct RateLimiterTests {
 
     private static func address(_ text: String) throws -> IPAddress { try #require(IPAddress(text)) }
 
-    private static func user(_ name: String) -> Session {
-        Session(AuthContext(auth: Node(children: [(Key("uid"), .string(name))])))
+    private static func user(_ name: String) -> Identity {
+        Identity(AuthContext(auth: Node(children: [(Key("uid"), .string(name))])))
     }
 
     @Test func addressesAreLimitedOneByOne() throws {
@@ -140,7 +140,7 @@ struct RateLimiterTests {
         #expect(limiter.request(from: one) == nil)
         #expect(limiter.request(from: one) == nil)
         let refusal = try #require(limiter.request(from: one))
-        #expect(refusal == RateLimiter.Refusal(kind: .address, waitMs: 500))
+        #expect(refusal == RateLimiter.Refusal(kind: .address, waitMilliseconds: 500))
         #expect(refusal.seconds == 1)
         #expect(limiter.request(from: two) == nil)
         time.now += 500
@@ -161,7 +161,7 @@ struct RateLimiterTests {
         #expect(limiter.request(by: Self.user("bob"), in: "a") == nil)
         for _ in 0..<9 {
             #expect(limiter.request(by: .anonymous(isLoopback: true), in: "a") == nil)
-            #expect(limiter.request(by: Session(.admin), in: "a") == nil)
+            #expect(limiter.request(by: Identity(.admin), in: "a") == nil)
         }
     }
 

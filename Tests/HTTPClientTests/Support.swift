@@ -25,7 +25,7 @@ final class LocalServer: Sendable {
 
     func url(_ path: String) -> String { "http://127.0.0.1:\(port)\(path)" }
 
-    func stop() { server.stop(deadlineMs: 0) }
+    func stop() { server.stop(deadlineMilliseconds: 0) }
 
     deinit { stop() }
 }

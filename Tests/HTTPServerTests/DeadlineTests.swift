@@ -4,7 +4,7 @@ import Testing
 /// Peers that are slow or say nothing.
 @Suite struct DeadlineTests {
     @Test func slowHeaders() throws {
-        let server = try TestServer({ $0.headerTimeoutMs = 80 }, TestServer.echo)
+        let server = try TestServer({ $0.headerTimeoutMilliseconds = 80 }, TestServer.echo)
         let client = try TestClient(port: server.port)
         #expect(try client.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
         let response = try client.exchange("GET / HTTP/1.1\r\nHo")
@@ -16,7 +16,7 @@ import Testing
 
     /// A byte now and then does not move the deadline.
     @Test func drippedHeaders() throws {
-        let server = try TestServer({ $0.headerTimeoutMs = 80 }, TestServer.echo)
+        let server = try TestServer({ $0.headerTimeoutMilliseconds = 80 }, TestServer.echo)
         let client = try TestClient(port: server.port)
         do {
             for byte in Array("GET / HTTP/1.1\r\nX: ".utf8) { try client.send([byte]) }
@@ -31,7 +31,7 @@ import Testing
     @Test func slowBody() throws {
         let server = try TestServer(
             {
-                $0.bodyTimeoutMs = 80
+                $0.bodyTimeoutMilliseconds = 80
                 $0.minBodyBytesPerSecond = 1_000_000
             }, TestServer.echo)
         let client = try TestClient(port: server.port)
@@ -40,18 +40,18 @@ import Testing
         #expect(client.isClosedByServer())
     }
 
-    /// As long as enough comes, a body may take longer than `bodyTimeoutMs`.
+    /// As long as enough comes, a body may take longer than `bodyTimeoutMilliseconds`.
     @Test func aBodyThatIsFastEnough() throws {
         let server = try TestServer(
             {
-                $0.bodyTimeoutMs = 40
+                $0.bodyTimeoutMilliseconds = 40
                 $0.minBodyBytesPerSecond = 1_000
             }, TestServer.echo)
         let client = try TestClient(port: server.port)
         try client.send("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3001\r\n\r\n")
         let clock = ContinuousClock()
         let start = clock.now
-        // 1,000 bytes earn a second; the last byte is sent only after several times `bodyTimeoutMs`.
+        // 1,000 bytes earn a second; the last byte is sent only after several times `bodyTimeoutMilliseconds`.
         try client.send(String(repeating: "x", count: 3000))
         while clock.now - start < .milliseconds(300) {
             #expect(server.server.statistics.timeouts == 0)
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test func idleConnectionsAreClosed() throws {
-        let server = try TestServer({ $0.idleTimeoutMs = 60 }, TestServer.echo)
+        let server = try TestServer({ $0.idleTimeoutMilliseconds = 60 }, TestServer.echo)
         let silent = try TestClient(port: server.port)
         let used = try TestClient(port: server.port)
         #expect(try used.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
@@ -77,7 +77,7 @@ import Testing
                 exchange.loop.exchange(for: reference)?.respond(status: 200)
             }
         }
-        let server = try TestServer({ $0.idleTimeoutMs = 40 }, handle)
+        let server = try TestServer({ $0.idleTimeoutMilliseconds = 40 }, handle)
         let client = try TestClient(port: server.port)
         #expect(try client.exchange("GET / HTTP/1.1\r\nHost: a\r\n\r\n").status == 200)
     }
@@ -86,7 +86,7 @@ import Testing
         let handle: TestServer.Handle = { _, exchange in
             exchange.respond(status: 200, body: [UInt8](repeating: 0, count: 20_000_000))
         }
-        let server = try TestServer({ $0.writeStallTimeoutMs = 80 }, handle)
+        let server = try TestServer({ $0.writeStallTimeoutMilliseconds = 80 }, handle)
         let client = try TestClient(port: server.port, receiveBuffer: 4096)
         try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         eventually { server.server.statistics.timeouts == 1 }

@@ -37,7 +37,7 @@ import Testing
         let server = try TestServer(
             {
                 $0.maxConnections = 1
-                $0.lingerTimeoutMs = 100
+                $0.lingerTimeoutMilliseconds = 100
             }, TestServer.echo)
         let first = try TestClient(port: server.port)
         #expect(try first.exchange(Self.get).status == 200)
@@ -54,8 +54,8 @@ import Testing
         var random = SeededGenerator(seed: seed)
         let server = try TestServer(
             {
-                $0.headerTimeoutMs = 200
-                $0.lingerTimeoutMs = 50
+                $0.headerTimeoutMilliseconds = 200
+                $0.lingerTimeoutMilliseconds = 50
                 $0.maxBodyBytes = 10_000
             }, TestServer.echo)
         let good = try TestClient(port: server.port)
@@ -116,7 +116,7 @@ import Testing
         #expect(response.status == 200)
         #expect(response.headers["connection"] == "close")
         busy.close()
-        server.server.stop(deadlineMs: 10_000)
+        server.server.stop(deadlineMilliseconds: 10_000)
         #expect(server.stops == 1)
         #expect(server.drains == 1)
         #expect(server.server.statistics.activeConnections == 0)
@@ -134,19 +134,19 @@ import Testing
             try client.send(Self.get)
             _ = try client.receiveHead()
         }
-        server.server.stop(deadlineMs: 50)
+        server.server.stop(deadlineMilliseconds: 50)
         #expect(closed.count == 10)
         #expect(server.stops == 2)
         #expect(server.server.loops.allSatisfy { !$0.post {} })
         for client in clients { #expect(client.isClosedByServer()) }
-        server.server.stop(deadlineMs: 50)
+        server.server.stop(deadlineMilliseconds: 50)
     }
 
     @Test func aServerThatNeverStartedCanBeStopped() throws {
         var settings = HTTPServerSettings()
         settings.loops = 2
         let server = try HTTPServer(settings: settings) { _ in fatalError("no loop is started") }
-        server.stop(deadlineMs: 0)
+        server.stop(deadlineMilliseconds: 0)
         #expect(throws: ClientFailure.self) { try TestClient(port: server.boundAddresses[0].port) }
     }
 
@@ -154,7 +154,7 @@ import Testing
         var settings = HTTPServerSettings()
         settings.loops = 0
         settings.maxHeaderBytes = 1_000_000
-        settings.idleTimeoutMs = 0
+        settings.idleTimeoutMilliseconds = 0
         let error = #expect(throws: HTTPServerError.self) {
             _ = try HTTPServer(settings: settings) { _ in fatalError("no loop is started") }
         }

@@ -6,20 +6,20 @@ import Testing
 /// The small parts by themselves.
 @Suite struct PartsTests {
     @Test func wheelHandsOverWhatIsDueAndNothingElse() {
-        var wheel = DeadlineWheel(tickMs: 10, bucketCount: 8, nowMs: 1000)
-        #expect(wheel.file(1, deadlineMs: 1015) == 102)
-        #expect(wheel.file(2, deadlineMs: 1020) == 102)
-        #expect(wheel.file(3, deadlineMs: 1031) == 104)
+        var wheel = DeadlineWheel(tickMilliseconds: 10, bucketCount: 8, nowMilliseconds: 1000)
+        #expect(wheel.file(1, deadlineMilliseconds: 1015) == 102)
+        #expect(wheel.file(2, deadlineMilliseconds: 1020) == 102)
+        #expect(wheel.file(3, deadlineMilliseconds: 1031) == 104)
         // In the past: at the next tick. Beyond reach: at the last bucket.
-        #expect(wheel.file(4, deadlineMs: 5) == 101)
-        #expect(wheel.file(5, deadlineMs: 99_999) == 107)
-        #expect(wheel.take(nowMs: 1009).isEmpty)
-        #expect(wheel.take(nowMs: 1019).flatMap { $0 }.map(\.connection) == [4])
-        #expect(wheel.take(nowMs: 1020).flatMap { $0 }.map(\.connection) == [1, 2])
-        #expect(wheel.take(nowMs: 1020).isEmpty)
+        #expect(wheel.file(4, deadlineMilliseconds: 5) == 101)
+        #expect(wheel.file(5, deadlineMilliseconds: 99_999) == 107)
+        #expect(wheel.take(nowMilliseconds: 1009).isEmpty)
+        #expect(wheel.take(nowMilliseconds: 1019).flatMap { $0 }.map(\.connection) == [4])
+        #expect(wheel.take(nowMilliseconds: 1020).flatMap { $0 }.map(\.connection) == [1, 2])
+        #expect(wheel.take(nowMilliseconds: 1020).isEmpty)
         #expect(wheel.count == 2)
         // A loop that slept long gets everything once.
-        #expect(wheel.take(nowMs: 5000).flatMap { $0 }.map(\.connection) == [3, 5])
+        #expect(wheel.take(nowMilliseconds: 5000).flatMap { $0 }.map(\.connection) == [3, 5])
         #expect(wheel.count == 0)
     }
 

@@ -60,7 +60,7 @@ struct TLSTests {
     }
 
     @Test func silentPeersAreClosed() throws {
-        let server = try Self.server(TestCertificate()) { $0.tlsHandshakeTimeoutMs = 60 }
+        let server = try Self.server(TestCertificate()) { $0.tlsHandshakeTimeoutMilliseconds = 60 }
         let client = try TestClient(port: server.securePort)
         try client.send([0x16, 0x03, 0x01])
         #expect(client.isClosedByServer())
@@ -206,7 +206,7 @@ struct TLSTests {
         let idle = try TestClient(port: server.securePort, tls: TestTLS())
         let shaking = try TestClient(port: server.securePort)
         eventually { server.server.statistics.activeConnections == 2 }
-        server.server.stop(deadlineMs: 5000)
+        server.server.stop(deadlineMilliseconds: 5000)
         #expect(try idle.receiveAll().isEmpty)
         #expect(shaking.isClosedByServer())
     }

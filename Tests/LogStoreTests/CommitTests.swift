@@ -6,8 +6,8 @@ import Tree
 
 @Suite struct CommitTests {
     @Test func batchWritesLogRowsAndHead() throws {
-        try withSession { session in
-            var writer = BatchWriter(try session.make())
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
             let first = writer.batch([
                 [Change(path: Path(splitting: "a"), value: .int(1))],
                 [
@@ -15,51 +15,51 @@ import Tree
                     Change(path: Path(splitting: "a"), value: .int(2)),
                 ],
             ])
-            #expect(try session.commit(first) == .committed)
-            #expect(try session.namespace(id: writer.namespace)?.head == 2)
-            let entries = try session.read(writer.namespace, after: 0)
+            #expect(try connection.commit(first) == .committed)
+            #expect(try connection.namespace(id: writer.namespace)?.head == 2)
+            let entries = try connection.read(writer.namespace, after: 0)
             #expect(entries.map(\.entry.seq) == [1, 2])
             #expect(entries.allSatisfy { $0.batchID == first.id })
             #expect(entries[1].entry.changes.count == 2)
             // A row has the seq that last wrote it.
-            let versions = try session.connection.execute("select path, version from pathmirror.node order by path")
+            let versions = try connection.postgres.execute("select path, version from pathmirror.node order by path")
             let found = try (0..<versions.rowCount).map { "\(try versions.string($0, 0)) \(try versions.int64($0, 1))" }
             #expect(found == ["/a 2", "/b/c 2", "/b/c/.priority 2"])
-            #expect(try session.loadTree(writer.namespace).root == writer.root)
+            #expect(try connection.loadTree(writer.namespace).root == writer.root)
         }
     }
 
     @Test func movedHeadWritesNothing() throws {
-        try withSession { session in
-            var writer = BatchWriter(try session.make())
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
             var late = writer
-            #expect(try session.commit(writer.set("a", .int(1))) == .committed)
+            #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
             let batch = late.set("b", .int(1))
-            #expect(try session.commit(batch) == .headMoved)
-            #expect(!session.connection.isInTransaction)
-            #expect(try session.findBatch(batch) == false)
-            #expect(try session.namespace(id: writer.namespace)?.head == 1)
-            #expect(try session.loadTree(writer.namespace).root == writer.root)
-            #expect(try session.commit(writer.set("b", .int(2))) == .committed)
+            #expect(try connection.commit(batch) == .headMoved)
+            #expect(!connection.postgres.isInTransaction)
+            #expect(try connection.findBatch(batch) == false)
+            #expect(try connection.namespace(id: writer.namespace)?.head == 1)
+            #expect(try connection.loadTree(writer.namespace).root == writer.root)
+            #expect(try connection.commit(writer.set("b", .int(2))) == .committed)
         }
     }
 
     @Test func largeBatchesToo() throws {
         try withSession {
             $0.copyThreshold = 5
-        } _: { session in
-            var writer = BatchWriter(try session.make())
+        } _: { connection in
+            var writer = BatchWriter(try connection.make())
             var late = writer
             let wide = Node(children: (0..<50).map { (Key("k\($0)"), Node.int(Int64($0))) })
-            #expect(try session.commit(writer.set("w", wide)) == .committed)
-            #expect(try session.commit(late.set("w", wide)) == .headMoved)
-            #expect(!session.connection.isInTransaction)
+            #expect(try connection.commit(writer.set("w", wide)) == .committed)
+            #expect(try connection.commit(late.set("w", wide)) == .headMoved)
+            #expect(!connection.postgres.isInTransaction)
             // Updated, removed and new rows.
             let other = Node(children: (20..<80).map { (Key("k\($0)"), Node.int(Int64($0 * 2))) })
-            #expect(try session.commit(writer.set("w", other)) == .committed)
-            #expect(try session.loadTree(writer.namespace).root == writer.root)
-            #expect(try session.commit(writer.set("w", .null)) == .committed)
-            #expect(try count(session, "select count(*) from pathmirror.node") == 0)
+            #expect(try connection.commit(writer.set("w", other)) == .committed)
+            #expect(try connection.loadTree(writer.namespace).root == writer.root)
+            #expect(try connection.commit(writer.set("w", .null)) == .committed)
+            #expect(try count(connection, "select count(*) from pathmirror.node") == 0)
         }
     }
 
@@ -68,8 +68,8 @@ import Tree
     func randomWrites(seed: UInt64, copyThreshold: Int) throws {
         try withSession {
             $0.copyThreshold = copyThreshold
-        } _: { session in
-            var writer = BatchWriter(try session.make())
+        } _: { connection in
+            var writer = BatchWriter(try connection.make())
             var random = TreeGenerator(seed: seed)
             for _ in 0..<40 {
                 let writes = (0...random.random.below(3)).map { _ in
@@ -79,30 +79,30 @@ import Tree
                             value: random.random.oneIn(4) ? .null : random.leafOrTree())
                     ]
                 }
-                #expect(try session.commit(writer.batch(writes)) == .committed)
-                if random.random.oneIn(8) { #expect(try session.loadTree(writer.namespace).root == writer.root) }
+                #expect(try connection.commit(writer.batch(writes)) == .committed)
+                if random.random.oneIn(8) { #expect(try connection.loadTree(writer.namespace).root == writer.root) }
             }
-            let loaded = try session.loadTree(writer.namespace)
+            let loaded = try connection.loadTree(writer.namespace)
             #expect(loaded.root == writer.root)
             #expect(loaded.head == writer.head)
-            #expect(try count(session, "select count(*) from pathmirror.node") == Int64(writer.root.rowCount))
+            #expect(try count(connection, "select count(*) from pathmirror.node") == Int64(writer.root.rowCount))
         }
     }
 
     @Test func partitionsAreMadeOnTheWay() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
-        } _: { session in
-            var writer = BatchWriter(try session.make())
+        } _: { connection in
+            var writer = BatchWriter(try connection.make())
             for value in 0..<30 as Range<Int64> {
-                #expect(try session.commit(writer.set("a", .int(value))) == .committed)
+                #expect(try connection.commit(writer.set("a", .int(value))) == .committed)
             }
             // A batch over a boundary.
             let many = (0..<20).map { [Change(path: Path(splitting: "k\($0)"), value: .int(1))] }
-            #expect(try session.commit(writer.batch(many)) == .committed)
-            #expect(try session.read(writer.namespace, after: 0).map(\.entry.seq) == Array(1...50))
+            #expect(try connection.commit(writer.batch(many)) == .committed)
+            #expect(try connection.read(writer.namespace, after: 0).map(\.entry.seq) == Array(1...50))
             let firsts = [8, 16, 24, 32, 40, 48]
-            #expect(try ownPartitions(session) == firsts.map { "log_\(writer.namespace)_\($0)" })
+            #expect(try ownPartitions(connection) == firsts.map { "log_\(writer.namespace)_\($0)" })
         }
     }
 
@@ -110,10 +110,10 @@ import Tree
     @Test func partitionsOfTwoSessions() throws {
         try withDatabase { url in
             try shareLog(upTo: 4, url)
-            var settings = LogSession.Settings()
+            var settings = LogConnection.Settings()
             settings.entriesPerPartition = 4
-            let sessions = [try LogSession(url, settings: settings), try LogSession(url, settings: settings)]
-            defer { for session in sessions { session.close() } }
+            let sessions = [try LogConnection(url, settings: settings), try LogConnection(url, settings: settings)]
+            defer { for connection in sessions { connection.close() } }
             var writer = BatchWriter(try sessions[0].make())
             for value in 0..<40 {
                 #expect(try sessions[value % 2].commit(writer.set("a", .int(Int64(value)))) == .committed)
@@ -124,16 +124,16 @@ import Tree
 
     /// With the head's lock held another's commit waits; its holder commits, and the other finds the head moved.
     @Test func lockedHead() throws {
-        try withSession { session in
-            var writer = BatchWriter(try session.make())
-            #expect(try session.commit(writer.set("a", .int(1))) == .committed)
-            #expect(try session.lockHead(writer.namespace, expectedHead: 1) == 1)
-            #expect(try session.commit(writer.set("a", .int(2)), isLocked: true) == .committed)
-            #expect(!session.connection.isInTransaction)
-            #expect(try session.lockHead(writer.namespace, expectedHead: 2) == 2)
-            session.unlockHead()
-            #expect(try session.commit(writer.set("a", .int(3))) == .committed)
-            #expect(try session.loadTree(writer.namespace).root == writer.root)
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+            #expect(try connection.lockHead(writer.namespace, expectedHead: 1) == 1)
+            #expect(try connection.commit(writer.set("a", .int(2)), isLocked: true) == .committed)
+            #expect(!connection.postgres.isInTransaction)
+            #expect(try connection.lockHead(writer.namespace, expectedHead: 2) == 2)
+            connection.unlockHead()
+            #expect(try connection.commit(writer.set("a", .int(3))) == .committed)
+            #expect(try connection.loadTree(writer.namespace).root == writer.root)
         }
     }
 
@@ -141,33 +141,33 @@ import Tree
     @Test func lockedHeadFarAhead() throws {
         try withDatabase { url in
             try shareLog(upTo: 8, url)
-            var settings = LogSession.Settings()
+            var settings = LogConnection.Settings()
             settings.entriesPerPartition = 8
-            let session = try LogSession(url, settings: settings)
-            let other = try LogSession(url, settings: settings)
+            let connection = try LogConnection(url, settings: settings)
+            let other = try LogConnection(url, settings: settings)
             defer {
-                session.close()
+                connection.close()
                 other.close()
             }
-            var writer = BatchWriter(try session.make())
+            var writer = BatchWriter(try connection.make())
             for value in 0..<31 as Range<Int64> { _ = try other.commit(writer.set("a", .int(value))) }
             for _ in 0..<12 {
                 // It believes to be at 0.
-                #expect(try session.lockHead(writer.namespace, expectedHead: 0) == writer.head)
-                #expect(try session.commit(writer.set("a", .int(1)), isLocked: true) == .committed)
+                #expect(try connection.lockHead(writer.namespace, expectedHead: 0) == writer.head)
+                #expect(try connection.commit(writer.set("a", .int(1)), isLocked: true) == .committed)
             }
         }
     }
 
     @Test func findBatch() throws {
-        try withSession { session in
-            var writer = BatchWriter(try session.make())
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
             let batch = writer.set("a", .int(1))
-            #expect(try session.findBatch(batch) == false)
-            #expect(try session.commit(batch) == .committed)
-            #expect(try session.findBatch(batch) == true)
-            var twin = BatchWriter(try session.make())
-            #expect(try session.findBatch(twin.set("a", .int(1))) == false, "another id at the same seq")
+            #expect(try connection.findBatch(batch) == false)
+            #expect(try connection.commit(batch) == .committed)
+            #expect(try connection.findBatch(batch) == true)
+            var twin = BatchWriter(try connection.make())
+            #expect(try connection.findBatch(twin.set("a", .int(1))) == false, "another id at the same seq")
         }
     }
 
@@ -175,30 +175,33 @@ import Tree
         for threshold in [1, 100_000] {
             try withSession {
                 $0.copyThreshold = threshold
-            } _: { session in
-                var writer = BatchWriter(try session.make())
+            } _: { connection in
+                var writer = BatchWriter(try connection.make())
                 for variant in 0..<4 {
                     #expect(
-                        try session.commit(
+                        try connection.commit(
                             writer.batch([[Change(path: longPath(variant), value: .int(Int64(variant)))]]))
                             == .committed)
                 }
                 #expect(
-                    try session.commit(writer.batch([[Change(path: longPath(1).appending(.priority), value: .int(7))]]))
+                    try connection.commit(
+                        writer.batch([[Change(path: longPath(1).appending(.priority), value: .int(7))]]))
                         == .committed)
-                #expect(try session.loadTree(writer.namespace).root == writer.root)
+                #expect(try connection.loadTree(writer.namespace).root == writer.root)
                 #expect(writer.root[longPath(1)] == .int(1).withPriority(.int(7)))
                 // A change of one, a leaf in the middle made a branch, and the removal of all.
                 #expect(
-                    try session.commit(writer.batch([[Change(path: longPath(2), value: .bool(true))]])) == .committed)
+                    try connection.commit(writer.batch([[Change(path: longPath(2), value: .bool(true))]])) == .committed
+                )
                 #expect(
-                    try session.commit(writer.batch([[Change(path: longPath(9, depth: 20), value: .string("leaf"))]]))
+                    try connection.commit(
+                        writer.batch([[Change(path: longPath(9, depth: 20), value: .string("leaf"))]]))
                         == .committed)
-                #expect(try session.loadTree(writer.namespace).root == writer.root)
+                #expect(try connection.loadTree(writer.namespace).root == writer.root)
                 #expect(
-                    try session.commit(writer.batch([[Change(path: longPath(0).prefix(1), value: .null)]]))
+                    try connection.commit(writer.batch([[Change(path: longPath(0).prefix(1), value: .null)]]))
                         == .committed)
-                #expect(try count(session, "select count(*) from pathmirror.node") == 0)
+                #expect(try count(connection, "select count(*) from pathmirror.node") == 0)
             }
         }
     }

@@ -44,26 +44,26 @@ import Tree
 
     /// Whoever writes says which batch it was: gateways, SQL, imports; and it is what the log has.
     @Test func theHeadsBatchIsTheLogs() throws {
-        try withSession { session in
-            let record = try #require(try session.namespace(named: "test", creating: true))
-            let empty = try #require(try session.history(record.id, at: 0))
-            #expect(empty.relation(of: 0, batch: try session.loadTree(record.id).batch) == .goesOn)
+        try withSession { connection in
+            let record = try #require(try connection.namespace(named: "test", creating: true))
+            let empty = try #require(try connection.history(record.id, at: 0))
+            #expect(empty.relation(of: 0, batch: try connection.loadTree(record.id).batch) == .goesOn)
             var seen: [[UInt8]] = []
             for _ in 0..<2 {
-                _ = try session.connection.execute("select pathmirror.set('test', '/a', '1')")
-                let head = try #require(try session.heads([record.id]).first)
+                _ = try connection.postgres.execute("select pathmirror.set('test', '/a', '1')")
+                let head = try #require(try connection.heads([record.id]).first)
                 let batch = try #require(head.batch)
-                #expect(try session.history(record.id, at: head.head)?.batch == batch)
-                #expect(try session.loadTree(record.id).batch == batch)
+                #expect(try connection.history(record.id, at: head.head)?.batch == batch)
+                #expect(try connection.loadTree(record.id).batch == batch)
                 seen.append(batch)
             }
             #expect(seen[0] != seen[1])
-            let importer = try Importer(session, record, at: Path(splitting: "b"))
+            let importer = try Importer(connection, record, at: Path(splitting: "b"))
             try importer.add(Array("/b/c".utf8), .int(1))
             try importer.finish()
-            let head = try #require(try session.heads([record.id]).first)
-            #expect(try session.history(record.id, at: head.head)?.batch == head.batch)
-            let (history, entries) = try session.readOn(record.id, after: 1)
+            let head = try #require(try connection.heads([record.id]).first)
+            #expect(try connection.history(record.id, at: head.head)?.batch == head.batch)
+            let (history, entries) = try connection.readOn(record.id, after: 1)
             #expect(history?.relation(of: 1, batch: seen[0]) == .goesOn)
             #expect(history?.relation(of: 1, batch: seen[1]) == .takenBack)
             #expect(entries.map(\.entry.seq) == [2, 3])
@@ -72,22 +72,22 @@ import Tree
 
     /// A batch that was made on another history doesn't land, though the head has the right number.
     @Test func aBatchOnAnotherHistoryIsRefused() throws {
-        try withSession { session in
-            let record = try #require(try session.namespace(named: "test", creating: true))
-            _ = try session.connection.execute("select pathmirror.set('test', '/a', '1')")
-            let head = try #require(try session.heads([record.id]).first)
+        try withSession { connection in
+            let record = try #require(try connection.namespace(named: "test", creating: true))
+            _ = try connection.postgres.execute("select pathmirror.set('test', '/a', '1')")
+            let head = try #require(try connection.heads([record.id]).first)
             let entry = Batch.Record(
                 operation: .set, path: Path(splitting: "b"),
                 changes: ChangeCodec.encode([Change(path: Path(splitting: "b"), value: .int(1))]), origin: nil)
             let lost = Batch(
                 namespace: record.id, expectedHead: 1, expectedBatch: Batch.makeID(), id: Batch.makeID(),
                 records: [entry], rows: RowChanges())
-            #expect(try session.commit(lost) == .headMoved)
+            #expect(try connection.commit(lost) == .headMoved)
             let right = Batch(
                 namespace: record.id, expectedHead: 1, expectedBatch: head.batch, id: Batch.makeID(), records: [entry],
                 rows: RowChanges())
-            #expect(try session.commit(right) == .committed)
-            #expect(try session.heads([record.id]).first?.batch == right.id)
+            #expect(try connection.commit(right) == .committed)
+            #expect(try connection.heads([record.id]).first?.batch == right.id)
         }
     }
 }

@@ -16,12 +16,12 @@ import Tree
     @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func anyOrderMeansTheSame(seed: UInt64) throws {
         try withEngines(2) { url, engines in
-            let session = try LogSession(url)
-            defer { session.close() }
+            let connection = try LogConnection(url)
+            defer { connection.close() }
             let writing = try engines[0].namespace("gateway")
             let following = try engines[1].namespace("gateway")
-            let sql = try session.make("sql")
-            let replayed = try session.make("replayed")
+            let sql = try connection.make("sql")
+            let replayed = try connection.make("replayed")
             var entries = EntryGenerator(seed: seed)
             var model = PlainRows()
             var accepted: Int64 = 0
@@ -32,10 +32,10 @@ import Tree
                 accepted = seq
                 model.apply(changes)
                 try #require(following.waitFor(seq))
-                _ = try session.connection.execute(
+                _ = try connection.postgres.execute(
                     "select pathmirror.update('sql', '/', $1)",
                     [.jsonb(ChangeCodec.encode(entries.tree.random.shuffled(changes)))])
-                let applier = EntryApplier(session, replayed)
+                let applier = EntryApplier(connection, replayed)
                 let head = LogLine.Head(operation: .update, path: .root, committedAt: "0", origin: nil)
                 let line = LogLine(
                     source: "test", seq: seq, content: .entry(head, entries.tree.random.shuffled(changes)))
@@ -45,15 +45,15 @@ import Tree
                 try #require(PlainRows(writing.snapshot.root) == model, "the gateway: \(what)")
                 try #require(PlainRows(following.snapshot.root) == model, "its follower: \(what)")
                 for name in ["gateway", "sql", "replayed"] {
-                    let stored = try read(session, name)
+                    let stored = try read(connection, name)
                     try #require(stored == model, "\(name) in SQL: \(what)")
                 }
             }
             #expect(accepted > 20, "hardly anything was accepted: this proves less than it should")
-            let records = [try #require(try session.namespace(named: "gateway")), sql, replayed]
-            try check(session, records, model)
-            try turnAround(session)
-            try check(session, records, model)
+            let records = [try #require(try connection.namespace(named: "gateway")), sql, replayed]
+            try check(connection, records, model)
+            try turnAround(connection)
+            try check(connection, records, model)
         }
     }
 
@@ -62,11 +62,11 @@ import Tree
     @Test(arguments: [11, 12, 13, 14, 15, 16] as [UInt64])
     func partsMeanTheSameInAnyOrder(seed: UInt64) throws {
         try withEngines { url, engines in
-            let session = try LogSession(url)
-            defer { session.close() }
+            let connection = try LogConnection(url)
+            defer { connection.close() }
             let live = try engines[0].namespace("import")
-            let record = try #require(try session.namespace(named: "import"))
-            let target = try session.make("replayed")
+            let record = try #require(try connection.namespace(named: "import"))
+            let target = try connection.make("replayed")
             var entries = EntryGenerator(seed: seed)
             var model = PlainRows()
             for step in 0..<20 {
@@ -78,51 +78,51 @@ import Tree
                 model.apply(rows.map { Change(path: $0.0, value: $0.1) })
                 var settings = Importer.Settings()
                 settings.bufferBytes = 40
-                let importer = try Importer(session, named: "import", at: place, settings: settings)
+                let importer = try Importer(connection, named: "import", at: place, settings: settings)
                 for (path, value) in rows { try importer.add(Array(path.description.utf8), value) }
                 try importer.finish()
                 let seq = importer.lastSeq
                 try #require(live.waitFor(seq))
                 try #require(
                     PlainRows(live.snapshot.root) == model, "the gateway: seed \(seed), step \(step), \(place)")
-                let applier = EntryApplier(session, target)
-                try LogLines(session, record).run(from: seq, to: seq, time: { "\($0)" }) {
+                let applier = EntryApplier(connection, target)
+                try LogLines(connection, record).run(from: seq, to: seq, time: { "\($0)" }) {
                     try applier.add($0, number: 1, byteCount: 1)
                 }
                 try applier.finish()
                 for name in ["import", "replayed"] {
                     try #require(
-                        try read(session, name) == model, "\(name) in SQL: seed \(seed), step \(step), \(place)")
+                        try read(connection, name) == model, "\(name) in SQL: seed \(seed), step \(step), \(place)")
                 }
             }
-            try check(session, [record, target], model)
-            try turnAround(session)
-            try check(session, [record, target], model)
+            try check(connection, [record, target], model)
+            try turnAround(connection)
+            try check(connection, [record, target], model)
         }
     }
 
     /// Entries of before the rule keep the meaning that their order gave them.
     @Test func olderEntriesMeanWhatTheirOrderSays() throws {
-        try withSession { session in
-            let record = try session.make()
+        try withSession { connection in
+            let record = try connection.make()
             for (seq, changes) in [
                 (1, #"{"/a/.priority":5,"/a/b":1}"#), (2, #"{"/c/d":1}"#), (3, #"{"/c/.priority":2}"#),
                 (4, #"{"/c/d":null,"/c/e":1}"#),
             ] {
-                try session.ensurePartition(record.id, upTo: 10)
-                _ = try session.connection.execute(
+                try connection.ensurePartition(record.id, upTo: 10)
+                _ = try connection.postgres.execute(
                     """
                     insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
                     values ($1, $2, now(), gen_random_uuid(), 'update', '/', $3)
                     """, [.int8(record.id), .int8(Int64(seq)), .json(Array(changes.utf8))])
             }
-            _ = try session.connection.execute("update pathmirror.namespace set head = 4, any_order_from = 5")
+            _ = try connection.postgres.execute("update pathmirror.namespace set head = 4, any_order_from = 5")
             let older = try JSONParser.parse(#"{"a":{"b":1},"c":{"e":1}}"#)
-            var tree = try PastTree(session, record, for: 4)
+            var tree = try PastTree(connection, record, for: 4)
             try tree.advance(to: 4)
             #expect(tree.root == older)
-            _ = try session.connection.execute("update pathmirror.namespace set any_order_from = 1")
-            tree = try PastTree(session, record, for: 4)
+            _ = try connection.postgres.execute("update pathmirror.namespace set any_order_from = 1")
+            tree = try PastTree(connection, record, for: 4)
             try tree.advance(to: 4)
             #expect(
                 try tree.root
@@ -132,8 +132,8 @@ import Tree
 
     /// One entry can't have two changes of which one lies at or below the other.
     @Test func overlappingChangesAreRefused() throws {
-        try withSession { session in
-            let applier = try EntryApplier(session, named: "new")
+        try withSession { connection in
+            let applier = try EntryApplier(connection, named: "new")
             let head = LogLine.Head(operation: .update, path: .root, committedAt: "0", origin: nil)
             let changes = [
                 Change(path: Path(splitting: "/a/b"), value: .int(1)),
@@ -143,28 +143,28 @@ import Tree
                 try applier.add(
                     LogLine(source: "test", seq: 1, content: .entry(head, changes)), number: 7, byteCount: 1)
             }
-            #expect(try session.namespace(named: "new") == nil)
+            #expect(try connection.namespace(named: "new") == nil)
         }
     }
 
-    private func read(_ session: LogSession, _ name: String) throws -> PlainRows {
-        let text = try session.connection.execute("select pathmirror.get_json($1)::text", [.text(name)])
+    private func read(_ connection: LogConnection, _ name: String) throws -> PlainRows {
+        let text = try connection.postgres.execute("select pathmirror.get_json($1)::text", [.text(name)])
         return PlainRows(text.isNull(0, 0) ? .null : try JSONParser.parse(try text.bytes(0, 0)).node)
     }
 
-    private func check(_ session: LogSession, _ records: [NamespaceRecord], _ model: PlainRows) throws {
+    private func check(_ connection: LogConnection, _ records: [NamespaceRecord], _ model: PlainRows) throws {
         for record in records {
-            let result = try Verification.run(session, record)
+            let result = try Verification.run(connection, record)
             #expect(result.isClean, "\(record.name): \(result.problems) \(result.differences.prefix(3))")
-            var past = try PastTree(session, record, for: result.head)
+            var past = try PastTree(connection, record, for: result.head)
             try past.advance(to: result.head)
             #expect(PlainRows(past.root) == model, "\(record.name)")
         }
     }
 
     /// Writes the changes of each entry and of each part backwards, and the parts themselves.
-    private func turnAround(_ session: LogSession) throws {
-        try session.connection.executeScript(
+    private func turnAround(_ connection: LogConnection) throws {
+        try connection.postgres.executeScript(
             """
             create function pg_temp.backwards(changes json) returns json language sql as $$
                 select coalesce(json_object_agg(path, value order by position desc), '{}')

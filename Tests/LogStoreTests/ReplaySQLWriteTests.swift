@@ -13,11 +13,11 @@ import Tree
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func sameRowsAsAGateway(seed: UInt64) throws {
         try withEngines { url, engines in
-            let session = try LogSession(url)
-            defer { session.close() }
+            let connection = try LogConnection(url)
+            defer { connection.close() }
             let live = try engines[0].namespace("engine")
-            let byEngine = try #require(try session.namespace(named: "engine"))
-            let bySQL = try #require(try session.namespace(named: "sql", creating: true))
+            let byEngine = try #require(try connection.namespace(named: "engine"))
+            let bySQL = try #require(try connection.namespace(named: "sql", creating: true))
             var writes = SQLWriteGenerator(seed: seed)
             var refusals = 0
             for step in 0..<250 {
@@ -25,7 +25,7 @@ import Tree
                 let outcome = try #require(live.write(write.write))
                 var refusal: String?
                 do {
-                    _ = try session.connection.execute(write.sql, write.parameters)
+                    _ = try connection.postgres.execute(write.sql, write.parameters)
                 } catch {
                     refusal = "\(error)"
                 }
@@ -37,18 +37,18 @@ import Tree
                 default: Issue.record("step \(step): \(outcome)")
                 }
                 if step % 10 == 9 || step == 249 {
-                    let expected = try StoredRow.all(session, byEngine.id)
-                    let found = try StoredRow.all(session, bySQL.id)
+                    let expected = try StoredRow.all(connection, byEngine.id)
+                    let found = try StoredRow.all(connection, bySQL.id)
                     let isSame = expected == found
                     try #require(
                         isSame, "step \(step), seed \(seed): \(write.description): \(found.difference(from: expected))")
-                    let export = try session.connection.execute("select pathmirror.get_json('sql')::text")
+                    let export = try connection.postgres.execute("select pathmirror.get_json('sql')::text")
                     let root = live.snapshot.root
                     let read = export.isNull(0, 0) ? Node.null : try JSONParser.parse(try export.bytes(0, 0)).node
                     try #require(read == root)
-                    let plain = try session.connection.execute("select pathmirror.get('sql', '/', 'plain')::text")
+                    let plain = try connection.postgres.execute("select pathmirror.get('sql', '/', 'plain')::text")
                     if !root.isNull {
-                        let wanted = try session.connection.execute(
+                        let wanted = try connection.postgres.execute(
                             "select $1::jsonb = $2::jsonb",
                             [.text(try plain.string(0, 0)), .textBytes(JSONWriter.encode(root, form: .plain))])
                         try #require(try wanted.bool(0, 0))
@@ -57,7 +57,7 @@ import Tree
             }
             #expect(refusals > 0, "the generator refuses nothing: it proves less than it should")
             for record in [byEngine, bySQL] {
-                let result = try Verification.run(session, record)
+                let result = try Verification.run(connection, record)
                 #expect(result.isClean, "\(record.name): \(result.problems) \(result.differences.prefix(3))")
             }
         }
@@ -66,33 +66,33 @@ import Tree
     /// A gateway follows what SQL has written, and SQL what a gateway has.
     @Test func gatewaysFollow() throws {
         try withEngines { url, engines in
-            let session = try LogSession(url)
-            defer { session.close() }
+            let connection = try LogConnection(url)
+            defer { connection.close() }
             let live = try engines[0].namespace("test")
             _ = live.write(.set("/a", .int(1)))
-            let seq = try session.connection.execute("select pathmirror.set('test', '/b', '[1, null, 3]')").int64(0, 0)
+            let seq = try connection.postgres.execute("select pathmirror.set('test', '/b', '[1, null, 3]')").int64(0, 0)
             #expect(seq == 2)
             #expect(live.waitFor(seq))
             #expect(live.snapshot.root[Path(splitting: "/b/2")] == .int(3))
             #expect(live.write(.set("/b/2", .null))?.committedSeq == 3)
-            let read = try session.connection.execute("select pathmirror.get('test', '/b', 'plain')::text")
+            let read = try connection.postgres.execute("select pathmirror.get('test', '/b', 'plain')::text")
             #expect(try read.string(0, 0) == "[1]")
         }
     }
 
     /// Rolling back leaves no gap, and writers in many sessions make one order.
     @Test func seqsAreGapless() throws {
-        try withSession { session in
-            let record = try #require(try session.namespace(named: "test", creating: true))
-            try session.connection.executeScript(
+        try withSession { connection in
+            let record = try #require(try connection.namespace(named: "test", creating: true))
+            try connection.postgres.executeScript(
                 "begin; select pathmirror.set('test', '/a', '1'); select pathmirror.set('test', '/b', '1'); rollback")
-            _ = try session.connection.execute("select pathmirror.set('test', '/c', '1')")
-            try session.connection.executeScript(
+            _ = try connection.postgres.execute("select pathmirror.set('test', '/c', '1')")
+            try connection.postgres.executeScript(
                 "begin; select pathmirror.set('test', '/d', '1'); select pathmirror.remove('test', '/c'); commit")
-            let result = try Verification.run(session, record)
+            let result = try Verification.run(connection, record)
             #expect(result.isClean)
             #expect(result.head == 3)
-            let batches = try session.connection.execute(
+            let batches = try connection.postgres.execute(
                 "select count(distinct batch_id) from pathmirror.log"
             ).int64(0, 0)
             #expect(batches == 2, "one batch a transaction")
@@ -107,8 +107,8 @@ struct StoredRow: Equatable {
     let value: Node
     let version: Int64
 
-    static func all(_ session: LogSession, _ namespace: Int64, versions: Bool = true) throws -> [StoredRow] {
-        let rows = try session.connection.execute(
+    static func all(_ connection: LogConnection, _ namespace: Int64, versions: Bool = true) throws -> [StoredRow] {
+        let rows = try connection.postgres.execute(
             "select path, rest, value::text, version from pathmirror.node where namespace_id = $1 order by path",
             [.int8(namespace)])
         return try (0..<rows.rowCount).map { row in

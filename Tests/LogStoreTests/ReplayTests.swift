@@ -7,15 +7,15 @@ import Tree
 
 /// Trees of the past, snapshots, pruning, and entries applied elsewhere.
 @Suite struct ReplayTests {
-    private func smallPartitions(_ count: Int64) -> (inout EngineSettings, inout LogSession.Settings) -> Void {
-        { _, session in session.entriesPerPartition = count }
+    private func smallPartitions(_ count: Int64) -> (inout EngineSettings, inout LogConnection.Settings) -> Void {
+        { _, connection in connection.entriesPerPartition = count }
     }
 
     /// Writes at random and keeps every tree that there was: `trees[seq]`.
     private func history(
         _ url: PostgresURL, _ engine: TestEngine, seed: UInt64, _ count: Int
-    ) throws -> (LogSession, NamespaceRecord, [Node]) {
-        let session = try LogSession(url)
+    ) throws -> (LogConnection, NamespaceRecord, [Node]) {
+        let connection = try LogConnection(url)
         let live = try engine.namespace("test")
         var generator = TreeGenerator(seed: seed)
         var trees = [Node.null]
@@ -24,15 +24,16 @@ import Tree
             _ = live.write(generator.write())
             if live.snapshot.seq > before { trees.append(live.snapshot.root) }
         }
-        let record = try #require(try session.namespace(named: "test"))
+        let record = try #require(try connection.namespace(named: "test"))
         try #require(record.head == Int64(trees.count - 1))
-        return (session, record, trees)
+        return (connection, record, trees)
     }
 
-    private func tree(_ session: LogSession, _ record: NamespaceRecord, at seq: Int64, within path: Path? = nil) throws
+    private func tree(_ connection: LogConnection, _ record: NamespaceRecord, at seq: Int64, within path: Path? = nil)
+        throws
         -> PastTree
     {
-        var tree = try PastTree(session, record, for: seq, within: path)
+        var tree = try PastTree(connection, record, for: seq, within: path)
         try tree.advance(to: seq)
         return tree
     }
@@ -40,39 +41,39 @@ import Tree
     @Test(arguments: [11, 12] as [UInt64])
     func everyTreeThereWas(seed: UInt64) throws {
         try withEngines { url, engines in
-            let (session, record, trees) = try history(url, engines[0], seed: seed, 120)
-            defer { session.close() }
+            let (connection, record, trees) = try history(url, engines[0], seed: seed, 120)
+            defer { connection.close() }
             for seq in 0..<trees.count {
-                try #require(try tree(session, record, at: Int64(seq)).root == trees[seq], "seq \(seq)")
+                try #require(try tree(connection, record, at: Int64(seq)).root == trees[seq], "seq \(seq)")
             }
             let path = Path(splitting: "/a")
             for seq in stride(from: 0, to: trees.count, by: 7) {
-                #expect(try tree(session, record, at: Int64(seq), within: path).root[path] == trees[seq][path])
+                #expect(try tree(connection, record, at: Int64(seq), within: path).root[path] == trees[seq][path])
             }
             // A snapshot of now, made by the server, and one of the past, made here.
-            #expect(try session.takeSnapshot(record.id) == record.head)
-            try session.saveSnapshot(record.id, at: 60, trees[60])
+            #expect(try connection.takeSnapshot(record.id) == record.head)
+            try connection.saveSnapshot(record.id, at: 60, trees[60])
             for seq in [0, 59, 60, 61, 119, 120] {
-                let past = try tree(session, record, at: Int64(seq))
+                let past = try tree(connection, record, at: Int64(seq))
                 #expect(past.root == trees[seq])
                 #expect(past.startSeq == (seq < 60 ? 0 : seq < 120 ? 60 : 120))
             }
-            let result = try Verification.run(session, record)
+            let result = try Verification.run(connection, record)
             #expect(result.isClean, "\(result.problems)")
         }
     }
 
     @Test func verifyFindsADamagedSnapshot() throws {
         try withEngines { url, engines in
-            let (session, record, _) = try history(url, engines[0], seed: 21, 20)
-            defer { session.close() }
+            let (connection, record, _) = try history(url, engines[0], seed: 21, 20)
+            defer { connection.close() }
             _ = try engines[0].namespace("test").write(.set("/damage", .string("whole")))
-            let head = try session.takeSnapshot(record.id)
-            #expect(try Verification.run(session, record).isClean)
-            let damaged = try session.connection.execute(
+            let head = try connection.takeSnapshot(record.id)
+            #expect(try Verification.run(connection, record).isClean)
+            let damaged = try connection.postgres.execute(
                 "update pathmirror.snapshot_chunk set leaves = replace(leaves::text, '\"whole\"', '\"hole\"')::json")
             #expect(damaged.affectedRows == 1)
-            let result = try Verification.run(session, record)
+            let result = try Verification.run(connection, record)
             #expect(result.problems.contains { $0.contains("snapshot at seq \(head)") && $0.contains("/damage") })
         }
     }
@@ -81,54 +82,54 @@ import Tree
     @Test func pruningKeepsWhatItPromises() throws {
         try withEngines(1, smallPartitions(32)) { url, engines in
             try shareLog(upTo: 32, url)
-            let (session, record, trees) = try history(url, engines[0], seed: 31, 150)
-            defer { session.close() }
-            let before = try ownPartitions(session)
-            let pruning = Pruning(session, record)
+            let (connection, record, trees) = try history(url, engines[0], seed: 31, 150)
+            defer { connection.close() }
+            let before = try ownPartitions(connection)
+            let pruning = Pruning(connection, record)
             let plan = try pruning.plan(.entries(50), force: false)
             #expect(plan.newFrom == 101)
             #expect(plan.partitions == Array(before.prefix(2)), "seqs 32–63, 64–95")
             #expect(plan.deletedEntries == 36, "1 to 31 in the shared tables, 96 to 100")
             try pruning.run(plan)
-            #expect(try ownPartitions(session) == Array(before.dropFirst(2)))
-            let pruned = try #require(try session.namespace(id: record.id))
+            #expect(try ownPartitions(connection) == Array(before.dropFirst(2)))
+            let pruned = try #require(try connection.namespace(id: record.id))
             #expect(pruned.retainedFrom == 101)
-            #expect(try session.connection.execute("select count(*), min(seq) from pathmirror.log").int64(0, 0) == 50)
-            let result = try Verification.run(session, record)
+            #expect(try connection.postgres.execute("select count(*), min(seq) from pathmirror.log").int64(0, 0) == 50)
+            let result = try Verification.run(connection, record)
             #expect(result.isClean, "\(result.problems)")
             #expect(result.startSeq == 100)
-            for seq in 100...150 { try #require(try tree(session, pruned, at: Int64(seq)).root == trees[seq]) }
-            #expect(throws: ReplayError.notRetained(seq: 99, oldest: 100)) { try tree(session, pruned, at: 99) }
+            for seq in 100...150 { try #require(try tree(connection, pruned, at: Int64(seq)).root == trees[seq]) }
+            #expect(throws: ReplayError.notRetained(seq: 99, oldest: 100)) { try tree(connection, pruned, at: 99) }
             // Again, with nothing to do.
             #expect(try pruning.plan(.entries(50), force: false).isEmpty)
             // Later, the snapshot that is not needed any more goes.
             let last = try pruning.plan(.entries(0), force: false)
             #expect(last.newFrom == 151)
             try pruning.run(last)
-            #expect(try session.snapshots(record.id).map(\.seq) == [150])
-            #expect(try Verification.run(session, record).isClean)
+            #expect(try connection.snapshots(record.id).map(\.seq) == [150])
+            #expect(try Verification.run(connection, record).isClean)
             // The gateway goes on as if nothing had been.
             let live = try engines[0].namespace("test")
             #expect(live.write(.set("/after", .int(1)))?.committedSeq == 151)
-            #expect(try Verification.run(session, record).isClean)
+            #expect(try Verification.run(connection, record).isClean)
         }
     }
 
     @Test func cursorsKeepTheLog() throws {
         try withEngines { url, engines in
-            let (session, record, _) = try history(url, engines[0], seed: 41, 40)
-            defer { session.close() }
-            _ = try session.connection.execute(
+            let (connection, record, _) = try history(url, engines[0], seed: 41, 40)
+            defer { connection.close() }
+            _ = try connection.postgres.execute(
                 "insert into pathmirror.cursor (namespace_id, kind, name, seq) values ($1, 'feed', 'orders', 12)",
                 [.int8(record.id)])
-            let pruning = Pruning(session, record)
+            let pruning = Pruning(connection, record)
             let kept = try pruning.plan(.entries(5), force: false)
             #expect(kept.newFrom == 13)
             #expect(kept.holders.map { "\($0.kind) \($0.name) \($0.seq)" } == ["feed orders 12"])
             let forced = try pruning.plan(.entries(5), force: true)
             #expect(forced.newFrom == 36)
             try pruning.run(kept)
-            #expect(try Verification.run(session, record).isClean)
+            #expect(try Verification.run(connection, record).isClean)
         }
     }
 
@@ -136,35 +137,35 @@ import Tree
     @Test func anInterruptedPruneIsEnded() throws {
         try withEngines(1, smallPartitions(16)) { url, engines in
             try shareLog(upTo: 16, url)
-            let (session, record, trees) = try history(url, engines[0], seed: 51, 60)
-            defer { session.close() }
-            let pruning = Pruning(session, record)
+            let (connection, record, trees) = try history(url, engines[0], seed: 51, 60)
+            defer { connection.close() }
+            let pruning = Pruning(connection, record)
             let plan = try pruning.plan(.entries(10), force: false)
             // Cut after the namespace was marked and one partition detached.
             struct Cut: Error {}
-            try session.saveSnapshot(record.id, at: plan.newFrom - 1, trees[Int(plan.newFrom) - 1], for: .prune)
-            _ = try session.connection.execute(
+            try connection.saveSnapshot(record.id, at: plan.newFrom - 1, trees[Int(plan.newFrom) - 1], for: .prune)
+            _ = try connection.postgres.execute(
                 "update pathmirror.namespace set retained_from = $1", [.int8(plan.newFrom)])
-            try session.connection.executeScript(
+            try connection.postgres.executeScript(
                 "alter table pathmirror.log_rest detach partition pathmirror.\(plan.partitions[0])")
             let rest = try pruning.plan(.entries(10), force: false)
             #expect(rest.partitions == plan.partitions)
             try pruning.run(rest)
-            #expect(try session.connection.execute("select min(seq) from pathmirror.log").int64(0, 0) == plan.newFrom)
-            #expect(try Verification.run(session, record).isClean)
+            #expect(try connection.postgres.execute("select min(seq) from pathmirror.log").int64(0, 0) == plan.newFrom)
+            #expect(try Verification.run(connection, record).isClean)
             #expect(try pruning.plan(.entries(10), force: false).isEmpty)
         }
     }
 
     @Test func timesFindTheirSeq() throws {
         try withEngines { url, engines in
-            let (session, record, _) = try history(url, engines[0], seed: 61, 30)
-            defer { session.close() }
+            let (connection, record, _) = try history(url, engines[0], seed: 61, 30)
+            defer { connection.close() }
             // Entry n at minute n of an hour.
-            _ = try session.connection.execute(
+            _ = try connection.postgres.execute(
                 "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00:00Z' + seq * interval '1 minute'"
             )
-            let seq = { (text: String) in try Moment(text).seq(session, record) }
+            let seq = { (text: String) in try LogPosition(text).seq(connection, record) }
             #expect(try seq("2026-01-31T12:07:00Z") == 7)
             #expect(try seq("2026-01-31 12:07:59.9") == 7)
             #expect(try seq("2026-01-31T14:08:00+02:00") == 8)
@@ -172,8 +173,8 @@ import Tree
             #expect(try seq("2027-01-01") == 30)
             #expect(try seq("head") == 30)
             #expect(throws: ReplayError.self) { try seq("31") }
-            #expect(throws: ReplayError.badMoment("2026-99-99")) { try seq("2026-99-99") }
-            #expect(throws: ReplayError.badMoment("yesterday")) { try seq("yesterday") }
+            #expect(throws: ReplayError.badPosition("2026-99-99")) { try seq("2026-99-99") }
+            #expect(throws: ReplayError.badPosition("yesterday")) { try seq("yesterday") }
         }
     }
 
@@ -181,19 +182,19 @@ import Tree
     @Test(arguments: [71, 72] as [UInt64])
     func appliedEntriesMakeTheSameTree(seed: UInt64) throws {
         try withEngines { url, engines in
-            var (session, record, trees) = try history(url, engines[0], seed: seed, 150)
-            defer { session.close() }
+            var (connection, record, trees) = try history(url, engines[0], seed: seed, 150)
+            defer { connection.close() }
             // A bulk entry among them.
-            let importer = try Importer(session, record, at: Path(splitting: "/bulk"))
+            let importer = try Importer(connection, record, at: Path(splitting: "/bulk"))
             for number in 0..<500 { try importer.add(Array("/bulk/\(number)".utf8), .int(Int64(number))) }
             try importer.finish()
-            record = try #require(try session.namespace(id: record.id))
-            trees.append(try session.loadTree(record.id).root)
+            record = try #require(try connection.namespace(id: record.id))
+            trees.append(try connection.loadTree(record.id).root)
             var lines: [LogLine] = []
-            try LogLines(session, record).run(from: 1, to: record.head, time: { "\($0)" }) { lines.append($0) }
-            let target = try #require(try session.namespace(named: "copy", creating: true))
+            try LogLines(connection, record).run(from: 1, to: record.head, time: { "\($0)" }) { lines.append($0) }
+            let target = try #require(try connection.namespace(named: "copy", creating: true))
             func apply(_ lines: some Sequence<LogLine>) throws -> EntryApplier {
-                let applier = EntryApplier(session, target)
+                let applier = EntryApplier(connection, target)
                 applier.batchEntries = 7
                 for (number, line) in lines.enumerated() {
                     let text = line.json
@@ -207,22 +208,22 @@ import Tree
             let second = try apply(lines)
             #expect(second.appliedCount == Int(record.head) - 60)
             #expect(second.knownCount == 60)
-            #expect(try StoredRow.all(session, record.id) == StoredRow.all(session, target.id))
+            #expect(try StoredRow.all(connection, record.id) == StoredRow.all(connection, target.id))
             let third = try apply(lines)
             #expect(third.appliedCount == 0)
-            #expect(try session.namespace(id: target.id)?.head == record.head)
-            #expect(try session.loadTree(target.id).root == trees.last)
-            let result = try Verification.run(session, target)
+            #expect(try connection.namespace(id: target.id)?.head == record.head)
+            #expect(try connection.loadTree(target.id).root == trees.last)
+            let result = try Verification.run(connection, target)
             #expect(result.isClean, "\(result.problems) \(result.differences.prefix(3))")
             // A cut bulk entry is refused, and nothing of it stays.
             let bulkStart = try #require(lines.firstIndex { if case .bulk = $0.content { true } else { false } })
-            let other = try #require(try session.namespace(named: "other", creating: true))
-            let applier = EntryApplier(session, other)
+            let other = try #require(try connection.namespace(named: "other", creating: true))
+            let applier = EntryApplier(connection, other)
             try applier.add(lines[bulkStart], number: 1, byteCount: 100)
             try applier.add(lines[bulkStart + 1], number: 2, byteCount: 100)
             #expect(throws: ReplayError.self) { try applier.finish() }
-            #expect(try session.namespace(id: other.id)?.head == 0)
-            #expect(try StoredRow.all(session, other.id).isEmpty)
+            #expect(try connection.namespace(id: other.id)?.head == 0)
+            #expect(try StoredRow.all(connection, other.id).isEmpty)
         }
     }
 
@@ -230,15 +231,15 @@ import Tree
     /// between, on what was there.
     @Test(arguments: [1, 2, 3, 4, 5, 6, 7, 8] as [UInt64])
     func partsDoWhatTheirChangesDo(seed: UInt64) throws {
-        try withSession { session in
+        try withSession { connection in
             var generator = TreeGenerator(seed: seed)
-            let record = try session.make("bulk")
+            let record = try connection.make("bulk")
             let head = LogLine.Head(operation: .update, path: .root, committedAt: "0", origin: nil)
             var root = Node.null
             for seq in 1...40 as ClosedRange<Int64> {
                 let changes = generator.partChanges(30)
                 let parts = [Array(changes.prefix(20)), Array(changes.dropFirst(20))]
-                let applier = EntryApplier(session, record)
+                let applier = EntryApplier(connection, record)
                 for content: LogLine.Content in [.bulk(head, []), .part(parts[0]), .part(parts[1]), .end(parts: 2)] {
                     try applier.add(LogLine(source: "test", seq: seq, content: content), number: 1, byteCount: 1)
                 }
@@ -246,9 +247,9 @@ import Tree
                 for change in ApplicationOrder.sorted(changes) {
                     root = root.replacing(change.path, with: change.value)
                 }
-                try #require(try session.loadTree(record.id).root == root, "entry \(seq)")
+                try #require(try connection.loadTree(record.id).root == root, "entry \(seq)")
             }
-            #expect(try Verification.run(session, record).isClean)
+            #expect(try Verification.run(connection, record).isClean)
         }
     }
 
@@ -256,24 +257,24 @@ import Tree
     @Test func appliedEntriesOverPartitions() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
-        } _: { session in
-            let source = try session.make("source")
+        } _: { connection in
+            let source = try connection.make("source")
             var writer = BatchWriter(source)
-            for number in 0..<50 { _ = try session.commit(writer.set("k\(number % 7)", .int(Int64(number)))) }
-            let record = try #require(try session.namespace(id: source.id))
-            let target = try session.make("target")
+            for number in 0..<50 { _ = try connection.commit(writer.set("k\(number % 7)", .int(Int64(number)))) }
+            let record = try #require(try connection.namespace(id: source.id))
+            let target = try connection.make("target")
             // What it has ends in the midst of what comes.
-            try session.ensurePartition(target.id, upTo: 8)
-            let applier = EntryApplier(session, target)
+            try connection.ensurePartition(target.id, upTo: 8)
+            let applier = EntryApplier(connection, target)
             var number = 0
-            try LogLines(session, record).run(from: 1, to: record.head, time: { "\($0)" }) { line in
+            try LogLines(connection, record).run(from: 1, to: record.head, time: { "\($0)" }) { line in
                 number += 1
                 try applier.add(line, number: number, byteCount: 10)
             }
             try applier.finish()
             #expect(applier.appliedCount == 50)
-            #expect(try session.loadTree(target.id).root == writer.root)
-            #expect(try Verification.run(session, target).isClean)
+            #expect(try connection.loadTree(target.id).root == writer.root)
+            #expect(try Verification.run(connection, target).isClean)
         }
     }
 
@@ -286,12 +287,12 @@ import Tree
             _ = live.write(.update("/", [("a/b/c", .int(2)), ("x", .int(3))]))
             _ = live.write(.set("/ab", .int(1)))
             _ = live.write(.set("/a/b/d", .int(4)))
-            let session = try LogSession(url)
-            defer { session.close() }
-            let record = try #require(try session.namespace(named: "test"))
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let record = try #require(try connection.namespace(named: "test"))
             let blame = { (path: String) throws -> [String] in
                 var found: [String] = []
-                try Blame.run(session, record, Path(splitting: path)) { line in
+                try Blame.run(connection, record, Path(splitting: path)) { line in
                     found.append("\(line.entry.seq)\(line.isCurrent ? "*" : "")")
                     return true
                 }
@@ -308,17 +309,17 @@ import Tree
     /// `log verify` gives each projection the tree at its own cursor, and reports what it says.
     @Test func projectionsAreComparedAtTheirCursors() throws {
         try withEngines { url, engines in
-            let (session, record, trees) = try history(url, engines[0], seed: 81, 30)
-            defer { session.close() }
+            let (connection, record, trees) = try history(url, engines[0], seed: 81, 30)
+            defer { connection.close() }
             let good = [0, 7, 30].map { CopyOfTree(name: "copy \($0)", seq: $0, tree: trees[Int($0)]) }
-            let clean = try Verification.run(session, record, projections: good)
+            let clean = try Verification.run(connection, record, projections: good)
             #expect(clean.isClean, "\(clean.problems)")
             #expect(clean.projections == ["copy 0", "copy 7", "copy 30"])
             let bad: [any VerifiableProjection] = [
                 CopyOfTree(name: "stale", seq: 30, tree: trees[7]), CopyOfTree(name: "unbuilt", seq: nil, tree: .null),
                 CopyOfTree(name: "ahead", seq: 99, tree: .null),
             ]
-            let found = try Verification.run(session, record, projections: bad)
+            let found = try Verification.run(connection, record, projections: bad)
             #expect(found.problems.contains("stale: it is another tree"))
             #expect(found.problems.contains { $0.hasPrefix("unbuilt has no cursor") })
             #expect(found.problems.contains { $0.hasPrefix("ahead is at seq 99") })
@@ -331,9 +332,9 @@ private struct CopyOfTree: VerifiableProjection {
     let seq: Int64?
     let tree: Node
 
-    func cursor(_ session: LogSession) -> Int64? { seq }
+    func cursor(_ connection: LogConnection) -> Int64? { seq }
 
-    func compare(with root: Node, at seq: Int64, _ session: LogSession) -> [String] {
+    func compare(with root: Node, at seq: Int64, _ connection: LogConnection) -> [String] {
         root == tree && seq == self.seq ? [] : ["it is another tree"]
     }
 }
@@ -361,23 +362,23 @@ extension TreeGenerator {
 
 /// `log prune --keep 30d` goes by PostgreSQL's clock, and only where that can be right.
 @Suite struct ReplayClockTests {
-    private func withLog(_ body: (LogSession, NamespaceRecord) throws -> Void) throws {
-        try withSession { session in
-            let record = try session.make()
+    private func withLog(_ body: (LogConnection, NamespaceRecord) throws -> Void) throws {
+        try withSession { connection in
+            let record = try connection.make()
             var writer = BatchWriter(record)
-            for number in 0..<10 { _ = try session.commit(writer.set("k\(number)", .int(Int64(number)))) }
-            _ = try session.connection.execute(
+            for number in 0..<10 { _ = try connection.commit(writer.set("k\(number)", .int(Int64(number)))) }
+            _ = try connection.postgres.execute(
                 "update pathmirror.log set committed_at = now() - interval '40 days' where seq <= 5")
-            try body(session, record)
+            try body(connection, record)
         }
     }
 
     @Test func ageIsRefusedWhereTheClocksDiffer() throws {
-        try withLog { session, record in
-            let now = try session.connection.execute("select (extract(epoch from now()) * 1000)::bigint").int64(0, 0)
-            #expect(try Pruning(session, record).plan(.seconds(86_400), force: false).newFrom == 6)
+        try withLog { connection, record in
+            let now = try connection.postgres.execute("select (extract(epoch from now()) * 1000)::bigint").int64(0, 0)
+            #expect(try Pruning(connection, record).plan(.seconds(86_400), force: false).newFrom == 6)
             for (apart, isRefused) in [(290, false), (-290, false), (310, true), (-310, true)] as [(Int64, Bool)] {
-                let pruning = Pruning(session, record, machineClock: { now + apart * 1_000 })
+                let pruning = Pruning(connection, record, machineClock: { now + apart * 1_000 })
                 do {
                     _ = try pruning.plan(.seconds(86_400), force: true)
                     #expect(!isRefused, "\(apart) s")
@@ -398,10 +399,10 @@ extension TreeGenerator {
     }
 
     @Test func ageIsRefusedWhereTheClockIsBehindTheLog() throws {
-        try withLog { session, record in
-            _ = try session.connection.execute(
+        try withLog { connection, record in
+            _ = try connection.postgres.execute(
                 "update pathmirror.log set committed_at = now() + interval '2 hours' where seq = 10")
-            let pruning = Pruning(session, record)
+            let pruning = Pruning(connection, record)
             let error = #expect(throws: ReplayError.self) { try pruning.plan(.seconds(86_400), force: false) }
             guard case .clockBehindLog(let seconds) = error else {
                 Issue.record("\(String(describing: error))")

@@ -12,16 +12,16 @@ import Tree
         SessionSave(
             StoredSession(
                 namespace: namespace.id, namespaceName: namespace.name, id: "session",
-                orders: [[Change(path: Path(splitting: "n"), value: .int(value))]], isAdmin: true, auth: .null,
+                operations: [[Change(path: Path(splitting: "n"), value: .int(value))]], isAdmin: true, auth: .null,
                 origin: nil),
             number: number, isFirst: isFirst)
     }
 
-    private func value(_ session: LogSession, _ namespace: NamespaceRecord) throws -> Node? {
-        try session.session(namespace.id, "session")?.session.orders.first?.first?.value
+    private func value(_ session: LogConnection, _ namespace: NamespaceRecord) throws -> Node? {
+        try session.session(namespace.id, "session")?.session.operations.first?.first?.value
     }
 
-    private func begin(_ session: LogSession) throws -> (NamespaceRecord, GatewayLease) {
+    private func begin(_ session: LogConnection) throws -> (NamespaceRecord, GatewayLease) {
         (try session.make(), try session.beginLease(Batch.makeID()))
     }
 
@@ -83,18 +83,18 @@ import Tree
     /// Taking over waits for a save that is under way by the connection before.
     @Test func takingOverWaitsForWhatIsUnderWay() throws {
         try withDatabase { url in
-            let early = try LogSession(url)
-            let late = try LogSession(url)
+            let early = try LogConnection(url)
+            let late = try LogConnection(url)
             defer {
                 early.close()
                 late.close()
             }
             let (namespace, lease) = try begin(early)
-            try early.connection.executeScript("begin")
+            try early.postgres.executeScript("begin")
             #expect(try early.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved)
-            try late.connection.executeScript("set lock_timeout = '100ms'")
+            try late.postgres.executeScript("set lock_timeout = '100ms'")
             #expect(throws: LogStoreError.self) { try late.takeOver(lease) }
-            try early.connection.executeScript("commit")
+            try early.postgres.executeScript("commit")
             #expect(try late.takeOver(lease)?.connection == 2)
             #expect(try value(late, namespace) == .int(1))
         }

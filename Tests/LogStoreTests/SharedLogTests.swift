@@ -7,18 +7,18 @@ import Tree
 
 /// Namespaces share the tables that the beginnings of their logs are in; what is beyond has partitions (migration 011).
 @Suite struct SharedLogTests {
-    private func relations(_ session: LogSession) throws -> Int64 {
-        try count(session, "select count(*) from pg_class where relnamespace = 'pathmirror'::regnamespace")
+    private func relations(_ connection: LogConnection) throws -> Int64 {
+        try count(connection, "select count(*) from pg_class where relnamespace = 'pathmirror'::regnamespace")
     }
 
-    private func head(_ session: LogSession, _ namespace: Int64) throws -> Int64 {
-        try #require(try session.namespace(id: namespace)).head
+    private func head(_ connection: LogConnection, _ namespace: Int64) throws -> Int64 {
+        try #require(try connection.namespace(id: namespace)).head
     }
 
     /// The namespace as if it had so many entries, all of them writes of one leaf.
-    private func grow(_ session: LogSession, _ record: NamespaceRecord, to seq: Int64) throws {
-        let before = try head(session, record.id)
-        try session.connection.executeScript(
+    private func grow(_ connection: LogConnection, _ record: NamespaceRecord, to seq: Int64) throws {
+        let before = try head(connection, record.id)
+        try connection.postgres.executeScript(
             """
             begin;
             update pathmirror.namespace set head = \(seq) where id = \(record.id);
@@ -34,15 +34,15 @@ import Tree
     /// Committing, by whatever way, to a namespace that is new makes nothing but rows.
     @Test func newNamespacesMakeNoTables() throws {
         try withEngines(2) { url, engines in
-            let session = try LogSession(url)
-            defer { session.close() }
-            let before = try relations(session)
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let before = try relations(connection)
             for number in 0..<40 {
-                var writer = BatchWriter(try session.make("n\(number)"))
-                #expect(try session.commit(writer.set("a", .int(1))) == .committed)
-                #expect(try session.lockHead(writer.namespace, expectedHead: 1) == 1)
-                #expect(try session.commit(writer.set("a", .int(2)), isLocked: true) == .committed)
-                _ = try session.connection.execute(
+                var writer = BatchWriter(try connection.make("n\(number)"))
+                #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+                #expect(try connection.lockHead(writer.namespace, expectedHead: 1) == 1)
+                #expect(try connection.commit(writer.set("a", .int(2)), isLocked: true) == .committed)
+                _ = try connection.postgres.execute(
                     "select pathmirror.set('n\(number)', '/b', '3'::jsonb)")
             }
             // Two gateways that take turns, and so contend.
@@ -50,54 +50,55 @@ import Tree
             for number in 0..<20 {
                 #expect(live[number % 2].write(.set("/k\(number)", .int(1))) != nil)
             }
-            #expect(try relations(session) == before)
-            #expect(try ownPartitions(session) == [])
-            for record in try session.allNamespaces() {
-                #expect(try Verification.run(session, record).isClean, "\(record.name)")
+            #expect(try relations(connection) == before)
+            #expect(try ownPartitions(connection) == [])
+            for record in try connection.allNamespaces() {
+                #expect(try Verification.run(connection, record).isClean, "\(record.name)")
             }
         }
     }
 
     /// The real bound: entries on both sides of seq 65,536, made ahead of need, read as one log, and pruned.
     @Test func whatIsBeyondHasPartitions() throws {
-        try withSession { session in
-            let others = try (0..<3).map { try session.make("other \($0)") }
-            for record in others { try grow(session, record, to: 10) }
-            let record = try session.make()
-            try grow(session, record, to: 65_530)
-            #expect(try ownPartitions(session) == [])
+        try withSession { connection in
+            let others = try (0..<3).map { try connection.make("other \($0)") }
+            for record in others { try grow(connection, record, to: 10) }
+            let record = try connection.make()
+            try grow(connection, record, to: 65_530)
+            #expect(try ownPartitions(connection) == [])
             var writer = BatchWriter(record)
             writer.head = 65_530
             writer.root = Node(children: [(Key("a"), .int(65_530))])
             for value in 0..<10 as Range<Int64> {
-                #expect(try session.commit(writer.set("a", .int(value))) == .committed)
+                #expect(try connection.commit(writer.set("a", .int(value))) == .committed)
             }
-            #expect(try ownPartitions(session) == ["log_\(record.id)_65536"])
+            #expect(try ownPartitions(connection) == ["log_\(record.id)_65536"])
             #expect(
-                try session.read(record.id, after: 65_525).map(\.entry.seq) == Array(65_526...65_540), "over the border"
+                try connection.read(record.id, after: 65_525).map(\.entry.seq) == Array(65_526...65_540),
+                "over the border"
             )
-            let grown = try #require(try session.namespace(id: record.id))
-            #expect(try Verification.run(session, grown).isClean)
+            let grown = try #require(try connection.namespace(id: record.id))
+            #expect(try Verification.run(connection, grown).isClean)
             // Pruned to within the shared tables, then beyond them.
-            let pruning = Pruning(session, grown)
+            let pruning = Pruning(connection, grown)
             let first = try pruning.plan(.entries(12), force: false)
             #expect(first.newFrom == 65_529)
             #expect(first.deletedEntries == 65_528)
             #expect(first.partitions == [])
             try pruning.run(first)
-            let pruned = try #require(try session.namespace(id: record.id))
-            #expect(try session.read(record.id, after: 65_528).count == 12)
-            #expect(try Verification.run(session, pruned).isClean)
+            let pruned = try #require(try connection.namespace(id: record.id))
+            #expect(try connection.read(record.id, after: 65_528).count == 12)
+            #expect(try Verification.run(connection, pruned).isClean)
             let second = try pruning.plan(.entries(3), force: false)
             #expect(second.newFrom == 65_538)
             #expect(second.deletedEntries == 9)
             try pruning.run(second)
-            #expect(try count(session, "select count(*) from pathmirror.log where namespace_id = \(record.id)") == 3)
+            #expect(try count(connection, "select count(*) from pathmirror.log where namespace_id = \(record.id)") == 3)
             #expect(try pruning.plan(.entries(3), force: false).isEmpty)
             // Nobody else has lost anything.
             for other in others {
-                #expect(try session.read(other.id, after: 0).count == 10)
-                #expect(try Verification.run(session, try #require(try session.namespace(id: other.id))).isClean)
+                #expect(try connection.read(other.id, after: 0).count == 10)
+                #expect(try Verification.run(connection, try #require(try connection.namespace(id: other.id))).isClean)
             }
         }
     }
@@ -106,25 +107,25 @@ import Tree
     @Test func whatIsBeyondIsDroppedWhole() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
-        } _: { session in
-            var writers = try ["a", "b"].map { BatchWriter(try session.make($0)) }
+        } _: { connection in
+            var writers = try ["a", "b"].map { BatchWriter(try connection.make($0)) }
             for value in 0..<45 as Range<Int64> {
-                for index in writers.indices { _ = try session.commit(writers[index].set("a", .int(value))) }
+                for index in writers.indices { _ = try connection.commit(writers[index].set("a", .int(value))) }
             }
             let ids = writers.map(\.namespace)
-            let record = try #require(try session.namespace(id: ids[0]))
-            let pruning = Pruning(session, record)
+            let record = try #require(try connection.namespace(id: ids[0]))
+            let pruning = Pruning(connection, record)
             let plan = try pruning.plan(.entries(4), force: false)
             #expect(plan.partitions == [8, 16, 24, 32].map { "log_\(ids[0])_\($0)" })
             #expect(plan.deletedEntries == 9, "1 to 7, 40 and 41")
             try pruning.run(plan)
             #expect(
-                try ownPartitions(session)
+                try ownPartitions(connection)
                     == ["log_\(ids[0])_40"] + [8, 16, 24, 32, 40].map { "log_\(ids[1])_\($0)" })
             for index in writers.indices {
-                #expect(try session.commit(writers[index].set("b", .int(1))) == .committed)
-                let found = try #require(try session.namespace(id: ids[index]))
-                #expect(try Verification.run(session, found).isClean)
+                #expect(try connection.commit(writers[index].set("b", .int(1))) == .committed)
+                let found = try #require(try connection.namespace(id: ids[index]))
+                #expect(try Verification.run(connection, found).isClean)
             }
         }
     }
@@ -133,13 +134,13 @@ import Tree
     @Test func aLockedBatchMakesItsOwnRoom() throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
-        } _: { session in
-            var writer = BatchWriter(try session.make())
+        } _: { connection in
+            var writer = BatchWriter(try connection.make())
             let writes = (0..<30).map { [Change(path: Path(splitting: "k\($0)"), value: .int(1))] }
-            #expect(try session.lockHead(writer.namespace, expectedHead: 0) == 0)
-            #expect(try session.commit(writer.batch(writes), isLocked: true) == .committed)
-            #expect(try session.read(writer.namespace, after: 0).count == 30)
-            #expect(try session.loadTree(writer.namespace).root == writer.root)
+            #expect(try connection.lockHead(writer.namespace, expectedHead: 0) == 0)
+            #expect(try connection.commit(writer.batch(writes), isLocked: true) == .committed)
+            #expect(try connection.read(writer.namespace, after: 0).count == 30)
+            #expect(try connection.loadTree(writer.namespace).root == writer.root)
         }
     }
 
@@ -148,24 +149,24 @@ import Tree
     func roomOfARefusedBatchIsMadeAgain(nextIsLocked: Bool) throws {
         try withSession(sharingUpTo: 8) {
             $0.entriesPerPartition = 8
-        } _: { session in
-            let record = try session.make()
+        } _: { connection in
+            let record = try connection.make()
             var refused = BatchWriter(record)
             var writer = BatchWriter(record)
-            try session.connection.executeScript(
+            try connection.postgres.executeScript(
                 """
                 create function refuse() returns trigger language plpgsql as $$
                 begin raise exception 'not now'; end $$;
                 create trigger refuse before insert on pathmirror.node for each row execute function refuse()
                 """)
             let writes = (0..<30).map { [Change(path: Path(splitting: "k\($0)"), value: .int(1))] }
-            #expect(try session.lockHead(record.id, expectedHead: 0) == 0)
-            #expect(throws: LogStoreError.self) { try session.commit(refused.batch(writes), isLocked: true) }
-            #expect(!session.connection.isInTransaction)
-            try session.connection.executeScript("drop trigger refuse on pathmirror.node")
-            if nextIsLocked { #expect(try session.lockHead(record.id, expectedHead: 0) == 0) }
-            #expect(try session.commit(writer.batch(writes), isLocked: nextIsLocked) == .committed)
-            #expect(try session.loadTree(record.id).root == writer.root)
+            #expect(try connection.lockHead(record.id, expectedHead: 0) == 0)
+            #expect(throws: LogStoreError.self) { try connection.commit(refused.batch(writes), isLocked: true) }
+            #expect(!connection.postgres.isInTransaction)
+            try connection.postgres.executeScript("drop trigger refuse on pathmirror.node")
+            if nextIsLocked { #expect(try connection.lockHead(record.id, expectedHead: 0) == 0) }
+            #expect(try connection.commit(writer.batch(writes), isLocked: nextIsLocked) == .committed)
+            #expect(try connection.loadTree(record.id).root == writer.root)
         }
     }
 
@@ -189,11 +190,11 @@ import Tree
             }
             let applied = try Migrations.up(connection).map(\.version)
             #expect(applied.contains(11))
-            let session = try LogSession(url)
-            defer { session.close() }
-            let old = try session.allNamespaces()
+            let log = try LogConnection(url)
+            defer { log.close() }
+            let old = try log.allNamespaces()
             #expect(old.map(\.name) == ["first", "second", "empty"])
-            #expect(try ownPartitions(session) == ["log_1_0", "log_2_0"])
+            #expect(try ownPartitions(log) == ["log_1_0", "log_2_0"])
             let engine = try TestEngine(url)
             defer { engine.stop() }
             for name in ["first", "empty", "new", "newer"] {
@@ -201,27 +202,27 @@ import Tree
                 for number in 0..<5 { #expect(live.write(.set("/more/\(number)", .int(1))) != nil) }
             }
             #expect(
-                try ownPartitions(session) == ["log_1_0", "log_2_0", "log_3_0"], "as before, where it was so before")
+                try ownPartitions(log) == ["log_1_0", "log_2_0", "log_3_0"], "as before, where it was so before")
             // Beyond its first million, an old one gets its next partition where it has the others.
             _ = try connection.execute("select pathmirror.ensure_log_partition(1, 1000000, 1000000)")
             #expect(
                 try count(
-                    session,
+                    log,
                     "select count(*) from pg_inherits where inhparent = 'pathmirror.log'::regclass and "
                         + "inhrelid in ('pathmirror.log_1_0'::regclass, 'pathmirror.log_1_1000000'::regclass)") == 2)
-            for record in try session.allNamespaces() where record.name != "first" {
-                #expect(try Verification.run(session, record).isClean, "\(record.name)")
+            for record in try log.allNamespaces() where record.name != "first" {
+                #expect(try Verification.run(log, record).isClean, "\(record.name)")
             }
-            let first = try #require(try session.namespace(named: "first"))
+            let first = try #require(try log.namespace(named: "first"))
             #expect(first.head == 35)
-            let second = try #require(try session.namespace(named: "second"))
-            let pruning = Pruning(session, second)
+            let second = try #require(try log.namespace(named: "second"))
+            let pruning = Pruning(log, second)
             let plan = try pruning.plan(.entries(5), force: false)
             #expect(plan.deletedEntries == 25)
             try pruning.run(plan)
-            #expect(try session.read(second.id, after: 25).count == 5)
-            #expect(try Verification.run(session, try #require(try session.namespace(id: second.id))).isClean)
-            #expect(try Verification.run(session, first).isClean)
+            #expect(try log.read(second.id, after: 25).count == 5)
+            #expect(try Verification.run(log, try #require(try log.namespace(id: second.id))).isClean)
+            #expect(try Verification.run(log, first).isClean)
         }
     }
 }

@@ -77,12 +77,12 @@ import Tree
     }
 
     private func withDamage(_ sql: String, _ check: (Verification) throws -> Void) throws {
-        try withSession { session in
-            let record = try session.make()
+        try withSession { connection in
+            let record = try connection.make()
             var writer = BatchWriter(record)
-            for value in 0..<20 as Range<Int64> { _ = try session.commit(writer.set("k\(value)", .int(value))) }
-            try session.connection.executeScript(sql)
-            let verification = try Verification.run(session, record)
+            for value in 0..<20 as Range<Int64> { _ = try connection.commit(writer.set("k\(value)", .int(value))) }
+            try connection.postgres.executeScript(sql)
+            let verification = try Verification.run(connection, record)
             try check(verification)
             if sql != "select 1" { #expect(!verification.isClean) }
         }

@@ -23,8 +23,8 @@ import Tree
         var generator = MirrorGenerator(seed: seed)
         try withEngines { url, engines in
             let namespace = try engines[0].namespace()
-            let session = try LogSession(url)
-            defer { session.close() }
+            let log = try LogConnection(url)
+            defer { log.close() }
             let operators = try MirrorAdministration(url, environment: [:])
             defer { operators.close() }
             var services = try (0..<2).map { _ in try makeService(url) }
@@ -38,18 +38,18 @@ import Tree
                 case 0, 1:
                     // Names are used again: then a definition changes under load.
                     let definition = try generator.definition("m\(generator.tree.random.below(3))")
-                    _ = try operators.carryOut(try operators.plan(definition, namespace: "test"))
+                    _ = try operators.execute(try operators.plan(definition, namespace: "test"))
                 case 2:
                     services.removeFirst().stop()
                     services.append(try makeService(url))
-                case 3: try loseConnections(session.connection)
+                case 3: try loseConnections(log.postgres)
                 case 4: try load(url, &generator)
                 case 5:
                     for mirror in try operators.mirrors() where generator.tree.random.oneIn(2) {
-                        try Catalog.setPaused(session.connection, mirror, !mirror.isPaused)
+                        try Catalog.setPaused(log.postgres, mirror, !mirror.isPaused)
                     }
                 case 6:
-                    if let mirror = try operators.mirrors().first { _ = try operators.retryMisfits(mirror) }
+                    if let mirror = try operators.mirrors().first { _ = try operators.retryConversionErrors(mirror) }
                 case 7:
                     let mirrors = try operators.mirrors()
                     if !mirrors.isEmpty { _ = try operators.rebuild(generator.tree.random.pick(mirrors)) }
@@ -62,16 +62,16 @@ import Tree
                 }
                 #expect(sink.all(number)?.count == number)
                 count += number
-                try check(session, operators)
+                try check(log, operators)
             }
-            for mirror in try operators.mirrors() { try Catalog.setPaused(session.connection, mirror, false) }
+            for mirror in try operators.mirrors() { try Catalog.setPaused(log.postgres, mirror, false) }
             let isThere = try eventually(seconds: 60) {
                 try operators.statuses().allSatisfy { $0.seq == $0.head }
             }
             let statuses = try operators.statuses()
             #expect(isThere, "the mirrors never came to the head: \(statuses)")
-            try check(session, operators)
-            try verify(session, url)
+            try check(log, operators)
+            try verify(log, url)
         }
     }
 
@@ -85,29 +85,29 @@ import Tree
         return try MirrorService(url: url, settings: settings, logger: Logger(level: .error, descriptor: -1))
     }
 
-    private func check(_ session: LogSession, _ operators: MirrorAdministration) throws {
+    private func check(_ log: LogConnection, _ operators: MirrorAdministration) throws {
         for mirror in try operators.mirrors() {
-            guard let stored = try StoredProjection(session, mirror) else { continue }
+            guard let stored = try StoredProjection(log, mirror) else { continue }
             let difference = stored.difference
             #expect(difference == nil, "\(difference ?? "")")
         }
     }
 
     /// `log verify` finds the same, and sees when a row is gone.
-    private func verify(_ session: LogSession, _ url: PostgresURL) throws {
-        let record = try #require(try session.namespace(named: "test"))
+    private func verify(_ log: LogConnection, _ url: PostgresURL) throws {
+        let record = try #require(try log.namespace(named: "test"))
         let connector = TargetConnector(url: url, settings: ConnectionSettings(), environment: [:])
-        let found = try MirrorProjection.all(of: record, session, connector)
-        let clean = try Verification.run(session, record, projections: found.projections)
+        let found = try MirrorProjection.all(of: record, log, connector)
+        let clean = try Verification.run(log, record, projections: found.projections)
         #expect(clean.isClean && found.problems.isEmpty, "\(clean.problems) \(found.problems)")
         #expect(clean.projections.count == found.projections.count)
-        for mirror in try Catalog.mirrors(session.connection) {
+        for mirror in try Catalog.mirrors(log.postgres) {
             let table =
                 "\(quotedIdentifier(mirror.definition.schema)).\(quotedIdentifier(mirror.definition.table))"
-            let gone = try session.connection.execute(
+            let gone = try log.postgres.execute(
                 "delete from \(table) where ctid = (select ctid from \(table) limit 1)")
             guard gone.affectedRows == 1 else { continue }
-            let damaged = try Verification.run(session, record, projections: found.projections)
+            let damaged = try Verification.run(log, record, projections: found.projections)
             #expect(damaged.problems.count == 1, "\(damaged.problems)")
             return
         }
@@ -123,13 +123,13 @@ import Tree
 
     /// An import at some place, in one transaction or in chunks.
     private func load(_ url: PostgresURL, _ generator: inout MirrorGenerator) throws {
-        let session = try LogSession(url)
-        defer { session.close() }
-        guard let record = try session.namespace(named: "test") else { return }
+        let log = try LogConnection(url)
+        defer { log.close() }
+        guard let record = try log.namespace(named: "test") else { return }
         var settings = Importer.Settings()
         if generator.tree.random.oneIn(2) { settings.rowsPerChunk = 3 }
         let path = Path([Key("a")].prefix(generator.tree.random.below(2)).map { $0 })
-        let importer = try Importer(session, record, at: path, settings: settings)
+        let importer = try Importer(log, record, at: path, settings: settings)
         var rows = Rows()
         var value = generator.tree.tree(depth: 4)
         if value.isNull { value = .int(1) }

@@ -14,22 +14,22 @@ import Testing
                 let socket = try TestCluster.socketPath().replacing("/.s.PGSQL.5432", with: "")
                 let target = "host=\(socket) user=pathmirror dbname=\(elsewhere.databaseName ?? "")"
                 let environment = ["ELSEWHERE": target]
-                let session = try LogSession(url)
-                defer { session.close() }
-                _ = try #require(try session.namespace(named: "test", creating: true))
-                try write(session, "a", 1)
+                let log = try LogConnection(url)
+                defer { log.close() }
+                _ = try #require(try log.namespace(named: "test", creating: true))
+                try write(log, "a", 1)
                 let operators = try MirrorAdministration(url, environment: environment)
                 defer { operators.close() }
                 let text =
                     #"{"name": "m", "path": "/{k}", "columns": {"v": {"type": "bigint", "path": "."}}, "target": "env:ELSEWHERE"}"#
                 let definition = try #require(try MirrorDefinition.read(Array(text.utf8), source: "test").first)
-                _ = try operators.carryOut(try operators.plan(definition, namespace: "test"))
+                _ = try operators.execute(try operators.plan(definition, namespace: "test"))
                 let table = try PostgresConnection(elsewhere)
                 try withService(url, environment) {
-                    for number in 1...2 { try write(session, "lost\(number)", number) }
+                    for number in 1...2 { try write(log, "lost\(number)", number) }
                     #expect(try eventually { try keys(table) == ["a", "lost1", "lost2"] })
                 }
-                try session.connection.executeScript(
+                try log.postgres.executeScript(
                     """
                     begin;
                     delete from pathmirror.log where seq > 1;
@@ -38,12 +38,12 @@ import Testing
                     delete from pathmirror.node where path <> '/a';
                     commit
                     """)
-                for number in 0..<written { try write(session, "new\(number)", number) }
+                for number in 0..<written { try write(log, "new\(number)", number) }
                 let wanted = ["a"] + (0..<written).map { "new\($0)" }
                 try withService(url, environment) {
                     #expect(try eventually { try keys(table) == wanted })
                     // And it follows again.
-                    try write(session, "z", 1)
+                    try write(log, "z", 1)
                     #expect(try eventually { try keys(table) == wanted + ["z"] })
                 }
                 let seq = try table.execute("select seq from pathmirror.mirror_cursor").int64(0, 0)
@@ -52,8 +52,8 @@ import Testing
         }
     }
 
-    private func write(_ session: LogSession, _ key: String, _ value: Int) throws {
-        _ = try session.connection.execute(
+    private func write(_ log: LogConnection, _ key: String, _ value: Int) throws {
+        _ = try log.postgres.execute(
             "select pathmirror.set('test', $1, to_jsonb($2))", [.text("/" + key), .int8(Int64(value))])
     }
 

@@ -112,7 +112,7 @@ import Testing
 
     @Test func aDeadlineClosesTheConnection() throws {
         let connection = try TestDatabase.connect()
-        connection.statementTimeoutMs = 50
+        connection.statementTimeoutMilliseconds = 50
         let error = #expect(throws: PostgresError.self) { try connection.execute("SELECT pg_sleep(30)") }
         #expect(error?.kind == .timeout)
         #expect(error?.isConnectionLost == true)
@@ -174,14 +174,14 @@ import Testing
     @Test func aSilentHostTakesItsShareOfTheDeadline() throws {
         let silent = try SilentServer()
         var settings = ConnectionSettings()
-        settings.connectTimeoutMs = 200
+        settings.connectTimeoutMilliseconds = 200
         let alone = try PostgresURL(
             "host=127.0.0.1 port=\(silent.port) user=pathmirror dbname=pathmirror sslmode=disable")
         let error = #expect(throws: PostgresError.self) { try PostgresConnection(alone, settings: settings) }
         #expect(error?.kind == .connect)
         #expect(error.map { "\($0)".contains("no answer in time from 127.0.0.1:\(silent.port)") } ?? false)
         let socket = try socketDirectory()
-        settings.connectTimeoutMs = 2_000
+        settings.connectTimeoutMilliseconds = 2_000
         let both = try PostgresURL(
             "host=127.0.0.1,\(socket) port=\(silent.port),5432 user=pathmirror dbname=pathmirror sslmode=disable")
         #expect(try PostgresConnection(both, settings: settings).execute("SELECT 1").rowCount == 1)

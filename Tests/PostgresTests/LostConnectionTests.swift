@@ -78,7 +78,7 @@ import Testing
         try listening.execute("LISTEN nothing")
         try other.execute("SELECT pg_terminate_backend($1, 10000)", [.int4(listening.backendPID)])
         let second = #expect(throws: PostgresError.self) {
-            while true { _ = try listening.waitForNotifications(timeoutMs: 10_000) }
+            while true { _ = try listening.waitForNotifications(timeoutMilliseconds: 10_000) }
         }
         #expect(second?.kind == .connectionLost)
     }

@@ -13,9 +13,9 @@ import Testing
         let listener = try listen("hears")
         let sender = try TestDatabase.connect()
         try sender.execute("SELECT pg_notify('hears', $1)", [.text("ü")])
-        let found = try listener.waitForNotifications(timeoutMs: 10_000)
+        let found = try listener.waitForNotifications(timeoutMilliseconds: 10_000)
         #expect(found == [PostgresNotification(channel: "hears", payload: "ü", senderPID: sender.backendPID)])
-        #expect(try listener.waitForNotifications(timeoutMs: 20) == [])
+        #expect(try listener.waitForNotifications(timeoutMilliseconds: 20) == [])
     }
 
     @Test func keepsWhatCameDuringOtherCalls() throws {
@@ -25,7 +25,7 @@ import Testing
         try listener.execute("SELECT 1")
         var payloads: [String] = []
         while payloads.count < 3 {
-            let found = try listener.waitForNotifications(timeoutMs: 10_000)
+            let found = try listener.waitForNotifications(timeoutMilliseconds: 10_000)
             if found.isEmpty { break }
             payloads += found.map(\.payload)
         }
@@ -37,11 +37,11 @@ import Testing
         let wake = try WakeHandle()
         wake.wake()
         wake.wake()
-        #expect(try listener.waitForNotifications(timeoutMs: 0, wake: wake) == [])
+        #expect(try listener.waitForNotifications(timeoutMilliseconds: 0, wake: wake) == [])
         let waker = Background { wake.wake() }
-        #expect(try listener.waitForNotifications(timeoutMs: 0, wake: wake) == [])
+        #expect(try listener.waitForNotifications(timeoutMilliseconds: 0, wake: wake) == [])
         try waker.join()
-        #expect(try listener.waitForNotifications(timeoutMs: 20, wake: wake) == [])
+        #expect(try listener.waitForNotifications(timeoutMilliseconds: 20, wake: wake) == [])
         #expect(try listener.execute("SELECT 1").rowCount == 1)
     }
 
@@ -49,7 +49,7 @@ import Testing
         let listener = try listen("abandoned")
         let handle = listener.cancelHandle
         let stopper = Background { handle.abandon() }
-        let error = #expect(throws: PostgresError.self) { try listener.waitForNotifications(timeoutMs: 0) }
+        let error = #expect(throws: PostgresError.self) { try listener.waitForNotifications(timeoutMilliseconds: 0) }
         #expect(error?.isConnectionLost == true)
         try stopper.join()
     }

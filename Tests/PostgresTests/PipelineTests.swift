@@ -141,6 +141,6 @@ import Testing
         try connection.pipeline([
             .query("BEGIN"), .query("SELECT pg_notify('pipeline_test_self', 'x')"), .query("COMMIT"),
         ])
-        #expect(try connection.waitForNotifications(timeoutMs: 10_000).map(\.payload) == ["x"])
+        #expect(try connection.waitForNotifications(timeoutMilliseconds: 10_000).map(\.payload) == ["x"])
     }
 }

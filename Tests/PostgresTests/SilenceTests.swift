@@ -5,7 +5,7 @@ import Testing
 @Suite struct SilenceTests {
     @Test func anAnswerThatTricklesInMayTakeLong() throws {
         let connection = try TestDatabase.connect()
-        connection.statementTimeoutMs = 2_000
+        connection.statementTimeoutMilliseconds = 2_000
         // About four seconds, of which none is silent.
         let rows = try connection.execute("SELECT pg_sleep(0.1), repeat('x', 20000) FROM generate_series(1, 40)")
         #expect(rows.rowCount == 40)
@@ -31,7 +31,7 @@ import Testing
     @Test func aConnectionThatNobodyAnswersSaysSo() throws {
         let silent = try SilentServer()
         var settings = ConnectionSettings()
-        settings.connectTimeoutMs = 100
+        settings.connectTimeoutMilliseconds = 100
         let url = try PostgresURL("host=127.0.0.1 port=\(silent.port) user=me dbname=shop sslmode=disable")
         let error = #expect(throws: PostgresError.self) { try PostgresConnection(url, settings: settings) }
         #expect(error?.isSilentConnect == true)

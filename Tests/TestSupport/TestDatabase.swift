@@ -46,12 +46,12 @@ public func withDatabase<Value>(_ body: (PostgresURL) throws -> Value) throws ->
 
 /// A session of the log store on a new database.
 public func withSession<Value>(
-    _ change: (inout LogSession.Settings) -> Void = { _ in }, _ body: (LogSession) throws -> Value
+    _ change: (inout LogConnection.Settings) -> Void = { _ in }, _ body: (LogConnection) throws -> Value
 ) throws -> Value {
-    var settings = LogSession.Settings()
+    var settings = LogConnection.Settings()
     change(&settings)
     return try withDatabase { url in
-        let session = try LogSession(url, settings: settings)
+        let session = try LogConnection(url, settings: settings)
         defer { session.close() }
         return try body(session)
     }

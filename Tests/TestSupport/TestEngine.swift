@@ -12,15 +12,15 @@ public final class TestEngine {
     /// Looks at the heads every ten minutes only, unless told otherwise: what a test waits for has to be announced.
     public init(
         _ url: PostgresURL, logger: Logger = Logger(level: .error, descriptor: -1),
-        _ change: (inout EngineSettings, inout LogSession.Settings) -> Void = { _, _ in }
+        _ change: (inout EngineSettings, inout LogConnection.Settings) -> Void = { _, _ in }
     ) throws {
         var settings = EngineSettings()
         settings.createsNamespaces = true
         settings.pollMilliseconds = 600_000
-        var session = LogSession.Settings()
+        var session = LogConnection.Settings()
         change(&settings, &session)
         engine = try Engine(
-            url: url, settings: settings, sessionSettings: session, metrics: metrics, logger: logger)
+            url: url, settings: settings, connectionSettings: session, metrics: metrics, logger: logger)
     }
 
     /// The namespace, once it is loaded.
@@ -40,7 +40,7 @@ public final class TestEngine {
 
 /// Runs `body` with engines on one new database, and stops them afterwards.
 public func withEngines<Value>(
-    _ count: Int = 1, _ change: (inout EngineSettings, inout LogSession.Settings) -> Void = { _, _ in },
+    _ count: Int = 1, _ change: (inout EngineSettings, inout LogConnection.Settings) -> Void = { _, _ in },
     _ body: (PostgresURL, [TestEngine]) throws -> Value
 ) throws -> Value {
     try withDatabase { url in

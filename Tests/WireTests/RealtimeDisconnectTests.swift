@@ -59,7 +59,7 @@ private struct SparseTree {
         queue.put(path("a/b"), .int(1))
         queue.put(path("c"), .int(2))
         queue.put(path("a"), .int(3))
-        #expect(queue.orders.map(\.changes) == [[change("c", .int(2))], [change("a", .int(3))]])
+        #expect(queue.operations.map(\.changes) == [[change("c", .int(2))], [change("a", .int(3))]])
     }
 
     @Test func anOrderOfNothingChangesNothing() {
@@ -68,7 +68,7 @@ private struct SparseTree {
         #expect(queue.isEmpty)
         queue.put(path("a"), .int(1))
         queue.merge([])
-        #expect(queue.orders.map(\.changes) == [[change("a", .int(1))]])
+        #expect(queue.operations.map(\.changes) == [[change("a", .int(1))]])
     }
 
     @Test func anOrderBelowIsFoldedIn() throws {
@@ -77,7 +77,7 @@ private struct SparseTree {
         queue.put(path("a/x"), .null)
         queue.merge([change("a/z", .int(5)), change("b", .int(6))])
         #expect(
-            queue.orders.map(\.changes) == [
+            queue.operations.map(\.changes) == [
                 [change("a", try JSONParser.parse("{\"y\":2,\"z\":5}"))], [change("b", .int(6))],
             ])
     }
@@ -86,7 +86,7 @@ private struct SparseTree {
         var queue = DisconnectQueue()
         queue.put(path("a"), try JSONParser.parse("{\"x\":{\"p\":1,\"q\":2},\"y\":2}"))
         queue.cancel(path("a/x/p"))
-        #expect(queue.orders.map(\.changes) == [[change("a/x/q", .int(2)), change("a/y", .int(2))]])
+        #expect(queue.operations.map(\.changes) == [[change("a/x/q", .int(2)), change("a/y", .int(2))]])
         queue.cancel(path("a"))
         #expect(queue.isEmpty)
     }
@@ -95,15 +95,15 @@ private struct SparseTree {
         var queue = DisconnectQueue()
         queue.merge([change("foo/baz", .string("c")), change("foo/bat", .string("d"))])
         queue.cancel(path("foo/baz"))
-        #expect(queue.orders.map(\.changes) == [[change("foo/bat", .string("d"))]])
+        #expect(queue.operations.map(\.changes) == [[change("foo/bat", .string("d"))]])
     }
 
     @Test func anOrderStaysOneWrite() {
         var queue = DisconnectQueue()
         queue.merge([change("a", .int(1)), change("b/c", .null)])
         queue.put(path("d"), .int(1))
-        #expect(queue.orders.map(\.changes.count) == [2, 1])
-        #expect(DisconnectQueue(queue.orders.map(\.changes)) == queue)
+        #expect(queue.operations.map(\.changes.count) == [2, 1])
+        #expect(DisconnectQueue(queue.operations.map(\.changes)) == queue)
     }
 
     /// What is done in the end is what the clients' own model of it does, on any tree.
@@ -128,14 +128,16 @@ private struct SparseTree {
                     if model.forget(place.keys[...]) { model = SparseTree() }
                 }
             }
-            for order in queue.orders { #expect(Change.overlap(in: order.changes) == nil) }
+            for order in queue.operations { #expect(Change.overlap(in: order.changes) == nil) }
             // Without priorities: that of a node which loses all children and gets others depends on the order of writes,
             // which the clients' model doesn't have.
             let before = plain(generator.tree(depth: 3))
             var expected = before
             model.apply(Path(), to: &expected)
             var after = before
-            for change in queue.orders.flatMap(\.changes) { after = after.replacing(change.path, with: change.value) }
+            for change in queue.operations.flatMap(\.changes) {
+                after = after.replacing(change.path, with: change.value)
+            }
             #expect(after == expected, "seed \(seed), round \(round)")
         }
     }

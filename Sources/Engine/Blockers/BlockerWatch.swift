@@ -13,7 +13,7 @@ final class BlockerWatch: Sendable {
     private static let tooLong: Int64 = 300
 
     func run() {
-        var session: LogSession?
+        var connection: LogConnection?
         var history = BlockerHistory(core.settings.blockerPatience)
         var lastLook: Int64 = 0
         while core.blockers.pause(milliseconds: Self.lookEvery) {
@@ -22,31 +22,31 @@ final class BlockerWatch: Sendable {
             // While the database is away nobody waits for anybody in it.
             guard !waiting.isEmpty, core.health.isUp else { continue }
             do throws(LogStoreError) {
-                if session?.isOpen != true { session = try core.connect("watch") }
-                guard let session else { continue }
-                let blockers = try session.blockers(of: waiting)
+                if connection?.isOpen != true { connection = try core.connect("watch") }
+                guard let connection else { continue }
+                let blockers = try connection.blockers(of: waiting)
                 for verdict in history.judge(blockers, now: now, sinceLastLook: now - lastLook) {
-                    try carryOut(verdict, session)
+                    try execute(verdict, connection)
                 }
                 lastLook = now
             } catch {
-                if error.isConnectionLost { session = nil }
+                if error.isConnectionLost { connection = nil }
             }
         }
-        session?.close()
+        connection?.close()
     }
 
-    private func carryOut(_ verdict: BlockerHistory.Verdict, _ session: LogSession) throws(LogStoreError) {
+    private func execute(_ verdict: BlockerHistory.Verdict, _ connection: LogConnection) throws(LogStoreError) {
         switch verdict {
         case .makeWay(let blocker):
             // Where it has written its rows and waits for its turn, behind those whom it holds up, there is nothing to cancel.
-            try session.stop(blocker, endingSession: blocker.waitsForClient)
+            try connection.stop(blocker, endingSession: blocker.waitsForClient)
         case .end(let blocker):
             core.metrics.endedBlockers.add()
             core.logger.warning(
-                "a session held a namespace's writers up and heard nothing of its client; it was ended",
+                "a connection held a namespace's writers up and heard nothing of its client; it was ended",
                 [("pid", "\(blocker.pid)"), ("application", blocker.application), ("client", blocker.client)])
-            try session.stop(blocker, endingSession: true)
+            try connection.stop(blocker, endingSession: true)
         }
     }
 }

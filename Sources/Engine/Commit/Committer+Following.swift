@@ -5,34 +5,34 @@ import Tree
 
 /// How a committer follows the log: what other gateways and commands have written.
 extension Committer {
-    func isAtHead(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> Bool {
+    func isAtHead(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         let known = namespace.snapshot
-        guard let now = try session.heads([namespace.id]).first else { return false }
+        guard let now = try connection.heads([namespace.id]).first else { return false }
         return now.head == known.seq && known.isOf(now.batch)
     }
 
     /// Takes the head's lock and brings the snapshot up to it; `isHeld` is false when that must be tried again. Also tells
     /// which batches the snapshot was brought up by.
     func lockHead(
-        _ namespace: LiveNamespace, _ session: LogSession
+        _ namespace: LiveNamespace, _ connection: LogConnection
     ) throws(LogStoreError) -> (isHeld: Bool, batches: [[UInt8]]) {
         let known = namespace.snapshot
-        let head = try session.lockHead(namespace.id, expectedHead: known.seq)
+        let head = try connection.lockHead(namespace.id, expectedHead: known.seq)
         // Whether the entry there is still the same, the commit will see.
         guard head != known.seq else { return (true, []) }
         // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
-        let (history, entries) = try session.readOn(namespace.id, after: known.seq)
+        let (history, entries) = try connection.readOn(namespace.id, after: known.seq)
         let isPlain = entries.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
         guard history?.relation(of: known.seq, batch: known.batch) == .goesOn,
             entries.first?.entry.seq == known.seq + 1, isPlain
         else {
-            session.unlockHead()
-            return (false, try follow(namespace, session, to: head))
+            connection.unlockHead()
+            return (false, try follow(namespace, connection, to: head))
         }
         apply(entries, to: namespace)
         let batches = entries.map(\.batchID)
         guard namespace.snapshot.seq == head else {
-            session.unlockHead()
+            connection.unlockHead()
             return (false, batches)
         }
         return (true, batches)
@@ -43,26 +43,26 @@ extension Committer {
     ///
     /// - Parameter head: where the log was said to end.
     func follow(
-        _ namespace: LiveNamespace, _ session: LogSession, to head: Int64? = nil
+        _ namespace: LiveNamespace, _ connection: LogConnection, to head: Int64? = nil
     ) throws(LogStoreError) -> [[UInt8]] {
         var batches: [[UInt8]] = []
         var wasTakenBack = false
         while true {
             let known = namespace.snapshot
-            let (history, logged) = try session.readOn(namespace.id, after: known.seq)
+            let (history, logged) = try connection.readOn(namespace.id, after: known.seq)
             guard let history, history.relation(of: known.seq, batch: known.batch) != .takenBack else {
                 guard !wasTakenBack else {
                     throw .corrupt(
                         "the head of namespace \"\(namespace.name)\" is of another batch than the log has there")
                 }
                 wasTakenBack = true
-                try takeBack(namespace, session)
+                try takeBack(namespace, connection)
                 namespace.checked()
                 continue
             }
             guard let first = logged.first else {
                 // What there is was pruned; only the tree has it.
-                if history.head > known.seq { try reload(namespace, session) }
+                if history.head > known.seq { try reload(namespace, connection) }
                 namespace.checked(head, reaches: history.head)
                 return batches
             }
@@ -70,7 +70,7 @@ extension Committer {
             guard first.entry.seq == known.seq + 1, history.relation(of: known.seq, batch: known.batch) == .goesOn
             else {
                 // The entries between are pruned.
-                try reload(namespace, session)
+                try reload(namespace, connection)
                 continue
             }
             var entries: [LoggedEntry] = []
@@ -82,9 +82,9 @@ extension Committer {
                 apply(entries, to: namespace)
                 entries.removeAll()
                 if item.entry.isBulk {
-                    try applyBulk(item, to: namespace, session)
+                    try applyBulk(item, to: namespace, connection)
                 } else {
-                    try applyRules(item, to: namespace, session)
+                    try applyRules(item, to: namespace, connection)
                 }
             }
             apply(entries, to: namespace)
@@ -113,11 +113,11 @@ extension Committer {
     }
 
     private func applyRules(
-        _ logged: LoggedEntry, to namespace: LiveNamespace, _ session: LogSession
+        _ logged: LoggedEntry, to namespace: LiveNamespace, _ connection: LogConnection
     ) throws(LogStoreError) {
         let entry = logged.entry
         let root = namespace.snapshot.root
-        let rules = version(try session.rules(namespace.id, at: entry.seq), of: namespace.name)
+        let rules = version(try connection.rules(namespace.id, at: entry.seq), of: namespace.name)
         publish(
             [Step(entry: entry, before: root, after: root, batch: logged.batchID)],
             Snapshot(seq: entry.seq, root: root, rules: rules, batch: logged.batchID), in: namespace)
@@ -142,13 +142,13 @@ extension Committer {
     /// An entry whose changes are in parts. Of a large write listeners see the changes themselves; of an import, which is
     /// read part by part, one change at its path.
     private func applyBulk(
-        _ logged: LoggedEntry, to namespace: LiveNamespace, _ session: LogSession
+        _ logged: LoggedEntry, to namespace: LiveNamespace, _ connection: LogConnection
     ) throws(LogStoreError) {
         let entry = logged.entry
         let before = namespace.snapshot.root
         guard entry.operation == .load else {
             var changes = entry.changes
-            try session.forEachPart(namespace.id, of: entry.seq) { changes.append(contentsOf: $0) }
+            try connection.forEachPart(namespace.id, of: entry.seq) { changes.append(contentsOf: $0) }
             let whole = Entry(
                 seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
                 changes: ApplicationOrder.sorted(changes), origin: entry.origin)
@@ -156,7 +156,7 @@ extension Committer {
         }
         var application = BulkApplication(entry.changes, to: before)
         repeat {
-            try session.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
+            try connection.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
                 application.take(part)
             }
         } while application.goesOn()

@@ -6,10 +6,10 @@ import Tree
 /// over to a standby that had not received everything, or a backup was restored.
 extension Committer {
     /// Makes the namespace what the database says it is, and says how much is gone. The listeners begin again.
-    func takeBack(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) {
+    func takeBack(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
         let lost = namespace.snapshot
-        let common = try lastCommon(namespace, session)
-        try reload(namespace, session)
+        let common = try lastCommon(namespace, connection)
+        try reload(namespace, connection)
         core.noteOtherHistory()
         let now = namespace.snapshot
         core.metrics.takenBack.add()
@@ -25,15 +25,16 @@ extension Committer {
     }
 
     /// The newest entry that this gateway remembers and the database still has; nil if it has none of them.
-    private func lastCommon(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) -> Int64? {
+    private func lastCommon(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Int64? {
         let recent = core.recent.of(namespace.id)
-        let stored = try session.batches(namespace.id, at: recent.map(\.seq))
+        let stored = try connection.batches(namespace.id, at: recent.map(\.seq))
         return recent.first { stored[$0.seq] == $0.batch }?.seq
     }
 
     /// Reads the tree anew. Where the namespace isn't there any more, or its id is another's now, it ends here.
-    func reload(_ namespace: LiveNamespace, _ session: LogSession) throws(LogStoreError) {
-        guard let record = try session.namespace(id: namespace.id), Array(record.streamKey.utf8) == namespace.streamKey
+    func reload(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
+        guard let record = try connection.namespace(id: namespace.id),
+            Array(record.streamKey.utf8) == namespace.streamKey
         else {
             core.namespaces.forget(namespace)
             namespace.end(with: Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules))
@@ -42,7 +43,7 @@ extension Committer {
                 "THE DATABASE HAS LOST A NAMESPACE: this gateway had it", [("namespace", namespace.name)])
             throw .unknownNamespace(namespace.name)
         }
-        let (head, root, stored, batch) = try session.loadTree(namespace.id)
+        let (head, root, stored, batch) = try connection.loadTree(namespace.id)
         let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: namespace.name), batch: batch)
         namespace.reset(to: snapshot)
         core.recent.note(namespace.id, snapshot)

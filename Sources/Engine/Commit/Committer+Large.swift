@@ -11,16 +11,16 @@ extension Committer {
     }
 
     private func attempt(_ write: LargeWrite, in namespace: LiveNamespace) -> LargeWrite.Result {
-        let session = write.session
-        core.blockers.enter(index, pid: session.backendPID)
+        let connection = write.connection
+        core.blockers.enter(index, pid: connection.backendPID)
         defer { core.blockers.leave(index) }
         let head: Int64
         do throws(LogStoreError) {
             _ = try follow(namespace, try connected())
-            head = try session.lockHeadForLarge(namespace.id)
-            guard try takeAll(session, namespace, write, upTo: head) else { return .again }
+            head = try connection.lockHeadForLarge(namespace.id)
+            guard try takeAll(connection, namespace, write, upTo: head) else { return .again }
         } catch {
-            return .sessionFailed(error)
+            return .connectionFailed(error)
         }
         let snapshot = namespace.snapshot
         // The database may have lost entries and have others in their place.
@@ -32,9 +32,9 @@ extension Committer {
             records: [write.record], rows: RowChanges())
         let start = Clock.monotonicNanoseconds
         do throws(LogStoreError) {
-            try session.commitLarge(batch, large: write.number, parts: write.parts)
+            try connection.commitLarge(batch, large: write.number, parts: write.parts)
         } catch {
-            guard error.isConnectionLost else { return .sessionFailed(error) }
+            guard error.isConnectionLost else { return .connectionFailed(error) }
             core.metrics.unknownCommits.add()
             return resolve(batch, write, in: namespace, after: error)
         }
@@ -54,11 +54,11 @@ extension Committer {
 
     /// Brings the namespace and the write up to the head, whose lock is held. False where the write has to be prepared anew.
     private func takeAll(
-        _ session: LogSession, _ namespace: LiveNamespace, _ write: LargeWrite, upTo head: Int64
+        _ connection: LogConnection, _ namespace: LiveNamespace, _ write: LargeWrite, upTo head: Int64
     ) throws(LogStoreError) -> Bool {
         while namespace.snapshot.seq < head || write.seq < head {
             let known = min(namespace.snapshot.seq, write.seq)
-            let page = try session.read(namespace.id, after: known, allowsGaps: true)
+            let page = try connection.read(namespace.id, after: known, allowsGaps: true)
             let isPlain = page.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
             guard page.first?.entry.seq == known + 1, isPlain else { return false }
             let mine = namespace.snapshot.seq
@@ -85,9 +85,9 @@ extension Committer {
         let deadline = Clock.monotonicMilliseconds + core.settings.commitDeadlineMilliseconds
         while Clock.monotonicMilliseconds < deadline, !core.stopsNow {
             do throws(LogStoreError) {
-                let session = try connected()
-                guard try session.findBatch(batch) else { return .sessionFailed(error) }
-                _ = try follow(namespace, session)
+                let connection = try connected()
+                guard try connection.findBatch(batch) else { return .connectionFailed(error) }
+                _ = try follow(namespace, connection)
                 tell(write, seq: batch.newHead)
                 return .done
             } catch {

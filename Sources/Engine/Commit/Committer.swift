@@ -11,7 +11,7 @@ import Tree
 final class Committer {
     let core: EngineCore
     let index: Int
-    private var session: LogSession?
+    private var connection: LogConnection?
     let stretches: StretchMeter
 
     init(_ core: EngineCore, index: Int) {
@@ -28,7 +28,7 @@ final class Committer {
                 if namespace.finishedTask(followsLog: isRead) { core.add(.work(namespace)) }
             case .load(let name): load(name)
             case .stop:
-                session?.close()
+                connection?.close()
                 return
             }
         }
@@ -36,14 +36,14 @@ final class Committer {
 
     // MARK: Connection
 
-    func connected(by deadline: Int64? = nil) throws(LogStoreError) -> LogSession {
-        if let session, session.isOpen { return session }
-        session = nil
+    func connected(by deadline: Int64? = nil) throws(LogStoreError) -> LogConnection {
+        if let connection, connection.isOpen { return connection }
+        connection = nil
         do throws(LogStoreError) {
             let new = try core.connect("\(BackendName.committerShort) \(index)", by: deadline)
             // Nobody is told that it is back before it has been compared with what is here.
             if !core.health.isUp { try core.look(new, isNew: true) }
-            session = new
+            connection = new
             return new
         } catch {
             core.databaseFailed(error)
@@ -54,8 +54,8 @@ final class Committer {
     /// This connection is gone. Whether the database is, the next one will tell: a session that dies late, after everybody
     /// else has found the database back, must not call it down again.
     func dropConnection() {
-        session?.close()
-        session = nil
+        connection?.close()
+        connection = nil
     }
 
     private static func engineError(_ error: LogStoreError) -> EngineError {
@@ -71,7 +71,7 @@ final class Committer {
     private func load(_ name: String) {
         var result = tryToLoad(name)
         // The connection may be one of before an outage: that says nothing about the database.
-        if session == nil, case .failure(.unavailable) = result { result = tryToLoad(name) }
+        if connection == nil, case .failure(.unavailable) = result { result = tryToLoad(name) }
         core.namespaces.loaded(name, result)
         // What was committed while the tree was being read has been announced to nobody.
         if case .success(let namespace) = result { namespace.schedule() }
@@ -79,12 +79,12 @@ final class Committer {
 
     private func tryToLoad(_ name: String) -> Result<LiveNamespace, EngineError> {
         do throws(LogStoreError) {
-            let session = try connected()
-            guard let record = try session.namespace(named: name, creating: core.settings.createsNamespaces) else {
+            let connection = try connected()
+            guard let record = try connection.namespace(named: name, creating: core.settings.createsNamespaces) else {
                 return .failure(.unknownNamespace(name))
             }
             let start = Clock.monotonicMilliseconds
-            let (head, root, stored, batch) = try session.loadTree(record.id)
+            let (head, root, stored, batch) = try connection.loadTree(record.id)
             let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: name), batch: batch)
             core.logger.info(
                 "namespace loaded",
@@ -149,9 +149,9 @@ final class Committer {
     /// Whether this committer's connection works although the database was found to be down: a batch that is sent into a
     /// dead one has an unknown outcome, which nobody needs to be told who can be refused.
     private func answers() -> Bool {
-        guard let session else { return false }
+        guard let connection else { return false }
         do throws(LogStoreError) {
-            _ = try session.heads([])
+            _ = try connection.heads([])
             return true
         } catch {
             dropConnection()
@@ -172,22 +172,22 @@ final class Committer {
         var hasReconnected = false
         while true {
             do throws(LogStoreError) {
-                let session = try connected(by: waiting.first?.deadline)
-                core.blockers.enter(index, pid: session.backendPID)
+                let connection = try connected(by: waiting.first?.deadline)
+                core.blockers.enter(index, pid: connection.backendPID)
                 defer { core.blockers.leave(index) }
                 if let lost = lostBatches.last {
-                    if try session.findBatch(lost.batch) {
+                    if try connection.findBatch(lost.batch) {
                         finish(waiting, lost.evaluation, in: namespace)
                         return
                     }
                     // A lost session may yet come to it: whatever is followed from now on is searched for its batch.
-                    if complete(waiting, lostBatches, foundAmong: try follow(namespace, session)) { return }
+                    if complete(waiting, lostBatches, foundAmong: try follow(namespace, connection)) { return }
                 }
                 let isLocked = isContended || attempt >= 2
                 if isLocked {
-                    let lock = try lockHead(namespace, session)
+                    let lock = try lockHead(namespace, connection)
                     if complete(waiting, lostBatches, foundAmong: lock.batches) {
-                        if lock.isHeld { session.unlockHead() }
+                        if lock.isHeld { connection.unlockHead() }
                         return
                     }
                     guard lock.isHeld else {
@@ -202,15 +202,15 @@ final class Committer {
                 guard !evaluation.records.isEmpty else {
                     // No transaction says that the refusals are of the newest state: somebody has to look.
                     if isLocked {
-                        session.unlockHead()
-                    } else if try !isAtHead(namespace, session) {
-                        let followed = try follow(namespace, session)
+                        connection.unlockHead()
+                    } else if try !isAtHead(namespace, connection) {
+                        let followed = try follow(namespace, connection)
                         if complete(waiting, lostBatches, foundAmong: followed) { return }
                         attempt += 1
                         continue
                     }
                     // Every order was denied: nothing is left to be done for the session.
-                    for claim in evaluation.claims { try session.forgetSession(namespace.id, claim) }
+                    for claim in evaluation.claims { try connection.forgetSession(namespace.id, claim) }
                     complete(waiting, evaluation.outcomes)
                     return
                 }
@@ -221,7 +221,7 @@ final class Committer {
                     claims: evaluation.claims)
                 let start = Clock.monotonicNanoseconds
                 do throws(LogStoreError) {
-                    switch try session.commit(batch, isLocked: isLocked) {
+                    switch try connection.commit(batch, isLocked: isLocked) {
                     case .committed:
                         core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
                         namespace.noteContention(false)
@@ -233,7 +233,7 @@ final class Committer {
                     case .headMoved:
                         core.metrics.conflicts.add()
                         namespace.noteContention(true)
-                        if complete(waiting, lostBatches, foundAmong: try follow(namespace, session)) { return }
+                        if complete(waiting, lostBatches, foundAmong: try follow(namespace, connection)) { return }
                         attempt += 1
                         core.metrics.retries.add()
                     }

@@ -39,7 +39,7 @@ struct Evaluation {
         case .set(let path, let node): apply(write, [Change(path: path, value: node)])
         case .update(_, let changes): apply(write, ApplicationOrder.sorted(changes))
         case .rules(let set): adopt(set, write)
-        case .disconnect(let claim, let orders): disconnect(claim, orders, write)
+        case .disconnect(let claim, let operations): disconnect(claim, operations, write)
         }
     }
 
@@ -119,9 +119,9 @@ struct Evaluation {
         }
     }
 
-    private mutating func disconnect(_ claim: SessionClaim, _ orders: [[Change]], _ write: Write) {
+    private mutating func disconnect(_ claim: SessionClaim, _ operations: [[Change]], _ write: Write) {
         let before = outcomes
-        for changes in orders {
+        for changes in operations {
             let action: Write.Action =
                 changes.count == 1 ? .set(changes[0].path, changes[0].value) : .update(base: .root, changes)
             apply(

@@ -13,7 +13,7 @@ public struct Write: Sendable {
         case rules(RuleSet)
         /// Does what a session had asked for, each order as a write of its own; a denied one is left out. Once only,
         /// whoever tries.
-        case disconnect(SessionClaim, orders: [[Change]])
+        case disconnect(SessionClaim, operations: [[Change]])
     }
 
     public let action: Action

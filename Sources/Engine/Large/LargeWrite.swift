@@ -18,11 +18,11 @@ final class LargeWrite: @unchecked Sendable {
         /// It may have been committed, and nobody could find out in time.
         case failed(EngineError)
         /// The session was lost or its transaction failed: nothing was written.
-        case sessionFailed(LogStoreError)
+        case connectionFailed(LogStoreError)
     }
 
     let item: WriteQueue.Waiting
-    let session: LogSession
+    let connection: LogConnection
     let number: Int64
     let parts: Int32
     let record: Batch.Record
@@ -30,7 +30,7 @@ final class LargeWrite: @unchecked Sendable {
     /// As the writer is told of them.
     let told: [Change]
     let id = Batch.makeID()
-    private let places: TouchedPlaces
+    private let places: TouchedPaths
     /// The tree that it was judged by.
     let base: Snapshot
     /// The tree after it, with what others have written since then.
@@ -43,11 +43,12 @@ final class LargeWrite: @unchecked Sendable {
     private let result = Condition<Result?>(nil)
 
     init(
-        _ item: WriteQueue.Waiting, _ session: LogSession, number: Int64, parts: Int32, base: Snapshot, root: Node,
+        _ item: WriteQueue.Waiting, _ connection: LogConnection, number: Int64, parts: Int32, base: Snapshot,
+        root: Node,
         record: Batch.Record, changes: [Change], told: [Change]
     ) {
         self.item = item
-        self.session = session
+        self.connection = connection
         self.number = number
         self.parts = parts
         self.base = base
@@ -57,7 +58,7 @@ final class LargeWrite: @unchecked Sendable {
         self.told = told
         seq = base.seq
         batch = base.batch
-        places = TouchedPlaces(changes)
+        places = TouchedPaths(changes)
     }
 
     /// Puts entries that others wrote before this write. False where that can't be done: it has to be prepared anew.

@@ -15,13 +15,13 @@ final class LargeWriter: Sendable {
     init(_ core: EngineCore) { self.core = core }
 
     func run() {
-        var session: LogSession?
-        while let job = core.large.next() { process(job, &session) }
-        session?.close()
+        var connection: LogConnection?
+        while let job = core.large.next() { process(job, &connection) }
+        connection?.close()
         for job in core.large.takeAll() { fail(job.item, .stopping) }
     }
 
-    private func process(_ job: LargeQueue.Job, _ session: inout LogSession?) {
+    private func process(_ job: LargeQueue.Job, _ connection: inout LogConnection?) {
         core.metrics.largeWrites.add()
         var attempt = 0
         while attempt < Self.maxAttempts, !core.stopsNow {
@@ -29,27 +29,27 @@ final class LargeWriter: Sendable {
             attempt += 1
             guard core.health.isUp else { return fail(job.item, .unavailable(core.health.reason)) }
             do throws(LogStoreError) {
-                if session?.isOpen != true { session = try core.connect(BackendName.largeWriteShort) }
-                guard let session, let write = try prepare(job, session) else { break }
+                if connection?.isOpen != true { connection = try core.connect(BackendName.largeWriteShort) }
+                guard let connection, let write = try prepare(job, connection) else { break }
                 job.namespace.submit(write)
                 switch write.wait() {
                 case .done: return
                 case .failed(let error): return fail(job.item, error)
-                case .again: session.unlockHead()
-                case .sessionFailed(let error): throw error
+                case .again: connection.unlockHead()
+                case .connectionFailed(let error): throw error
                 }
             } catch {
-                session?.unlockHead()
+                connection?.unlockHead()
                 if error.isConnectionLost {
-                    session?.close()
-                    session = nil
+                    connection?.close()
+                    connection = nil
                 }
                 core.logger.debug("a large write is prepared anew", [("error", "\(error)")])
                 core.pause(milliseconds: 20 + Int64.random(in: 0...100))
             }
         }
         // Among the others: it is refused there, or what it touches is written too often.
-        session?.unlockHead()
+        connection?.unlockHead()
         job.namespace.enqueue(job.item)
     }
 
@@ -59,7 +59,7 @@ final class LargeWriter: Sendable {
     }
 
     /// Evaluates a write and writes its rows; nil where it would be refused, as only the newest tree can say that.
-    private func prepare(_ job: LargeQueue.Job, _ session: LogSession) throws(LogStoreError) -> LargeWrite? {
+    private func prepare(_ job: LargeQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> LargeWrite? {
         let namespace = job.namespace
         let base = namespace.snapshot
         var evaluation = Evaluation(base, timestamp: Clock.unixMilliseconds, keepsSteps: true)
@@ -67,11 +67,11 @@ final class LargeWriter: Sendable {
         guard case .committed(_, let told)? = evaluation.outcomes.first, let record = evaluation.records.first,
             let step = evaluation.steps.first
         else { return nil }
-        let number = try session.beginLarge(namespace.id, head: base.seq)
-        let parts = try stageParts(step.entry.changes, record, in: namespace, large: number, session)
-        try session.stageRows(namespace.id, large: number, evaluation.rows.sink)
+        let number = try connection.beginLarge(namespace.id, head: base.seq)
+        let parts = try stageParts(step.entry.changes, record, in: namespace, large: number, connection)
+        try connection.stageRows(namespace.id, large: number, evaluation.rows.sink)
         let write = LargeWrite(
-            job.item, session, number: number, parts: parts, base: base, root: step.after, record: record,
+            job.item, connection, number: number, parts: parts, base: base, root: step.after, record: record,
             changes: step.entry.changes, told: told)
         try catchUp(write, in: namespace)
         return write
@@ -80,10 +80,10 @@ final class LargeWriter: Sendable {
     /// Writes the entry's changes, in pieces of bounded size where there are several, and returns how many those are.
     private func stageParts(
         _ changes: [Change], _ record: Batch.Record, in namespace: LiveNamespace, large number: Int64,
-        _ session: LogSession
+        _ connection: LogConnection
     ) throws(LogStoreError) -> Int32 {
         if changes.count == 1 || record.changes.count <= Self.partBytes {
-            try session.stagePart(namespace.id, large: number, part: 0, changes: record.changes)
+            try connection.stagePart(namespace.id, large: number, part: 0, changes: record.changes)
             return 1
         }
         var parts: Int32 = 0
@@ -91,7 +91,7 @@ final class LargeWriter: Sendable {
         var part: [Change] = []
         func flush() throws(LogStoreError) {
             guard !part.isEmpty else { return }
-            try session.stagePart(namespace.id, large: number, part: parts, changes: ChangeCodec.encode(part))
+            try connection.stagePart(namespace.id, large: number, part: parts, changes: ChangeCodec.encode(part))
             parts += 1
             bytes = 0
             part.removeAll(keepingCapacity: true)
@@ -109,7 +109,7 @@ final class LargeWriter: Sendable {
     /// is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
         while true {
-            let page = try write.session.read(namespace.id, after: write.seq, allowsGaps: true)
+            let page = try write.connection.read(namespace.id, after: write.seq, allowsGaps: true)
             guard !page.isEmpty, write.take(page) else { return }
         }
     }

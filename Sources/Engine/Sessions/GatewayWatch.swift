@@ -6,15 +6,15 @@ import LogStore
 /// watcher's own monotonic clock, over looks of the watcher's between which there was no long gap. A watcher that could not
 /// look, or did not come to it (it was stopped, or its machine was), begins anew: the others may have stood still as well.
 struct GatewayWatch {
-    private let deadAfterMilliseconds: Int64
+    private let leaseExpiryMilliseconds: Int64
     private let longestGapMilliseconds: Int64
     /// When each beat was first seen.
     private var seen: [GatewayBeat: Int64] = [:]
     private var lastLook: Int64?
 
-    init(deadAfterMilliseconds: Int64, beatMilliseconds: Int64) {
-        self.deadAfterMilliseconds = deadAfterMilliseconds
-        longestGapMilliseconds = max(2 * beatMilliseconds, deadAfterMilliseconds / 2)
+    init(leaseExpiryMilliseconds: Int64, beatMilliseconds: Int64) {
+        self.leaseExpiryMilliseconds = leaseExpiryMilliseconds
+        longestGapMilliseconds = max(2 * beatMilliseconds, leaseExpiryMilliseconds / 2)
     }
 
     /// Takes a look at the other gateways, and tells which are dead.
@@ -28,7 +28,7 @@ struct GatewayWatch {
         var now: [GatewayBeat: Int64] = [:]
         for beat in beats { now[beat] = seen[beat] ?? answered }
         seen = now
-        return beats.filter { beat in now[beat].map { asked - $0 >= deadAfterMilliseconds } ?? false }
+        return beats.filter { beat in now[beat].map { asked - $0 >= leaseExpiryMilliseconds } ?? false }
     }
 
     /// A look has failed.

@@ -24,7 +24,7 @@ struct EndingSession: Sendable {
 struct AdoptedSession: Sendable {
     let namespace: LiveNamespace
     let id: String
-    /// How often its orders may still be read anew, as they changed while they were being carried out.
+    /// How often its operations may still be read anew, as they changed while they were being carried out.
     let triesLeft: Int
     let completion: @Sendable () -> Void
 }

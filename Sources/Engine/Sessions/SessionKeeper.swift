@@ -25,25 +25,26 @@ public final class SessionKeeper: Sendable {
 
     /// Called when other gateways have taken this one for dead, and done what its sessions had asked for: they must be
     /// closed, so that their clients say anew what they want.
-    public func onTakenForDead(_ body: @escaping @Sendable () -> Void) {
+    public func onLeaseExpired(_ body: @escaping @Sendable () -> Void) {
         state.withLock { $0.onLeaseLost = body }
     }
 
-    /// Stores a session's orders; calls back with whether that was done, as soon as that is certain. A session's next save
+    /// Stores a session's operations; calls back with whether that was done, as soon as that is certain. A session's next save
     /// must wait for that.
     ///
     /// - Parameters:
     ///   - number: greater than that of any save of the session before.
     ///   - isFirst: none of the session's saves has succeeded.
     public func save(
-        _ session: SessionOrders, number: Int64, isFirst: Bool, _ completion: @escaping @Sendable (SaveOutcome) -> Void
+        _ session: DisconnectOperations, number: Int64, isFirst: Bool,
+        _ completion: @escaping @Sendable (SaveOutcome) -> Void
     ) {
         let save = SessionSave(session.stored, number: number, isFirst: isFirst)
         add(.save(SavingSession(save: save, lease: session.lease, completion: completion)))
     }
 
-    /// Carries out the orders of a session that has ended, after whatever of it is still being saved, and forgets it.
-    public func end(_ session: SessionOrders, _ completion: @escaping @Sendable () -> Void = {}) {
+    /// Carries out the operations of a session that has ended, after whatever of it is still being saved, and forgets it.
+    public func end(_ session: DisconnectOperations, _ completion: @escaping @Sendable () -> Void = {}) {
         state.broadcast { state in
             state.unfinished += 1
             state.jobs.append(
@@ -51,14 +52,14 @@ public final class SessionKeeper: Sendable {
         }
     }
 
-    /// Carries out the orders of a session that its client says is over, on whichever gateway it was.
+    /// Carries out the operations of a session that its client says is over, on whichever gateway it was.
     public func adopt(_ id: String, in namespace: LiveNamespace, _ completion: @escaping @Sendable () -> Void) {
         add(.adopt(AdoptedSession(namespace: namespace, id: id, triesLeft: 5, completion: completion)))
     }
 
     func tell(_ message: PeerMessage) { add(.tell(message)) }
 
-    /// Waits until the orders of all ended sessions are carried out; at most so long.
+    /// Waits until the operations of all ended sessions are carried out; at most so long.
     func waitUntilDone(milliseconds: Int64) {
         _ = state.wait(milliseconds: milliseconds) { $0.unfinished == 0 ? true : nil }
     }

@@ -12,7 +12,7 @@ import Tree
 final class SessionWorker {
     private let core: EngineCore
     private let keeper: SessionKeeper
-    private var session: LogSession?
+    private var session: LogConnection?
     private var lease: GatewayLease?
     /// This connection's number is in the lease's row.
     private var hasTakenOver = false
@@ -29,7 +29,7 @@ final class SessionWorker {
         self.core = core
         self.keeper = keeper
         watch = GatewayWatch(
-            deadAfterMilliseconds: core.settings.deadAfterMilliseconds,
+            leaseExpiryMilliseconds: core.settings.leaseExpiryMilliseconds,
             beatMilliseconds: core.settings.heartbeatMilliseconds)
     }
 
@@ -71,7 +71,7 @@ final class SessionWorker {
     // MARK: Connection and lease
 
     /// Sees to it that there is a connection under the lease, and that the lease is renewed in time.
-    private func prepared() throws(LogStoreError) -> (LogSession, GatewayLease) {
+    private func prepared() throws(LogStoreError) -> (LogConnection, GatewayLease) {
         let session = try connected()
         try leaveLostHistory(session)
         var current = try heldLease(session)
@@ -85,7 +85,7 @@ final class SessionWorker {
 
     /// Where the database has lost entries, it may have lost saves, and have rows again of sessions that are over: the
     /// clients are to say anew what they want, and what is there is for whoever finds it without a lease.
-    private func leaveLostHistory(_ session: LogSession) throws(LogStoreError) {
+    private func leaveLostHistory(_ session: LogConnection) throws(LogStoreError) {
         let number = core.historyNumber
         // Once for all namespaces that are found to have lost something together.
         guard number != knownHistory, !core.namespaces.all.contains(where: \.isSuspect) else { return }
@@ -95,7 +95,7 @@ final class SessionWorker {
         knownHistory = number
     }
 
-    private func connected() throws(LogStoreError) -> LogSession {
+    private func connected() throws(LogStoreError) -> LogConnection {
         // What is lost already is replaced before something is sent by it whose outcome would be unknown.
         if let session, session.isOpen, (try? session.checkConnection()) != nil { return session }
         disconnect()
@@ -112,7 +112,7 @@ final class SessionWorker {
     }
 
     /// The lease, taken over by this connection; another where it was lost.
-    private func heldLease(_ session: LogSession) throws(LogStoreError) -> GatewayLease {
+    private func heldLease(_ session: LogConnection) throws(LogStoreError) -> GatewayLease {
         if let lease, hasTakenOver { return lease }
         if let known = lease {
             lease = try session.takeOver(known)
@@ -134,7 +134,7 @@ final class SessionWorker {
         keeper.leaseLost()
     }
 
-    private func beat(_ session: LogSession, _ current: GatewayLease) throws(LogStoreError) {
+    private func beat(_ session: LogConnection, _ current: GatewayLease) throws(LogStoreError) {
         guard let number = try session.heartbeat(current) else { return leaseLost() }
         lease?.beat = number
         nextBeat = Clock.monotonicMilliseconds + core.settings.heartbeatMilliseconds
@@ -148,14 +148,14 @@ final class SessionWorker {
             }
         }
         for orphan in try session.orphanedSessions(limit: 1_000) {
-            try carryOut(orphan.session, orphan.claim, session) { _ in }
+            try execute(orphan.session, orphan.claim, session) { _ in }
         }
     }
 
     // MARK: Jobs
 
     private func perform(
-        _ job: SessionJob, _ session: LogSession, _ current: GatewayLease
+        _ job: SessionJob, _ session: LogConnection, _ current: GatewayLease
     ) throws(LogStoreError) {
         switch job {
         case .save(let saving): try save(saving, session, current)
@@ -177,7 +177,7 @@ final class SessionWorker {
     }
 
     private func save(
-        _ saving: SavingSession, _ session: LogSession, _ current: GatewayLease
+        _ saving: SavingSession, _ session: LogConnection, _ current: GatewayLease
     ) throws(LogStoreError) {
         guard saving.lease == keeper.lease else { return saving.completion(.over) }
         do throws(LogStoreError) {
@@ -200,7 +200,7 @@ final class SessionWorker {
     }
 
     /// Finds out what became of a save whose answer was lost. It can't come later any more.
-    private func settle(_ session: LogSession, _ current: GatewayLease) throws(LogStoreError) {
+    private func settle(_ session: LogConnection, _ current: GatewayLease) throws(LogStoreError) {
         guard let (saving, _) = unsure else { return }
         var outcome = SaveOutcome.over
         if saving.lease == keeper.lease {
@@ -223,7 +223,7 @@ final class SessionWorker {
     }
 
     private func end(
-        _ ending: EndingSession, _ session: LogSession, _ current: GatewayLease
+        _ ending: EndingSession, _ session: LogConnection, _ current: GatewayLease
     ) throws(LogStoreError) {
         let done = { @Sendable [keeper] in
             keeper.finished()
@@ -232,7 +232,7 @@ final class SessionWorker {
         // Its row is for whoever finds it without a lease, if that was not yet.
         guard ending.lease == keeper.lease else { return done() }
         let claim = SessionClaim(session: ending.session.id, gateway: current.gateway, save: nil)
-        try carryOut(ending.session, claim, session) { [keeper] outcome in
+        try execute(ending.session, claim, session) { [keeper] outcome in
             if case .failed(let error) = outcome, error != .stopping {
                 // Nothing was done, or it can't be done twice: it is tried until it is known to be done.
                 keeper.retry(.end(ending))
@@ -242,11 +242,11 @@ final class SessionWorker {
         }
     }
 
-    private func adopt(_ adopted: AdoptedSession, _ session: LogSession) throws(LogStoreError) {
+    private func adopt(_ adopted: AdoptedSession, _ session: LogConnection) throws(LogStoreError) {
         guard adopted.triesLeft > 0, let found = try session.session(adopted.namespace.id, adopted.id) else {
             return adopted.completion()
         }
-        try carryOut(found.session, found.claim, session) { [keeper] outcome in
+        try execute(found.session, found.claim, session) { [keeper] outcome in
             if case .failed = outcome { return adopted.completion() }
             // It is done, or it was saved anew meanwhile: that is seen by looking again.
             keeper.add(
@@ -258,19 +258,20 @@ final class SessionWorker {
     }
 
     /// Does what a session had asked for, once, whoever else tries; its row goes with it.
-    private func carryOut(
-        _ stored: StoredSession, _ claim: SessionClaim, _ session: LogSession,
+    private func execute(
+        _ stored: StoredSession, _ claim: SessionClaim, _ session: LogConnection,
         _ completion: @escaping @Sendable (WriteOutcome) -> Void
     ) throws(LogStoreError) {
-        guard !stored.orders.isEmpty else {
+        guard !stored.operations.isEmpty else {
             try session.forgetSession(stored.namespace, claim)
             return completion(.committed(seq: 0, changes: []))
         }
         let auth = stored.isAdmin ? AuthContext.admin : AuthContext(auth: stored.auth)
         let write = Write(
-            .disconnect(claim, orders: stored.orders), operation: .disconnect, hasServerValue: true, byteCount: 256,
+            .disconnect(claim, operations: stored.operations), operation: .disconnect, hasServerValue: true,
+            byteCount: 256,
             auth: auth, origin: stored.origin)
-        let sink = OrderSink(completion)
+        let sink = OperationSink(completion)
         if let namespace = core.namespaces.live(id: stored.namespace) {
             return namespace.submit(write, to: sink, token: 0)
         }
@@ -286,7 +287,7 @@ final class SessionWorker {
 }
 
 /// Hands one outcome to a closure.
-private final class OrderSink: WriteSink {
+private final class OperationSink: WriteSink {
     private let body: @Sendable (WriteOutcome) -> Void
 
     init(_ body: @escaping @Sendable (WriteOutcome) -> Void) { self.body = body }

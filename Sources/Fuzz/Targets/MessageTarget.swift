@@ -58,8 +58,8 @@ extension FuzzTarget {
         case .onDisconnectCancel(let path): queue.cancel(path)
         default: return nil
         }
-        summary.note(queue.orders.count)
-        return queue.orders.contains { $0.changes.isEmpty } ? "an order of nothing" : nil
+        summary.note(queue.operations.count)
+        return queue.operations.contains { $0.changes.isEmpty } ? "an order of nothing" : nil
     }
 
     private static func isJSON(_ text: [UInt8]) -> Bool { RawJSON(text).isJSON }

@@ -6,7 +6,7 @@ import Tree
 /// Finds out who asks from a credential (reference: rtdb-protocol 10). Any thread; never blocks.
 final class Authenticator: Sendable {
     /// What a caller shows.
-    struct Question: Sendable {
+    struct Credentials: Sendable {
         /// The credential; nil for none.
         var credential: String?
         /// The namespace that is asked for: secrets are each namespace's own.
@@ -24,10 +24,10 @@ final class Authenticator: Sendable {
     }
 
     enum Answer: Sendable {
-        case now(Result<Session, AuthFailure>)
+        case now(Result<Identity, AuthFailure>)
         /// The issuer's keys have to be fetched first. Call it once with what is to be done with the result, which then
         /// is called once, from another thread.
-        case later(@Sendable (@escaping @Sendable (Result<Session, AuthFailure>) -> Void) -> Void)
+        case later(@Sendable (@escaping @Sendable (Result<Identity, AuthFailure>) -> Void) -> Void)
     }
 
     /// The longest credential that is looked at: tokens are judged on the loops.
@@ -50,16 +50,16 @@ final class Authenticator: Sendable {
     }
 
     /// - Parameter now: milliseconds since 1970.
-    func authenticate(_ question: Question, now: Int64 = Clock.unixMilliseconds) -> Answer {
-        guard let credential = question.credential else {
-            return .now(Self.overridden(.anonymous(isLoopback: question.isLoopback), question))
+    func authenticate(_ credentials: Credentials, now: Int64 = Clock.unixMilliseconds) -> Answer {
+        guard let credential = credentials.credential else {
+            return .now(Self.overridden(.anonymous(isLoopback: credentials.isLoopback), credentials))
         }
         do throws(AuthFailure) {
-            switch try identify(credential, question, now: now) {
-            case .session(let session): return .now(Self.overridden(session, question))
+            switch try identify(credential, credentials, now: now) {
+            case .identity(let identity): return .now(Self.overridden(identity, credentials))
             case .keyNeeded(let token):
                 return .later { [idTokens] callback in
-                    idTokens?.whenVerified(token) { callback($0.flatMap { Self.overridden($0, question) }) }
+                    idTokens?.whenVerified(token) { callback($0.flatMap { Self.overridden($0, credentials) }) }
                 }
             }
         } catch {
@@ -67,21 +67,21 @@ final class Authenticator: Sendable {
         }
     }
 
-    /// Whether a session still holds: not expired, and its secret not rotated away.
-    func isValid(_ session: Session, now: Int64 = Clock.unixMilliseconds) -> Bool {
-        if let end = session.expiresAt, end <= now { return false }
-        return secrets.holds(session.basis)
+    /// Whether a identity still holds: not expired, and its secret not rotated away.
+    func isValid(_ identity: Identity, now: Int64 = Clock.unixMilliseconds) -> Bool {
+        if let end = identity.expiresAt, end <= now { return false }
+        return secrets.holds(identity.basis)
     }
 
     private func identify(
-        _ credential: String, _ question: Question, now: Int64
+        _ credential: String, _ credentials: Credentials, now: Int64
     ) throws(AuthFailure) -> IDTokens.Outcome {
-        if acceptsOwner, question.isLoopback, credential == "owner" {
-            return .session(Session(.admin, power: .everything))
+        if acceptsOwner, credentials.isLoopback, credential == "owner" {
+            return .identity(Identity(.admin, power: .everything))
         }
         guard credential.utf8.count <= Self.maxCredentialBytes else { throw .unparsable(reason: "it is too long") }
-        guard JWT.looksLikeToken(credential) else { return .session(try secret(credential, question.namespace)) }
-        if let session = idTokens?.knownSession(of: credential, now: now) { return .session(session) }
+        guard JWT.looksLikeToken(credential) else { return .identity(try secret(credential, credentials.namespace)) }
+        if let identity = idTokens?.knownIdentity(of: credential, now: now) { return .identity(identity) }
         // The algorithm decides which keys are tried, and each kind of key accepts its own algorithm only: the public
         // key of an issuer never serves as a secret.
         let token: JWT
@@ -89,34 +89,34 @@ final class Authenticator: Sendable {
         switch token.algorithm {
         case .rs256:
             guard let idTokens else { throw .unparsable(reason: "ID tokens are not configured") }
-            return try idTokens.session(of: token, credential, now: now)
+            return try idTokens.identity(of: token, credential, now: now)
         case .hs256:
-            return .session(try customTokens.session(of: token, secrets, namespace: question.namespace, now: now))
+            return .identity(try customTokens.identity(of: token, secrets, namespace: credentials.namespace, now: now))
         case .none:
-            guard acceptsUnsignedTokens, question.isLoopback else {
+            guard acceptsUnsignedTokens, credentials.isLoopback else {
                 throw .unparsable(reason: "nobody signed the token")
             }
             // Emulators' tokens may be long expired (reference: rtdb-protocol 10.2).
-            return .session(Session(AuthContext(auth: try IDTokens.auth(token.claims))))
+            return .identity(Identity(AuthContext(auth: try IDTokens.auth(token.claims))))
         }
     }
 
-    private func secret(_ text: String, _ namespace: String) throws(AuthFailure) -> Session {
+    private func secret(_ text: String, _ namespace: String) throws(AuthFailure) -> Identity {
         let bytes = Array(text.utf8)
         let administrator = SecretStore.find(bytes, in: secrets.administrators)
         let database = SecretStore.find(bytes, in: secrets.database(namespace))
         if let administrator {
-            return Session(.admin, power: .everything, basis: .administratorSecret(administrator.id))
+            return Identity(.admin, power: .everything, basis: .administratorSecret(administrator.id))
         }
         guard let database else { throw .unparsable(reason: "the secret is not known") }
-        return Session(.admin, power: .namespace, basis: .databaseSecret(database.id, namespace: namespace))
+        return Identity(.admin, power: .namespace, basis: .databaseSecret(database.id, namespace: namespace))
     }
 
-    private static func overridden(_ session: Session, _ question: Question) -> Result<Session, AuthFailure> {
-        switch question.override {
-        case .none: .success(session.of(callerOnThisMachine: question.isLoopback))
+    private static func overridden(_ identity: Identity, _ credentials: Credentials) -> Result<Identity, AuthFailure> {
+        switch credentials.override {
+        case .none: .success(identity.of(callerOnThisMachine: credentials.isLoopback))
         case .auth(let auth):
-            session.context.isAdmin ? .success(session.acting(as: auth)) : .failure(.overrideRefused)
+            identity.context.isAdmin ? .success(identity.acting(as: auth)) : .failure(.overrideRefused)
         }
     }
 }

@@ -11,9 +11,9 @@ struct CustomTokens: Sendable {
 
     let skewSeconds: Int64
 
-    func session(
+    func identity(
         of token: JWT, _ secrets: SecretStore, namespace: String, now: Int64
-    ) throws(AuthFailure) -> Session {
+    ) throws(AuthFailure) -> Identity {
         let basis = try signer(of: token, secrets, namespace)
         let claims = token.claims
         guard claims["v"] == .integer(0) else { throw .unparsable(reason: "the claim 'v' is not 0") }
@@ -26,14 +26,14 @@ struct CustomTokens: Sendable {
         }
         let expiresAt = times.expiresAt.map { ($0 + skewSeconds) * 1_000 }
         if claims["admin"] == .bool(true) {
-            return Session(.admin, power: power(claims, basis), expiresAt: expiresAt, basis: basis)
+            return Identity(.admin, power: power(claims, basis), expiresAt: expiresAt, basis: basis)
         }
-        return Session(AuthContext(auth: try data(claims)), expiresAt: expiresAt, basis: basis)
+        return Identity(AuthContext(auth: try data(claims)), expiresAt: expiresAt, basis: basis)
     }
 
     private func signer(
         of token: JWT, _ secrets: SecretStore, _ namespace: String
-    ) throws(AuthFailure) -> Session.Basis {
+    ) throws(AuthFailure) -> Identity.Basis {
         for item in secrets.database(namespace) where verifies(token, item) {
             return .databaseSecret(item.id, namespace: namespace)
         }
@@ -46,7 +46,7 @@ struct CustomTokens: Sendable {
     }
 
     /// An administrator's token has its secret's power, or less where it says so.
-    private func power(_ claims: Claims, _ basis: Session.Basis) -> Session.Power {
+    private func power(_ claims: Claims, _ basis: Identity.Basis) -> Identity.Power {
         if claims["scope"] == .string("data") { return .data }
         if case .administratorSecret = basis { return .everything }
         return .namespace

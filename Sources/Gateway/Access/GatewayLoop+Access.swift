@@ -14,9 +14,9 @@ extension Gateway {
 extension GatewayLoop {
     /// Finds out who makes a request, and goes on with it: now, or when the issuer's keys are there. Answers by itself
     /// where the credential is refused.
-    func withSession(
+    func withIdentity(
         _ request: HTTPRequest, _ parameters: RESTParameters, namespace: String, _ exchange: HTTPExchange,
-        _ body: @escaping @Sendable (GatewayLoop, Session, HTTPExchange) -> Void
+        _ body: @escaping @Sendable (GatewayLoop, Identity, HTTPExchange) -> Void
     ) throws(RESTError) {
         let override: Authenticator.Override
         do throws(AuthFailure) {
@@ -24,11 +24,11 @@ extension GatewayLoop {
         } catch {
             throw refusal(error, request)
         }
-        let question = Authenticator.Question(
+        let credentials = Authenticator.Credentials(
             credential: ShownCredential.find(parameters, authorization: request.headerText("authorization")),
             namespace: namespace, isLoopback: isFromLoopback(request), override: override)
-        switch gateway.authenticator.authenticate(question) {
-        case .now(.success(let session)): body(self, session, exchange)
+        switch gateway.authenticator.authenticate(credentials) {
+        case .now(.success(let identity)): body(self, identity, exchange)
         case .now(.failure(let failure)): throw refusal(failure, request)
         case .later(let whenKnown):
             guard let link else { return }
@@ -37,7 +37,7 @@ extension GatewayLoop {
                 link.post { loop in
                     guard let exchange = loop.loop.exchange(for: reference) else { return }
                     switch result {
-                    case .success(let session): body(loop, session, exchange)
+                    case .success(let identity): body(loop, identity, exchange)
                     case .failure(let failure): loop.respond(loop.refusal(failure, request), to: exchange)
                     }
                 }
@@ -67,11 +67,11 @@ extension GatewayLoop {
 
     private func endSessions() {
         let now = Clock.unixMilliseconds
-        guard sessionWatch.isDue(generation: gateway.authenticator.secrets.generation, now: now) else { return }
+        guard identityWatch.isDue(generation: gateway.authenticator.secrets.generation, now: now) else { return }
         for group in streams.values {
             for stream in group.values {
-                if gateway.authenticator.isValid(stream.session, now: now) {
-                    sessionWatch.add(stream.session)
+                if gateway.authenticator.isValid(stream.identity, now: now) {
+                    identityWatch.add(stream.identity)
                 } else {
                     stream.end(with: StreamEvent.authRevoked)
                 }

@@ -6,7 +6,7 @@ import Tree
 /// Checks tokens that an identity provider signed with RS256 (reference: rtdb-protocol 10.2).
 final class IDTokens: Sendable {
     enum Outcome: Sendable {
-        case session(Session)
+        case identity(Identity)
         /// Everything but the signature is as it should be; its key is not here.
         case keyNeeded(Unverified)
     }
@@ -14,7 +14,7 @@ final class IDTokens: Sendable {
     struct Unverified: Sendable {
         fileprivate let token: JWT
         fileprivate let keyID: String
-        fileprivate let session: Session
+        fileprivate let identity: Identity
         fileprivate let digest: [UInt8]
     }
 
@@ -23,7 +23,7 @@ final class IDTokens: Sendable {
     private let settings: IDTokenSettings
     private let skewSeconds: Int64
     private let keySet: KeySet
-    private let cache = SessionCache(capacity: 20_000)
+    private let cache = IdentityCache(capacity: 20_000)
 
     init(_ settings: IDTokenSettings, skewSeconds: Int64, keySet: KeySet) {
         self.settings = settings
@@ -31,13 +31,13 @@ final class IDTokens: Sendable {
         self.keySet = keySet
     }
 
-    /// The session of a token that was verified before: clients send the same one for an hour, and a signature costs
+    /// The identity of a token that was verified before: clients send the same one for an hour, and a signature costs
     /// some 15 microseconds where its hash costs one.
-    func knownSession(of credential: String, now: Int64) -> Session? {
-        cache.session(Digest.sha256(Array(credential.utf8)), version: keySet.version, now: now)
+    func knownIdentity(of credential: String, now: Int64) -> Identity? {
+        cache.identity(Digest.sha256(Array(credential.utf8)), version: keySet.version, now: now)
     }
 
-    func session(of token: JWT, _ credential: String, now: Int64) throws(AuthFailure) -> Outcome {
+    func identity(of token: JWT, _ credential: String, now: Int64) throws(AuthFailure) -> Outcome {
         let unverified: Unverified
         do throws(JWTError) {
             unverified = try check(token, Digest.sha256(Array(credential.utf8)), now: now)
@@ -45,7 +45,7 @@ final class IDTokens: Sendable {
             throw AuthFailure(error)
         }
         switch keySet.key(unverified.keyID) {
-        case .key(let key, let version): return .session(try verify(unverified, key, version))
+        case .key(let key, let version): return .identity(try verify(unverified, key, version))
         case .unknown: throw .unparsable(reason: "the token's key is not among the issuer's")
         case .unavailable: throw .unavailable
         case .wait: return .keyNeeded(unverified)
@@ -53,10 +53,10 @@ final class IDTokens: Sendable {
     }
 
     /// Calls back once the key was fetched, or could not be.
-    func whenVerified(_ unverified: Unverified, _ callback: @escaping @Sendable (Result<Session, AuthFailure>) -> Void)
+    func whenVerified(_ unverified: Unverified, _ callback: @escaping @Sendable (Result<Identity, AuthFailure>) -> Void)
     {
         keySet.whenKnown(unverified.keyID) { [self] lookup in
-            let result: Result<Session, AuthFailure>
+            let result: Result<Identity, AuthFailure>
             switch lookup {
             case .key(let key, let version):
                 do throws(AuthFailure) {
@@ -87,22 +87,22 @@ final class IDTokens: Sendable {
         guard let subject = claims["sub"]?.string, (1...Self.maxUIDBytes).contains(subject.utf8.count) else {
             throw .badClaim("sub")
         }
-        let session = Session(
+        let identity = Identity(
             AuthContext(auth: Self.auth(claims, uid: subject)),
             expiresAt: times.expiresAt.map { ($0 + skewSeconds) * 1_000 })
-        return Unverified(token: token, keyID: keyID, session: session, digest: digest)
+        return Unverified(token: token, keyID: keyID, identity: identity, digest: digest)
     }
 
     private func verify(
         _ unverified: Unverified, _ key: RSAPublicKey, _ version: Int
-    ) throws(AuthFailure) -> Session {
+    ) throws(AuthFailure) -> Identity {
         do throws(JWTError) {
             try unverified.token.verify(with: key)
         } catch {
             throw AuthFailure(error)
         }
-        cache.insert(unverified.session, unverified.digest, version: version)
-        return unverified.session
+        cache.insert(unverified.identity, unverified.digest, version: version)
+        return unverified.identity
     }
 
     // MARK: Claims as rules see them

@@ -14,14 +14,14 @@ final class RateLimiter: Sendable {
     /// That a limit is exceeded, and when to try again.
     struct Refusal: Error, Sendable, Equatable {
         let kind: Kind
-        let waitMs: Int64
+        let waitMilliseconds: Int64
 
         /// For Retry-After.
-        var seconds: Int { Int((waitMs + 999) / 1_000) }
+        var seconds: Int { Int((waitMilliseconds + 999) / 1_000) }
     }
 
     /// A user of one namespace: others may have given the same name to somebody else.
-    struct Identity: Hashable, Sendable {
+    struct Caller: Hashable, Sendable {
         let namespace: String
         let name: String
     }
@@ -29,7 +29,7 @@ final class RateLimiter: Sendable {
     let settings: RateLimiterSettings
     private let now: @Sendable () -> Int64
     private let addresses: Buckets<IPAddress>?
-    private let identities: Buckets<Identity>?
+    private let identities: Buckets<Caller>?
     private let namespaces: Buckets<String>?
     private let refusals: [Counter]
 
@@ -51,10 +51,10 @@ final class RateLimiter: Sendable {
         return counted(.address, addresses.take(1, of: address.limitKey, now()))
     }
 
-    /// One request, or message, of whoever a session says.
-    func request(by session: Session, in namespace: String) -> Refusal? {
-        guard let identities, !session.context.isAdmin, let name = session.identity else { return nil }
-        return counted(.identity, identities.take(1, of: Identity(namespace: namespace, name: name), now()))
+    /// One request, or message, of whoever a identity says.
+    func request(by identity: Identity, in namespace: String) -> Refusal? {
+        guard let identities, !identity.context.isAdmin, let name = identity.name else { return nil }
+        return counted(.identity, identities.take(1, of: Caller(namespace: namespace, name: name), now()))
     }
 
     /// A write of so many bytes.
@@ -66,10 +66,10 @@ final class RateLimiter: Sendable {
     /// How often each limit was exceeded.
     var counts: [(kind: Kind, count: Int)] { zip(Kind.allCases, refusals).map { ($0, $1.current) } }
 
-    private func counted(_ kind: Kind, _ waitMs: Int64?) -> Refusal? {
-        guard let waitMs else { return nil }
+    private func counted(_ kind: Kind, _ waitMilliseconds: Int64?) -> Refusal? {
+        guard let waitMilliseconds else { return nil }
         for (other, counter) in zip(Kind.allCases, refusals) where other == kind { counter.add() }
-        return Refusal(kind: kind, waitMs: waitMs)
+        return Refusal(kind: kind, waitMilliseconds: waitMilliseconds)
     }
 
     // MARK: Addresses
@@ -111,10 +111,12 @@ private final class Buckets<Key: Hashable & Sendable>: Sendable {
         parts = (0..<count).map { _ in Part(capacity: most / count) }
     }
 
-    func take(_ amount: Double, of key: Key, _ nowMs: Int64) -> Int64? {
+    func take(_ amount: Double, of key: Key, _ nowMilliseconds: Int64) -> Int64? {
         let limit = limit
         return parts[Int(UInt(bitPattern: key.hashValue) % UInt(parts.count))].table.withLock { table in
-            table.with(key, new: TokenBucket(limit, nowMs: nowMs)) { $0.take(amount, limit, nowMs: nowMs) }
+            table.with(key, new: TokenBucket(limit, nowMilliseconds: nowMilliseconds)) {
+                $0.take(amount, limit, nowMilliseconds: nowMilliseconds)
+            }
         }
     }
 }

@@ -50,8 +50,8 @@ final class SecretStore: Sendable {
         return found
     }
 
-    /// Whether what a session rests on still holds.
-    func holds(_ basis: Session.Basis) -> Bool {
+    /// Whether what a identity rests on still holds.
+    func holds(_ basis: Identity.Basis) -> Bool {
         switch basis {
         case .itself: true
         case .administratorSecret(let id): administrators.contains { $0.id == id }

@@ -41,8 +41,8 @@ extension GatewayLoop {
             return body(self, true, exchange)
         }
         let parameters = try RESTParameters.settings(request.query)
-        try withSession(request, parameters, namespace: gateway.settings.defaultNamespace, exchange) {
-            loop, session, exchange in body(loop, session.mayOperate, exchange)
+        try withIdentity(request, parameters, namespace: gateway.settings.defaultNamespace, exchange) {
+            loop, identity, exchange in body(loop, identity.mayOperate, exchange)
         }
     }
 }

@@ -10,10 +10,10 @@ extension GatewayLoop {
     func rulesSettings(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         let parameters = try RESTParameters.settings(request.query)
         let name = try NamespaceName.find(request, parameters, gateway.settings)
-        try withSession(request, parameters, namespace: name, exchange) { loop, session, exchange in
+        try withIdentity(request, parameters, namespace: name, exchange) { loop, identity, exchange in
             do throws(RESTError) {
-                guard session.mayAdminister else { throw .permissionDenied }
-                try loop.rulesSettings(request, name, session, exchange)
+                guard identity.mayAdminister else { throw .permissionDenied }
+                try loop.rulesSettings(request, name, identity, exchange)
             } catch {
                 loop.respond(error, to: exchange)
             }
@@ -21,7 +21,7 @@ extension GatewayLoop {
     }
 
     private func rulesSettings(
-        _ request: HTTPRequest, _ name: String, _ session: Session, _ exchange: HTTPExchange
+        _ request: HTTPRequest, _ name: String, _ identity: Identity, _ exchange: HTTPExchange
     ) throws(RESTError) {
         switch request.method {
         case .get, .head:
@@ -32,7 +32,7 @@ extension GatewayLoop {
                     status: 200, headers: Self.errorHeaders, body: isStrict ? set.strictSource : set.source)
             }
         case .put:
-            let origin = session.origin(via: .rest, address: clientAddress(of: request).description)
+            let origin = identity.origin(via: .rest, address: clientAddress(of: request).description)
             compile(request.body, exchange) { loop, rules, exchange in
                 // Tools ask first whether rules are good.
                 if request.query?.elementsContain("dryRun=true") ?? false {

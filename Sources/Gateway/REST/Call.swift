@@ -36,7 +36,7 @@ final class Call {
     let method: Method
     let path: Path
     let parameters: RESTParameters
-    let session: Session
+    let identity: Identity
     let namespaceName: String
     /// Whom it comes from; behind a trusted proxy that is not the peer.
     let address: IPAddress
@@ -52,23 +52,23 @@ final class Call {
 
     init(
         request: HTTPRequest, exchange: HTTPExchange, method: Method, path: Path, parameters: RESTParameters,
-        session: Session, namespaceName: String, address: IPAddress
+        identity: Identity, namespaceName: String, address: IPAddress
     ) {
         self.request = request
         self.exchange = exchange
         self.method = method
         self.path = path
         self.parameters = parameters
-        self.session = session
+        self.identity = identity
         self.namespaceName = namespaceName
         self.address = address
     }
 
     /// Whom the rules judge.
-    var auth: AuthContext { session.context }
+    var auth: AuthContext { identity.context }
 
     /// Who makes a write, for the log.
-    var origin: Origin { session.origin(via: .rest, address: address.description) }
+    var origin: Origin { identity.origin(via: .rest, address: address.description) }
 
     /// `Accept: text/event-stream`
     var wantsStream: Bool {

@@ -110,7 +110,7 @@ extension GatewayLoop {
         guard let session = sessions.removeValue(forKey: id) else { return completion() }
         gateway.metrics.sessions.add(-1)
         session.ended(completion)
-        // Last: who waits until there are no sessions finds their orders under way.
+        // Last: who waits until there are no sessions finds their operations under way.
         gateway.sessions.remove(id)
     }
 
@@ -247,10 +247,10 @@ extension GatewayLoop {
     func sweepSessions() {
         guard !isSweeping else { return }
         isSweeping = true
-        inTurns(Array(sessions.keys)) { loop, id in
+        inSlices(Array(sessions.keys)) { loop, id in
             loop.sweep(id)
         } then: { loop in
-            loop.inTurns(Array(loop.streams.keys)) { loop, group in
+            loop.inSlices(Array(loop.streams.keys)) { loop, group in
                 loop.recheckReaders(of: group)
             } then: {
                 $0.isSweeping = false
@@ -289,7 +289,7 @@ extension GatewayLoop {
     private func forgetSome(of id: String) {
         while let listen = ending[id]?.listens.popLast() {
             forget(listen)
-            if loop.isTurnOver, let link { return link.post { $0.forgetSome(of: id) } }
+            if loop.isSliceOver, let link { return link.post { $0.forgetSome(of: id) } }
         }
         ending[id] = nil
     }

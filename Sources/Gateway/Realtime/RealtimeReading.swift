@@ -10,7 +10,7 @@ struct RealtimeReading: Sendable {
     enum Outcome: Sendable {
         case message(ClientMessage)
         /// A large write that would not be done; with its place if it is a transaction.
-        case refused(Int64, WriteOutcome, TransactionPlace?)
+        case refused(Int64, WriteOutcome, TransactionKey?)
     }
 
     private let auth: AuthContext
@@ -65,7 +65,7 @@ struct RealtimeReading: Sendable {
         guard write.rowCount > heavyRows, let outcome = WriteTrial.refusal(of: write, on: snapshot, now: now) else {
             return nil
         }
-        let place = write.expectedHash.map { _ in TransactionPlace(namespace: namespace.id, path: write.path) }
+        let place = write.expectedHash.map { _ in TransactionKey(namespace: namespace.id, path: write.path) }
         return .refused(request.number, outcome, place)
     }
 }

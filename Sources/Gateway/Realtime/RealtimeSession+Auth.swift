@@ -6,18 +6,18 @@ import Wire
 
 extension RealtimeSession {
     func authenticate(_ number: Int64, _ request: AuthRequest) {
-        var question = Authenticator.Question(
+        var credentials = Authenticator.Credentials(
             credential: request.credential, namespace: namespace.name, isLoopback: isLoopback)
         do throws(AuthFailure) {
             if request.isUnauthenticated {
-                question.override = .auth(.null)
+                credentials.override = .auth(.null)
             } else if let override = request.override {
-                question.override = try .init(json: override)
+                credentials.override = try .init(json: override)
             }
         } catch {
             return refuse(number, error)
         }
-        switch loop.gateway.authenticator.authenticate(question) {
+        switch loop.gateway.authenticator.authenticate(credentials) {
         case .now(let result): authenticated(number, result)
         case .later(let start):
             // Requests behind it are judged by it (reference: rtdb-protocol 3.6).
@@ -34,7 +34,7 @@ extension RealtimeSession {
         }
     }
 
-    private func authenticated(_ number: Int64, _ result: Result<Session, AuthFailure>) {
+    private func authenticated(_ number: Int64, _ result: Result<Identity, AuthFailure>) {
         switch result {
         case .failure(let failure): refuse(number, failure)
         case .success(let login):
@@ -63,7 +63,7 @@ extension RealtimeSession {
         answer(number, "ok", .text("unauthenticated"))
     }
 
-    private func changeLogin(_ login: Session) {
+    private func changeLogin(_ login: Identity) {
         let wasNobody = self.login.isNobody
         self.login = login
         // Nobody may what nobody might.

@@ -138,22 +138,22 @@ extension RealtimeSession {
         }
         let isUnderWay = !listensToCheck.isEmpty
         listensToCheck = Array(listens.keys)
-        if holdsRequests, listensToCheck.count > Self.checksInATurn, !isHeldForChecks {
+        if holdsRequests, listensToCheck.count > Self.checksInASlice, !isHeldForChecks {
             isHeldForChecks = true
             hold()
         }
         if !isUnderWay { checkSomeListens() }
     }
 
-    private static let checksInATurn = 500
+    private static let checksInASlice = 500
 
     private func checkSomeListens() {
         let snapshot = namespace.snapshot
-        for target in listensToCheck.suffix(Self.checksInATurn) {
+        for target in listensToCheck.suffix(Self.checksInASlice) {
             guard let listen = listens[target], !mayRead(target.path, target.query, snapshot) else { continue }
             cancel(listen)
         }
-        listensToCheck.removeLast(min(Self.checksInATurn, listensToCheck.count))
+        listensToCheck.removeLast(min(Self.checksInASlice, listensToCheck.count))
         guard listensToCheck.isEmpty || isEnded else {
             let id = id
             loop.link?.post { $0.sessions[id]?.checkSomeListens() }

@@ -13,7 +13,7 @@ enum WaitingRequest {
     case reading
     case read(ClientRequest, MemoryShare?)
     /// A large write that was refused in a trial.
-    case refused(Int64, WriteOutcome, TransactionPlace?)
+    case refused(Int64, WriteOutcome, TransactionKey?)
 }
 
 extension RealtimeSession {
@@ -36,7 +36,7 @@ extension RealtimeSession {
         case .request(let request):
             guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
             sendWaitingTransaction()
-            if !isWaiting, !mustWait(request), !loop.loop.isTurnOver {
+            if !isWaiting, !mustWait(request), !loop.loop.isSliceOver {
                 perform(request, byteCount)
                 return true
             }
@@ -125,7 +125,7 @@ extension RealtimeSession {
 
     /// Whether a request can't be performed yet: requests are applied in the order of their arrival (reference:
     /// rtdb-protocol 3.6). What reads is judged and answered as of all writes before it. And no write is done before the
-    /// orders that came before it are stored, or a dead gateway would leave a client present that had said how to leave.
+    /// operations that came before it are stored, or a dead gateway would leave a client present that had said how to leave.
     private func mustWait(_ request: ClientRequest) -> Bool {
         if holds > 0 { return true }
         if !writes.isEmpty, request.action.reads { return true }
@@ -146,7 +146,7 @@ extension RealtimeSession {
 
     func performWaiting() {
         while nextWaiting < waiting.count, !isClosing, !isEnded {
-            if loop.loop.isTurnOver { return performLater() }
+            if loop.loop.isSliceOver { return performLater() }
             switch waiting[nextWaiting] {
             case .reading: return
             case .unread(let message, let share):

@@ -3,31 +3,31 @@ import HTTPServer
 import Runtime
 import Tree
 
-/// A conditional write that waits for its turn.
+/// A conditional write that waits for its slot.
 struct WaitingTransaction {
     let number: Int64
     let write: Write
-    let place: TransactionPlace
+    let place: TransactionKey
     let share: MemoryShare?
-    /// Sends it anyway when its turn is too long in coming.
+    /// Sends it anyway when its slot is too long in coming.
     let timer: LoopTimer
 }
 
 extension RealtimeSession {
-    /// Sends a conditional write, or keeps it until its turn when others contend for the path.
+    /// Sends a conditional write, or keeps it until its slot when others contend for the path.
     ///
     /// - Parameters:
     ///   - mayJoin: false for what the rules would refuse as the tree is: nobody waits for that.
     ///   - mayWait: false when requests wait behind it.
     func transact(_ number: Int64, _ write: Write, mayJoin: Bool, mayWait: Bool) {
-        let place = TransactionPlace(namespace: namespace.id, path: write.path)
-        let lines = loop.gateway.transactionLines
-        guard settings.transactionTurnMilliseconds > 0, mayJoin else {
+        let place = TransactionKey(namespace: namespace.id, path: write.path)
+        let queues = loop.gateway.transactionQueues
+        guard settings.transactionSlotMilliseconds > 0, mayJoin else {
             return submit(number, write, at: place, performed)
         }
-        if lines.arrives(id, at: place, mayWait: mayWait) { return submit(number, write, at: place, performed) }
+        if queues.arrives(id, at: place, mayWait: mayWait) { return submit(number, write, at: place, performed) }
         contended.insert(place)
-        let timer = loop.loop.schedule(afterMilliseconds: settings.transactionTurnMilliseconds * 10) { [weak self] in
+        let timer = loop.loop.schedule(afterMilliseconds: settings.transactionSlotMilliseconds * 10) { [weak self] in
             self?.sendWaitingTransaction()
         }
         waitingTransaction = WaitingTransaction(
@@ -35,11 +35,11 @@ extension RealtimeSession {
         loop.gateway.metrics.waitingTransactions.add(1)
     }
 
-    /// Sends the transaction that waits for its turn, if any: requests are applied in the order of their arrival
+    /// Sends the transaction that waits for its slot, if any: requests are applied in the order of their arrival
     /// (reference: rtdb-protocol 3.6), and none has to wait for other clients.
     func sendWaitingTransaction() {
         guard let waiting = takeWaitingTransaction() else { return }
-        loop.gateway.transactionLines.sendsEarly(id, at: waiting.place)
+        loop.gateway.transactionQueues.sendsEarly(id, at: waiting.place)
         submit(waiting.number, waiting.write, at: waiting.place, waiting.share)
     }
 
@@ -51,7 +51,7 @@ extension RealtimeSession {
         return waiting
     }
 
-    private func submit(_ number: Int64, _ write: Write, at place: TransactionPlace, _ share: MemoryShare?) {
+    private func submit(_ number: Int64, _ write: Write, at place: TransactionKey, _ share: MemoryShare?) {
         loop.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) {
                 session.transacted(outcome, at: place)
@@ -60,13 +60,13 @@ extension RealtimeSession {
         }
     }
 
-    func transacted(_ outcome: WriteOutcome, at place: TransactionPlace) {
-        guard settings.transactionTurnMilliseconds > 0 else { return }
+    func transacted(_ outcome: WriteOutcome, at place: TransactionKey) {
+        guard settings.transactionSlotMilliseconds > 0 else { return }
         if case .preconditionFailed = outcome {
             contended.insert(place)
-            loop.follow(loop.gateway.transactionLines.wasRefused(id, at: place), at: place)
+            loop.follow(loop.gateway.transactionQueues.wasRefused(id, at: place), at: place)
         } else if contended.remove(place) != nil {
-            loop.follow(loop.gateway.transactionLines.leaves(id, place), at: place)
+            loop.follow(loop.gateway.transactionQueues.leaves(id, place), at: place)
         }
     }
 
@@ -74,7 +74,7 @@ extension RealtimeSession {
     /// had an answer.
     func leaveLines() {
         _ = takeWaitingTransaction()
-        for place in contended { loop.follow(loop.gateway.transactionLines.leaves(id, place), at: place) }
+        for place in contended { loop.follow(loop.gateway.transactionQueues.leaves(id, place), at: place) }
         contended.removeAll()
     }
 }

@@ -82,9 +82,9 @@ extension RealtimeSession {
         // Counted up as they come, and measured only when that has become too much: most replace earlier ones.
         let isToMeasure = (share?.bytes ?? 0) + byteCount > settings.maxMessageBytes
         guard let share, isToMeasure || share.grow(by: byteCount) else {
-            return answer(number, "too_big", .text(Self.tooManyOrders))
+            return answer(number, "too_big", .text(Self.tooManyOperations))
         }
-        let trial = OrderTrial(changes ?? [], namespace.snapshot, login.context, now: Clock.unixMilliseconds)
+        let trial = OperationTrial(changes ?? [], namespace.snapshot, login.context, now: Clock.unixMilliseconds)
         let before = disconnects
         let make: @Sendable () -> (queue: DisconnectQueue, byteCount: Int?)? = {
             guard trial.isAllowed() else { return nil }
@@ -96,7 +96,7 @@ extension RealtimeSession {
         onWorker(make) { session, made in session.ordered(number, made, share) }
     }
 
-    private static let tooManyOrders = "The onDisconnect operations are too large"
+    private static let tooManyOperations = "The onDisconnect operations are too large"
 
     /// - Parameter made: what is to be done at the end now, and its size where that was measured; nil where it is denied.
     private func ordered(_ number: Int64, _ made: (queue: DisconnectQueue, byteCount: Int?)?, _ share: MemoryShare) {
@@ -104,9 +104,9 @@ extension RealtimeSession {
             return answer(number, "permission_denied", .text("Permission denied"))
         }
         if let byteCount, byteCount > settings.maxMessageBytes || !share.resize(to: byteCount) {
-            return answer(number, "too_big", .text(Self.tooManyOrders))
+            return answer(number, "too_big", .text(Self.tooManyOperations))
         }
-        guard queue.orders.count <= settings.maxDisconnectOrders else {
+        guard queue.operations.count <= settings.maxDisconnectOperations else {
             return answer(number, "too_big", .text("Too many onDisconnect operations"))
         }
         let had = !disconnects.isEmpty
@@ -117,7 +117,7 @@ extension RealtimeSession {
         store()
     }
 
-    /// Stores the orders as they are now, and answers the requests that made them so. What changes meanwhile is stored
+    /// Stores the operations as they are now, and answers the requests that made them so. What changes meanwhile is stored
     /// next, all at once.
     func store() {
         guard let link = loop.link else { return }

@@ -28,7 +28,7 @@ final class RealtimeSession {
     /// Requests refused over a limit since the last that was not.
     var refusedInARow = 0
 
-    var login: Session
+    var login: Identity
     /// Counts logins.
     var loginNumber = 0
     /// Listens that are still to be judged by the newest login and rules.
@@ -49,20 +49,20 @@ final class RealtimeSession {
     var isToPerform = false
     /// What pieces of polled messages take of memory.
     var pollingShare: MemoryShare?
-    /// What the orders take of memory.
+    /// What the operations take of memory.
     var orderShare: MemoryShare?
-    /// Requests for orders that are not being stored yet.
+    /// Requests for operations that are not being stored yet.
     var unstored: [Int64] = []
     var isStoring = false
-    /// The orders that the database has.
+    /// The operations that the database has.
     var storedDisconnects = DisconnectQueue()
     /// The gateway's lease under which the session began.
     let lease: SessionLease
-    /// Counts the saves of its orders.
+    /// Counts the saves of its operations.
     var saves: Int64 = 0
     /// The database has a row of it.
     var isKept = false
-    /// The orders have changed since they began to be stored.
+    /// The operations have changed since they began to be stored.
     var mustStoreAgain = false
     /// Writes that are not answered yet, and what is to be done when they are.
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
@@ -71,7 +71,7 @@ final class RealtimeSession {
     /// The transaction that waits for its turn. Nothing that came after it waits.
     var waitingTransaction: WaitingTransaction?
     /// Where others may wait for a transaction of this client.
-    var contended: Set<TransactionPlace> = []
+    var contended: Set<TransactionKey> = []
     /// Answers to writes that wait until conflated listens have been sent their values.
     private var heldAnswers: [[UInt8]] = []
     private(set) var isEnded = false
@@ -100,7 +100,7 @@ final class RealtimeSession {
 
     var settings: GatewaySettings { loop.gateway.settings }
 
-    /// Orders have been stored, or could not be.
+    /// Operations have been stored, or could not be.
     func hasStored() {
         closeIfDone()
         performWaiting()
@@ -147,8 +147,8 @@ final class RealtimeSession {
         loop.ended(id)
     }
 
-    /// Its orders have been carried out by others, who took the session or the whole gateway for gone: the client is to
-    /// come back, and to say anew what it wants. None of its requests for orders is answered.
+    /// Its operations have been carried out by others, who took the session or the whole gateway for gone: the client is to
+    /// come back, and to say anew what it wants. None of its requests for operations is answered.
     func isOver() {
         isKept = false
         disconnects = DisconnectQueue()
@@ -184,9 +184,10 @@ final class RealtimeSession {
     }
 
     /// The session and what it wants done at its end.
-    var stored: SessionOrders {
-        SessionOrders(
-            id: id, namespace: namespace, lease: lease, orders: disconnects.orders.map(\.changes), auth: login.context,
+    var stored: DisconnectOperations {
+        DisconnectOperations(
+            id: id, namespace: namespace, lease: lease, operations: disconnects.operations.map(\.changes),
+            auth: login.context,
             origin: login.origin(via: .ws, address: remoteAddress))
     }
 }

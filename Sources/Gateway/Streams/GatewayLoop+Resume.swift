@@ -25,7 +25,7 @@ extension GatewayLoop {
     func start(of stream: Stream, _ snapshot: Snapshot) -> StreamStart {
         guard let text = stream.resumeID else { return .fresh }
         let group = stream.group
-        let isAdmin = stream.session.context.isAdmin
+        let isAdmin = stream.identity.context.isAdmin
         let sealed =
             group.ids(snapshot.rules).seen(text)
             ?? EventIDs.seen(text, givenBehind: snapshot.seq, group.namespace, group.key.path)

@@ -19,9 +19,9 @@ extension GatewayLoop {
             namespace: namespace.id, path: call.path, query: call.parameters.query,
             encoding: .events(call.parameters.form))
         let (group, snapshot) = gateway.listeners.join(key, namespace, link)
-        let stream = Stream(call.exchange, group, call.session, seq: snapshot.seq)
+        let stream = Stream(call.exchange, group, call.identity, seq: snapshot.seq)
         stream.resumeID = call.request.headerText("last-event-id")
-        sessionWatch.add(call.session)
+        identityWatch.add(call.identity)
         streams[ObjectIdentifier(group), default: [:]][call.exchange.id] = stream
         gateway.metrics.streams.add(1)
         gateway.metrics.streamsOpened.add()
@@ -129,7 +129,7 @@ extension GatewayLoop {
         guard let members = streams[group], let first = members.first?.value else { return }
         let check = ReaderCheck(first.group)
         // Where the rules are steady, most have nothing to be judged again by.
-        inTurns(members.values.filter { !check.holds($0.judgedBy) }.map(\.exchange.id)) { loop, id in
+        inSlices(members.values.filter { !check.holds($0.judgedBy) }.map(\.exchange.id)) { loop, id in
             guard let stream = loop.streams[group]?[id] else { return }
             var check = ReaderCheck(stream.group)
             _ = loop.mayGoOn(stream, &check)
@@ -139,7 +139,7 @@ extension GatewayLoop {
     /// Judges a stream's reader, and ends the stream of one who is shut out.
     func mayGoOn(_ stream: Stream, _ check: inout ReaderCheck) -> Bool {
         if check.holds(stream.judgedBy) { return true }
-        guard check.mayRead(stream.session.context) else {
+        guard check.mayRead(stream.identity.context) else {
             stream.end(with: StreamEvent.cancel)
             return false
         }

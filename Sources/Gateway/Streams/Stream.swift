@@ -19,7 +19,7 @@ final class Stream {
 
     let exchange: HTTPExchange
     let group: ListenerGroup
-    let session: Session
+    let identity: Identity
     /// The entry that the client was brought to.
     var seq: Int64
     var state = State.opening([])
@@ -34,10 +34,10 @@ final class Stream {
     /// Behind first values of earlier entries there is a gap: events between were dropped.
     private var oldestFirstValue: Int64 = 0
 
-    init(_ exchange: HTTPExchange, _ group: ListenerGroup, _ session: Session, seq: Int64) {
+    init(_ exchange: HTTPExchange, _ group: ListenerGroup, _ identity: Identity, seq: Int64) {
         self.exchange = exchange
         self.group = group
-        self.session = session
+        self.identity = identity
         self.seq = seq
     }
 

@@ -26,7 +26,7 @@ extension Connection {
         if let refusal {
             reply(refusal.status, refusal.text, retryAfterSeconds: 1)
         } else {
-            arm(afterMs: service.settings.idleTimeoutMs)
+            arm(afterMilliseconds: service.settings.idleTimeoutMilliseconds)
         }
     }
 

@@ -60,7 +60,7 @@ extension Connection {
         isDriving = true
         while !rest.isEmpty, mayParse {
             // Many requests behind one another: the others' turn comes before the next.
-            if service.loop.isTurnOver {
+            if service.loop.isSliceOver {
                 later()
                 break
             }
@@ -104,14 +104,14 @@ extension Connection {
                 service.parsers.giveBack(parser)
                 self.parser = nil
             }
-            stageSinceMs = nil
+            stageSinceMilliseconds = nil
         case .receiving:
             guard let parser, reserveBody(parser) else { return }
             if parser.isHeadComplete {
                 if !isReceivingBody { bodyBegins(parser) }
-            } else if stageSinceMs == nil {
-                stageSinceMs = service.nowMs
-                arm(afterMs: service.settings.headerTimeoutMs)
+            } else if stageSinceMilliseconds == nil {
+                stageSinceMilliseconds = service.nowMilliseconds
+                arm(afterMilliseconds: service.settings.headerTimeoutMilliseconds)
             }
         case .answering, .streaming, .flushing, .lingering, .dead: break
         }
@@ -119,8 +119,8 @@ extension Connection {
 
     private func bodyBegins(_ parser: RequestParser) {
         isReceivingBody = true
-        stageSinceMs = service.nowMs
-        arm(afterMs: service.settings.bodyTimeoutMs)
+        stageSinceMilliseconds = service.nowMilliseconds
+        arm(afterMilliseconds: service.settings.bodyTimeoutMilliseconds)
         if parser.facts.expectsContinue, parser.body.isEmpty {
             transmit("HTTP/1.1 100 Continue\r\n\r\n")
         }
@@ -184,8 +184,8 @@ extension Connection {
         guard let target = parser.target else { return refuse(.malformed("no target")) }
         self.parser = nil
         phase = .answering
-        deadlineMs = .max
-        stageSinceMs = nil
+        deadlineMilliseconds = .max
+        stageSinceMilliseconds = nil
         isReceivingBody = false
         // Behind CONNECT the peer speaks something else.
         let method = HTTPMethod(parserCode: parser.facts.method)

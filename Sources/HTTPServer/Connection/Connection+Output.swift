@@ -88,7 +88,7 @@ extension Connection {
             return
         }
         phase = .idle
-        if output.isEmpty { arm(afterMs: service.settings.idleTimeoutMs) }
+        if output.isEmpty { arm(afterMilliseconds: service.settings.idleTimeoutMilliseconds) }
         if !isDriving, !pending.isEmpty || peerFinished || readMode == .off { later() }
     }
 
@@ -197,7 +197,7 @@ extension Connection {
 
     private func outputBegins() {
         armWrite()
-        arm(afterMs: service.settings.writeStallTimeoutMs)
+        arm(afterMilliseconds: service.settings.writeStallTimeoutMilliseconds)
     }
 
     /// The socket takes output again.
@@ -218,7 +218,7 @@ extension Connection {
             disarmWrite()
             drained()
         } else {
-            arm(afterMs: service.settings.writeStallTimeoutMs)
+            arm(afterMilliseconds: service.settings.writeStallTimeoutMilliseconds)
         }
     }
 
@@ -228,7 +228,7 @@ extension Connection {
         let dropped = output.dropUnsent(committedBytes: transport.committedBytes)
         if output.isEmpty, !isDead {
             disarmWrite()
-            deadlineMs = .max
+            deadlineMilliseconds = .max
             if case .flushing(let lingers) = phase { flushed(lingers: lingers) }
         }
         return dropped
@@ -237,15 +237,15 @@ extension Connection {
     private func drained() {
         switch phase {
         case .idle:
-            arm(afterMs: service.settings.idleTimeoutMs)
+            arm(afterMilliseconds: service.settings.idleTimeoutMilliseconds)
             resume()
         case .receiving:
             // An interim answer was queued; now the body may come.
-            arm(afterMs: service.settings.bodyTimeoutMs)
+            arm(afterMilliseconds: service.settings.bodyTimeoutMilliseconds)
             resume()
-        case .answering, .dead: deadlineMs = .max
+        case .answering, .dead: deadlineMilliseconds = .max
         case .streaming:
-            deadlineMs = .max
+            deadlineMilliseconds = .max
             exchange?.drained()
         case .flushing(let lingers): flushed(lingers: lingers)
         case .lingering: break
@@ -272,6 +272,6 @@ extension Connection {
         guard transport.finishSending() else { return outputBegins() }
         phase = .lingering
         setReadMode(.normal)
-        arm(afterMs: service.settings.lingerTimeoutMs)
+        arm(afterMilliseconds: service.settings.lingerTimeoutMilliseconds)
     }
 }

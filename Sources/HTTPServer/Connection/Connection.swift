@@ -36,8 +36,8 @@ final class Connection {
     let id: UInt64
     var transport: Transport
     let peer: PeerAddress
-    /// The places it has taken; nil for one that is only told why it is refused.
-    let places: Places?
+    /// The permits it has taken; nil for one that is only told why it is refused.
+    let permits: Permits?
     /// What is said as soon as it can be, and nothing else.
     let refusal: Refusal?
 
@@ -55,11 +55,11 @@ final class Connection {
     var isLargeBodyAllowed: Bool?
 
     /// When to act if nothing happens, by the loop's clock; what is done follows from the phase.
-    var deadlineMs = Int.max
+    var deadlineMilliseconds = Int.max
     /// The wheel's tick at which this connection will be looked at; `Int.max` where it is not filed.
     var wheelTick = Int.max
     /// When the head or the body that is being received began; nil between.
-    var stageSinceMs: Int?
+    var stageSinceMilliseconds: Int?
     var isReceivingBody = false
 
     /// Where this connection's bytes begin in the loop's output scratch while it works through its input.
@@ -77,13 +77,13 @@ final class Connection {
     private(set) var isWriteArmed = false
 
     init(
-        service: LoopService, id: UInt64, transport: Transport, peer: PeerAddress, places: Places?, refusal: Refusal?
+        service: LoopService, id: UInt64, transport: Transport, peer: PeerAddress, permits: Permits?, refusal: Refusal?
     ) {
         self.service = service
         self.id = id
         self.transport = transport
         self.peer = peer
-        self.places = places
+        self.permits = permits
         self.refusal = refusal
     }
 

@@ -82,7 +82,7 @@ public final class HTTPExchange {
     /// Sends on a stream: at once where nothing is queued, else behind the queue. Nothing is copied.
     ///
     /// The queue has no bound of its own: watch `queuedOutputBytes`, and `dropQueuedOutput` when a reader is slow. A
-    /// reader that takes nothing at all for `writeStallTimeoutMs` is cut off.
+    /// reader that takes nothing at all for `writeStallTimeoutMilliseconds` is cut off.
     public func send(_ bytes: SharedBytes) {
         connection?.send(bytes)
     }
@@ -97,7 +97,7 @@ public final class HTTPExchange {
         connection?.dropUnsent() ?? []
     }
 
-    /// Ends a stream once everything queued is sent (or the peer takes nothing for `writeStallTimeoutMs`). An exchange
+    /// Ends a stream once everything queued is sent (or the peer takes nothing for `writeStallTimeoutMilliseconds`). An exchange
     /// not yet answered is cut off without a response.
     public func close() {
         guard let connection else { return }

@@ -11,30 +11,30 @@ struct DeadlineWheel {
     }
 
     private var buckets: [[Entry]]
-    private var tickMs: Int
+    private var tickMilliseconds: Int
     private var lastTick: Int
 
-    init(tickMs: Int, bucketCount: Int = 128, nowMs: Int) {
-        self.tickMs = tickMs
+    init(tickMilliseconds: Int, bucketCount: Int = 128, nowMilliseconds: Int) {
+        self.tickMilliseconds = tickMilliseconds
         buckets = .init(repeating: [], count: bucketCount)
-        lastTick = nowMs / tickMs
+        lastTick = nowMilliseconds / tickMilliseconds
     }
 
     /// Files a connection for a deadline; the tick at which it will be looked at. That may be earlier than the deadline
     /// where this is beyond the wheel's reach, never more than a tick later.
-    mutating func file(_ connection: UInt64, deadlineMs: Int) -> Int {
-        let wanted = (deadlineMs + tickMs - 1) / tickMs
+    mutating func file(_ connection: UInt64, deadlineMilliseconds: Int) -> Int {
+        let wanted = (deadlineMilliseconds + tickMilliseconds - 1) / tickMilliseconds
         let tick = min(max(wanted, lastTick + 1), lastTick + buckets.count - 1)
         buckets[tick % buckets.count].append(Entry(connection: connection, tick: tick))
         return tick
     }
 
     /// The tick at which a deadline would be looked at, to compare with the tick that `file` answered.
-    func tick(of deadlineMs: Int) -> Int { (deadlineMs + tickMs - 1) / tickMs }
+    func tick(of deadlineMilliseconds: Int) -> Int { (deadlineMilliseconds + tickMilliseconds - 1) / tickMilliseconds }
 
     /// Takes the buckets whose tick has come, so that `file` may be called while they are worked through.
-    mutating func take(nowMs: Int) -> [[Entry]] {
-        let nowTick = nowMs / tickMs
+    mutating func take(nowMilliseconds: Int) -> [[Entry]] {
+        let nowTick = nowMilliseconds / tickMilliseconds
         guard nowTick > lastTick else { return [] }
         var taken: [[Entry]] = []
         // All buckets at most once, however long the loop slept.

@@ -40,7 +40,8 @@ public final class EventLoop: @unchecked Sendable {
         self.index = index
         let onLongStretch = settings.onLongStretch
         let name = "http-\(index)"
-        stretches = StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMs) { kind, time, count in
+        stretches = StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+            kind, time, count in
             onLongStretch(name, kind, time, count)
         }
         guard let config = event_config_new() else {
@@ -117,7 +118,7 @@ public final class EventLoop: @unchecked Sendable {
     }
 
     private func wake() {
-        if isCurrent { return runInNextTurn() }
+        if isCurrent { return runInNextIteration() }
         var one: UInt64 = 1
         // It can only fail with a full counter, and then a wake is under way.
         _ = write(wakeDescriptor, &one, 8)
@@ -167,22 +168,22 @@ extension EventLoop {
             while nextRunning < running.count {
                 running[nextRunning]()
                 nextRunning += 1
-                if isTurnOver { break }
+                if isSliceOver { break }
             }
         }
         let hasMore = nextRunning < running.count || tasks.withLock { !$0.waiting.isEmpty }
-        if hasMore { runInNextTurn() }
+        if hasMore { runInNextIteration() }
     }
 
     /// Behind the sockets' next events: an event that is made active at once would run before them, and work that posts
     /// more work would keep them waiting for ever.
-    private func runInNextTurn() {
+    private func runInNextIteration() {
         var now = timeval(tv_sec: 0, tv_usec: 0)
         if let turnEvent { event_add(turnEvent, &now) }
     }
 
     /// Whether what runs now has run for as long as a turn may: what is left should wait for the loop's next one.
-    public var isTurnOver: Bool { stretches.elapsedNanoseconds > Self.turnNanoseconds }
+    public var isSliceOver: Bool { stretches.elapsedNanoseconds > Self.turnNanoseconds }
 
     private static let turnNanoseconds: UInt64 = 5_000_000
 

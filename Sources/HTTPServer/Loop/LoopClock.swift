@@ -4,7 +4,7 @@ import Glibc
 enum LoopClock {
     /// Milliseconds of a clock that never goes back.
     @inline(__always)
-    static var monotonicMs: Int {
+    static var monotonicMilliseconds: Int {
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC_COARSE, &now)
         return now.tv_sec * 1000 + now.tv_nsec / 1_000_000

@@ -11,7 +11,7 @@ final class Acceptor {
     private var pause: LoopTimer?
 
     private static let acceptedAtOnceMax = 128
-    private static let pauseMs = 200
+    private static let pauseMilliseconds = 200
 
     init(_ socket: ListeningSocket, service: LoopService) {
         self.socket = socket
@@ -79,7 +79,7 @@ final class Acceptor {
     private func pauseAccepting() {
         guard let event, pause == nil else { return }
         event_del(event)
-        pause = service.loop.schedule(afterMilliseconds: Self.pauseMs) { [unowned self] in
+        pause = service.loop.schedule(afterMilliseconds: Self.pauseMilliseconds) { [unowned self] in
             pause = nil
             event_add(event, nil)
         }

@@ -47,7 +47,7 @@ public final class HTTPServer: Sendable {
     }
 
     deinit {
-        stop(deadlineMs: 0)
+        stop(deadlineMilliseconds: 0)
     }
 
     /// What the server has done so far. Cheap; any thread.
@@ -74,7 +74,7 @@ public final class HTTPServer: Sendable {
             return nil
         }
         if let failure {
-            stop(deadlineMs: 0)
+            stop(deadlineMilliseconds: 0)
             throw failure
         }
     }
@@ -84,9 +84,9 @@ public final class HTTPServer: Sendable {
         for loop in loops { loop.post { loop.service?.beginDrain() } }
     }
 
-    /// Drains, waits until every connection has ended or `deadlineMs` has passed, closes the rest, and returns when the
+    /// Drains, waits until every connection has ended or `deadlineMilliseconds` has passed, closes the rest, and returns when the
     /// loops' threads have ended. A second call does nothing.
-    public func stop(deadlineMs: Int) {
+    public func stop(deadlineMilliseconds: Int) {
         let (threads, wasStopped) = state.withLock { state -> ([pthread_t], Bool) in
             defer { state = .stopped }
             switch state {
@@ -95,7 +95,9 @@ public final class HTTPServer: Sendable {
             case .stopped: return ([], true)
             }
         }
-        for (loop, _) in zip(loops, threads) { loop.post { loop.service?.stop(deadlineMs: deadlineMs) } }
+        for (loop, _) in zip(loops, threads) {
+            loop.post { loop.service?.stop(deadlineMilliseconds: deadlineMilliseconds) }
+        }
         for thread in threads { pthread_join(thread, nil) }
         // Those of loops whose thread never was.
         for sockets in sockets.dropFirst(threads.count) where !wasStopped {

@@ -7,7 +7,7 @@ public struct HTTPServerSettings: Sendable {
     /// By what certificate.
     public var tls: TLSIdentity?
     /// From a connection over TLS to the end of its handshake; then it is closed silently. Default 10 s.
-    public var tlsHandshakeTimeoutMs = 10_000
+    public var tlsHandshakeTimeoutMilliseconds = 10_000
     /// Number of event loops, one thread each. Default 1.
     public var loops = 1
     /// Whether other processes of the same user may listen at the same port at the same time (a rolling restart).
@@ -38,21 +38,21 @@ public struct HTTPServerSettings: Sendable {
     public var memory = MemoryBudget(bytes: 256 * 1024 * 1024)
 
     /// From a request's first byte to the end of its headers; over it 408 and close. Default 15 s.
-    public var headerTimeoutMs = 15_000
+    public var headerTimeoutMilliseconds = 15_000
     /// What a body may take beyond its length at `minBodyBytesPerSecond`; over it 408 and close. Default 15 s.
-    public var bodyTimeoutMs = 15_000
-    /// The slowest body that is waited for once `bodyTimeoutMs` is used up. Default 1 KiB a second.
+    public var bodyTimeoutMilliseconds = 15_000
+    /// The slowest body that is waited for once `bodyTimeoutMilliseconds` is used up. Default 1 KiB a second.
     public var minBodyBytesPerSecond = 1024
     /// How long a connection may wait for its next request; then it is closed silently. Default 75 s.
-    public var idleTimeoutMs = 75_000
+    public var idleTimeoutMilliseconds = 75_000
     /// How long a peer may leave queued output unread, without taking one byte; then it is cut off. Default 30 s.
-    public var writeStallTimeoutMs = 30_000
+    public var writeStallTimeoutMilliseconds = 30_000
     /// After the last response of a connection: how long its further input is thrown away so that the peer can still
     /// read that response (a socket closed with unread input is reset). Default 2 s.
-    public var lingerTimeoutMs = 2_000
+    public var lingerTimeoutMilliseconds = 2_000
 
     /// What a loop may do without a pause before `onLongStretch` is told. Default 100 ms; 0: it is told nothing.
-    public var longStretchMs = 100
+    public var longStretchMilliseconds = 100
     /// Told, on the loop's thread, that it was kept busy for too long: its name, what mostly by, the nanoseconds, and how many
     /// such stretches there were since it was told last.
     public var onLongStretch: @Sendable (_ loop: String, _ kind: String, UInt64, _ count: Int) -> Void = { _, _, _, _ in
@@ -84,9 +84,11 @@ public struct HTTPServerSettings: Sendable {
         need(maxPlainBodyBytes >= 0, "maxPlainBodyBytes must not be negative")
         need(minBodyBytesPerSecond > 0, "minBodyBytesPerSecond must be positive")
         for (name, value) in [
-            ("headerTimeoutMs", headerTimeoutMs), ("bodyTimeoutMs", bodyTimeoutMs), ("idleTimeoutMs", idleTimeoutMs),
-            ("writeStallTimeoutMs", writeStallTimeoutMs), ("lingerTimeoutMs", lingerTimeoutMs),
-            ("tlsHandshakeTimeoutMs", tlsHandshakeTimeoutMs),
+            ("headerTimeoutMilliseconds", headerTimeoutMilliseconds),
+            ("bodyTimeoutMilliseconds", bodyTimeoutMilliseconds), ("idleTimeoutMilliseconds", idleTimeoutMilliseconds),
+            ("writeStallTimeoutMilliseconds", writeStallTimeoutMilliseconds),
+            ("lingerTimeoutMilliseconds", lingerTimeoutMilliseconds),
+            ("tlsHandshakeTimeoutMilliseconds", tlsHandshakeTimeoutMilliseconds),
         ] {
             need((1...86_400_000).contains(value), "\(name) must be 1...86400000")
         }
@@ -97,9 +99,10 @@ public struct HTTPServerSettings: Sendable {
     static let parserHeaderLimit = 80 * 1024
 
     /// How often deadlines are looked at: once a second, or finer where a timeout is short.
-    var deadlineTickMs: Int {
+    var deadlineTickMilliseconds: Int {
         let shortest = min(
-            headerTimeoutMs, bodyTimeoutMs, idleTimeoutMs, writeStallTimeoutMs, lingerTimeoutMs, tlsHandshakeTimeoutMs)
+            headerTimeoutMilliseconds, bodyTimeoutMilliseconds, idleTimeoutMilliseconds, writeStallTimeoutMilliseconds,
+            lingerTimeoutMilliseconds, tlsHandshakeTimeoutMilliseconds)
         return min(1000, max(10, shortest / 4))
     }
 }

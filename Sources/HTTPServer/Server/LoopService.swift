@@ -45,7 +45,8 @@ final class LoopService {
         self.handler = handler
         parsers = ParserPool(limits: RequestParser.Limits(settings))
         input = .allocate(byteCount: Self.inputBytes, alignment: 16)
-        wheel = DeadlineWheel(tickMs: settings.deadlineTickMs, nowMs: LoopClock.monotonicMs)
+        wheel = DeadlineWheel(
+            tickMilliseconds: settings.deadlineTickMilliseconds, nowMilliseconds: LoopClock.monotonicMilliseconds)
     }
 
     deinit {
@@ -54,7 +55,7 @@ final class LoopService {
         if let readAgainEvent { event_free(readAgainEvent) }
     }
 
-    var nowMs: Int { LoopClock.monotonicMs }
+    var nowMilliseconds: Int { LoopClock.monotonicMilliseconds }
 
     // MARK: Life
 
@@ -73,7 +74,7 @@ final class LoopService {
             }, Unmanaged.passUnretained(self).toOpaque())
         acceptors = sockets.map { Acceptor($0, service: self) }
         for acceptor in acceptors { acceptor.start() }
-        loop.schedule(everyMilliseconds: settings.deadlineTickMs) { [unowned self] in turnWheel() }
+        loop.schedule(everyMilliseconds: settings.deadlineTickMilliseconds) { [unowned self] in turnWheel() }
     }
 
     func beginDrain() {
@@ -93,13 +94,13 @@ final class LoopService {
         handler.loopWillDrain()
     }
 
-    /// Drains, and ends the loop when the last connection is gone or after `deadlineMs`.
-    func stop(deadlineMs: Int) {
+    /// Drains, and ends the loop when the last connection is gone or after `deadlineMilliseconds`.
+    func stop(deadlineMilliseconds: Int) {
         beginDrain()
         guard !isStopped else { return }
         stopsWhenEmpty = true
-        if connections.count == 0 || deadlineMs <= 0 { return end() }
-        loop.schedule(afterMilliseconds: deadlineMs) { [unowned self] in end() }
+        if connections.count == 0 || deadlineMilliseconds <= 0 { return end() }
+        loop.schedule(afterMilliseconds: deadlineMilliseconds) { [unowned self] in end() }
     }
 
     private func end() {
@@ -115,10 +116,10 @@ final class LoopService {
 
     func add(_ descriptor: Int32, _ peer: PeerAddress, isSecure: Bool) {
         counters.accepted.bump()
-        var places: Places?
+        var permits: Permits?
         var refusal: Refusal?
         switch budget.takeConnection(peer.ip) {
-        case .success(let taken): places = taken
+        case .success(let taken): permits = taken
         case .failure(let reason):
             refusal = reason
             counters.rejected.bump()
@@ -131,13 +132,13 @@ final class LoopService {
         let connection = connections.insert { id in
             Connection(
                 service: self, id: id, transport: Transport(descriptor: descriptor, tls: tls), peer: peer,
-                places: places, refusal: refusal)
+                permits: permits, refusal: refusal)
         }
         connection.setReadMode(.normal)
         if isSecure {
             // Never in plain text what was to be secret.
             if tls == nil { return connection.die() }
-            connection.arm(afterMs: settings.tlsHandshakeTimeoutMs)
+            connection.arm(afterMilliseconds: settings.tlsHandshakeTimeoutMilliseconds)
         } else {
             connection.begin()
         }
@@ -146,7 +147,7 @@ final class LoopService {
     func remove(_ connection: Connection) {
         connections.remove(connection.id)
         counters.active.bump(-1)
-        if let places = connection.places { budget.releaseConnection(places) } else { refusedCount -= 1 }
+        if let permits = connection.permits { budget.releaseConnection(permits) } else { refusedCount -= 1 }
         if stopsWhenEmpty, connections.count == 0 { end() }
     }
 
@@ -200,10 +201,10 @@ final class LoopService {
     }
 
     private func turnWheel() {
-        let now = nowMs
-        for bucket in wheel.take(nowMs: now) {
+        let now = nowMilliseconds
+        for bucket in wheel.take(nowMilliseconds: now) {
             for entry in bucket {
-                connections[entry.connection]?.wheelTurned(tick: entry.tick, nowMs: now)
+                connections[entry.connection]?.wheelTurned(tick: entry.tick, nowMilliseconds: now)
             }
         }
     }

@@ -17,23 +17,23 @@ final class SharedBudget: Sendable {
     }
 
     /// Takes a place for a connection from an address, or says (having taken nothing) why there is none.
-    func takeConnection(_ address: IPAddress) -> Result<Places, Refusal> {
+    func takeConnection(_ address: IPAddress) -> Result<Permits, Refusal> {
         guard connections.wrappingAdd(1, ordering: .relaxed).newValue <= maxConnections else {
             connections.wrappingSubtract(1, ordering: .relaxed)
             return .failure(.full)
         }
-        guard let addresses, addresses.covers(address) else { return .success(Places(limited: nil)) }
+        guard let addresses, addresses.covers(address) else { return .success(Permits(limited: nil)) }
         let key = address.limitKey
         guard addresses.take(key) else {
             connections.wrappingSubtract(1, ordering: .relaxed)
             return .failure(.tooManyFromAddress)
         }
-        return .success(Places(limited: key))
+        return .success(Permits(limited: key))
     }
 
-    func releaseConnection(_ places: Places) {
+    func releaseConnection(_ permits: Permits) {
         connections.wrappingSubtract(1, ordering: .relaxed)
-        if let key = places.limited { addresses?.release(key) }
+        if let key = permits.limited { addresses?.release(key) }
     }
 
     /// Takes `count` bytes for a small body; false (and nothing taken) where they are not there.
@@ -51,7 +51,7 @@ final class SharedBudget: Sendable {
 }
 
 /// What a connection has taken of the server's budget, to be given back once.
-struct Places {
+struct Permits {
     /// Whose connections are counted.
     let limited: IPAddress?
 }

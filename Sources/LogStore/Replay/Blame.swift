@@ -16,19 +16,19 @@ public struct Blame: Sendable {
     /// Calls `body` for each entry until it returns false or the log's beginning is reached. Memory holds one entry (of a
     /// bulk entry, one part).
     public static func run(
-        _ session: LogSession, _ namespace: NamespaceRecord, _ path: Path, _ body: (Line) throws -> Bool
+        _ connection: LogConnection, _ namespace: NamespaceRecord, _ path: Path, _ body: (Line) throws -> Bool
     ) throws {
-        let current = try versions(session, namespace.id, path)
+        let current = try versions(connection, namespace.id, path)
         var before = namespace.head + 1
         while before > namespace.retainedFrom {
             let after = max(namespace.retainedFrom - 1, before - 1 - page)
-            for seq in try touching(session, namespace.id, path, after: after, before: before) {
-                guard let entry = try session.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
+            for seq in try touching(connection, namespace.id, path, after: after, before: before) {
+                guard let entry = try connection.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
                     continue
                 }
                 var changes = entry.changes.compactMap { $0.narrowed(to: path) }
                 if entry.isBulk {
-                    try session.forEachPart(namespace.id, of: seq) { (part) throws(LogStoreError) in
+                    try connection.forEachPart(namespace.id, of: seq) { (part) throws(LogStoreError) in
                         // Some show what came; all could be millions.
                         guard changes.count < 100 else { return }
                         changes.append(contentsOf: part.compactMap { $0.narrowed(to: path) })
@@ -44,9 +44,9 @@ public struct Blame: Sendable {
 
     /// The seqs of one page that touch the path, newest first.
     private static func touching(
-        _ session: LogSession, _ namespace: Int64, _ path: Path, after: Int64, before: Int64
+        _ connection: LogConnection, _ namespace: Int64, _ path: Path, after: Int64, before: Int64
     ) throws -> [Int64] {
-        let rows = try session.connection.execute(
+        let rows = try connection.postgres.execute(
             """
             select seq from pathmirror.log
             where namespace_id = $1 and seq > $2 and seq < $3 and (
@@ -64,8 +64,8 @@ public struct Blame: Sendable {
     }
 
     /// The seqs that wrote what is at and below the path now.
-    private static func versions(_ session: LogSession, _ namespace: Int64, _ path: Path) throws -> Set<Int64> {
-        let rows = try session.connection.execute(
+    private static func versions(_ connection: LogConnection, _ namespace: Int64, _ path: Path) throws -> Set<Int64> {
+        let rows = try connection.postgres.execute(
             """
             select pathmirror.version_seq(version) from (
             select distinct node.version

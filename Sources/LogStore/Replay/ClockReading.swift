@@ -20,17 +20,17 @@ struct ClockReading: Equatable {
     }
 }
 
-extension LogSession {
+extension LogConnection {
     func clockReading(
         _ namespace: NamespaceRecord, _ machineClock: () -> Int64
     ) throws -> ClockReading {
         // The entry first: what is read then was committed before the clock is looked at.
-        let newest = try connection.execute(
+        let newest = try postgres.execute(
             """
             select (extract(epoch from committed_at) * 1000000)::bigint from pathmirror.log
             where namespace_id = $1 and seq = $2
             """, [.int8(namespace.id), .int8(namespace.head)])
-        let database = try connection.execute(
+        let database = try postgres.execute(
             "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
         ).int64(0, 0)
         return ClockReading(

@@ -19,7 +19,7 @@ public final class EntryApplier {
     public private(set) var skippedCount = 0
     public private(set) var lastSeq: Int64 = 0
 
-    private let session: LogSession
+    private let connection: LogConnection
     private var destination: Destination
     private let isDryRun: Bool
     private let pace: (Int) throws -> Void
@@ -49,24 +49,25 @@ public final class EntryApplier {
 
     /// - Parameter pace: told how many entries each batch had, outside of transactions; may wait.
     public convenience init(
-        _ session: LogSession, _ namespace: NamespaceRecord, isDryRun: Bool = false,
+        _ connection: LogConnection, _ namespace: NamespaceRecord, isDryRun: Bool = false,
         pace: @escaping (Int) throws -> Void = { _ in }
     ) {
-        self.init(session, Destination(namespace), isDryRun, pace)
+        self.init(connection, Destination(namespace), isDryRun, pace)
     }
 
     /// To the namespace of that name, which is made together with the first entries if it isn't there.
     public convenience init(
-        _ session: LogSession, named name: String, isDryRun: Bool = false,
+        _ connection: LogConnection, named name: String, isDryRun: Bool = false,
         pace: @escaping (Int) throws -> Void = { _ in }
     ) throws(LogStoreError) {
-        self.init(session, try Destination(session, named: name), isDryRun, pace)
+        self.init(connection, try Destination(connection, named: name), isDryRun, pace)
     }
 
     private init(
-        _ session: LogSession, _ destination: Destination, _ isDryRun: Bool, _ pace: @escaping (Int) throws -> Void
+        _ connection: LogConnection, _ destination: Destination, _ isDryRun: Bool,
+        _ pace: @escaping (Int) throws -> Void
     ) {
-        self.session = session
+        self.connection = connection
         self.destination = destination
         self.isDryRun = isDryRun
         self.pace = pace
@@ -136,7 +137,7 @@ public final class EntryApplier {
     }
 
     private func undo() {
-        if session.isOpen, session.connection.isInTransaction { session.unlockHead() }
+        if connection.isOpen, connection.postgres.isInTransaction { connection.unlockHead() }
         destination.undone()
     }
 
@@ -175,7 +176,7 @@ public final class EntryApplier {
             undo()
             return count(0, of: batch.count)
         }
-        try session.connection.pipeline([
+        try connection.postgres.pipeline([
             .prepared(EntryBatch.append, entries.parameters(destination.id, from: first, source: source)),
             .query("commit"),
         ])
@@ -199,7 +200,7 @@ public final class EntryApplier {
         writer.writeKey("admin", isFirst: false)
         writer.write(.bool(true))
         writer.writeKey("via", isFirst: false)
-        writer.writeString(Origin.Door.cli.rawValue)
+        writer.writeString(Origin.Transport.cli.rawValue)
         writer.writeKey("replayed", isFirst: false)
         writer.beginObject()
         writer.writeKey("source", isFirst: true)
@@ -232,14 +233,14 @@ public final class EntryApplier {
         }
         let removals = changes.filter { $0.step == .removals }
         for change in ApplicationOrder.sorted(changes) where change.step != .removals {
-            try session.apply(destination.id, seq, change)
+            try connection.apply(destination.id, seq, change)
         }
         bulk = Bulk(line: line, head: head, changes: changes, seq: seq, cleared: removals.map(\.path))
     }
 
     private func put(_ leaves: inout LeafRun, _ seq: Int64) throws {
         guard !leaves.isEmpty else { return }
-        _ = try session.connection.execute(
+        _ = try connection.postgres.execute(
             "select pathmirror.put_leaves($1, $2, $3, $4, $5)",
             [.int8(destination.id), .int8(seq), .array(leaves.branches), .array(leaves.paths), .array(leaves.values)])
         leaves = LeafRun()
@@ -256,7 +257,7 @@ public final class EntryApplier {
                 if leaves.append(change) { continue }
                 try put(&leaves, seq)
                 if leaves.append(change) { continue }
-                try session.apply(destination.id, seq, change)
+                try connection.apply(destination.id, seq, change)
             case .priorities:
                 // Of what is among these leaves; what can't be told yet waits for the end.
                 if !leaves.append(change) { _ = bulk?.passes.select([change]) }
@@ -264,27 +265,27 @@ public final class EntryApplier {
             }
         }
         try put(&leaves, seq)
-        _ = try session.connection.execute(
+        _ = try connection.postgres.execute(
             "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)",
             [.int8(destination.id), .int8(seq), .int4(Int32(parts - 1)), .json(ChangeCodec.encode(changes))])
     }
 
     private func makeRoom(for path: Path) throws {
         guard let cleared = bulk?.cleared, !cleared.isEmpty else { return }
-        for place in cleared where place.contains(path) { try session.clear(destination.id, place) }
+        for place in cleared where place.contains(path) { try connection.clear(destination.id, place) }
         bulk?.cleared.removeAll { $0.contains(path) }
     }
 
     /// What has to wait until all values are there: places that nothing came to, removals, priorities.
     private func completeBulk(_ bulk: Bulk, _ seq: Int64) throws {
-        for path in bulk.cleared { try session.apply(destination.id, seq, Change(path: path, value: .null)) }
+        for path in bulk.cleared { try connection.apply(destination.id, seq, Change(path: path, value: .null)) }
         var passes = bulk.passes
         var failure: (any Error)?
         while passes.goesOn() {
-            try session.forEachPart(destination.id, of: seq) { (part) throws(LogStoreError) in
+            try connection.forEachPart(destination.id, of: seq) { (part) throws(LogStoreError) in
                 guard failure == nil else { return }
                 do {
-                    for change in passes.select(part) { try session.apply(destination.id, seq, change) }
+                    for change in passes.select(part) { try connection.apply(destination.id, seq, change) }
                 } catch {
                     failure = error
                 }
@@ -302,8 +303,8 @@ public final class EntryApplier {
         self.bulk = nil
         guard let seq = bulk.seq else { return }
         try completeBulk(bulk, seq)
-        try session.connection.pipeline(
-            destination.stepsBeforeLogging(session) + [
+        try connection.postgres.pipeline(
+            destination.stepsBeforeLogging(connection) + [
                 .query(
                     "select pathmirror.finish_entry($1, $2, $3, $4, $5, $6, $7)",
                     [
@@ -324,8 +325,8 @@ public final class EntryApplier {
 
     /// The seq that comes next, under the head's lock.
     private func begin() throws -> Int64 {
-        try destination.begin(session) {
-            try session.connection.pipeline([
+        try destination.begin(connection) {
+            try connection.postgres.pipeline([
                 .query("begin"), .query("select pathmirror.begin_entry($1)", [.int8($0.id)]),
             ])[1].int64(0, 0) - 1
         } + 1
@@ -334,7 +335,7 @@ public final class EntryApplier {
     private func known(_ source: [UInt8], _ seqs: [Int64]) throws -> Set<Int64> {
         var wanted = PostgresArray(of: .int8)
         for seq in seqs { wanted.appendInt8(seq) }
-        let rows = try session.connection.execute(
+        let rows = try connection.postgres.execute(
             """
             select source_seq from pathmirror.replay_applied
             where namespace_id = $1 and source = $2 and source_seq = any($3)

@@ -110,17 +110,17 @@ public struct LogLine: Sendable, Equatable {
 
 /// Writes entries of a log as lines.
 public struct LogLines {
-    private let session: LogSession
+    private let connection: LogConnection
     private let namespace: NamespaceRecord
     private let path: Path?
     public let source: String
 
     /// - Parameter path: only what concerns it; nil for everything.
-    public init(_ session: LogSession, _ namespace: NamespaceRecord, within path: Path? = nil) throws {
-        self.session = session
+    public init(_ connection: LogConnection, _ namespace: NamespaceRecord, within path: Path? = nil) throws {
+        self.connection = connection
         self.namespace = namespace
         self.path = path.flatMap { $0.isRoot ? nil : $0 }
-        let installation = try session.connection.execute("select id::text from pathmirror.installation").string(0, 0)
+        let installation = try connection.postgres.execute("select id::text from pathmirror.installation").string(0, 0)
         source = "\(installation)/\(namespace.name)" + (self.path?.description ?? "")
     }
 
@@ -131,7 +131,7 @@ public struct LogLines {
     ) throws {
         var after = max(first, 1) - 1
         while after < last {
-            let page = try session.read(namespace.id, after: after, through: last, limit: pageLimit)
+            let page = try connection.read(namespace.id, after: after, through: last, limit: pageLimit)
             guard let start = page.first?.entry.seq, start == after + 1 else {
                 throw ReplayError.pruned(seq: after + 1)
             }
@@ -155,7 +155,7 @@ public struct LogLines {
         try body(LogLine(source: source, seq: entry.seq, content: .bulk(head, changes)))
         var count = 0
         var failure: (any Error)?
-        try session.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
+        try connection.forEachPart(namespace.id, of: entry.seq) { (part) throws(LogStoreError) in
             let part = narrowed(part)
             guard !part.isEmpty, failure == nil else { return }
             count += 1

@@ -21,7 +21,7 @@ public struct PastTree {
     public let startSeq: Int64
     public private(set) var entryCount: Int64 = 0
 
-    private let session: LogSession
+    private let connection: LogConnection
     private let namespace: Int64
     private let path: Path?
     /// Entries that are read at once.
@@ -31,37 +31,37 @@ public struct PastTree {
     ///
     /// - Parameter path: what is needed of the tree; nil for all of it.
     public init(
-        _ session: LogSession, _ namespace: NamespaceRecord, for seq: Int64, within path: Path? = nil
+        _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64, within path: Path? = nil
     ) throws {
-        guard let record = try session.namespace(id: namespace.id) else {
+        guard let record = try connection.namespace(id: namespace.id) else {
             throw LogStoreError.unknownNamespace(namespace.name)
         }
         guard seq <= record.head else { throw ReplayError.beyondHead(seq: seq, head: record.head) }
-        let snapshots = try session.snapshots(record.id)
+        let snapshots = try connection.snapshots(record.id)
         // What follows a snapshot must still be in the log.
         let usable = snapshots.last { $0.seq == seq || ($0.seq < seq && $0.seq >= record.retainedFrom - 1) }
         guard usable != nil || record.retainedFrom == 1 else {
             let oldest = snapshots.first { $0.seq >= record.retainedFrom - 1 }?.seq ?? record.head
             throw ReplayError.notRetained(seq: seq, oldest: oldest)
         }
-        try self.init(session, record.id, from: usable?.seq, within: path)
+        try self.init(connection, record.id, from: usable?.seq, within: path)
     }
 
     /// Begins with a snapshot, or with the empty tree.
-    init(_ session: LogSession, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil) throws {
+    init(_ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil) throws {
         let path = path.flatMap { $0.isRoot ? nil : $0 }
-        self.session = session
+        self.connection = connection
         self.namespace = namespace
         self.path = path
         startSeq = snapshot ?? 0
         seq = startSeq
-        root = try snapshot.map { try session.loadSnapshot(namespace, at: $0, within: path) } ?? .null
+        root = try snapshot.map { try connection.loadSnapshot(namespace, at: $0, within: path) } ?? .null
     }
 
     /// Applies the entries up to `last`. `progress` is told of the seq now and then.
     public mutating func advance(to last: Int64, progress: (Int64) throws -> Void = { _ in }) throws {
         while seq < last {
-            let page = try session.read(namespace, after: seq, through: last, limit: pageLimit)
+            let page = try connection.read(namespace, after: seq, through: last, limit: pageLimit)
             guard let first = page.first, first.entry.seq == seq + 1 else { throw ReplayError.pruned(seq: seq + 1) }
             for logged in page { try apply(logged.entry) }
             try progress(seq)
@@ -76,7 +76,7 @@ public struct PastTree {
             var application = BulkApplication(narrowed(entry.changes), to: root)
             root = .null
             repeat {
-                try session.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in
+                try connection.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in
                     application.take(narrowed(part))
                 }
             } while application.goesOn()

@@ -45,7 +45,7 @@ public struct Pruning {
         public var isEmpty: Bool { newFrom == oldFrom && partitions.isEmpty && deletedEntries == 0 }
     }
 
-    private let session: LogSession
+    private let connection: LogConnection
     private let namespace: Int64
     private let machineClock: () -> Int64
     /// Only up to so many entries of a partition that stays are deleted: more would bloat it.
@@ -54,10 +54,10 @@ public struct Pruning {
 
     /// - Parameter machineClock: this machine's, in milliseconds since 1970; nil for the real one.
     public init(
-        _ session: LogSession, _ namespace: NamespaceRecord,
+        _ connection: LogConnection, _ namespace: NamespaceRecord,
         machineClock: (() -> Int64)? = nil
     ) {
-        self.session = session
+        self.connection = connection
         self.namespace = namespace.id
         self.machineClock = machineClock ?? { Clock.unixMilliseconds }
     }
@@ -66,7 +66,7 @@ public struct Pruning {
     ///   - force: past cursors.
     ///   - trustsClock: by age even where `ClockCheck` finds PostgreSQL's clock wrong.
     public func plan(_ keeping: Keeping, force: Bool, trustsClock: Bool = false) throws -> Plan {
-        guard let record = try session.namespace(id: namespace) else {
+        guard let record = try connection.namespace(id: namespace) else {
             throw LogStoreError.unknownNamespace("\(namespace)")
         }
         let wanted = max(record.retainedFrom, try firstKept(keeping, record, trustsClock))
@@ -93,19 +93,19 @@ public struct Pruning {
     /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
     /// what this one began.
     public func run(_ plan: Plan, progress: (String) -> Void = { _ in }) throws {
-        guard let record = try session.namespace(id: namespace) else {
+        guard let record = try connection.namespace(id: namespace) else {
             throw LogStoreError.unknownNamespace("\(namespace)")
         }
         let needed = plan.newFrom - 1
         if plan.newFrom > record.retainedFrom {
-            if try !session.snapshots(namespace).contains(where: { $0.seq == needed }) {
+            if try !connection.snapshots(namespace).contains(where: { $0.seq == needed }) {
                 progress("snapshot of the tree at seq \(needed)")
-                var tree = try PastTree(session, record, for: needed)
+                var tree = try PastTree(connection, record, for: needed)
                 try tree.advance(to: needed)
-                try session.saveSnapshot(namespace, at: needed, tree.root, for: .prune)
+                try connection.saveSnapshot(namespace, at: needed, tree.root, for: .prune)
             }
-            let batch = try session.batches(namespace, at: [needed])[needed]
-            _ = try session.connection.execute(
+            let batch = try connection.batches(namespace, at: [needed])[needed]
+            _ = try connection.postgres.execute(
                 """
                 update pathmirror.namespace set retained_from = $2, pruned_batch = $3
                 where id = $1 and retained_from < $2 and exists (
@@ -119,8 +119,8 @@ public struct Pruning {
         progress("\(plan.deletedEntries) entries")
         try deleteRows(of: "log", before: plan.newFrom)
         try deleteRows(of: "log_part", before: plan.newFrom)
-        for snapshot in try session.snapshots(namespace) where snapshot.seq < needed && snapshot.purpose == .prune {
-            _ = try session.dropSnapshot(namespace, at: snapshot.seq)
+        for snapshot in try connection.snapshots(namespace) where snapshot.seq < needed && snapshot.purpose == .prune {
+            _ = try connection.dropSnapshot(namespace, at: snapshot.seq)
         }
     }
 
@@ -132,17 +132,17 @@ public struct Pruning {
         switch keeping {
         case .entries(let count): return max(1, record.head - count + 1)
         case .seconds(let seconds):
-            let clock = try session.clockReading(record, machineClock)
+            let clock = try connection.clockReading(record, machineClock)
             if !trustsClock { try clock.check() }
             let time = clock.database - seconds * 1_000_000
             // Older than the log: nothing is too old.
-            return try session.lastSeq(record, committedBy: time).map { $0 + 1 } ?? record.retainedFrom
+            return try connection.lastSeq(record, committedBy: time).map { $0 + 1 } ?? record.retainedFrom
         }
     }
 
     /// Everybody who still needs entries, and the last seq that each is done with.
     public func cursors() throws -> [Cursor] {
-        let rows = try session.connection.execute(
+        let rows = try connection.postgres.execute(
             "select kind, name, seq from pathmirror.log_cursor where namespace_id = $1 order by seq, kind, name",
             [.int8(namespace)])
         return try (0..<rows.rowCount).map {
@@ -158,20 +158,20 @@ public struct Pruning {
 
     /// Seqs below this are in the tables that namespaces share; 0 where the namespace is older than these.
     private func sharedTo() throws -> Int64 {
-        try session.connection.execute(
+        try connection.postgres.execute(
             "select shared_to from pathmirror.namespace where id = $1", [.int8(namespace)]
         ).int64(0, 0)
     }
 
     private func partitions() throws -> [Partition] {
         // Names are log_<namespace>_<first seq>. Detached ones are of a prune that was cut short.
-        let rows = try session.connection.execute(
+        let rows = try connection.postgres.execute(
             """
             select relname, split_part(relname, '_', 3)::bigint as first from pg_class
             where relnamespace = 'pathmirror'::regnamespace and relkind = 'r' and relname ~ ('^log_' || $1::text || '_[0-9]+$')
             order by first
             """, [.int8(namespace)])
-        let end = try session.connection.execute(
+        let end = try connection.postgres.execute(
             "select partitioned_to from pathmirror.namespace where id = $1", [.int8(namespace)]
         ).int64(0, 0)
         return try (0..<rows.rowCount).map { row in
@@ -182,7 +182,7 @@ public struct Pruning {
     }
 
     private func entries(from first: Int64, before end: Int64) throws -> Int64 {
-        try session.connection.execute(
+        try connection.postgres.execute(
             "select count(*) from pathmirror.log where namespace_id = $1 and seq >= $2 and seq < $3",
             [.int8(namespace), .int8(first), .int8(end)]
         ).int64(0, 0)
@@ -191,7 +191,7 @@ public struct Pruning {
     // MARK: Doing
 
     private func drop(_ name: String) throws {
-        let state = try session.connection.execute(
+        let state = try connection.postgres.execute(
             """
             select inhdetachpending, parent.relname
             from pg_inherits join pg_class on pg_class.oid = inhrelid join pg_class as parent on parent.oid = inhparent
@@ -200,20 +200,20 @@ public struct Pruning {
         if state.rowCount == 1 {
             // Detaching in this way keeps nobody from writing or reading meanwhile.
             let word = try state.bool(0, 0) ? "finalize" : "concurrently"
-            try session.connection.executeScript(
+            try connection.postgres.executeScript(
                 "alter table pathmirror.\(try state.string(0, 1)) detach partition pathmirror.\(name) \(word)")
         }
-        try session.connection.executeScript("drop table pathmirror.\(name)")
+        try connection.postgres.executeScript("drop table pathmirror.\(name)")
     }
 
     /// Deletes a namespace's rows below a seq, a stretch of them a transaction.
     private func deleteRows(of table: String, before seq: Int64) throws {
         while true {
-            let oldest = try session.connection.execute(
+            let oldest = try connection.postgres.execute(
                 "select min(seq) from pathmirror.\(table) where namespace_id = $1 and seq < $2",
                 [.int8(namespace), .int8(seq)])
             if oldest.isNull(0, 0) { return }
-            _ = try session.connection.execute(
+            _ = try connection.postgres.execute(
                 "delete from pathmirror.\(table) where namespace_id = $1 and seq < $2",
                 [.int8(namespace), .int8(min(seq, try oldest.int64(0, 0) + Self.deletedAtOnce))])
         }

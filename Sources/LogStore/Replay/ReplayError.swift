@@ -4,7 +4,7 @@ public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
     case notRetained(seq: Int64, oldest: Int64)
     case beyondHead(seq: Int64, head: Int64)
     /// No moment in any form that is known.
-    case badMoment(String)
+    case badPosition(String)
     case beforeTheLog(time: String, oldest: String)
     /// A line of a file of entries.
     case badLine(Int, reason: String)
@@ -23,7 +23,7 @@ public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
         case .notRetained(let seq, let oldest):
             "The tree at seq \(seq) can't be rebuilt any more: the log and the snapshots reach back to the tree at seq \(oldest)."
         case .beyondHead(let seq, let head): "There is no seq \(seq) yet: the head is \(head)."
-        case .badMoment(let text):
+        case .badPosition(let text):
             "\"\(text)\" is neither a seq nor a time: give a whole number, \"head\", or a time such as 2026-01-31T12:00:00Z."
         case .beforeTheLog(let time, let oldest): "Nothing is known of \(time): what is retained begins at \(oldest)."
         case .badLine(let line, let reason): "Line \(line): \(reason)."

@@ -16,11 +16,11 @@ public struct TreeSnapshot: Sendable, Equatable {
     }
 }
 
-extension LogSession {
+extension LogConnection {
     /// The namespace's snapshots, oldest first.
     public func snapshots(_ namespace: Int64) throws(LogStoreError) -> [TreeSnapshot] {
         try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 """
                 select seq, (extract(epoch from created_at) * 1000)::bigint, row_count, made_by
                 from pathmirror.snapshot where namespace_id = $1 order by seq
@@ -45,7 +45,7 @@ extension LogSession {
         _ namespace: Int64, for purpose: TreeSnapshot.Purpose = .manual, progress: (Int) throws -> Void = { _ in }
     ) throws -> Int64 {
         try inSnapshotTransaction {
-            let head = try connection.execute(
+            let head = try postgres.execute(
                 "select head from pathmirror.namespace where id = $1", [.int8(namespace)]
             ).int64(0, 0)
             guard try beginSnapshot(namespace, head, purpose) else { return head }
@@ -53,7 +53,7 @@ extension LogSession {
             var rowCount = 0
             var chunk: Int32 = 0
             while true {
-                let page = try connection.execute(
+                let page = try postgres.execute(
                     Self.copyPage, [.int8(namespace), .int8(head), .int4(chunk), .textBytes(last)])
                 let count = Int(try page.int64(0, 0))
                 if count == 0 { break }
@@ -78,7 +78,7 @@ extension LogSession {
             var chunk: Int32 = 0
             let flush = { (leaves: inout JSONWriter) throws in
                 leaves.endObject()
-                _ = try self.connection.execute(
+                _ = try self.postgres.execute(
                     "insert into pathmirror.snapshot_chunk (namespace_id, seq, chunk, leaves) values ($1, $2, $3, $4)",
                     [.int8(namespace), .int8(seq), .int4(chunk), .json(leaves.bytes)])
                 leaves.removeAll()
@@ -101,7 +101,7 @@ extension LogSession {
 
     /// Forgets a snapshot; false when there was none.
     public func dropSnapshot(_ namespace: Int64, at seq: Int64) throws -> Bool {
-        let results = try connection.pipeline([
+        let results = try postgres.pipeline([
             .query("begin"),
             .query(
                 "delete from pathmirror.snapshot_chunk where namespace_id = $1 and seq = $2",
@@ -115,7 +115,7 @@ extension LogSession {
 
     /// The tree of a snapshot, or what is in it at and below a path, at its place.
     func loadSnapshot(_ namespace: Int64, at seq: Int64, within path: Path? = nil) throws -> Node {
-        let known = try connection.execute(
+        let known = try postgres.execute(
             "select row_count from pathmirror.snapshot where namespace_id = $1 and seq = $2",
             [.int8(namespace), .int8(seq)])
         guard known.rowCount == 1 else { throw ReplayError.noSnapshot(seq: seq) }
@@ -123,7 +123,7 @@ extension LogSession {
         var rowCount: Int64 = 0
         var chunk: Int32 = 0
         while true {
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 "select leaves::text from pathmirror.snapshot_chunk where namespace_id = $1 and seq = $2 and chunk = $3",
                 [.int8(namespace), .int8(seq), .int4(chunk)])
             guard rows.rowCount == 1 else { break }
@@ -168,7 +168,7 @@ extension LogSession {
     private func beginSnapshot(
         _ namespace: Int64, _ seq: Int64, _ purpose: TreeSnapshot.Purpose
     ) throws(PostgresError) -> Bool {
-        try connection.execute(
+        try postgres.execute(
             """
             insert into pathmirror.snapshot (namespace_id, seq, entry_at, row_count, made_by)
             values ($1, $2, (select committed_at from pathmirror.log where namespace_id = $1 and seq = $2), 0, $3)
@@ -178,19 +178,19 @@ extension LogSession {
     }
 
     private func endSnapshot(_ namespace: Int64, _ seq: Int64, _ rowCount: Int) throws(PostgresError) {
-        _ = try connection.execute(
+        _ = try postgres.execute(
             "update pathmirror.snapshot set row_count = $3 where namespace_id = $1 and seq = $2",
             [.int8(namespace), .int8(seq), .int8(Int64(rowCount))])
     }
 
     private func inSnapshotTransaction<Result>(_ body: () throws -> Result) throws -> Result {
-        try connection.executeScript("begin isolation level repeatable read")
+        try postgres.executeScript("begin isolation level repeatable read")
         do {
             let result = try body()
-            try connection.executeScript("commit")
+            try postgres.executeScript("commit")
             return result
         } catch {
-            if connection.isOpen { try? connection.executeScript("rollback") }
+            if postgres.isOpen { try? postgres.executeScript("rollback") }
             throw error
         }
     }

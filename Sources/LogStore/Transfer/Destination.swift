@@ -15,9 +15,9 @@ struct Destination {
         self.record = record
     }
 
-    init(_ session: LogSession, named name: String) throws(LogStoreError) {
+    init(_ connection: LogConnection, named name: String) throws(LogStoreError) {
         self.name = name
-        record = try session.namespace(named: name)
+        record = try connection.namespace(named: name)
     }
 
     /// The namespace's id; 0, which none has, while there is none.
@@ -26,38 +26,38 @@ struct Destination {
     /// Begins a transaction that holds the head's lock, and returns the head.
     ///
     /// - Parameter lock: does that where the namespace is there.
-    mutating func begin(_ session: LogSession, _ lock: (NamespaceRecord) throws -> Int64) throws -> Int64 {
+    mutating func begin(_ connection: LogConnection, _ lock: (NamespaceRecord) throws -> Int64) throws -> Int64 {
         if record == nil {
-            if try make(session) { return 0 }
-            record = try session.namespace(named: name)
+            if try make(connection) { return 0 }
+            record = try connection.namespace(named: name)
         }
         guard let record else { throw LogStoreError.unknownNamespace(name) }
         return try lock(record)
     }
 
     /// False when somebody else has made it meanwhile; then no transaction is open.
-    private mutating func make(_ session: LogSession) throws -> Bool {
-        try session.connection.executeScript("begin")
+    private mutating func make(_ connection: LogConnection) throws -> Bool {
+        try connection.postgres.executeScript("begin")
         let isMade =
-            try session.connection.execute(
+            try connection.postgres.execute(
                 "insert into pathmirror.namespace (name) values ($1) on conflict (name) do nothing", [.text(name)]
             ).affectedRows == 1
         guard isMade else {
-            session.unlockHead()
+            connection.unlockHead()
             return false
         }
-        made = try session.namespace(named: name)
+        made = try connection.namespace(named: name)
         return true
     }
 
     /// What has to come before an entry is added. The log's partition is made at the end, as to make one keeps others from
     /// making theirs.
-    func stepsBeforeLogging(_ session: LogSession) -> [PipelineStep] {
+    func stepsBeforeLogging(_ connection: LogConnection) -> [PipelineStep] {
         guard let made else { return [] }
         return [
             .query(
                 "select pathmirror.ensure_log_partition($1, 1, $2)",
-                [.int8(made.id), .int8(session.settings.entriesPerPartition)])
+                [.int8(made.id), .int8(connection.settings.entriesPerPartition)])
         ]
     }
 
@@ -71,7 +71,7 @@ struct Destination {
     mutating func undone() { made = nil }
 }
 
-extension LogSession {
+extension LogConnection {
     /// Removes the rows at and below a path, and the leaves above it, which become branches: something will come there.
     func clear(_ namespace: Int64, _ path: Path) throws {
         let text = path.description
@@ -81,16 +81,16 @@ extension LogSession {
         }
         let priority = path.isRoot ? "/.priority" : text + "/.priority"
         gone.appendText(StoredPath(Array(priority.utf8)).key)
-        _ = try connection.execute(
+        _ = try postgres.execute(
             "delete from pathmirror.node where namespace_id = $1 and path = any($2)",
             [.int8(namespace), .array(gone)])
         let below = path.isRoot ? "/" : text + "/"
         if below.utf8.count <= StoredPath.maxPlainBytes {
-            _ = try connection.execute(
+            _ = try postgres.execute(
                 "delete from pathmirror.node where namespace_id = $1 and path >= $2 and path < $3",
                 [.int8(namespace), .text(below), .text(String(below.dropLast()) + "0")])
         } else {
-            _ = try connection.execute(
+            _ = try postgres.execute(
                 """
                 delete from pathmirror.node where namespace_id = $1
                 and rest is not null and starts_with(pathmirror.full_path(path, rest), $2)
@@ -102,7 +102,7 @@ extension LogSession {
     func apply(_ namespace: Int64, _ seq: Int64, _ change: Change) throws {
         var rows = ChangeRows()
         rows.append(change)
-        _ = try connection.execute(
+        _ = try postgres.execute(
             "select pathmirror.apply_change($1, $2, $3, $4, $5)",
             [.int8(namespace), .int8(seq), .text(change.path.description), .array(rows.paths), .array(rows.values)])
     }

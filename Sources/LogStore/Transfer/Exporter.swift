@@ -3,7 +3,7 @@ public import Tree
 
 /// Writes the tree at and below a path as one JSON text in export form, in bounded memory, as of one moment.
 public final class Exporter {
-    private let session: LogSession
+    private let connection: LogConnection
     private let namespace: NamespaceRecord
     private let path: Path
     private let send: ([UInt8]) throws -> Void
@@ -22,9 +22,10 @@ public final class Exporter {
 
     /// - Parameter send: takes the text, piece by piece.
     public init(
-        _ session: LogSession, _ namespace: NamespaceRecord, at path: Path, send: @escaping ([UInt8]) throws -> Void
+        _ connection: LogConnection, _ namespace: NamespaceRecord, at path: Path,
+        send: @escaping ([UInt8]) throws -> Void
     ) {
-        self.session = session
+        self.connection = connection
         self.namespace = namespace
         self.path = path
         self.send = send
@@ -32,11 +33,11 @@ public final class Exporter {
 
     /// Runs the export; `progress` is told of rows now and then.
     public func run(progress: (Int) -> Void = { _ in }) throws {
-        try session.inReadTransaction {
-            seq = try session.connection.execute(
+        try connection.inReadTransaction {
+            seq = try connection.postgres.execute(
                 "select head from pathmirror.namespace where id = $1", [.int8(namespace.id)]
             ).int64(0, 0)
-            try session.forEachNode(namespace.id, atAndBelow: path) { text, value in
+            try connection.forEachNode(namespace.id, atAndBelow: path) { text, value in
                 try take(text, value)
                 if rowCount % 10_000 == 0 { progress(rowCount) }
             }

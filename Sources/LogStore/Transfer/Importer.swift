@@ -16,7 +16,7 @@ public final class Importer {
         public init() {}
     }
 
-    private let session: LogSession
+    private let connection: LogConnection
     private var destination: Destination
     private let path: Path
     private let settings: Settings
@@ -38,24 +38,25 @@ public final class Importer {
     public private(set) var resumedRows = 0
 
     public convenience init(
-        _ session: LogSession, _ namespace: NamespaceRecord, at path: Path, settings: Settings = Settings(),
+        _ connection: LogConnection, _ namespace: NamespaceRecord, at path: Path, settings: Settings = Settings(),
         fingerprint: String? = nil
     ) throws(LogStoreError) {
-        try self.init(session, Destination(namespace), path, settings, fingerprint)
+        try self.init(connection, Destination(namespace), path, settings, fingerprint)
     }
 
     /// Into the namespace of that name, which is made together with the first rows if it isn't there.
     public convenience init(
-        _ session: LogSession, named name: String, at path: Path, settings: Settings = Settings(),
+        _ connection: LogConnection, named name: String, at path: Path, settings: Settings = Settings(),
         fingerprint: String? = nil
     ) throws(LogStoreError) {
-        try self.init(session, try Destination(session, named: name), path, settings, fingerprint)
+        try self.init(connection, try Destination(connection, named: name), path, settings, fingerprint)
     }
 
     private init(
-        _ session: LogSession, _ destination: Destination, _ path: Path, _ settings: Settings, _ fingerprint: String?
+        _ connection: LogConnection, _ destination: Destination, _ path: Path, _ settings: Settings,
+        _ fingerprint: String?
     ) throws(LogStoreError) {
-        self.session = session
+        self.connection = connection
         self.destination = destination
         self.path = path
         self.settings = settings
@@ -112,7 +113,7 @@ public final class Importer {
 
     /// Undoes the open transaction, also one that failed while it was being opened.
     public func abandon() {
-        if session.isOpen, session.connection.isInTransaction { session.unlockHead() }
+        if connection.isOpen, connection.postgres.isInTransaction { connection.unlockHead() }
         destination.undone()
         isOpen = false
     }
@@ -123,22 +124,22 @@ public final class Importer {
     // MARK: One transaction
 
     private func begin() throws {
-        let head = try destination.begin(session) { try session.lockHead($0.id, expectedHead: $0.head) }
+        let head = try destination.begin(connection) { try connection.lockHead($0.id, expectedHead: $0.head) }
         if lastSeq > 0 { try refuseOthersWrites(through: head) }
         seq = head + 1
         part = 0
         rowsInChunk = 0
         isOpen = true
         // Only the first chunk makes room; the others add to it. Where nothing comes, it is a removal like any other.
-        if rowsDone == 1 { try session.clear(destination.id, path) }
-        if rowsDone == 0 { try session.apply(destination.id, seq, Change(path: path, value: .null)) }
+        if rowsDone == 1 { try connection.clear(destination.id, path) }
+        if rowsDone == 0 { try connection.apply(destination.id, seq, Change(path: path, value: .null)) }
     }
 
     /// Between chunks others may write, but not where the rest goes: rows can only be added where nothing is.
     private func refuseOthersWrites(through head: Int64) throws {
         var after = lastSeq
         while after < head {
-            let page = try session.read(destination.id, after: after, through: head)
+            let page = try connection.read(destination.id, after: after, through: head)
             guard let last = page.last?.entry, page.first?.entry.seq == after + 1 else {
                 throw ImportConflict(path: path, seq: after + 1)
             }
@@ -154,7 +155,7 @@ public final class Importer {
     /// Sends the gathered rows: to the tree by COPY, to the log as parts.
     private func flush() throws {
         guard !rows.isEmpty else { return }
-        try session.connection.copyIn(RowCopy.sql) { writer in
+        try connection.postgres.copyIn(RowCopy.sql) { writer in
             for row in rows { try RowCopy.write(destination.id, StoredPath(row.path), row.value, seq, to: &writer) }
         }
         var text: [UInt8] = []
@@ -174,7 +175,7 @@ public final class Importer {
         parameters.appendInt8(seq)
         parameters.appendInt4(part)
         parameters.appendJSON(text)
-        _ = try session.connection.execute(
+        _ = try connection.postgres.execute(
             "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters)
         part += 1
         rows.removeAll(keepingCapacity: true)
@@ -194,7 +195,7 @@ public final class Importer {
         entry.appendJSON(changes)
         entry.appendInt4(part)
         entry.appendJSON(Origin(uid: nil, isAdmin: true, via: .cli, address: nil).json)
-        var steps = destination.stepsBeforeLogging(session)
+        var steps = destination.stepsBeforeLogging(connection)
         steps += [
             .query(
                 """
@@ -217,7 +218,7 @@ public final class Importer {
                     ]))
         }
         steps.append(.query("commit"))
-        try session.connection.pipeline(steps)
+        try connection.postgres.pipeline(steps)
         destination.committed()
         isOpen = false
         lastSeq = seq
@@ -229,7 +230,7 @@ public final class Importer {
 
     private func savedProgress() throws -> Int {
         guard let fingerprint else { return 0 }
-        let rows = try session.connection.execute(
+        let rows = try connection.postgres.execute(
             """
             select rows_done, last_seq from pathmirror.import_progress
             where namespace_id = $1 and path_hash = $2 and fingerprint = $3
@@ -241,7 +242,7 @@ public final class Importer {
 
     /// Forgets how far an interrupted import has come: started again, it begins anew.
     private func forgetProgress() throws {
-        _ = try session.connection.execute(
+        _ = try connection.postgres.execute(
             "delete from pathmirror.import_progress where namespace_id = $1 and path_hash = $2",
             [.int8(destination.id), .text(pathHash)])
     }

@@ -8,10 +8,10 @@ public protocol VerifiableProjection {
     var name: String { get }
     /// The entry up to which it has come; nil while it is being built. Called first, inside the transaction (repeatable
     /// read, read only) in which all of a verification happens.
-    func cursor(_ session: LogSession) throws -> Int64?
+    func cursor(_ connection: LogConnection) throws -> Int64?
     /// Compares it with the tree after entry `seq`, its cursor, in the same transaction. Says each difference as a
     /// sentence, and of many the first ones and their number.
-    func compare(with root: Node, at seq: Int64, _ session: LogSession) throws -> [String]
+    func compare(with root: Node, at seq: Int64, _ connection: LogConnection) throws -> [String]
 }
 
 /// Rebuilds a namespace's tree from its log and compares it with the stored one.
@@ -46,14 +46,14 @@ public struct Verification: Sendable {
     /// Begins with the snapshot that the log was pruned behind, or else with the empty tree, and compares with every later
     /// snapshot, with each projection at its cursor, and with the stored tree.
     public static func run(
-        _ session: LogSession, _ namespace: NamespaceRecord, projections: [any VerifiableProjection] = [],
+        _ connection: LogConnection, _ namespace: NamespaceRecord, projections: [any VerifiableProjection] = [],
         progress: (Int64) -> Void = { _ in }
     ) throws -> Verification {
-        try session.inReadTransaction {
-            guard let record = try session.namespace(id: namespace.id) else {
+        try connection.inReadTransaction {
+            guard let record = try connection.namespace(id: namespace.id) else {
                 throw LogStoreError.unknownNamespace(namespace.name)
             }
-            let snapshots = try session.snapshots(record.id).filter { $0.seq >= record.retainedFrom - 1 }
+            let snapshots = try connection.snapshots(record.id).filter { $0.seq >= record.retainedFrom - 1 }
             let start = record.retainedFrom > 1 ? snapshots.first?.seq : nil
             var checks = Checks(snapshots: snapshots.map(\.seq).filter { $0 > start ?? 0 })
             if record.retainedFrom > 1, start != record.retainedFrom - 1 {
@@ -62,13 +62,13 @@ public struct Verification: Sendable {
                         + (start.map { ": only what follows seq \($0) is verified." }
                             ?? ": without its beginning the tree can't be rebuilt."))
             }
-            for projection in projections { try checks.add(projection, session) }
-            var tree = try PastTree(session, record.id, from: start)
+            for projection in projections { try checks.add(projection, connection) }
+            var tree = try PastTree(connection, record.id, from: start)
             // With no snapshot to begin with, what is left of the log is still looked through for gaps.
             if start == nil, record.retainedFrom > 1 { tree.skip(to: record.retainedFrom - 1) }
-            try rebuild(&tree, session, record, &checks, progress)
+            try rebuild(&tree, connection, record, &checks, progress)
             var builder = TreeBuilder()
-            try session.forEachNode(record.id) { path, value, isLong in
+            try connection.forEachNode(record.id) { path, value, isLong in
                 if isLong {
                     builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
                 } else {
@@ -77,7 +77,7 @@ public struct Verification: Sendable {
             }
             let stored = builder.finish()
             let rowsInTable = Int(
-                try session.connection.execute(
+                try connection.postgres.execute(
                     "select count(*) from pathmirror.node where namespace_id = $1", [.int8(record.id)]
                 ).int64(0, 0))
             if rowsInTable != stored.rowCount {
@@ -102,19 +102,19 @@ public struct Verification: Sendable {
 
         init(snapshots: [Int64]) { self.snapshots = snapshots }
 
-        mutating func add(_ projection: any VerifiableProjection, _ session: LogSession) throws {
-            guard let seq = try projection.cursor(session) else {
+        mutating func add(_ projection: any VerifiableProjection, _ connection: LogConnection) throws {
+            guard let seq = try projection.cursor(connection) else {
                 problems.append("\(projection.name) has no cursor yet and is not verified.")
                 return
             }
             projections.append((seq, projection))
         }
 
-        mutating func reached(_ tree: PastTree, _ session: LogSession, _ record: NamespaceRecord) throws {
+        mutating func reached(_ tree: PastTree, _ connection: LogConnection, _ record: NamespaceRecord) throws {
             if snapshots.first == tree.seq {
                 snapshots.removeFirst()
                 var diff = RowDiff(DifferenceSink())
-                diff.compare(try session.loadSnapshot(record.id, at: tree.seq), tree.root, changedAt: .root)
+                diff.compare(try connection.loadSnapshot(record.id, at: tree.seq), tree.root, changedAt: .root)
                 if let first = diff.sink.first.first {
                     problems.append(
                         "The snapshot at seq \(tree.seq) differs from the log in \(diff.sink.count) rows, first at \(first.path)."
@@ -123,7 +123,7 @@ public struct Verification: Sendable {
             }
             while let index = projections.firstIndex(where: { $0.seq == tree.seq }) {
                 let projection = projections.remove(at: index).projection
-                let differences = try projection.compare(with: tree.root, at: tree.seq, session)
+                let differences = try projection.compare(with: tree.root, at: tree.seq, connection)
                 problems.append(contentsOf: differences.map { "\(projection.name): \($0)" })
                 verified.append(projection.name)
             }
@@ -131,19 +131,19 @@ public struct Verification: Sendable {
     }
 
     private static func rebuild(
-        _ tree: inout PastTree, _ session: LogSession, _ record: NamespaceRecord, _ checks: inout Checks,
+        _ tree: inout PastTree, _ connection: LogConnection, _ record: NamespaceRecord, _ checks: inout Checks,
         _ progress: (Int64) -> Void
     ) throws {
-        try checks.reached(tree, session, record)
+        try checks.reached(tree, connection, record)
         while true {
-            let page = try session.read(record.id, after: tree.seq, limit: tree.pageLimit, allowsGaps: true)
+            let page = try connection.read(record.id, after: tree.seq, limit: tree.pageLimit, allowsGaps: true)
             if page.isEmpty { break }
             for logged in page {
                 if logged.entry.seq != tree.seq + 1 {
                     checks.problems.append("Seq \(tree.seq + 1) is missing: the log goes on with \(logged.entry.seq).")
                 }
                 try tree.apply(logged.entry)
-                try checks.reached(tree, session, record)
+                try checks.reached(tree, connection, record)
             }
             progress(tree.seq)
         }

@@ -23,7 +23,7 @@ public struct Inference: Sendable {
     ///
     /// - Parameter limit: the most records that are looked at.
     public static func run(
-        _ source: LogSession, _ namespace: NamespaceRecord, pattern text: String, limit: Int
+        _ source: LogConnection, _ namespace: NamespaceRecord, pattern text: String, limit: Int
     ) throws -> Inference {
         let pattern: PathPattern
         do {

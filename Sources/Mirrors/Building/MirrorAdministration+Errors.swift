@@ -3,7 +3,7 @@ import Postgres
 import Tree
 
 /// A value that did not fit, as the database keeps it.
-public struct StoredMisfit: Sendable {
+public struct StoredConversionError: Sendable {
     /// Empty for a whole row.
     public let column: String
     public let record: String
@@ -37,7 +37,7 @@ public struct MirrorStatus: Sendable {
 extension MirrorAdministration {
     /// All mirrors' states.
     public func statuses() throws -> [MirrorStatus] {
-        let rows = try source.connection.execute(
+        let rows = try source.postgres.execute(
             """
             select namespace, name, table_name, is_elsewhere, state, seq, head, lag_entries,
                 (extract(epoch from lag) * 1000)::bigint, errors, message, gateway, unkept_errors
@@ -56,7 +56,7 @@ extension MirrorAdministration {
     }
 
     /// The values of a mirror that did not fit, by record, at most so many.
-    public func misfits(_ mirror: CatalogMirror, limit: Int) throws -> [StoredMisfit] {
+    public func misfits(_ mirror: CatalogMirror, limit: Int) throws -> [StoredConversionError] {
         let target = try connect(mirror)
         defer { target.close() }
         let rows = try target.execute(
@@ -68,7 +68,7 @@ extension MirrorAdministration {
             where error.namespace_id = $1 and error.mirror = $2 order by error.record, error.column_name limit $3
             """, [.int8(mirror.namespaceID), .uuid(mirror.id), .int8(Int64(limit))])
         return try (0..<rows.rowCount).map { row in
-            StoredMisfit(
+            StoredConversionError(
                 column: try rows.string(row, 0), record: try rows.string(row, 1), path: try rows.string(row, 2),
                 seq: try rows.int64(row, 3), value: rows.isNull(row, 4) ? nil : try rows.string(row, 4),
                 reason: try rows.string(row, 5), foundAt: try rows.int64(row, 6))
@@ -84,7 +84,7 @@ extension MirrorAdministration {
     }
 
     /// Reads the records again whose errors are kept. Returns how many there were, and how many errors are left.
-    public func retryMisfits(_ mirror: CatalogMirror) throws -> (records: Int, left: Int) {
+    public func retryConversionErrors(_ mirror: CatalogMirror) throws -> (records: Int, left: Int) {
         let target = try connect(mirror)
         defer { target.close() }
         let moved = try moveAlone(mirror) { one, stepper, record in

@@ -58,7 +58,7 @@ extension MirrorAdministration {
         var rows = 0
         var misfitCount = 0
         try RecordStream.read(mirror.namespaceID, definition.pattern, above: [], source) { keys, value, version in
-            var misfits: [Misfit] = []
+            var misfits: [ConversionError] = []
             let stamp = Stamp(seq: version, committedAt: nil)
             if projector.row(value, keys: keys, stamp: stamp, misfits: &misfits) != nil { rows += 1 }
             records += 1

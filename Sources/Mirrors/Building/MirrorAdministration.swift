@@ -4,19 +4,19 @@ import Tree
 
 /// What operators do with mirrors. Belongs to one thread, which it blocks.
 public final class MirrorAdministration {
-    public let source: LogSession
+    public let source: LogConnection
     let url: PostgresURL
     private let connector: TargetConnector
-    private let sessionSettings: LogSession.Settings
+    private let connectionSettings: LogConnection.Settings
 
     /// - Parameter url: the gateway's database, migrated.
     public init(_ url: PostgresURL, environment: [String: String]) throws {
-        var settings = LogSession.Settings()
+        var settings = LogConnection.Settings()
         settings.connection = .forMirrors
-        sessionSettings = settings
+        connectionSettings = settings
         self.url = url
         connector = TargetConnector(url: url, settings: settings.connection, environment: environment)
-        source = try LogSession(url.withApplicationName("pathmirror mirror"), settings: settings)
+        source = try LogConnection(url.withApplicationName("pathmirror mirror"), settings: settings)
     }
 
     public func close() { source.close() }
@@ -25,7 +25,7 @@ public final class MirrorAdministration {
         try connector.connect(mirror.target, as: "mirror")
     }
 
-    public func mirrors() throws -> [CatalogMirror] { try Catalog.mirrors(source.connection) }
+    public func mirrors() throws -> [CatalogMirror] { try Catalog.mirrors(source.postgres) }
 
     public func mirror(named name: String, of namespace: String) throws -> CatalogMirror {
         guard let mirror = try mirrors().first(where: { $0.name == name && $0.namespace == namespace }) else {
@@ -44,7 +44,7 @@ public final class MirrorAdministration {
     }
 
     /// Carries a plan out. Nil when nothing had to be built.
-    public func carryOut(
+    public func execute(
         _ plan: MirrorPlan, progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
     ) throws -> MirrorBuilder.Outcome? {
         switch plan.action {
@@ -56,7 +56,7 @@ public final class MirrorAdministration {
         case .create, .rebuild:
             var mirror = plan.existing
             if mirror == nil {
-                _ = try Catalog.insert(source.connection, plan.namespaceID, plan.definition)
+                _ = try Catalog.insert(source.postgres, plan.namespaceID, plan.definition)
                 mirror = try self.mirror(named: plan.definition.name, of: plan.namespace)
             }
             guard let mirror else { return nil }
@@ -72,7 +72,7 @@ public final class MirrorAdministration {
         defer { target.close() }
         let misfitWriter = try connector.connect(mirror.target, as: "mirror build")
         defer { misfitWriter.close() }
-        let lookup = try LogSession(url.withApplicationName("pathmirror mirror build"), settings: sessionSettings)
+        let lookup = try LogConnection(url.withApplicationName("pathmirror mirror build"), settings: connectionSettings)
         defer { lookup.close() }
         return try MirrorBuilder(
             source: source, lookup: lookup, target: target, misfitWriter: misfitWriter, mirror: mirror,
@@ -97,8 +97,8 @@ public final class MirrorAdministration {
                     """, cursor),
             ] + statements.map { .query($0) } + [.query("commit")]
         _ = try target.pipeline(steps)
-        try Catalog.update(source.connection, mirror.id, definition)
-        try Catalog.announce(source.connection)
+        try Catalog.update(source.postgres, mirror.id, definition)
+        try Catalog.announce(source.postgres)
     }
 
     /// Removes a mirror and its table.
@@ -123,7 +123,7 @@ public final class MirrorAdministration {
             try target.executeScript("rollback")
             throw try TableReaders.refusal(of: mirror.name, table, target, error)
         }
-        try Catalog.delete(source.connection, mirror)
-        try Catalog.announce(source.connection)
+        try Catalog.delete(source.postgres, mirror)
+        try Catalog.announce(source.postgres)
     }
 }

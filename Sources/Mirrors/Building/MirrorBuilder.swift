@@ -29,10 +29,10 @@ public final class MirrorBuilder {
         public let verifiedSeq: Int64?
     }
 
-    let source: LogSession
+    let source: LogConnection
     let target: PostgresConnection
     /// For what has to be asked while the other two stream.
-    private let lookup: LogSession
+    private let lookup: LogConnection
     private let misfitWriter: PostgresConnection
     let mirror: CatalogMirror
     let definition: MirrorDefinition
@@ -58,7 +58,7 @@ public final class MirrorBuilder {
     ///   - rowsAtOnce: the most rows between two calls of `progress`.
     ///   - progress: may wait, which slows the build down.
     public init(
-        source: LogSession, lookup: LogSession, target: PostgresConnection, misfitWriter: PostgresConnection,
+        source: LogConnection, lookup: LogConnection, target: PostgresConnection, misfitWriter: PostgresConnection,
         mirror: CatalogMirror, definition: MirrorDefinition, verifies: Bool = false,
         rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce, progress: @escaping (Progress) -> Void = { _ in }
     ) {
@@ -101,8 +101,8 @@ public final class MirrorBuilder {
             }
             let swap = TableSwap(target, mirror, from: table, replacing: old)
             let seq = try catchUpAndSwap(&building, swap)
-            try Catalog.update(source.connection, mirror.id, definition)
-            try Catalog.announce(source.connection)
+            try Catalog.update(source.postgres, mirror.id, definition)
+            try Catalog.announce(source.postgres)
             return Outcome(rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq)
         } catch {
             if target.isOpen {
@@ -158,7 +158,7 @@ public final class MirrorBuilder {
             if times.count > 1_000_000 { times.removeAll() }
             times.merge(try lookup.commitTimes(mirror.namespaceID, Array(unknown))) { $1 }
         }
-        var misfits: [Misfit] = []
+        var misfits: [ConversionError] = []
         for record in records {
             let stamp = Stamp(seq: record.version, committedAt: times[record.version])
             let row = building.projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)

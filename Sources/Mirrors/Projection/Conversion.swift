@@ -104,13 +104,13 @@ enum Conversion {
         }
     }
 
-    private enum Moment {
+    private enum LogPosition {
         /// In microseconds since 1970.
         case found(Int64)
         case misfit(String)
     }
 
-    private static func moment(_ node: Node, orElse unreadable: String, _ wanted: String) -> Moment {
+    private static func moment(_ node: Node, orElse unreadable: String, _ wanted: String) -> LogPosition {
         switch node {
         case .int(let milliseconds):
             guard CalendarDay.milliseconds.contains(milliseconds) else { return .misfit(outOfRange) }

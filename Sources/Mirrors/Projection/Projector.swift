@@ -18,7 +18,7 @@ struct Stamp: Sendable, Equatable {
 }
 
 /// A value that didn't fit its column, or a record that could not become a row.
-struct Misfit: Sendable, Equatable {
+struct ConversionError: Sendable, Equatable {
     /// The record's path.
     let record: String
     /// Empty for the whole row.
@@ -49,7 +49,7 @@ struct Projector: Sendable {
     }
 
     /// The record's row, nil when it makes none. What didn't fit is added to `misfits`.
-    func row(_ record: Node, keys: [Key], stamp: Stamp, misfits: inout [Misfit]) -> ProjectedRow? {
+    func row(_ record: Node, keys: [Key], stamp: Stamp, misfits: inout [ConversionError]) -> ProjectedRow? {
         if record.isNull { return nil }
         guard check(keys, record, stamp, &misfits) else { return nil }
         var row = ProjectedRow(keys: keys, cells: [], stamp: stamp)
@@ -79,7 +79,7 @@ struct Projector: Sendable {
         return isWanted ? row : nil
     }
 
-    private func check(_ keys: [Key], _ record: Node, _ stamp: Stamp, _ misfits: inout [Misfit]) -> Bool {
+    private func check(_ keys: [Key], _ record: Node, _ stamp: Stamp, _ misfits: inout [ConversionError]) -> Bool {
         let size = keys.reduce(0) { $0 + $1.byteCount }
         var reason: String?
         if size > Self.maxKeyBytes {
@@ -91,22 +91,23 @@ struct Projector: Sendable {
         guard let reason else { return true }
         let path = definition.pattern.path(of: keys).description
         misfits.append(
-            Misfit(record: path, column: "", path: path, seq: stamp.seq, value: Self.shown(record), reason: reason))
+            ConversionError(
+                record: path, column: "", path: path, seq: stamp.seq, value: Self.shown(record), reason: reason))
         return false
     }
 
     private func misfit(
         _ column: MirrorDefinition.Column, _ value: Node, _ keys: [Key], _ stamp: Stamp, _ reason: String
-    ) -> Misfit {
+    ) -> ConversionError {
         let record = definition.pattern.path(of: keys)
-        return Misfit(
+        return ConversionError(
             record: record.description, column: column.name, path: record.appending(column.path).description,
             seq: stamp.seq, value: value.isNull ? nil : Self.shown(value), reason: reason)
     }
 
     /// What no column takes; what a column refused stays here.
     private func addRest(
-        _ rest: MirrorDefinition.Rest, _ record: Node, _ row: inout ProjectedRow, _ misfits: inout [Misfit]
+        _ rest: MirrorDefinition.Rest, _ record: Node, _ row: inout ProjectedRow, _ misfits: inout [ConversionError]
     ) {
         var left = record
         if case .branch(let branch) = record, !hasDeepPaths, row.misfits.isEmpty,
@@ -124,7 +125,7 @@ struct Projector: Sendable {
         case .misfit(let reason):
             let path = definition.pattern.path(of: row.keys).description
             misfits.append(
-                Misfit(
+                ConversionError(
                     record: path, column: rest.name, path: path, seq: row.stamp.seq, value: Self.shown(left),
                     reason: reason))
             row.misfits.append(rest.name)

@@ -7,7 +7,7 @@ enum RecordStream {
     ///   - above: the first captured keys, where not all records are wanted.
     ///   - body: takes a record with the newest version among its rows.
     static func read(
-        _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogSession,
+        _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogConnection,
         _ body: ([Key], Node, Int64) throws -> Void
     ) throws {
         var gatherer = RecordGatherer(pattern)
@@ -26,7 +26,7 @@ enum RecordStream {
 
     /// The versions of all rows of those records; some more than once.
     static func versions(
-        _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogSession,
+        _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogConnection,
         _ body: (Int64) -> Void
     ) throws {
         var last: Int64 = -1
@@ -51,7 +51,7 @@ struct RecordGatherer {
     init(_ pattern: PathPattern) { self.pattern = pattern }
 
     mutating func take(
-        _ row: borrowing LogSession.StoredRow, _ body: ([Key], Node, Int64) throws -> Void
+        _ row: borrowing LogConnection.StoredRow, _ body: ([Key], Node, Int64) throws -> Void
     ) throws {
         let path = row.path
         let isSame =
@@ -79,12 +79,12 @@ struct RecordGatherer {
     /// Starts the record that the path is in. False when the row needs no more: it is in no record, is a leaf that is
     /// one, or gives a priority to one.
     private mutating func begin(
-        _ path: UnsafeRawBufferPointer, _ row: borrowing LogSession.StoredRow,
+        _ path: UnsafeRawBufferPointer, _ row: borrowing LogConnection.StoredRow,
         _ body: ([Key], Node, Int64) throws -> Void
     ) throws -> Bool {
         try release(path, body)
         guard let (end, keys) = record(path) else { return false }
-        if end + 1 > LogSession.maxPlainPathBytes {
+        if end + 1 > LogConnection.maxPlainPathBytes {
             farAway.insert(keys)
             return false
         }

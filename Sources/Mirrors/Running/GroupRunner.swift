@@ -49,13 +49,13 @@ final class GroupRunner: Sendable {
             var hasWorked = false
             do {
                 let source = try core.source("mirror reader")
-                defer { core.close(source.connection) }
+                defer { core.close(source.postgres) }
                 // Throws on a standby.
                 _ = try source.serverIdentity()
                 let target = try core.target(group.target)
                 defer { core.close(target) }
-                source.connection.statementTimeoutMs = MirrorCore.silenceMilliseconds
-                target.statementTimeoutMs = MirrorCore.silenceMilliseconds
+                source.postgres.statementTimeoutMilliseconds = MirrorCore.silenceMilliseconds
+                target.statementTimeoutMilliseconds = MirrorCore.silenceMilliseconds
                 var work = MirrorWork(core, group, source, target)
                 try takeLock(source, target, &work)
                 hasWorked = true
@@ -93,9 +93,9 @@ final class GroupRunner: Sendable {
     /// knows better.
     private func store(failure: String, retryAfter pause: Int64) {
         guard group.target != nil, let source = try? core.source("mirror report") else { return }
-        defer { core.close(source.connection) }
+        defer { core.close(source.postgres) }
         for mirror in news.withLock({ $0.mirrors }) {
-            _ = try? source.connection.execute(
+            _ = try? source.postgres.execute(
                 """
                 insert into pathmirror.mirror_run (namespace_id, mirror, state, message, gateway, reported_at, retry_at)
                 values ($1, $2, 'broken', $3, $4, now(), now() + $5 * interval '1 millisecond')
@@ -112,8 +112,8 @@ final class GroupRunner: Sendable {
     }
 
     /// Waits until no other gateway runs these mirrors.
-    private func takeLock(_ source: LogSession, _ target: PostgresConnection, _ work: inout MirrorWork) throws {
-        let name = "pathmirror mirrors \(try Catalog.installation(source.connection)) \(group.namespaceID)"
+    private func takeLock(_ source: LogConnection, _ target: PostgresConnection, _ work: inout MirrorWork) throws {
+        let name = "pathmirror mirrors \(try Catalog.installation(source.postgres)) \(group.namespaceID)"
         while !stopsNow {
             let isHeld = try target.execute(
                 "select pg_try_advisory_lock(hashtextextended($1, 0))", [.text(name)]

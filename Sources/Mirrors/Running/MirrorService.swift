@@ -100,11 +100,11 @@ final class MirrorCore: Sendable {
         TargetConnector(url: url, settings: connectionSettings, environment: settings.environment)
     }
 
-    func source(_ purpose: String) throws -> LogSession {
-        var session = LogSession.Settings()
-        session.connection = connectionSettings
-        let opened = try LogSession(url.withApplicationName("pathmirror \(purpose)"), settings: session)
-        register(opened.connection, isHome: true)
+    func source(_ purpose: String) throws -> LogConnection {
+        var log = LogConnection.Settings()
+        log.connection = connectionSettings
+        let opened = try LogConnection(url.withApplicationName("pathmirror \(purpose)"), settings: log)
+        register(opened.postgres, isHome: true)
         return opened
     }
 
@@ -153,15 +153,15 @@ private final class MirrorSupervisor {
         while !core.stopsNow {
             do {
                 askedAt = Clock.monotonicMilliseconds
-                let session = try core.source("mirrors")
-                defer { core.close(session.connection) }
+                let log = try core.source("mirrors")
+                defer { core.close(log.postgres) }
                 // Throws on a standby.
-                _ = try session.serverIdentity()
-                session.connection.statementTimeoutMs = MirrorCore.lookMilliseconds
-                try session.listen()
-                try session.connection.executeScript("listen \(Catalog.channel)")
+                _ = try log.serverIdentity()
+                log.postgres.statementTimeoutMilliseconds = MirrorCore.lookMilliseconds
+                try log.listen()
+                try log.postgres.executeScript("listen \(Catalog.channel)")
                 catalogIsStale = true
-                try follow(session)
+                try follow(log)
                 pause = core.settings.firstRetryMilliseconds
             } catch {
                 guard !core.stopsNow else { break }
@@ -177,16 +177,16 @@ private final class MirrorSupervisor {
         }
     }
 
-    private func follow(_ session: LogSession) throws {
+    private func follow(_ log: LogConnection) throws {
         var nextLook: Int64 = 0
         while !core.stopsNow {
             let now = Clock.monotonicMilliseconds
             if catalogIsStale || now >= nextLook {
-                try readCatalog(session)
+                try readCatalog(log)
                 nextLook = now + core.settings.pollMilliseconds
             }
             let wait = max(1, Int(nextLook - Clock.monotonicMilliseconds))
-            for notification in try session.connection.waitForNotifications(timeoutMs: wait, wake: wake) {
+            for notification in try log.postgres.waitForNotifications(timeoutMilliseconds: wait, wake: wake) {
                 if notification.channel == Catalog.channel {
                     catalogIsStale = true
                     continue
@@ -198,10 +198,10 @@ private final class MirrorSupervisor {
         }
     }
 
-    private func readCatalog(_ session: LogSession) throws {
+    private func readCatalog(_ log: LogConnection) throws {
         catalogIsStale = false
         askedAt = Clock.monotonicMilliseconds
-        let mirrors = try Catalog.mirrors(session.connection)
+        let mirrors = try Catalog.mirrors(log.postgres)
         let groups = Dictionary(grouping: mirrors) {
             MirrorGroup(namespaceID: $0.namespaceID, namespace: $0.namespace, target: $0.target)
         }
@@ -219,7 +219,7 @@ private final class MirrorSupervisor {
             core.board.set(group.description, nil)
             runners[group] = nil
         }
-        let heads = try session.heads(Array(Set(groups.keys.map(\.namespaceID))))
+        let heads = try log.heads(Array(Set(groups.keys.map(\.namespaceID))))
         for (namespace, head, _) in heads {
             for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }
         }

@@ -14,7 +14,7 @@ struct MirrorWork {
 
     private let core: MirrorCore
     private let group: MirrorGroup
-    private let source: LogSession
+    private let source: LogConnection
     private let target: PostgresConnection
     private let stepper: Stepper
     private var active: [ActiveMirror] = []
@@ -34,7 +34,7 @@ struct MirrorWork {
     /// The log has to be looked at, as an announcement may have been lost.
     private var mayBeLate = true
 
-    init(_ core: MirrorCore, _ group: MirrorGroup, _ source: LogSession, _ target: PostgresConnection) {
+    init(_ core: MirrorCore, _ group: MirrorGroup, _ source: LogConnection, _ target: PostgresConnection) {
         self.core = core
         self.group = group
         self.source = source
@@ -250,7 +250,7 @@ struct MirrorWork {
                         unkept,
                     ]))
         }
-        try source.connection.pipeline(steps)
+        try source.postgres.pipeline(steps)
     }
 }
 

@@ -7,7 +7,7 @@ import Tree
 /// Where an entry changes a part of a record only, the record is read from the tree. The tree is as of the head, not as
 /// of that entry; so the transaction then goes on to the head, where both agree.
 struct Stepper {
-    let source: LogSession
+    let source: LogConnection
     let target: PostgresConnection
     let namespace: Int64
     /// Entries read at once.

@@ -41,7 +41,7 @@ enum ErrorLimit {
         ])
 
     /// - Parameter misfits: no two of a record and column.
-    static func storing(_ misfits: [Misfit], of mirror: ActiveMirror) -> PipelineStep {
+    static func storing(_ misfits: [ConversionError], of mirror: ActiveMirror) -> PipelineStep {
         var records = PostgresArray(of: .text)
         var columns = PostgresArray(of: .text)
         var paths = PostgresArray(of: .text)

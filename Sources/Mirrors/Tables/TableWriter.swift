@@ -22,7 +22,7 @@ struct TableWriter {
     init(_ connection: PostgresConnection) { self.connection = connection }
 
     /// Adds what `mirror.pending` says. `source` has a snapshot open, which is asked for what the log doesn't say.
-    mutating func write(_ mirror: inout ActiveMirror, from source: LogSession) throws {
+    mutating func write(_ mirror: inout ActiveMirror, from source: LogConnection) throws {
         var emptied: [PendingChanges.Emptied] = []
         var known: [(keys: [Key], value: Node, stamp: Stamp)] = []
         var unknown: [(keys: [Key], stamp: Stamp)] = []
@@ -94,7 +94,7 @@ struct TableWriter {
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
         var gone: [[Key]] = []
-        var misfits: [Misfit] = []
+        var misfits: [ConversionError] = []
         for record in records {
             if let row = mirror.projector.row(
                 record.value, keys: record.keys, stamp: record.stamp, misfits: &misfits)
@@ -118,7 +118,7 @@ struct TableWriter {
     }
 
     private mutating func upsert(
-        _ rows: [ProjectedRow], _ misfits: inout [Misfit], _ mirror: inout ActiveMirror
+        _ rows: [ProjectedRow], _ misfits: inout [ConversionError], _ mirror: inout ActiveMirror
     ) throws {
         guard !rows.isEmpty else { return }
         if mirror.isCareful {
@@ -132,7 +132,7 @@ struct TableWriter {
         if rowsGathered >= Self.maxRows || bytesGathered >= Self.maxBytes { try flush() }
     }
 
-    private mutating func store(_ misfits: [Misfit], _ mirror: inout ActiveMirror) {
+    private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) {
         guard !misfits.isEmpty else { return }
         mirror.mayHaveErrors = true
         add(ErrorLimit.storing(misfits, of: mirror), mirror)
@@ -141,7 +141,7 @@ struct TableWriter {
     /// Finds the rows that the table refuses (an index that can't hold a value, a constraint that somebody added),
     /// halving; they are left out and recorded.
     private func upsertCarefully(
-        _ rows: ArraySlice<ProjectedRow>, _ misfits: inout [Misfit], _ mirror: ActiveMirror
+        _ rows: ArraySlice<ProjectedRow>, _ misfits: inout [ConversionError], _ mirror: ActiveMirror
     ) throws {
         do throws(PostgresError) {
             try connection.pipeline([
@@ -161,7 +161,7 @@ struct TableWriter {
             _ = try connection.executePrepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, [first.keys]))
             let path = mirror.definition.pattern.path(of: first.keys).description
             misfits.append(
-                Misfit(
+                ConversionError(
                     record: path, column: "", path: path, seq: first.stamp.seq, value: nil,
                     reason: "the table refuses the row: \(error.message)"))
         }
@@ -170,7 +170,7 @@ struct TableWriter {
     // MARK: Ranges
 
     /// Fills an emptied range with all that the tree has there.
-    private mutating func reload(_ keys: [Key], _ mirror: inout ActiveMirror, from source: LogSession) throws {
+    private mutating func reload(_ keys: [Key], _ mirror: inout ActiveMirror, from source: LogConnection) throws {
         var gathered: [(keys: [Key], value: Node, version: Int64)] = []
         var seqs: Set<Int64> = []
         var times: [Int64: Int64] = [:]

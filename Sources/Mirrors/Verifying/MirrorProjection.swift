@@ -33,16 +33,16 @@ public final class MirrorProjection: VerifiableProjection {
     ///
     /// - Parameter session: outside of a transaction.
     public static func all(
-        of namespace: NamespaceRecord, _ session: LogSession, _ connector: TargetConnector
+        of namespace: NamespaceRecord, _ log: LogConnection, _ connector: TargetConnector
     ) throws -> Found {
         var projections: [MirrorProjection] = []
         var problems: [String] = []
         var unbuilt: [String] = []
-        for mirror in try Catalog.mirrors(session.connection) where mirror.namespaceID == namespace.id {
+        for mirror in try Catalog.mirrors(log.postgres) where mirror.namespaceID == namespace.id {
             do {
                 let elsewhere = try mirror.target.map { try connector.connect($0, as: "log verify") }
                 try elsewhere?.executeScript("begin isolation level repeatable read read only")
-                let cursors = try Catalog.cursors(elsewhere ?? session.connection, namespace.id, [mirror.id])
+                let cursors = try Catalog.cursors(elsewhere ?? log.postgres, namespace.id, [mirror.id])
                 if cursors.isEmpty {
                     elsewhere?.close()
                     unbuilt.append(mirror.name)
@@ -50,7 +50,7 @@ public final class MirrorProjection: VerifiableProjection {
                     projections.append(MirrorProjection(mirror, elsewhere: elsewhere))
                 }
             } catch {
-                guard mirror.target != nil, session.isOpen else { throw error }
+                guard mirror.target != nil, log.isOpen else { throw error }
                 problems.append("mirror \(mirror.name) can't be verified: \(MirrorError(error))")
             }
         }
@@ -60,8 +60,8 @@ public final class MirrorProjection: VerifiableProjection {
     public func close() { elsewhere?.close() }
 
     /// - Throws: `MirrorError.moved` when the table has just been replaced: begin the verification anew.
-    public func cursor(_ session: LogSession) throws -> Int64? {
-        let connection = elsewhere ?? session.connection
+    public func cursor(_ log: LogConnection) throws -> Int64? {
+        let connection = elsewhere ?? log.postgres
         guard let cursor = try Catalog.cursors(connection, mirror.namespaceID, [mirror.id]).first else { return nil }
         let active = ActiveMirror(mirror, cursor)
         self.active = active
@@ -91,10 +91,10 @@ public final class MirrorProjection: VerifiableProjection {
         return true
     }
 
-    public func compare(with root: Node, at seq: Int64, _ session: LogSession) throws -> [String] {
+    public func compare(with root: Node, at seq: Int64, _ log: LogConnection) throws -> [String] {
         guard let active else { return [] }
         guard isThere else { return ["its table \(active.definition.tableName) is not there"] }
-        let connection = elsewhere ?? session.connection
+        let connection = elsewhere ?? log.postgres
         // As for connections that write mirrors; here the session is somebody else's.
         try connection.executeScript("set local plan_cache_mode = force_custom_plan; savepoint mirror_compare")
         do {

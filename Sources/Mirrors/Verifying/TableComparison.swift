@@ -65,7 +65,7 @@ final class TableComparison {
     // MARK: Rows that should be there
 
     private func row(of keys: [Key], _ record: Node) -> ProjectedRow? {
-        var misfits: [Misfit] = []
+        var misfits: [ConversionError] = []
         let stamp = Stamp(seq: mirror.seq, committedAt: nil)
         return mirror.projector.row(record, keys: keys, stamp: stamp, misfits: &misfits)
     }

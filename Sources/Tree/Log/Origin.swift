@@ -1,9 +1,9 @@
-/// Who made a write and by which way: what an entry's audit record says. Holds no secret.
+/// Who made a write and by which transport: what an entry's audit record says. Holds no secret.
 ///
 /// Kept as the JSON text that the log stores, made once: `{"uid":…,"admin":…,"via":…,"ip":…}`.
 public struct Origin: Sendable, Equatable {
-    /// The door that the write came by.
-    public enum Door: String, Sendable {
+    /// The transport that the write came by.
+    public enum Transport: String, Sendable {
         case rest, sse, ws, cli
     }
 
@@ -15,7 +15,7 @@ public struct Origin: Sendable, Equatable {
     ///   - isAdmin: whether rules were not asked.
     ///   - isOverride: an administrator acted as this user.
     ///   - address: the peer's address without port, where there is a peer.
-    public init(uid: String?, isAdmin: Bool, isOverride: Bool = false, via door: Door, address: String?) {
+    public init(uid: String?, isAdmin: Bool, isOverride: Bool = false, via transport: Transport, address: String?) {
         var writer = JSONWriter(form: .plain, reserving: 96)
         writer.beginObject()
         writer.writeKey("uid", isFirst: true)
@@ -27,7 +27,7 @@ public struct Origin: Sendable, Equatable {
             writer.raw("true")
         }
         writer.writeKey("via", isFirst: false)
-        writer.writeString(door.rawValue)
+        writer.writeString(transport.rawValue)
         if let address {
             writer.writeKey("ip", isFirst: false)
             writer.writeString(address)

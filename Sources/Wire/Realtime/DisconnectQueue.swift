@@ -10,18 +10,18 @@ public struct DisconnectQueue: Sendable, Equatable {
         public internal(set) var changes: [Change]
     }
 
-    public private(set) var orders: [Order] = []
+    public private(set) var operations: [Order] = []
 
     public init() {}
 
-    public init(_ orders: [[Change]]) {
-        self.orders = orders.map { Order(changes: $0) }
+    public init(_ operations: [[Change]]) {
+        self.operations = operations.map { Order(changes: $0) }
     }
 
-    public var isEmpty: Bool { orders.isEmpty }
+    public var isEmpty: Bool { operations.isEmpty }
 
     /// The bytes of all of it as text.
-    public var byteCount: Int { orders.reduce(0) { $0 + ChangeCodec.encode($1.changes).count } }
+    public var byteCount: Int { operations.reduce(0) { $0 + ChangeCodec.encode($1.changes).count } }
 
     public mutating func put(_ path: Path, _ value: Node) { merge([Change(path: path, value: value)]) }
 
@@ -30,14 +30,14 @@ public struct DisconnectQueue: Sendable, Equatable {
         guard let first = changes.first else { return }
         remove(atAndBelow: changes)
         let own = fold(changes, first)
-        if !own.isEmpty { orders.append(Order(changes: own)) }
+        if !own.isEmpty { operations.append(Order(changes: own)) }
         compact()
     }
 
     public mutating func cancel(_ path: Path) {
-        for index in orders.indices {
+        for index in operations.indices {
             var kept: [Change] = []
-            for change in orders[index].changes {
+            for change in operations[index].changes {
                 if path.contains(change.path) { continue }
                 guard change.path.contains(path), change.value.isBranch else {
                     kept.append(change)
@@ -45,12 +45,12 @@ public struct DisconnectQueue: Sendable, Equatable {
                 }
                 kept.append(contentsOf: Self.split(change, without: path))
             }
-            orders[index].changes = kept
+            operations[index].changes = kept
         }
         compact()
     }
 
-    /// Takes earlier orders at and below the changes' places out. Linear in both.
+    /// Takes earlier operations at and below the changes' places out. Linear in both.
     private mutating func remove(atAndBelow changes: [Change]) {
         let isReplaced: (Change) -> Bool
         if changes.count == 1 {
@@ -63,15 +63,15 @@ public struct DisconnectQueue: Sendable, Equatable {
             }
         }
         // What has nothing to lose is not copied.
-        for index in orders.indices where orders[index].changes.contains(where: isReplaced) {
-            orders[index].changes.removeAll(where: isReplaced)
+        for index in operations.indices where operations[index].changes.contains(where: isReplaced) {
+            operations[index].changes.removeAll(where: isReplaced)
         }
     }
 
-    /// Puts the values into earlier orders that set a place above; returns the changes for which there is none.
+    /// Puts the values into earlier operations that set a place above; returns the changes for which there is none.
     private mutating func fold(_ changes: [Change], _ first: Change) -> [Change] {
         var places: [Path: (order: Int, change: Int)] = [:]
-        for (order, earlier) in orders.enumerated() {
+        for (order, earlier) in operations.enumerated() {
             for (index, change) in earlier.changes.enumerated() where !change.path.namesPriority {
                 // Others have nothing below them.
                 if changes.count > 1 || change.path.contains(first.path) { places[change.path] = (order, index) }
@@ -81,9 +81,9 @@ public struct DisconnectQueue: Sendable, Equatable {
         return changes.filter { change in
             for depth in 0..<max(1, change.path.depth) {
                 guard let place = places[Path(Array(change.path.keys.prefix(depth)))] else { continue }
-                let above = orders[place.order].changes[place.change]
+                let above = operations[place.order].changes[place.change]
                 let folded = above.value.replacing(change.path.relative(to: above.path), with: change.value)
-                orders[place.order].changes[place.change] = Change(path: above.path, value: folded)
+                operations[place.order].changes[place.change] = Change(path: above.path, value: folded)
                 return false
             }
             return true
@@ -103,5 +103,5 @@ public struct DisconnectQueue: Sendable, Equatable {
         return parts
     }
 
-    private mutating func compact() { orders.removeAll(where: \.changes.isEmpty) }
+    private mutating func compact() { operations.removeAll(where: \.changes.isEmpty) }
 }

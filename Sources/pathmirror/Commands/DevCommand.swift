@@ -38,13 +38,13 @@ struct DevCommand: Command {
         settings.progress = { logger.info($0) }
         var cluster = try PostgresCluster.start(settings)
         defer { cluster.stop() }
-        let session = try LogSession(cluster.url)
-        for migration in try Migrations.up(session.connection) {
+        let connection = try LogConnection(cluster.url)
+        for migration in try Migrations.up(connection.postgres) {
             logger.info("migrated", [("migration", migration.name)])
         }
-        if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, session, console) }
-        _ = try session.namespace(named: namespace, creating: true)
-        session.close()
+        if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, connection, console) }
+        _ = try connection.namespace(named: namespace, creating: true)
+        connection.close()
 
         let service = try start(options, cluster.url, port)
         defer { service.stop() }

@@ -18,11 +18,11 @@ struct DiffCommand: Command {
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
         Signals.unblock()
-        let session = try Database.session(arguments, "diff")
-        defer { session.close() }
-        let sides = try arguments.positionals.map { try side($0, session) }
+        let connection = try Database.connection(arguments, "diff")
+        defer { connection.close() }
+        let sides = try arguments.positionals.map { try side($0, connection) }
         let load = { (side: Side) throws -> PastTree in
-            try ReplayOptions.tree(session, side.namespace, at: side.seq, within: path) {
+            try ReplayOptions.tree(connection, side.namespace, at: side.seq, within: path) {
                 ReplayProgress(console, "replay", total: side.seq - $0.seq, rate: rate)
             }
         }
@@ -44,21 +44,21 @@ struct DiffCommand: Command {
         diff.sink.flush()
     }
 
-    private static func side(_ text: String, _ session: LogSession) throws -> Side {
+    private static func side(_ text: String, _ connection: LogConnection) throws -> Side {
         var name = text
-        var moment = Moment.head
+        var moment = LogPosition.head
         if let at = text.lastIndex(of: "@") {
             name = String(text[..<at])
             do {
-                moment = try Moment(String(text[text.index(after: at)...]))
+                moment = try LogPosition(String(text[text.index(after: at)...]))
             } catch {
                 throw UsageError("\(text): \(error)")
             }
         }
-        guard let namespace = try session.namespace(named: name) else {
+        guard let namespace = try connection.namespace(named: name) else {
             throw CommandFailure("There is no namespace \"\(name)\".")
         }
-        return Side(namespace: namespace, seq: try moment.seq(session, namespace))
+        return Side(namespace: namespace, seq: try moment.seq(connection, namespace))
     }
 }
 
@@ -117,12 +117,12 @@ struct LogBlameCommand: Command {
         let path = try PathArgument.parse(arguments.positionals[0])
         var left = try arguments.integer("limit", in: 0...Int(Int64.max)) ?? 50
         Signals.unblock()
-        let session = try Database.session(arguments, "log blame")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
+        let connection = try Database.connection(arguments, "log blame")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
         guard left > 0 else { return }
         var isFound = false
-        try Blame.run(session, namespace, path) { line in
+        try Blame.run(connection, namespace, path) { line in
             isFound = true
             console.write(arguments.has("json") ? json(line) : text(line))
             left -= 1

@@ -63,9 +63,9 @@ struct LogListCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         Signals.unblock()
-        let session = try Database.session(arguments, "log")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
+        let connection = try Database.connection(arguments, "log")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
         let path = try arguments["path"].map(PathArgument.parse)
         let everything = 0...Int(Int64.max)
         let from = Int64(try arguments.integer("from", in: everything) ?? 0)
@@ -73,7 +73,7 @@ struct LogListCommand: Command {
         var left = try arguments.integer("limit", in: everything) ?? 1_000
         var after = max(from, namespace.retainedFrom) - 1
         while left > 0, after < to {
-            let page = try session.read(namespace.id, after: after, through: to)
+            let page = try connection.read(namespace.id, after: after, through: to)
             guard let last = page.last?.entry.seq else { return }
             for logged in page where left > 0 && LogOptions.touches(logged.entry, path) {
                 console.write(arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry))
@@ -93,10 +93,10 @@ struct LogShowCommand: Command {
         guard let seq = Int64(arguments.positionals[0]), seq > 0 else {
             throw UsageError("SEQ must be a whole number from 1.")
         }
-        let session = try Database.session(arguments, "log")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
-        guard let entry = try session.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
+        let connection = try Database.connection(arguments, "log")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        guard let entry = try connection.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
             throw CommandFailure(
                 seq <= namespace.head
                     ? "Entry \(seq) is not in the log any more: it begins at \(namespace.retainedFrom)."
@@ -115,7 +115,7 @@ struct LogShowCommand: Command {
             console.write("\n\(change.path)\n\(String(decoding: value, as: UTF8.self))")
         }
         guard entry.isBulk else { return }
-        try session.forEachPart(namespace.id, of: seq) { (changes) throws(LogStoreError) in
+        try connection.forEachPart(namespace.id, of: seq) { (changes) throws(LogStoreError) in
             for change in changes {
                 let value = JSONWriter.encode(change.value, form: .export)
                 console.write("\(change.path)  \(String(decoding: value, as: UTF8.self))")
@@ -133,10 +133,10 @@ struct LogTailCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try Database.session(arguments, "log tail")
-        defer { session.close() }
-        try session.listen()
-        let namespace = try Database.namespace(arguments, session)
+        let connection = try Database.connection(arguments, "log tail")
+        defer { connection.close() }
+        try connection.listen()
+        let namespace = try Database.namespace(arguments, connection)
         let path = try arguments["path"].map(PathArgument.parse)
         var after = namespace.head
         if let from = try arguments.integer("from", in: 0...Int(Int64.max)) {
@@ -144,7 +144,7 @@ struct LogTailCommand: Command {
         }
         while true {
             while true {
-                let page = try session.read(namespace.id, after: after)
+                let page = try connection.read(namespace.id, after: after)
                 guard let last = page.last?.entry.seq else { break }
                 for logged in page where LogOptions.touches(logged.entry, path) {
                     let text = arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry)
@@ -153,7 +153,7 @@ struct LogTailCommand: Command {
                 after = last
             }
             // Short waits, as the signals that end this are looked for in between.
-            _ = try session.waitForAnnouncements(milliseconds: 100, wake: nil)
+            _ = try connection.waitForAnnouncements(milliseconds: 100, wake: nil)
             if Signals.isTerminationWanted(milliseconds: 0) { return }
         }
     }

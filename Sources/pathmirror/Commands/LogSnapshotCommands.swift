@@ -16,25 +16,25 @@ struct LogSnapshotCommand: Command {
         let rate = try ReplayProgress.rate(arguments)
         let dropped = try arguments.integer("drop", in: 0...Int(Int64.max))
         Signals.unblock()
-        let session = try Database.session(arguments, "log snapshot")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
-        if arguments.has("list") { return try list(session, namespace, arguments, console) }
-        if let dropped { return try drop(Int64(dropped), session, namespace, console) }
+        let connection = try Database.connection(arguments, "log snapshot")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        if arguments.has("list") { return try list(connection, namespace, arguments, console) }
+        if let dropped { return try drop(Int64(dropped), connection, namespace, console) }
         let isQuiet = arguments.has("json")
         let seq: Int64
         if let moment, moment != .head {
-            seq = try moment.seq(session, namespace)
-            let tree = try ReplayOptions.tree(session, namespace, at: seq) {
+            seq = try moment.seq(connection, namespace)
+            let tree = try ReplayOptions.tree(connection, namespace, at: seq) {
                 ReplayProgress(console, "snapshot", total: seq - $0.seq, rate: rate, isQuiet: isQuiet)
             }
-            try session.saveSnapshot(namespace.id, at: seq, tree.root)
+            try connection.saveSnapshot(namespace.id, at: seq, tree.root)
         } else {
             let progress = ReplayProgress(console, "snapshot", "leaves", rate: rate, isQuiet: isQuiet)
             defer { progress.end() }
-            seq = try session.takeSnapshot(namespace.id) { progress.advance(to: Int64($0)) }
+            seq = try connection.takeSnapshot(namespace.id) { progress.advance(to: Int64($0)) }
         }
-        let rows = try session.snapshots(namespace.id).first { $0.seq == seq }?.rowCount ?? 0
+        let rows = try connection.snapshots(namespace.id).first { $0.seq == seq }?.rowCount ?? 0
         console.write(
             isQuiet
                 ? JSONOutput.object(["seq": .number(seq), "rows": .number(rows)]).line
@@ -42,9 +42,9 @@ struct LogSnapshotCommand: Command {
     }
 
     private static func list(
-        _ session: LogSession, _ namespace: NamespaceRecord, _ arguments: ParsedArguments, _ console: Console
+        _ connection: LogConnection, _ namespace: NamespaceRecord, _ arguments: ParsedArguments, _ console: Console
     ) throws {
-        for snapshot in try session.snapshots(namespace.id) {
+        for snapshot in try connection.snapshots(namespace.id) {
             let time = Timestamp.iso8601(unixMilliseconds: snapshot.createdAt)
             console.write(
                 arguments.has("json")
@@ -56,13 +56,13 @@ struct LogSnapshotCommand: Command {
     }
 
     private static func drop(
-        _ seq: Int64, _ session: LogSession, _ namespace: NamespaceRecord, _ console: Console
+        _ seq: Int64, _ connection: LogConnection, _ namespace: NamespaceRecord, _ console: Console
     ) throws {
         guard seq != namespace.retainedFrom - 1 else {
             throw CommandFailure(
                 "The log begins right behind the snapshot at seq \(seq): without it nothing can be rebuilt.")
         }
-        guard try session.dropSnapshot(namespace.id, at: seq) else { throw ReplayError.noSnapshot(seq: seq) }
+        guard try connection.dropSnapshot(namespace.id, at: seq) else { throw ReplayError.noSnapshot(seq: seq) }
         console.write("The snapshot at seq \(seq) is forgotten.")
     }
 }
@@ -86,10 +86,10 @@ struct LogPruneCommand: Command {
             throw UsageError("--keep must be like 30d, 12h, 45m, or a number of entries.")
         }
         Signals.unblock()
-        let session = try Database.session(arguments, "log prune")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
-        let pruning = Pruning(session, namespace)
+        let connection = try Database.connection(arguments, "log prune")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let pruning = Pruning(connection, namespace)
         let isForced = arguments.has("force")
         let isDryRun = arguments.has("dry-run")
         let plan = try pruning.plan(

@@ -15,10 +15,10 @@ struct LogVerifyCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         Signals.unblock()
-        let session = try Database.session(arguments, "log verify")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
-        let outcome = try verify(session, namespace, arguments)
+        let connection = try Database.connection(arguments, "log verify")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let outcome = try verify(connection, namespace, arguments)
         if arguments.has("json") {
             console.write(json(outcome))
         } else {
@@ -41,20 +41,20 @@ struct LogVerifyCommand: Command {
     private static let attempts = 5
 
     private static func verify(
-        _ session: LogSession, _ namespace: NamespaceRecord, _ arguments: ParsedArguments
+        _ connection: LogConnection, _ namespace: NamespaceRecord, _ arguments: ParsedArguments
     ) throws -> Outcome {
         guard !arguments.has("skip-mirrors") else {
-            return Outcome(tree: try Verification.run(session, namespace), problems: [], unbuilt: [])
+            return Outcome(tree: try Verification.run(connection, namespace), problems: [], unbuilt: [])
         }
-        var settings = LogSession.Settings().connection
-        settings.statementTimeoutMs = 0
+        var settings = LogConnection.Settings().connection
+        settings.statementTimeoutMilliseconds = 0
         let connector = TargetConnector(
             url: try Database.url(arguments), settings: settings, environment: Environment.current.all)
         for attempt in 1... {
-            let found = try MirrorProjection.all(of: namespace, session, connector)
+            let found = try MirrorProjection.all(of: namespace, connection, connector)
             defer { for projection in found.projections { projection.close() } }
             do {
-                let tree = try Verification.run(session, namespace, projections: found.projections)
+                let tree = try Verification.run(connection, namespace, projections: found.projections)
                 return Outcome(tree: tree, problems: found.problems, unbuilt: found.unbuilt)
             } catch MirrorError.moved where attempt < attempts {
                 // A mirror was replaced in this very moment.

@@ -7,9 +7,9 @@ struct MigrateUpCommand: Command {
         "migrate up", "brings the database's schema to this program's version", options: Database.options + [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try LogSession(try Database.url(arguments).withApplicationName("pathmirror migrate"))
-        defer { session.close() }
-        let done = try Migrations.up(session.connection)
+        let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        defer { connection.close() }
+        let done = try Migrations.up(connection.postgres)
         if arguments.has("json") {
             let names = done.map { "\"\($0.name)\"" }.joined(separator: ",")
             console.write("{\"applied\":[\(names)],\"version\":\(Migrations.newest)}")
@@ -25,9 +25,9 @@ struct MigrateStatusCommand: Command {
         "migrate status", "lists the migrations; exits 1 if some are missing", options: Database.options + [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try LogSession(try Database.url(arguments).withApplicationName("pathmirror migrate"))
-        defer { session.close() }
-        let all = try Migrations.status(session.connection)
+        let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        defer { connection.close() }
+        let all = try Migrations.status(connection.postgres)
         if arguments.has("json") {
             let rows = all.map { status in
                 let time = status.appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
@@ -41,6 +41,6 @@ struct MigrateStatusCommand: Command {
                 console.write("\(status.name)  \(time)")
             }
         }
-        try Migrations.check(session.connection)
+        try Migrations.check(connection.postgres)
     }
 }

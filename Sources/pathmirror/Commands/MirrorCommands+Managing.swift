@@ -13,12 +13,12 @@ struct MirrorInferCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         Signals.unblock()
-        let session = try Database.session(arguments, "mirror infer")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
+        let connection = try Database.connection(arguments, "mirror infer")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
         let path = arguments.positionals[0]
         let inference = try Inference.run(
-            session, namespace, pattern: path.hasPrefix("/") ? path : "/\(path)",
+            connection, namespace, pattern: path.hasPrefix("/") ? path : "/\(path)",
             limit: try arguments.integer("limit", in: 1...1_000_000_000) ?? 100_000)
         let definition = String(decoding: inference.definition.encoded(pretty: true), as: UTF8.self)
         guard !arguments.has("json") else {
@@ -144,7 +144,7 @@ private enum MirrorSwitch {
         let administration = try MirrorOptions.administration(arguments)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
-        try Catalog.setPaused(administration.source.connection, mirror, isPaused)
+        try Catalog.setPaused(administration.source.postgres, mirror, isPaused)
     }
 }
 
@@ -178,7 +178,7 @@ struct MirrorErrorsCommand: Command {
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
         if arguments.has("retry") {
-            let (records, left) = try administration.retryMisfits(mirror)
+            let (records, left) = try administration.retryConversionErrors(mirror)
             if !arguments.has("json") {
                 console.write("\(records) records were read again; \(left) errors are left.")
                 return try tellUnkept(mirror, administration, console)

@@ -11,7 +11,7 @@ enum MirrorOptions {
     static func administration(_ arguments: ParsedArguments) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
             try Database.url(arguments), environment: Environment.current.all)
-        try Migrations.check(administration.source.connection)
+        try Migrations.check(administration.source.postgres)
         return administration
     }
 
@@ -54,7 +54,7 @@ struct MirrorApplyCommand: Command {
             var outcome: MirrorBuilder.Outcome?
             if !arguments.has("plan") {
                 let progress = BuildProgress(console, plan.definition.name, isQuiet: isJSON)
-                outcome = try administration.carryOut(plan) { progress.update($0) }
+                outcome = try administration.execute(plan) { progress.update($0) }
                 progress.end()
             }
             if isJSON {

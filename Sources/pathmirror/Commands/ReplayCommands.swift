@@ -26,12 +26,12 @@ struct ReplayTreeCommand: Command {
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
         Signals.unblock()
-        let session = try Database.session(arguments, "replay tree")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
-        let seq = try moment.seq(session, namespace)
+        let connection = try Database.connection(arguments, "replay tree")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let seq = try moment.seq(connection, namespace)
         let isQuiet = arguments.has("json")
-        let tree = try ReplayOptions.tree(session, namespace, at: seq, within: path) {
+        let tree = try ReplayOptions.tree(connection, namespace, at: seq, within: path) {
             ReplayProgress(console, "replay", total: seq - $0.seq, rate: rate, isQuiet: isQuiet)
         }
         let from = tree.startSeq == 0 ? "the log's beginning" : "the snapshot at seq \(tree.startSeq)"
@@ -42,7 +42,7 @@ struct ReplayTreeCommand: Command {
             if !isQuiet { console.write("Would write \(what).") }
         } else if let name = arguments["into"] {
             target = try write(
-                part, of: "\(namespace.id)@\(seq)", into: name, at: path ?? .root, session, arguments, console)
+                part, of: "\(namespace.id)@\(seq)", into: name, at: path ?? .root, connection, arguments, console)
             if !isQuiet { console.write("\(name) holds \(what); its seq is \(target ?? 0).") }
         } else if let file = arguments["out"] {
             let output = try OutputFile(file == "-" ? nil : file)
@@ -60,7 +60,7 @@ struct ReplayTreeCommand: Command {
     }
 
     private static func write(
-        _ root: Node, of source: String, into name: String, at path: Path, _ session: LogSession,
+        _ root: Node, of source: String, into name: String, at path: Path, _ connection: LogConnection,
         _ arguments: ParsedArguments, _ console: Console
     ) throws -> Int64 {
         guard !root.isNull else { throw CommandFailure("The tree was empty then: there is nothing to write.") }
@@ -69,7 +69,7 @@ struct ReplayTreeCommand: Command {
             settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
         }
         let importer = try Importer(
-            session, named: name, at: path, settings: settings, fingerprint: "replay \(source)")
+            connection, named: name, at: path, settings: settings, fingerprint: "replay \(source)")
         guard importer.headBefore == 0 || importer.resumedRows > 0 || arguments.has("replace") else {
             throw CommandFailure(
                 "\(ReplayError.notEmpty(namespace: name, head: importer.headBefore)) --replace replaces what is there.")
@@ -111,27 +111,27 @@ struct ReplayLogCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let fromMoment = try ReplayOptions.moment(arguments, "from")
-        let toMoment = try ReplayOptions.moment(arguments, "to") ?? .head
+        let fromPosition = try ReplayOptions.moment(arguments, "from")
+        let toPosition = try ReplayOptions.moment(arguments, "to") ?? .head
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
         Signals.unblock()
-        let session = try Database.session(arguments, "replay log")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
+        let connection = try Database.connection(arguments, "replay log")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
         var from = namespace.retainedFrom
-        switch fromMoment {
+        switch fromPosition {
         case .seq(let seq):
             from = max(1, seq)
             guard from >= namespace.retainedFrom else {
                 throw CommandFailure(
                     "Entry \(from) is not in the log any more: it begins at \(namespace.retainedFrom).")
             }
-        case .some(let moment): from = try moment.seq(session, namespace) + 1
+        case .some(let moment): from = try moment.seq(connection, namespace) + 1
         case nil: break
         }
-        let to = try toMoment.seq(session, namespace)
-        let lines = try LogLines(session, namespace, within: path)
+        let to = try toPosition.seq(connection, namespace)
+        let lines = try LogLines(connection, namespace, within: path)
         if arguments.has("dry-run") {
             return console.write("Would read \(max(0, to - from + 1)) entries, \(from) to \(to).")
         }
@@ -175,16 +175,16 @@ struct ReplayApplyCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let rate = try ReplayProgress.rate(arguments)
         Signals.unblock()
-        let session = try Database.session(arguments, "replay apply")
-        defer { session.close() }
+        let connection = try Database.connection(arguments, "replay apply")
+        defer { connection.close() }
         let isDryRun = arguments.has("dry-run")
         let isQuiet = arguments.has("json")
         let name = Database.namespaceName(arguments)
-        if isDryRun { _ = try Database.namespace(arguments, session) }
+        if isDryRun { _ = try Database.namespace(arguments, connection) }
         let reader = try FileReader(arguments.positionals[0])
         let progress = ReplayProgress(
             console, "apply", isDryRun ? "entries looked at" : "entries", rate: rate, isQuiet: isQuiet)
-        let applier = try EntryApplier(session, named: name, isDryRun: isDryRun) { progress.advance(by: $0) }
+        let applier = try EntryApplier(connection, named: name, isDryRun: isDryRun) { progress.advance(by: $0) }
         applier.batchEntries = progress.pageLimit(atMost: applier.batchEntries)
         var lines = LineReader(reader)
         do {

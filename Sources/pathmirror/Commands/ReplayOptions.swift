@@ -12,10 +12,10 @@ enum ReplayOptions {
         try arguments["path"].map(PathArgument.parse).flatMap { $0.isRoot ? nil : $0 }
     }
 
-    static func moment(_ arguments: ParsedArguments, _ name: String) throws -> Moment? {
+    static func moment(_ arguments: ParsedArguments, _ name: String) throws -> LogPosition? {
         guard let text = arguments[name] else { return nil }
         do {
-            return try Moment(text)
+            return try LogPosition(text)
         } catch {
             throw UsageError("--\(name): \(error)")
         }
@@ -23,10 +23,10 @@ enum ReplayOptions {
 
     /// Rebuilds a tree and says how far that is.
     static func tree(
-        _ session: LogSession, _ namespace: NamespaceRecord, at seq: Int64, within path: Path? = nil,
+        _ connection: LogConnection, _ namespace: NamespaceRecord, at seq: Int64, within path: Path? = nil,
         _ progress: (PastTree) -> ReplayProgress
     ) throws -> PastTree {
-        var tree = try PastTree(session, namespace, for: seq, within: path)
+        var tree = try PastTree(connection, namespace, for: seq, within: path)
         let progress = progress(tree)
         tree.pageLimit = progress.pageLimit(atMost: tree.pageLimit)
         let start = tree.seq

@@ -41,11 +41,11 @@ struct RulesGetCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try Database.session(arguments, "rules")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
+        let connection = try Database.connection(arguments, "rules")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
         let seq = try arguments.integer("seq", in: 1...Int(Int64.max)).map(Int64.init)
-        let stored = try seq.map { try session.rules(namespace.id, at: $0) } ?? session.currentRules(namespace.id)
+        let stored = try seq.map { try connection.rules(namespace.id, at: $0) } ?? connection.currentRules(namespace.id)
         guard let stored else {
             throw CommandFailure(
                 seq.map { "Entry \($0) of \"\(namespace.name)\" brought no rules." }
@@ -71,10 +71,10 @@ struct RulesSetCommand: Command {
         if arguments.has("dry-run") {
             return console.write(arguments.has("json") ? "{\"seq\":null}" : "\(file) is valid")
         }
-        let session = try Database.session(arguments, "rules")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session, creating: true)
-        let seq = try session.setRules(namespace.id, source: text, origin: RulesText.origin)
+        let connection = try Database.connection(arguments, "rules")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection, creating: true)
+        let seq = try connection.setRules(namespace.id, source: text, origin: RulesText.origin)
         if arguments.has("json") {
             return console.write(
                 JSONOutput.object(["seq": .number(seq), "warnings": RulesText.json(rules.warnings)]).line)
@@ -159,12 +159,12 @@ struct RulesHistoryCommand: Command {
         options: [RulesText.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try Database.session(arguments, "rules")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
-        for stored in try session.rulesHistory(namespace.id) {
+        let connection = try Database.connection(arguments, "rules")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        for stored in try connection.rulesHistory(namespace.id) {
             // The entry may have been pruned; the rules stay.
-            let page = try session.read(namespace.id, after: stored.seq - 1, through: stored.seq, limit: 1)
+            let page = try connection.read(namespace.id, after: stored.seq - 1, through: stored.seq, limit: 1)
             let entry = page.first?.entry
             let time = entry.map { Timestamp.iso8601(unixMilliseconds: $0.committedAt) }
             let origin = entry?.origin?.json
@@ -189,13 +189,13 @@ struct RulesRollbackCommand: Command {
         positionals: ["[SEQ]"], options: [RulesText.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let session = try Database.session(arguments, "rules")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
-        let earlier = try earlier(arguments.positionals.first, namespace, session)
+        let connection = try Database.connection(arguments, "rules")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let earlier = try earlier(arguments.positionals.first, namespace, connection)
         // What was valid for an older program may not be for this one.
         _ = try RulesText.compile(earlier.source, "seq \(earlier.seq)", console)
-        let seq = try session.setRules(namespace.id, source: earlier.source, origin: RulesText.origin)
+        let seq = try connection.setRules(namespace.id, source: earlier.source, origin: RulesText.origin)
         if arguments.has("json") {
             return console.write("{\"seq\":\(seq),\"from\":\(earlier.seq)}")
         }
@@ -203,18 +203,18 @@ struct RulesRollbackCommand: Command {
     }
 
     private static func earlier(
-        _ argument: String?, _ namespace: NamespaceRecord, _ session: LogSession
+        _ argument: String?, _ namespace: NamespaceRecord, _ connection: LogConnection
     ) throws -> StoredRules {
         if let argument {
             guard let seq = Int64(argument) else {
                 throw UsageError("SEQ must be a whole number: see 'rules history'.")
             }
-            guard let stored = try session.rules(namespace.id, at: seq) else {
+            guard let stored = try connection.rules(namespace.id, at: seq) else {
                 throw CommandFailure("Entry \(seq) of \"\(namespace.name)\" brought no rules: see 'rules history'.")
             }
             return stored
         }
-        let history = try session.rulesHistory(namespace.id)
+        let history = try connection.rulesHistory(namespace.id)
         guard history.count > 1 else { throw CommandFailure("\"\(namespace.name)\" has had no other rules.") }
         return history[history.count - 2]
     }

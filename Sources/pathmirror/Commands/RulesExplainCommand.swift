@@ -46,13 +46,13 @@ struct RulesExplainCommand: Command {
         var rules = try arguments["rules"].map { try RulesText.compile(try Files.read($0), $0, console) }
         var data = try arguments["data"].map { try parse(try Files.read($0), "--data") }
         if let name = arguments["ns"] {
-            let session = try Database.session(arguments, "rules", dataOption: "dev-data")
-            defer { session.close() }
-            let namespace = try Database.namespace(arguments, session)
-            if rules == nil, let stored = try session.currentRules(namespace.id) {
+            let connection = try Database.connection(arguments, "rules", dataOption: "dev-data")
+            defer { connection.close() }
+            let namespace = try Database.namespace(arguments, connection)
+            if rules == nil, let stored = try connection.currentRules(namespace.id) {
                 rules = try RulesText.compile(stored.source, "rules of \(name)", console)
             }
-            if data == nil { data = try session.loadTree(namespace.id).root }
+            if data == nil { data = try connection.loadTree(namespace.id).root }
         }
         guard let rules else { throw UsageError("--rules is missing (or --ns of a namespace that has rules).") }
         return (rules, data ?? .null)

@@ -35,16 +35,16 @@ struct ServeCommand: Command {
         let names = (arguments["ns"] ?? "default").split(separator: ",").map(String.init)
         options.gateway.defaultNamespace = names.first ?? "default"
 
-        let session = try LogSession(url.withApplicationName("pathmirror start"), settings: options.session)
+        let connection = try LogConnection(url.withApplicationName("pathmirror start"), settings: options.connection)
         if arguments.has("no-migrate") {
-            try Migrations.check(session.connection)
+            try Migrations.check(connection.postgres)
         } else {
-            for migration in try Migrations.up(session.connection) {
+            for migration in try Migrations.up(connection.postgres) {
                 options.logger.info("migrated", [("migration", migration.name)])
             }
         }
-        for name in names { _ = try session.namespace(named: name, creating: true) }
-        session.close()
+        for name in names { _ = try connection.namespace(named: name, creating: true) }
+        connection.close()
 
         let service: Service
         do {

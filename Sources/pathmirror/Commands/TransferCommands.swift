@@ -21,15 +21,15 @@ struct ImportCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         Signals.unblock()
-        let session = try Database.session(arguments, "import")
-        defer { session.close() }
+        let connection = try Database.connection(arguments, "import")
+        defer { connection.close() }
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         var settings = Importer.Settings()
         if arguments.has("chunked") {
             settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
         }
         let result = try load(
-            arguments.positionals[0], into: Database.namespaceName(arguments), session, console, at: path,
+            arguments.positionals[0], into: Database.namespaceName(arguments), connection, console, at: path,
             settings: settings,
             isQuiet: arguments.has("json"))
         if arguments.has("json") {
@@ -46,7 +46,7 @@ struct ImportCommand: Command {
     /// Loads the file; the namespace is made with its first rows if it isn't there.
     @discardableResult
     static func load(
-        _ file: String, into namespace: String, _ session: LogSession, _ console: Console,
+        _ file: String, into namespace: String, _ connection: LogConnection, _ console: Console,
         at path: Path = .root, settings: Importer.Settings = .init(), isQuiet: Bool = false
     ) throws -> Result {
         let reader = try FileReader(file)
@@ -56,7 +56,7 @@ struct ImportCommand: Command {
         // The beginning and the size tell one file from another well enough to go on with it.
         let fingerprint = reader.byteCount.map { Hex.encode(Digest.sha256(first)) + "-\($0)" }
         let importer = try Importer(
-            session, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
+            connection, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
         if importer.resumedRows > 0, !isQuiet {
             console.error("import: goes on after \(importer.resumedRows) leaves that were loaded before")
         }
@@ -107,13 +107,13 @@ struct ExportCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         Signals.unblock()
-        let session = try Database.session(arguments, "export")
-        defer { session.close() }
-        let namespace = try Database.namespace(arguments, session)
+        let connection = try Database.connection(arguments, "export")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         let output = try OutputFile(arguments["output"])
         let progress = Progress(console, "export", totalBytes: nil, isQuiet: arguments["output"] == nil)
-        let exporter = Exporter(session, namespace, at: path) { try output.write($0) }
+        let exporter = Exporter(connection, namespace, at: path) { try output.write($0) }
         do {
             try exporter.run { progress.update(rows: $0, bytes: 0) }
             try output.finish()

@@ -22,16 +22,16 @@ enum Database {
     }
 
     /// A session on a database whose schema is this program's.
-    static func session(
+    static func connection(
         _ arguments: ParsedArguments, _ purpose: String, dataOption: String = "data"
-    ) throws -> LogSession {
-        var settings = LogSession.Settings()
+    ) throws -> LogConnection {
+        var settings = LogConnection.Settings()
         // What an operator starts takes as long as it takes.
-        settings.connection.statementTimeoutMs = 0
-        let session = try LogSession(
+        settings.connection.statementTimeoutMilliseconds = 0
+        let connection = try LogConnection(
             try url(arguments, dataOption: dataOption).withApplicationName("pathmirror \(purpose)"), settings: settings)
-        try Migrations.check(session.connection)
-        return session
+        try Migrations.check(connection.postgres)
+        return connection
     }
 
     /// What `--ns` names: as for `serve`, the first namespace is the default one.
@@ -41,10 +41,10 @@ enum Database {
 
     /// The namespace that `--ns` names.
     static func namespace(
-        _ arguments: ParsedArguments, _ session: LogSession, creating: Bool = false
+        _ arguments: ParsedArguments, _ connection: LogConnection, creating: Bool = false
     ) throws -> NamespaceRecord {
         let name = namespaceName(arguments)
-        guard let record = try session.namespace(named: name, creating: creating) else {
+        guard let record = try connection.namespace(named: name, creating: creating) else {
             throw CommandFailure("There is no namespace \"\(name)\".")
         }
         return record

@@ -22,7 +22,7 @@ final class Service {
     init(_ options: ServiceOptions, url: PostgresURL) throws {
         self.options = options
         engine = try Engine(
-            url: url, settings: options.engine, sessionSettings: options.session, metrics: EngineMetrics(),
+            url: url, settings: options.engine, connectionSettings: options.connection, metrics: EngineMetrics(),
             logger: options.logger)
         let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
         self.mirrors = mirrors
@@ -79,7 +79,7 @@ final class Service {
         server.beginDrain()
         gateway.waitForSessions(milliseconds: Int64(options.shutdownMilliseconds))
         engine.stop(milliseconds: Int64(options.shutdownMilliseconds))
-        server.stop(deadlineMs: max(100, Int(deadline - Clock.monotonicMilliseconds)))
+        server.stop(deadlineMilliseconds: max(100, Int(deadline - Clock.monotonicMilliseconds)))
         // After the last write, and with no hurry: what a mirror lacks its next runner gets from the log.
         mirrors.stop()
         gateway.stop()

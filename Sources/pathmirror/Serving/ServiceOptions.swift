@@ -57,7 +57,7 @@ struct ServiceOptions {
     var engine = EngineSettings()
     var gateway = GatewaySettings()
     var server = HTTPServerSettings()
-    var session = LogSession.Settings()
+    var connection = LogConnection.Settings()
     var mirrors = MirrorSettings()
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
@@ -99,10 +99,12 @@ struct ServiceOptions {
         if let count = try arguments.integer("max-connections", in: 1...10_000_000) { server.maxConnections = count }
         if let count = try arguments.integer("max-streams", in: 0...10_000_000) { gateway.maxStreams = count }
         let day = 1...86_400_000
-        if let time = try arguments.integer("header-timeout-ms", in: day) { server.headerTimeoutMs = time }
-        if let time = try arguments.integer("body-timeout-ms", in: day) { server.bodyTimeoutMs = time }
-        if let time = try arguments.integer("idle-timeout-ms", in: day) { server.idleTimeoutMs = time }
-        if let time = try arguments.integer("write-stall-timeout-ms", in: day) { server.writeStallTimeoutMs = time }
+        if let time = try arguments.integer("header-timeout-ms", in: day) { server.headerTimeoutMilliseconds = time }
+        if let time = try arguments.integer("body-timeout-ms", in: day) { server.bodyTimeoutMilliseconds = time }
+        if let time = try arguments.integer("idle-timeout-ms", in: day) { server.idleTimeoutMilliseconds = time }
+        if let time = try arguments.integer("write-stall-timeout-ms", in: day) {
+            server.writeStallTimeoutMilliseconds = time
+        }
         if let time = try arguments.integer("sse-keepalive-ms", in: day) { gateway.streamKeepAliveMilliseconds = time }
         if let size = try arguments.integer("sse-buffer-bytes", in: 1...(1 << 30)) { gateway.streamBufferBytes = size }
         if let time = try arguments.integer("session-timeout-ms", in: 100...86_400_000) {
@@ -112,15 +114,15 @@ struct ServiceOptions {
             gateway.keepAliveTimeoutMilliseconds = time
         }
         if let time = try arguments.integer("transaction-turn-ms", in: 0...60_000) {
-            gateway.transactionTurnMilliseconds = time
+            gateway.transactionSlotMilliseconds = time
         }
         if let count = try arguments.integer("max-sessions", in: 0...10_000_000) { gateway.maxSessions = count }
         gateway.sessionLabel = try Self.sessionLabel(arguments)
         if let time = try arguments.integer("heartbeat-ms", in: 10...3_600_000) {
             engine.heartbeatMilliseconds = Int64(time)
         }
-        if let time = try arguments.integer("dead-after-ms", in: day) { engine.deadAfterMilliseconds = Int64(time) }
-        guard engine.deadAfterMilliseconds > engine.heartbeatMilliseconds else {
+        if let time = try arguments.integer("dead-after-ms", in: day) { engine.leaseExpiryMilliseconds = Int64(time) }
+        guard engine.leaseExpiryMilliseconds > engine.heartbeatMilliseconds else {
             throw UsageError("--dead-after-ms must be longer than --heartbeat-ms.")
         }
         if let count = try arguments.integer("max-resume-entries", in: 0...1_000_000_000) {
@@ -137,7 +139,7 @@ struct ServiceOptions {
             guard ["on", "remote_apply", "remote_write", "local", "off"].contains(level) else {
                 throw UsageError("--synchronous-commit must be on, remote_apply, remote_write, local or off.")
             }
-            session.synchronousCommit = level
+            connection.synchronousCommit = level
         }
         if let time = try arguments.integer("poll-ms", in: 10...60_000) {
             engine.pollMilliseconds = time
@@ -151,7 +153,7 @@ struct ServiceOptions {
             hasRulesFile = true
         }
         if let time = try arguments.integer("long-stretch-ms", in: 0...3_600_000) {
-            server.longStretchMs = time
+            server.longStretchMilliseconds = time
             engine.longStretchMilliseconds = time
         }
         server.onLongStretch = { [logger] loop, kind, nanoseconds, count in

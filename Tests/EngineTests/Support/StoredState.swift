@@ -12,20 +12,20 @@ struct StoredState {
     let entries: [Entry]
 
     init(_ url: PostgresURL, _ name: String = "test") throws {
-        let session = try LogSession(url)
-        defer { session.close() }
-        let record = try #require(try session.namespace(named: name))
-        let loaded = try session.loadTree(record.id)
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        let record = try #require(try connection.namespace(named: name))
+        let loaded = try connection.loadTree(record.id)
         head = loaded.head
         root = loaded.root
         var entries: [Entry] = []
         while true {
-            let page = try session.read(record.id, after: entries.last?.seq ?? 0)
+            let page = try connection.read(record.id, after: entries.last?.seq ?? 0)
             if page.isEmpty { break }
             for entry in page.map(\.entry) {
                 var changes = entry.changes
                 if entry.isBulk {
-                    try session.forEachPart(record.id, of: entry.seq) { changes.append(contentsOf: $0) }
+                    try connection.forEachPart(record.id, of: entry.seq) { changes.append(contentsOf: $0) }
                 }
                 entries.append(
                     Entry(
@@ -68,8 +68,8 @@ struct StoredState {
 
 /// `pathmirror log verify` of the test's namespace.
 func verify(_ url: PostgresURL, _ name: String = "test") throws -> Verification {
-    let session = try LogSession(url)
-    defer { session.close() }
-    let record = try #require(try session.namespace(named: name))
-    return try Verification.run(session, record)
+    let connection = try LogConnection(url)
+    defer { connection.close() }
+    let record = try #require(try connection.namespace(named: name))
+    return try Verification.run(connection, record)
 }

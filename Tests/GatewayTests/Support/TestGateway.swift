@@ -35,7 +35,7 @@ final class TestGateway {
     }
 
     func stop() {
-        server.stop(deadlineMs: 0)
+        server.stop(deadlineMilliseconds: 0)
         engine.stop()
         gateway.stop()
     }

@@ -49,7 +49,7 @@ final class TestServer: Sendable {
     }
 
     deinit {
-        server.stop(deadlineMs: 0)
+        server.stop(deadlineMilliseconds: 0)
     }
 
     var drains: Int { seen.drains.load(ordering: .relaxed) }

@@ -19,8 +19,8 @@ func shareLog(upTo seq: Int64, _ url: PostgresURL) throws {
 }
 
 /// The partitions that belong to one namespace each, by name.
-func ownPartitions(_ session: LogSession) throws -> [String] {
-    let rows = try session.connection.execute(
+func ownPartitions(_ connection: LogConnection) throws -> [String] {
+    let rows = try connection.postgres.execute(
         """
         select relname from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r' and relispartition
             and relname ~ '^log_[0-9]+_[0-9]+$'
@@ -31,14 +31,14 @@ func ownPartitions(_ session: LogSession) throws -> [String] {
 
 /// A session on a new database whose namespaces share tables up to this seq only.
 func withSession<Value>(
-    sharingUpTo seq: Int64, _ change: (inout LogSession.Settings) -> Void, _ body: (LogSession) throws -> Value
+    sharingUpTo seq: Int64, _ change: (inout LogConnection.Settings) -> Void, _ body: (LogConnection) throws -> Value
 ) throws -> Value {
-    var settings = LogSession.Settings()
+    var settings = LogConnection.Settings()
     change(&settings)
     return try withDatabase { url in
         try shareLog(upTo: seq, url)
-        let session = try LogSession(url, settings: settings)
-        defer { session.close() }
-        return try body(session)
+        let connection = try LogConnection(url, settings: settings)
+        defer { connection.close() }
+        return try body(connection)
     }
 }

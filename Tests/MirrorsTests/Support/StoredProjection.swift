@@ -11,33 +11,33 @@ struct StoredProjection {
     var errors: Set<[Key]> = []
     let root: Node
 
-    init?(_ session: LogSession, _ mirror: CatalogMirror) throws {
-        try session.connection.executeScript(
+    init?(_ log: LogConnection, _ mirror: CatalogMirror) throws {
+        try log.postgres.executeScript(
             "begin isolation level repeatable read read only; set local timezone = 'UTC'")
-        defer { try? session.connection.executeScript("rollback") }
-        guard let cursor = try Catalog.cursors(session.connection, mirror.namespaceID, [mirror.id]).first else {
+        defer { try? log.postgres.executeScript("rollback") }
+        guard let cursor = try Catalog.cursors(log.postgres, mirror.namespaceID, [mirror.id]).first else {
             return nil
         }
         definition = cursor.definition
         seq = cursor.seq
-        root = try Self.tree(session, mirror.namespaceID, at: seq)
-        try readRows(session.connection)
-        let found = try session.connection.execute(
+        root = try Self.tree(log, mirror.namespaceID, at: seq)
+        try readRows(log.postgres)
+        let found = try log.postgres.execute(
             "select record, column_name from pathmirror.mirror_error where mirror = $1 and generation = $2",
             [.uuid(mirror.id), .int8(cursor.generation)])
         for row in 0..<found.rowCount { errors.insert([Key(try found.string(row, 0)), Key(try found.string(row, 1))]) }
     }
 
-    private static func tree(_ session: LogSession, _ namespace: Int64, at seq: Int64) throws -> Node {
+    private static func tree(_ log: LogConnection, _ namespace: Int64, at seq: Int64) throws -> Node {
         var root = Node.null
         var last: Int64 = 0
         while last < seq {
-            let page = try session.read(namespace, after: last, through: seq)
+            let page = try log.read(namespace, after: last, through: seq)
             guard let newest = page.last?.entry.seq else { break }
             for logged in page {
                 for change in logged.entry.changes { root = root.replacing(change.path, with: change.value) }
                 guard logged.entry.isBulk else { continue }
-                try session.forEachPart(namespace, of: logged.entry.seq) { (changes) throws(LogStoreError) in
+                try log.forEachPart(namespace, of: logged.entry.seq) { (changes) throws(LogStoreError) in
                     for change in changes { root = root.replacing(change.path, with: change.value) }
                 }
             }

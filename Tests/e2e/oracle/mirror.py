@@ -14,7 +14,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
 
 
-class Misfit(Exception):
+class ConversionError(Exception):
     """The value does not fit the column."""
 
 
@@ -40,24 +40,24 @@ def _moment(text: str) -> datetime.datetime:
             return datetime.datetime.strptime(text, shape).replace(tzinfo=_UTC)
         except ValueError:
             continue
-    raise Misfit
+    raise ConversionError
 
 
 def _in_range(milliseconds) -> datetime.datetime:
     if not _FIRST <= milliseconds <= _LAST:
-        raise Misfit
+        raise ConversionError
     return _EPOCH + datetime.timedelta(microseconds=round(milliseconds * 1000))
 
 
 def _key_set(value) -> list[str]:
     if not isinstance(value, dict):
-        raise Misfit
+        raise ConversionError
     members = [(key, split(item)[0]) for key, item in sorted(value.items(), key=lambda item: key_rank(item[0]))]
     if all(isinstance(item, bool) for _, item in members):
         return [key for key, item in members if item]
     if all(key == str(index) and isinstance(item, str) and "\0" not in item for index, (key, item) in enumerate(members)):
         return [item for _, item in members]
-    raise Misfit
+    raise ConversionError
 
 
 def _holds_nul(value) -> bool:
@@ -76,17 +76,17 @@ def convert(node, kind: str):
     if kind == "jsonb":
         shown = plain(without_priorities(node))
         if _holds_nul(shown):
-            raise Misfit
+            raise ConversionError
         return shown
     if kind == "text[]":
         return _key_set(value)
     if isinstance(value, dict):
-        raise Misfit
+        raise ConversionError
     text = isinstance(value, str)
     if kind == "text":
         if text:
             if "\0" in value:
-                raise Misfit
+                raise ConversionError
             return value
         return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
     if kind == "boolean" and isinstance(value, bool):
@@ -103,7 +103,7 @@ def convert(node, kind: str):
         return (_moment(value) if text else _in_range(value)).date()
     if kind == "uuid" and text and re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", value):
         return uuid.UUID(value)
-    raise Misfit
+    raise ConversionError
 
 
 def records(node, parts: list[str], keys: tuple = ()):
@@ -144,7 +144,7 @@ def project(definition: dict, tree) -> tuple[dict, set]:
             try:
                 cell = convert(value, column["type"])
                 left = _without(left, place)
-            except Misfit:
+            except ConversionError:
                 misfits.add(name)
                 errors.add((path, name))
             policy = column.get("not null")
@@ -159,7 +159,7 @@ def project(definition: dict, tree) -> tuple[dict, set]:
         if rest:
             try:
                 row[rest] = convert(left, "jsonb")
-            except Misfit:
+            except ConversionError:
                 row[rest] = None
                 misfits.add(rest)
                 errors.add((path, rest))

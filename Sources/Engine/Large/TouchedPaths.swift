@@ -2,7 +2,7 @@ import Tree
 
 /// The places that a write touches, for asking whether another write could have been made before or after it with the same
 /// result.
-struct TouchedPlaces {
+struct TouchedPaths {
     private final class Place {
         var children: [Key: Place] = [:]
         var isTouched = false

@@ -12,7 +12,7 @@ public struct LoggedEntry: Sendable {
     }
 }
 
-extension LogSession {
+extension LogConnection {
     private static let entryColumns = """
         seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id, origin::text,
         seq >= (select any_order_from from pathmirror.namespace where id = $1)
@@ -57,7 +57,7 @@ extension LogSession {
         _ namespace: Int64, after seq: Int64, through last: Int64, _ limit: Int, _ maxBytes: Int
     ) throws(LogStoreError) -> PostgresResult {
         try translated { () throws(PostgresError) in
-            try connection.pipeline([Self.pageStep(namespace, after: seq, through: last, limit, maxBytes)])[0]
+            try postgres.pipeline([Self.pageStep(namespace, after: seq, through: last, limit, maxBytes)])[0]
         }
     }
 
@@ -105,7 +105,7 @@ extension LogSession {
         var part: Int32 = 0
         while true {
             let rows = try translated { () throws(PostgresError) in
-                try connection.execute(
+                try postgres.execute(
                     "select changes::text from pathmirror.log_part where namespace_id = $1 and seq = $2 and part = $3",
                     [.int8(namespace), .int8(seq), .int4(part)])
             }

@@ -6,14 +6,14 @@ public enum Announcement: Sendable, Equatable {
     case message(PeerMessage)
 }
 
-extension LogSession {
+extension LogConnection {
     /// Throws unless the database's schema is this program's.
-    public func checkSchema() throws(LogStoreError) { try Migrations.check(connection) }
+    public func checkSchema() throws(LogStoreError) { try Migrations.check(postgres) }
 
     /// From now on `waitForAnnouncements` hears.
     public func listen() throws(LogStoreError) {
         try translated { () throws(PostgresError) in
-            try connection.executeScript("listen \(Self.channel); listen \(Self.peerChannel)")
+            try postgres.executeScript("listen \(Self.channel); listen \(Self.peerChannel)")
         }
     }
 
@@ -22,7 +22,7 @@ extension LogSession {
         milliseconds: Int, wake: WakeHandle?
     ) throws(LogStoreError) -> [Announcement] {
         let notifications = try translated { () throws(PostgresError) in
-            try connection.waitForNotifications(timeoutMs: milliseconds, wake: wake)
+            try postgres.waitForNotifications(timeoutMilliseconds: milliseconds, wake: wake)
         }
         return notifications.compactMap { notification in
             if notification.channel == Self.peerChannel {
@@ -43,7 +43,7 @@ extension LogSession {
         var ids = PostgresArray(of: .int8)
         for id in namespaces { ids.appendInt8(id) }
         return try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 "select id, head, \(Self.headBatch) from pathmirror.namespace where id = any($1)", [.array(ids)])
             var heads: [(namespace: Int64, head: Int64, batch: [UInt8]?)] = []
             heads.reserveCapacity(rows.rowCount)

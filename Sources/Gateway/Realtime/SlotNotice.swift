@@ -1,11 +1,11 @@
 import Tree
 
 /// What gateways tell one another about turns: `turn asks|done NAMESPACE PATH`.
-struct TurnNotice: Equatable {
-    let kind: TransactionLine.Notice
-    let place: TransactionPlace
+struct SlotNotice: Equatable {
+    let kind: TransactionQueue.Notice
+    let place: TransactionKey
 
-    init(_ kind: TransactionLine.Notice, _ place: TransactionPlace) {
+    init(_ kind: TransactionQueue.Notice, _ place: TransactionKey) {
         self.kind = kind
         self.place = place
     }
@@ -19,7 +19,7 @@ struct TurnNotice: Equatable {
         case "done": kind = .isDone
         default: return nil
         }
-        place = TransactionPlace(namespace: namespace, path: Path(splitting: parts[3]))
+        place = TransactionKey(namespace: namespace, path: Path(splitting: parts[3]))
     }
 
     var text: String {

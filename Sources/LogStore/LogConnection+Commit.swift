@@ -1,7 +1,7 @@
 import Postgres
 import Tree
 
-extension LogSession {
+extension LogConnection {
     /// What became of a batch.
     public enum CommitOutcome: Sendable, Equatable {
         case committed
@@ -54,30 +54,30 @@ extension LogSession {
     /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
     public func commit(_ batch: Batch, isLocked: Bool = false) throws(LogStoreError) -> CommitOutcome {
         let usual = bePatient(with: batch)
-        defer { connection.statementTimeoutMs = usual }
+        defer { postgres.statementTimeoutMilliseconds = usual }
         do {
             // Under the lock there is room for all but the largest batches: what is made for those is made with them.
             try ensurePartition(batch.namespace, upTo: batch.newHead)
             if batch.rows.count > settings.copyThreshold {
                 try commitByCopy(batch, isLocked)
             } else {
-                let results = try connection.pipeline(steps(batch, isLocked))
+                let results = try postgres.pipeline(steps(batch, isLocked))
                 try notePlace(batch.namespace, results[isLocked ? 0 : 1], column: 0)
             }
             return .committed
         } catch let error as PostgresError where error.sqlState == "PM001" {
             // Under the lock it means another history; the transaction has failed.
-            if isLocked, connection.isOpen { unlockHead() }
+            if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
             // Under the lock as well, if the head is of another history.
-            if isLocked, connection.isOpen { unlockHead() }
+            if isLocked, postgres.isOpen { unlockHead() }
             return .headMoved
         } catch let error as PostgresError where error.sqlState == "PM002" {
-            if isLocked, connection.isOpen { unlockHead() }
+            if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
             return .alreadyClaimed
         } catch {
-            if isLocked, connection.isOpen { unlockHead() }
+            if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
             throw LogStoreError(error)
         }
@@ -92,7 +92,7 @@ extension LogSession {
             try ensurePartition(namespace, upTo: expectedHead + room)
             let head: Int64
             do {
-                let results = try connection.pipeline([
+                let results = try postgres.pipeline([
                     .prepared(SQL.begin), .prepared(SQL.lockHead, lockParameters(namespace)),
                 ])
                 head = try results[1].int64(0, 0)
@@ -122,7 +122,7 @@ extension LogSession {
 
     /// Takes the head's lock in the transaction that is open.
     func lockHeadNow(_ namespace: Int64) throws(PostgresError) -> Int64 {
-        let result = try connection.executePrepared(SQL.lockHead, lockParameters(namespace))
+        let result = try postgres.executePrepared(SQL.lockHead, lockParameters(namespace))
         try notePlace(namespace, result, column: 1)
         return try result.int64(0, 0)
     }
@@ -135,7 +135,7 @@ extension LogSession {
 
     /// Gives the head's lock back without having written.
     public func unlockHead() {
-        if connection.isOpen { try? connection.executeScript("rollback") }
+        if postgres.isOpen { try? postgres.executeScript("rollback") }
     }
 
     private func steps(_ batch: Batch, _ isLocked: Bool) -> [PipelineStep] {
@@ -222,25 +222,25 @@ extension LogSession {
     /// A large batch: the same transaction, with its rows sent by COPY.
     private func commitByCopy(_ batch: Batch, _ isLocked: Bool) throws {
         do {
-            if !isLocked { _ = try connection.executePrepared(SQL.begin) }
+            if !isLocked { _ = try postgres.executePrepared(SQL.begin) }
             try notePlace(
-                batch.namespace, try connection.executePrepared(SQL.append, appendParameters(batch)), column: 0)
+                batch.namespace, try postgres.executePrepared(SQL.append, appendParameters(batch)), column: 0)
             // Rows that exist go first and come back by COPY, which can only add.
             try deleteExisting(batch.namespace, batch.rows)
-            try connection.copyIn(RowCopy.sql) { writer in
+            try postgres.copyIn(RowCopy.sql) { writer in
                 for (path, row) in batch.rows.rows where !row.value.isNull {
                     try RowCopy.write(
                         batch.namespace, StoredPath(path), JSONWriter.encode(row.value, form: .plain), row.version,
                         to: &writer)
                 }
             }
-            try connection.pipeline(
+            try postgres.pipeline(
                 rulesSteps(batch) + claimSteps(batch) + [
                     .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
                     .prepared(SQL.commit),
                 ])
         } catch {
-            if connection.isOpen { try connection.executeScript("rollback") }
+            if postgres.isOpen { try postgres.executeScript("rollback") }
             throw error
         }
     }
@@ -252,7 +252,7 @@ extension LogSession {
             var parameters = PostgresParameters()
             parameters.appendInt8(namespace)
             parameters.append(gone)
-            _ = try self.connection.execute(SQL.deleteRows, parameters)
+            _ = try self.postgres.execute(SQL.deleteRows, parameters)
             gone.removeAll()
         }
         for (path, row) in changes.rows where row.existed {
@@ -265,7 +265,7 @@ extension LogSession {
     /// Whether the batch is in the log. Waits until a transaction that may still be writing it has ended.
     public func findBatch(_ batch: Batch) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
-            let results = try connection.pipeline([
+            let results = try postgres.pipeline([
                 .prepared(SQL.begin),
                 .prepared(SQL.lockHead, lockParameters(batch.namespace)),
                 .query(

@@ -1,7 +1,7 @@
 import Postgres
 public import Tree
 
-extension LogSession {
+extension LogConnection {
     /// The entry that last wrote a row; a negative version is the number of a large write.
     private static let versionColumn = """
         case when version >= 0 then version
@@ -11,7 +11,7 @@ extension LogSession {
     private static let readSubtreesStatement = PostgresStatement(
         "read_subtrees",
         """
-        select n, row.path, row.rest, row.value::text, \(LogSession.versionColumn)
+        select n, row.path, row.rest, row.value::text, \(LogConnection.versionColumn)
         from unnest($2, $3, $4) with ordinality as wanted (at, low, high, n)
         cross join lateral (
             select path, rest, value, version from pathmirror.node where namespace_id = $1 and path = wanted.at
@@ -26,7 +26,7 @@ extension LogSession {
     /// namespace as of the snapshot, nil if there is none.
     public func beginSnapshot(_ namespace: Int64) throws(LogStoreError) -> NamespaceRecord? {
         try translated { () throws(PostgresError) in
-            try connection.executeScript("begin isolation level repeatable read read only")
+            try postgres.executeScript("begin isolation level repeatable read read only")
         }
         do throws(LogStoreError) {
             return try self.namespace(id: namespace)
@@ -38,7 +38,7 @@ extension LogSession {
 
     /// Ends the snapshot, if there is one.
     public func endSnapshot() {
-        if connection.isOpen, connection.isInTransaction { try? connection.executeScript("rollback") }
+        if postgres.isOpen, postgres.isInTransaction { try? postgres.executeScript("rollback") }
     }
 
     /// Reads the values at some paths, each with the newest version among its rows (0 where there is nothing), in the
@@ -69,7 +69,7 @@ extension LogSession {
         parameters.append(low)
         parameters.append(high)
         do {
-            let rows = try connection.executePrepared(Self.readSubtreesStatement, parameters)
+            let rows = try postgres.executePrepared(Self.readSubtreesStatement, parameters)
             var row = 0
             while row < rows.rowCount {
                 let place = try rows.int64(row, 0)
@@ -144,7 +144,7 @@ extension LogSession {
     ) throws {
         // COPY takes no parameters: the bounds travel as settings of the transaction, the namespace is a number.
         let text = path.isRoot ? "" : path.description
-        _ = try connection.execute(
+        _ = try postgres.execute(
             "select set_config('pathmirror.low', $1, true), set_config('pathmirror.high', $2, true)",
             [.text(text + "/"), .text(text + "0")])
         let sql = """
@@ -154,7 +154,7 @@ extension LogSession {
                     and path < current_setting('pathmirror.high') order by path
             ) to stdout (format binary)
             """
-        try connection.copyOutRows(sql) { row in
+        try postgres.copyOutRows(sql) { row in
             let version = try row.int64(3)
             if row.isNull(1) {
                 try row.withBytes(0) { path in
@@ -178,7 +178,7 @@ extension LogSession {
         var wanted = PostgresArray(of: .int8)
         for seq in seqs { wanted.appendInt8(seq) }
         return try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 """
                 select seq, (extract(epoch from committed_at) * 1000)::bigint from pathmirror.log
                 where namespace_id = $1 and seq = any($2)

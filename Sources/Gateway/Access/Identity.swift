@@ -4,7 +4,7 @@ import Tree
 import Wire
 
 /// Who a caller was found to be, and for how long that holds.
-struct Session: Sendable {
+struct Identity: Sendable {
     /// How far an administrator's power goes.
     enum Power: Sendable {
         /// Whoever rules judge.
@@ -17,7 +17,7 @@ struct Session: Sendable {
         case everything
     }
 
-    /// What a session rests on; it ends when that is taken away.
+    /// What a identity rests on; it ends when that is taken away.
     enum Basis: Sendable {
         /// Nothing that could be taken away: no credential, or one that says itself how long it holds.
         case itself
@@ -46,7 +46,9 @@ struct Session: Sendable {
     }
 
     /// A caller without a credential.
-    static func anonymous(isLoopback: Bool) -> Session { Session(.unauthenticated).of(callerOnThisMachine: isLoopback) }
+    static func anonymous(isLoopback: Bool) -> Identity {
+        Identity(.unauthenticated).of(callerOnThisMachine: isLoopback)
+    }
 
     /// Whether nobody has logged in.
     var isNobody: Bool { !context.isAdmin && context.auth.isNull && !isOverride }
@@ -68,25 +70,25 @@ struct Session: Sendable {
     }
 
     /// Who it is, for logs and for counting by identity: nothing in it is secret. Nil for callers without credentials.
-    var identity: String? {
+    var name: String? {
         if context.isAdmin { return "admin" }
         return uid.map { "uid:\($0)" }
     }
 
     /// What the log says of its writes.
-    func origin(via door: Origin.Door, address: String?) -> Origin {
-        Origin(uid: uid, isAdmin: context.isAdmin, isOverride: isOverride, via: door, address: address)
+    func origin(via transport: Origin.Transport, address: String?) -> Origin {
+        Origin(uid: uid, isAdmin: context.isAdmin, isOverride: isOverride, via: transport, address: address)
     }
 
     /// The same, knowing where the caller is.
-    func of(callerOnThisMachine isLoopback: Bool) -> Session {
+    func of(callerOnThisMachine isLoopback: Bool) -> Identity {
         let context = AuthContext(auth: context.auth, isAdmin: context.isAdmin, isElsewhere: !isLoopback)
-        return Session(context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride)
+        return Identity(context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride)
     }
 
-    /// The session of an administrator who wants to be judged like somebody else.
-    func acting(as auth: Node) -> Session {
-        Session(AuthContext(auth: auth), expiresAt: expiresAt, basis: basis, isOverride: true)
+    /// The identity of an administrator who wants to be judged like somebody else.
+    func acting(as auth: Node) -> Identity {
+        Identity(AuthContext(auth: auth), expiresAt: expiresAt, basis: basis, isOverride: true)
     }
 }
 

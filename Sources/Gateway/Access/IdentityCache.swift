@@ -2,9 +2,9 @@ import Synchronization
 
 /// Sessions of tokens that were verified, by the tokens' hashes. Bounded: of two halves the older goes when the newer is
 /// full, so what is used stays.
-final class SessionCache: Sendable {
+final class IdentityCache: Sendable {
     private struct Entry {
-        let session: Session
+        let identity: Identity
         /// The key set's version when it was verified; keys that the issuer withdrew verify nothing more.
         let version: Int
     }
@@ -18,25 +18,25 @@ final class SessionCache: Sendable {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    func session(_ digest: [UInt8], version: Int, now: Int64) -> Session? {
+    func identity(_ digest: [UInt8], version: Int, now: Int64) -> Identity? {
         state.withLock { state in
             if let entry = state.new[digest] { return Self.valid(entry, version, now) }
-            guard let entry = state.old.removeValue(forKey: digest), let session = Self.valid(entry, version, now)
+            guard let entry = state.old.removeValue(forKey: digest), let identity = Self.valid(entry, version, now)
             else {
                 return nil
             }
             insert(entry, digest, &state)
-            return session
+            return identity
         }
     }
 
-    func insert(_ session: Session, _ digest: [UInt8], version: Int) {
-        state.withLock { insert(Entry(session: session, version: version), digest, &$0) }
+    func insert(_ identity: Identity, _ digest: [UInt8], version: Int) {
+        state.withLock { insert(Entry(identity: identity, version: version), digest, &$0) }
     }
 
-    private static func valid(_ entry: Entry, _ version: Int, _ now: Int64) -> Session? {
-        guard entry.version == version, let end = entry.session.expiresAt, end > now else { return nil }
-        return entry.session
+    private static func valid(_ entry: Entry, _ version: Int, _ now: Int64) -> Identity? {
+        guard entry.version == version, let end = entry.identity.expiresAt, end > now else { return nil }
+        return entry.identity
     }
 
     private func insert(_ entry: Entry, _ digest: [UInt8], _ state: inout State) {

@@ -1,7 +1,7 @@
 import Postgres
 public import Tree
 
-extension LogSession {
+extension LogConnection {
     /// The rules that hold at the head, or nil when none were ever uploaded.
     public func currentRules(_ namespace: Int64) throws(LogStoreError) -> StoredRules? {
         try rules(namespace, "order by seq desc limit 1", []).first
@@ -43,7 +43,7 @@ extension LogSession {
         try translated { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace)]
             for value in more { parameters.append(value) }
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 "select seq, source from pathmirror.rule where namespace_id = $1 \(condition)", parameters)
             var found: [StoredRules] = []
             for row in 0..<rows.rowCount {

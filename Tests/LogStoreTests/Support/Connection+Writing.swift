@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Tree
 
-extension LogSession {
+extension LogConnection {
     /// A namespace of the test's own.
     func make(_ name: String = "test") throws -> NamespaceRecord {
         try #require(try namespace(named: name, creating: true))
@@ -56,6 +56,6 @@ func longPath(_ variant: Int, depth: Int = 32) -> Path {
 }
 
 /// A number that the database counts.
-func count(_ session: LogSession, _ sql: String) throws -> Int64 {
-    try session.connection.execute(sql).int64(0, 0)
+func count(_ connection: LogConnection, _ sql: String) throws -> Int64 {
+    try connection.postgres.execute(sql).int64(0, 0)
 }

@@ -7,7 +7,7 @@ import Tree
 @testable import Engine
 
 /// Two writes that don't conflict give the same tree, and the same rows, in either order.
-@Suite struct TouchedPlacesTests {
+@Suite struct TouchedPathsTests {
     @Test(arguments: 1...6 as ClosedRange<UInt64>) func orderDoesNotMatter(seed: UInt64) throws {
         var random = TreeGenerator(seed: seed)
         var free = 0
@@ -17,7 +17,7 @@ import Tree
             guard let large = Self.evaluated(random.write(), on: root),
                 let small = Self.evaluated(random.write(), on: root)
             else { continue }
-            let places = TouchedPlaces(large.changes)
+            let places = TouchedPaths(large.changes)
             guard !small.changes.contains(where: places.conflicts) else {
                 conflicting += 1
                 continue

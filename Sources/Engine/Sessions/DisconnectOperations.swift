@@ -3,26 +3,26 @@ public import Rules
 public import Tree
 
 /// A realtime session and what it wants done when it ends.
-public struct SessionOrders: Sendable {
+public struct DisconnectOperations: Sendable {
     public let id: String
     public let namespace: LiveNamespace
     /// The one under which the session began.
     public let lease: SessionLease
     /// Each is one write; server values unresolved.
-    public let orders: [[Change]]
+    public let operations: [[Change]]
     /// Whom the rules judge.
     public let auth: AuthContext
     /// Who it is, for the log.
     public let origin: Origin?
 
     public init(
-        id: String, namespace: LiveNamespace, lease: SessionLease, orders: [[Change]], auth: AuthContext,
+        id: String, namespace: LiveNamespace, lease: SessionLease, operations: [[Change]], auth: AuthContext,
         origin: Origin?
     ) {
         self.id = id
         self.namespace = namespace
         self.lease = lease
-        self.orders = orders
+        self.operations = operations
         self.auth = auth
         self.origin = origin
     }
@@ -30,7 +30,8 @@ public struct SessionOrders: Sendable {
     /// As the database keeps it.
     var stored: StoredSession {
         StoredSession(
-            namespace: namespace.id, namespaceName: namespace.name, id: id, orders: orders, isAdmin: auth.isAdmin,
+            namespace: namespace.id, namespaceName: namespace.name, id: id, operations: operations,
+            isAdmin: auth.isAdmin,
             auth: auth.auth, origin: origin)
     }
 }
@@ -42,7 +43,7 @@ public struct SessionLease: Sendable, Equatable {
     var next: SessionLease { SessionLease(number: number + 1) }
 }
 
-/// What became of a save of a session's orders.
+/// What became of a save of a session's operations.
 public enum SaveOutcome: Sendable, Equatable {
     /// They are in the database.
     case saved

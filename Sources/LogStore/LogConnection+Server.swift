@@ -13,13 +13,13 @@ public struct ServerIdentity: Sendable, Equatable {
     }
 }
 
-extension LogSession {
+extension LogConnection {
     /// Which server this session is on.
     ///
     /// - Throws: `standby` where it only repeats what another one writes.
     public func serverIdentity() throws(LogStoreError) -> ServerIdentity {
         let (isStandby, timeline, mayAsk) = try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 """
                 select pg_is_in_recovery(),
                     case when not pg_is_in_recovery() then substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end,
@@ -31,7 +31,7 @@ extension LogSession {
         var system: Int64?
         if mayAsk {
             system = try translated { () throws(PostgresError) in
-                try connection.execute("select system_identifier from pg_catalog.pg_control_system()").int64(0, 0)
+                try postgres.execute("select system_identifier from pg_catalog.pg_control_system()").int64(0, 0)
             }
         }
         return ServerIdentity(system: system, timeline: Int64(timeline, radix: 16) ?? 0)

@@ -1,6 +1,6 @@
 import Postgres
 
-extension LogSession {
+extension LogConnection {
     /// Statements of a large batch keep the server silently at work for longer than others: this much is allowed for each
     /// mebibyte of it, and for a thousand rows.
     private static let millisecondsPerMebibyte = 500
@@ -14,18 +14,18 @@ extension LogSession {
     }
 
     func bePatient(withBytes bytes: Int, rows: Int = 0) -> Int {
-        let usual = connection.statementTimeoutMs
+        let usual = postgres.statementTimeoutMilliseconds
         guard usual > 0 else { return usual }
-        connection.statementTimeoutMs =
+        postgres.statementTimeoutMilliseconds =
             usual + bytes / (1 << 20) * Self.millisecondsPerMebibyte + rows / 1_000 * Self.millisecondsPerThousandRows
         return usual
     }
 
     /// Runs what reads much, and may keep the server silent until it begins to answer.
     func readingPatiently<Result>(_ body: () throws -> Result) rethrows -> Result {
-        let usual = connection.statementTimeoutMs
-        if usual > 0 { connection.statementTimeoutMs = max(usual, Self.readingMilliseconds) }
-        defer { connection.statementTimeoutMs = usual }
+        let usual = postgres.statementTimeoutMilliseconds
+        if usual > 0 { postgres.statementTimeoutMilliseconds = max(usual, Self.readingMilliseconds) }
+        defer { postgres.statementTimeoutMilliseconds = usual }
         return try body()
     }
 }

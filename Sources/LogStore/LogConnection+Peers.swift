@@ -21,14 +21,14 @@ public struct PeerMessage: Sendable, Equatable {
     var payload: String { "\(sender) \(text)" }
 }
 
-extension LogSession {
+extension LogConnection {
     static let peerChannel = "pathmirror_peer"
 
     /// Tells all gateways that listen, this one among them: at most once each, and the messages of one connection in
     /// their order.
     public func tellPeers(_ message: PeerMessage) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
-            _ = try connection.execute("select pg_notify($1, $2)", [.text(Self.peerChannel), .text(message.payload)])
+            _ = try postgres.execute("select pg_notify($1, $2)", [.text(Self.peerChannel), .text(message.payload)])
         }
     }
 }

@@ -5,7 +5,7 @@ import Tree
 ///
 /// One transaction writes the entry's changes and the tree's rows under a number of its own, then takes the lock, moves the
 /// head and says which entry the number stands for. Who writes the same rows meanwhile waits for it, and may end it.
-extension LogSession {
+extension LogConnection {
     private enum SQL {
         static let append = """
             with head as materialized (
@@ -25,7 +25,7 @@ extension LogSession {
         // It is not known yet how far the others will have come when it ends.
         try ensurePartition(namespace, upTo: head + room)
         return try translated { () throws(PostgresError) in
-            let results = try connection.pipeline([
+            let results = try postgres.pipeline([
                 .query("begin"),
                 .query("select nextval('pathmirror.large_write_number')"),
             ])
@@ -44,9 +44,9 @@ extension LogSession {
         parameters.appendJSON(changes)
         // The server reads and packs it in silence.
         let usual = bePatient(withBytes: changes.count)
-        defer { connection.statementTimeoutMs = usual }
+        defer { postgres.statementTimeoutMilliseconds = usual }
         try translated { () throws(PostgresError) in
-            _ = try connection.execute(
+            _ = try postgres.execute(
                 "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters
             )
         }
@@ -59,7 +59,7 @@ extension LogSession {
             var rows = changes.rows.makeIterator()
             var next = rows.next()
             while next != nil {
-                try connection.copyIn(RowCopy.sql) { writer in
+                try postgres.copyIn(RowCopy.sql) { writer in
                     var count = 0
                     while let (path, row) = next, count < 20_000 {
                         next = rows.next()
@@ -81,7 +81,7 @@ extension LogSession {
         try translated { () throws(PostgresError) in
             let head = try lockHeadNow(namespace)
             // Others cancel what holds rows of theirs up, but not this close to its end.
-            _ = try connection.execute(
+            _ = try postgres.execute(
                 "select set_config('application_name', current_setting('application_name') || ' at the head', true)")
             return head
         }
@@ -105,10 +105,10 @@ extension LogSession {
         if let expected = batch.expectedBatch { entry.appendUUID(expected) } else { entry.appendNull(.uuid) }
         // What was not yet on the server's disk gets there with the commit.
         let usual = bePatient(with: batch)
-        defer { connection.statementTimeoutMs = usual }
+        defer { postgres.statementTimeoutMilliseconds = usual }
         let numbers: PostgresParameters = [.int8(batch.namespace), .int8(-number), .int8(batch.newHead)]
         try translated { () throws(PostgresError) in
-            let results = try connection.pipeline([
+            let results = try postgres.pipeline([
                 .query(SQL.append, entry),
                 .query("update pathmirror.log_part set seq = $3 where namespace_id = $1 and seq = $2", numbers),
                 .query(

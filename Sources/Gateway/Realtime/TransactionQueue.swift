@@ -1,17 +1,17 @@
 /// The clients that contend for one path with conditional writes, in the order in which they first failed. One at a time
-/// has its turn: the others' writes would only be refused because of what it wrote, and SDKs give up after 25 refusals.
+/// has its slot: the others' writes would only be refused because of what it wrote, and SDKs give up after 25 refusals.
 ///
-/// Each gateway has lines of its own. A client that fails again and again in its turn does so because of another gateway's
-/// clients: then that gateway is asked to let it go first, and keeps a place for it (a guest).
+/// Each gateway has queues of its own. A client that fails again and again in its slot does so because of another gateway's
+/// clients: then that gateway is asked to let it go first, and keeps a place for it (a remote).
 ///
 /// A state machine: time comes in as monotonic milliseconds, and what is to be done goes out as results.
-struct TransactionLine {
-    /// A turn that has begun: its session sends what it keeps waiting, if anything.
-    struct Turn: Equatable, Sendable {
+struct TransactionQueue {
+    /// A slot that has begun: its session sends what it keeps waiting, if anything.
+    struct Slot: Equatable, Sendable {
         let session: String
-        /// Different for every place in every line of its time.
+        /// Different for every place in every queue of its time.
         let ticket: UInt64
-        let isGuest: Bool
+        let isRemote: Bool
     }
 
     /// What other gateways are to be told.
@@ -22,14 +22,14 @@ struct TransactionLine {
 
     /// What follows from an event.
     struct Outcome: Equatable {
-        /// The turn that begins with it.
-        var next: Turn?
+        /// The slot that begins with it.
+        var next: Slot?
         var notice: Notice?
     }
 
     private struct Member {
         let ticket: UInt64
-        /// A write of it waits for its turn.
+        /// A write of it waits for its slot.
         var isWaiting = false
         /// A write of it is under way.
         var isSending = false
@@ -44,7 +44,7 @@ struct TransactionLine {
 
     private var members: [String: Member] = [:]
     /// Everybody's places. Whoever has left is skipped: its ticket is not its member's any more.
-    private var places: [Turn] = []
+    private var places: [Slot] = []
     private var firstPlace = 0
     private var nextTicket: UInt64 = 0
     private var turnBegan: Int64 = 0
@@ -54,13 +54,13 @@ struct TransactionLine {
 
     // MARK: Clients
 
-    /// A session has a write. True: it is to be sent now; false: it waits, for `Turn` or until the session no longer
+    /// A session has a write. True: it is to be sent now; false: it waits, for `Slot` or until the session no longer
     /// wants to wait.
     mutating func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Bool {
         if isEmpty { return true }
-        let hasTurn = current?.session == session
-        if hasTurn { lastSign = now }
-        if hasTurn || !mayWait {
+        let hasSlot = current?.session == session
+        if hasSlot { lastSign = now }
+        if hasSlot || !mayWait {
             members[session]?.isSending = true
             return true
         }
@@ -69,7 +69,7 @@ struct TransactionLine {
         return false
     }
 
-    /// The session sends its waiting write before its turn. It keeps its place.
+    /// The session sends its waiting write before its slot. It keeps its place.
     mutating func sendsEarly(_ session: String) {
         members[session]?.isWaiting = false
         members[session]?.isSending = true
@@ -90,32 +90,32 @@ struct TransactionLine {
         return Outcome(notice: .asks)
     }
 
-    /// The session (or guest) has done what it wanted, or is gone.
+    /// The session (or remote) has done what it wanted, or is gone.
     mutating func leaves(_ session: String, at now: Int64) -> Outcome {
-        let hadTurn = current?.session == session
+        let hadSlot = current?.session == session
         guard let member = members.removeValue(forKey: session) else { return Outcome() }
-        return Outcome(next: hadTurn ? begin(at: now) : nil, notice: member.hasAsked ? .isDone : nil)
+        return Outcome(next: hadSlot ? begin(at: now) : nil, notice: member.hasAsked ? .isDone : nil)
     }
 
     // MARK: Guests
 
     /// Another gateway asks that its client go first. It goes next.
-    mutating func asks(_ guest: String, at now: Int64) -> Outcome {
-        guard members[guest] == nil else {
-            if current?.session == guest { lastSign = now }
+    mutating func asks(_ remote: String, at now: Int64) -> Outcome {
+        guard members[remote] == nil else {
+            if current?.session == remote { lastSign = now }
             return Outcome()
         }
         let wasEmpty = isEmpty
         nextTicket += 1
-        members[guest] = Member(ticket: nextTicket)
-        let place = Turn(session: guest, ticket: nextTicket, isGuest: true)
+        members[remote] = Member(ticket: nextTicket)
+        let place = Slot(session: remote, ticket: nextTicket, isRemote: true)
         places.insert(place, at: wasEmpty ? places.endIndex : firstPlace + 1)
         return Outcome(next: wasEmpty ? begin(at: now) : nil)
     }
 
     // MARK: Time
 
-    /// What has become of a turn.
+    /// What has become of a slot.
     enum Check: Equatable {
         /// It ended before.
         case over
@@ -125,39 +125,39 @@ struct TransactionLine {
         case expired(Outcome)
     }
 
-    /// Ends a turn whose session lets the others wait: `patience` milliseconds without a sign, or eight times that
+    /// Ends a slot whose session lets the others wait: `patience` milliseconds without a sign, or eight times that
     /// altogether.
-    mutating func check(_ turn: Turn, patience: Int64, at now: Int64) -> Check {
-        guard current == turn, let member = members[turn.session] else { return .over }
+    mutating func check(_ slot: Slot, patience: Int64, at now: Int64) -> Check {
+        guard current == slot, let member = members[slot.session] else { return .over }
         let left = min(lastSign + patience, turnBegan + 8 * patience) - now
         if left > 0 { return .goesOn(left) }
         // The client is not to blame for the time that its write takes.
         if member.isSending { return .goesOn(patience) }
-        return .expired(leaves(turn.session, at: now))
+        return .expired(leaves(slot.session, at: now))
     }
 
     // MARK: Places
 
-    private var current: Turn? { firstPlace < places.count ? places[firstPlace] : nil }
+    private var current: Slot? { firstPlace < places.count ? places[firstPlace] : nil }
 
     private mutating func join(_ session: String) {
         guard members[session] == nil else { return }
         nextTicket += 1
         members[session] = Member(ticket: nextTicket)
-        places.append(Turn(session: session, ticket: nextTicket, isGuest: false))
+        places.append(Slot(session: session, ticket: nextTicket, isRemote: false))
     }
 
-    /// Begins the turn of the first who is still there.
-    private mutating func begin(at now: Int64) -> Turn? {
-        while let turn = current, members[turn.session]?.ticket != turn.ticket { firstPlace += 1 }
+    /// Begins the slot of the first who is still there.
+    private mutating func begin(at now: Int64) -> Slot? {
+        while let slot = current, members[slot.session]?.ticket != slot.ticket { firstPlace += 1 }
         if firstPlace > 32, firstPlace * 2 > places.count {
             places.removeFirst(firstPlace)
             firstPlace = 0
         }
         turnBegan = now
         lastSign = now
-        guard let turn = current else { return nil }
-        if members[turn.session]?.isWaiting == true { sendsEarly(turn.session) }
-        return turn
+        guard let slot = current else { return nil }
+        if members[slot.session]?.isWaiting == true { sendsEarly(slot.session) }
+        return slot
     }
 }

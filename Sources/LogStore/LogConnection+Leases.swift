@@ -30,16 +30,16 @@ public struct GatewayBeat: Sendable, Hashable {
     }
 }
 
-extension LogSession {
+extension LogConnection {
     /// Throws where this side knows already that the connection is lost: nothing is sent then whose outcome would be unknown.
     public func checkConnection() throws(LogStoreError) {
-        try translated { () throws(PostgresError) in try connection.checkConnection() }
+        try translated { () throws(PostgresError) in try postgres.checkConnection() }
     }
 
     /// Begins a lease by this connection.
     public func beginLease(_ gateway: [UInt8]) throws(LogStoreError) -> GatewayLease {
         try translated { () throws(PostgresError) in
-            _ = try connection.execute(
+            _ = try postgres.execute(
                 "insert into pathmirror.gateway (id, beat, connection) values ($1, 1, 1)", [.uuid(gateway)])
             return GatewayLease(gateway: gateway, connection: 1, beat: 1)
         }
@@ -50,13 +50,13 @@ extension LogSession {
     /// since is lost, and what it has may be of sessions that are over.
     public func takeOver(_ lease: GatewayLease) throws(LogStoreError) -> GatewayLease? {
         try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 """
                 update pathmirror.gateway set connection = connection + 1, beat = beat + 1, seen_at = now()
                 where id = $1 and connection >= $2 and beat >= $3 returning connection, beat
                 """, [.uuid(lease.gateway), .int8(lease.connection), .int8(lease.beat)])
             guard rows.rowCount == 1 else {
-                _ = try connection.execute("delete from pathmirror.gateway where id = $1", [.uuid(lease.gateway)])
+                _ = try postgres.execute("delete from pathmirror.gateway where id = $1", [.uuid(lease.gateway)])
                 return nil
             }
             return GatewayLease(
@@ -67,7 +67,7 @@ extension LogSession {
     /// Says that a gateway is alive, and gives the number of this beat. Nil when its lease is over: others took it for dead.
     public func heartbeat(_ lease: GatewayLease) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 "update pathmirror.gateway set beat = beat + 1, seen_at = now() where id = $1 returning beat",
                 [.uuid(lease.gateway)])
             return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
@@ -77,14 +77,14 @@ extension LogSession {
     /// The gateway has ended in order.
     public func endLease(_ lease: GatewayLease) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
-            _ = try connection.execute("delete from pathmirror.gateway where id = $1", [.uuid(lease.gateway)])
+            _ = try postgres.execute("delete from pathmirror.gateway where id = $1", [.uuid(lease.gateway)])
         }
     }
 
     /// The signs of life of all gateways but this one.
     public func beats(otherThan lease: GatewayLease) throws(LogStoreError) -> [GatewayBeat] {
         try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 "select id::text, beat, seen_at::text from pathmirror.gateway where id <> $1", [.uuid(lease.gateway)])
             var beats: [GatewayBeat] = []
             for row in 0..<rows.rowCount {
@@ -101,7 +101,7 @@ extension LogSession {
     /// its saves is taken. False when it wasn't ended here.
     public func endLease(of gateway: GatewayBeat) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
-            try connection.execute(
+            try postgres.execute(
                 "delete from pathmirror.gateway where id = $1::uuid and beat = $2 and seen_at::text = $3",
                 [.text(gateway.gateway), .int8(gateway.beat), .text(gateway.seenAt)]
             ).affectedRows == 1

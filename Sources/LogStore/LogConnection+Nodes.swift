@@ -1,7 +1,7 @@
 import Postgres
 public import Tree
 
-extension LogSession {
+extension LogConnection {
     /// The tree, and the head and rules that belong to it, in one consistent read.
     public func loadTree(
         _ namespace: Int64
@@ -9,7 +9,7 @@ extension LogSession {
         do {
             return try readingPatiently {
                 try inReadTransaction {
-                    let row = try connection.execute(
+                    let row = try postgres.execute(
                         "select head, \(Self.headBatch) from pathmirror.namespace where id = $1", [.int8(namespace)])
                     guard row.rowCount == 1 else { throw LogStoreError.unknownNamespace("\(namespace)") }
                     let head = try row.int64(0, 0)
@@ -33,13 +33,13 @@ extension LogSession {
 
     /// Runs `body` on one snapshot of the database.
     public func inReadTransaction<Result>(_ body: () throws -> Result) throws -> Result {
-        try connection.executeScript("begin isolation level repeatable read read only")
+        try postgres.executeScript("begin isolation level repeatable read read only")
         do {
             let result = try body()
-            try connection.executeScript("commit")
+            try postgres.executeScript("commit")
             return result
         } catch {
-            if connection.isOpen { try? connection.executeScript("rollback") }
+            if postgres.isOpen { try? postgres.executeScript("rollback") }
             throw error
         }
     }
@@ -54,7 +54,7 @@ extension LogSession {
             copy (select path, rest, value from pathmirror.node where namespace_id = \(namespace) order by path)
             to stdout (format binary)
             """
-        try connection.copyOutRows(sql) { row in
+        try postgres.copyOutRows(sql) { row in
             let value = try row.withBytes(2) { try JSONParser.parse($0) } ?? .null
             if row.isNull(1) {
                 try row.withBytes(0) { try body($0, value, false) }
@@ -94,6 +94,6 @@ extension LogSession {
     private func rows(
         _ sql: String, _ parameters: PostgresParameters, _ body: (_ path: [UInt8], _ value: [UInt8]) throws -> Void
     ) throws {
-        try connection.forEachRow(sql, parameters) { row in try body(try row.bytes(0), try row.bytes(1)) }
+        try postgres.forEachRow(sql, parameters) { row in try body(try row.bytes(0), try row.bytes(1)) }
     }
 }

@@ -1,13 +1,13 @@
 import Postgres
 
-extension LogSession {
+extension LogConnection {
     /// The batch that stands for a namespace's head, as an expression on its row.
     static let headBatch = "coalesce(last_batch, case when head = 0 then stream_key end)"
 
     /// What the log says of a place; nil where there is no such namespace.
     public func history(_ namespace: Int64, at seq: Int64) throws(LogStoreError) -> HistoryRecord? {
         let results = try translated { () throws(PostgresError) in
-            try connection.pipeline(Self.historySteps(namespace, at: seq))
+            try postgres.pipeline(Self.historySteps(namespace, at: seq))
         }
         return try Self.history(results)
     }
@@ -18,7 +18,7 @@ extension LogSession {
     ) throws(LogStoreError) -> (history: HistoryRecord?, entries: [LoggedEntry]) {
         let results = try translated { () throws(PostgresError) in
             let steps = Self.historySteps(namespace, at: seq)
-            return try connection.pipeline(
+            return try postgres.pipeline(
                 steps + [Self.pageStep(namespace, after: seq, through: Self.end(of: seq, limit), limit, maxBytes)])
         }
         let history = try Self.history(results)
@@ -35,7 +35,7 @@ extension LogSession {
         var list = PostgresArray(of: .int8)
         for seq in seqs { list.appendInt8(seq) }
         return try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 "select seq, batch_id from pathmirror.log where namespace_id = $1 and seq = any($2)",
                 [.int8(namespace), .array(list)])
             var batches: [Int64: [UInt8]] = [:]

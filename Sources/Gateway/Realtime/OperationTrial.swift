@@ -3,7 +3,7 @@ import Rules
 import Tree
 
 /// Judges what a client wants done at its end as if that were now. Any thread.
-struct OrderTrial: Sendable {
+struct OperationTrial: Sendable {
     private let changes: [Change]
     private let snapshot: Snapshot
     private let auth: AuthContext

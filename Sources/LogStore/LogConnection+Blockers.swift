@@ -30,7 +30,7 @@ public struct Blocker: Sendable, Equatable {
     }
 }
 
-extension LogSession {
+extension LogConnection {
     private static let blockersStatement = PostgresStatement(
         "blockers",
         """
@@ -54,7 +54,7 @@ extension LogSession {
         var waiting = PostgresArray(of: .int8)
         for pid in pids { waiting.appendInt8(Int64(pid)) }
         return try translated { () throws(PostgresError) in
-            let rows = try connection.executePrepared(Self.blockersStatement, [.array(waiting)])
+            let rows = try postgres.executePrepared(Self.blockersStatement, [.array(waiting)])
             var found: [Blocker] = []
             for row in 0..<rows.rowCount {
                 found.append(
@@ -72,7 +72,7 @@ extension LogSession {
     public func stop(_ blocker: Blocker, endingSession: Bool) throws(LogStoreError) {
         let function = endingSession ? "pg_terminate_backend" : "pg_cancel_backend"
         try translated { () throws(PostgresError) in
-            _ = try connection.execute(
+            _ = try postgres.execute(
                 """
                 select \(function)(pid) from pg_stat_activity
                 where pid = $1::int8::int4 and backend_start::text = $2 and usename = current_user

@@ -12,20 +12,20 @@ public struct NamespaceRecord: Sendable, Equatable {
 }
 
 /// All SQL of schema `pathmirror`, over one connection. Belongs to one thread, which it blocks.
-public final class LogSession {
+public final class LogConnection {
     public struct Settings: Sendable {
         public var connection = ConnectionSettings()
         /// Entries in one partition of the log.
         public var entriesPerPartition: Int64 = 1_000_000
         /// Batches that change more rows than this go in by COPY.
         public var copyThreshold = 2_000
-        /// `synchronous_commit` of every session, whatever the role's or the database's is: with less than `local` a commit
+        /// `synchronous_commit` of every connection, whatever the role's or the database's is: with less than `local` a commit
         /// that was acknowledged can be lost.
         public var synchronousCommit = "on"
 
         public init() {}
 
-        /// The connection's settings, with what every session has.
+        /// The connection's settings, with what every connection has.
         ///
         /// The server asks whether a silent client is still there, and gives up sending to one that takes nothing: its
         /// machine, or the way to it, may be gone, and the locks that it holds keep everybody else waiting.
@@ -43,28 +43,28 @@ public final class LogSession {
     /// The channel on which commits are announced: `<namespace id> <head>`.
     public static let channel = "pathmirror"
 
-    public let connection: PostgresConnection
+    public let postgres: PostgresConnection
     let settings: Settings
-    /// Below which seq each namespace's log has tables to go to, as far as this session knows.
+    /// Below which seq each namespace's log has tables to go to, as far as this connection knows.
     var partitionedTo: [Int64: Int64] = [:]
-    /// Where each namespace's row was when this session saw it last (see `pathmirror.move_head`).
+    /// Where each namespace's row was when this connection saw it last (see `pathmirror.move_head`).
     var places: [Int64: [UInt8]] = [:]
 
     /// Connects. Does not look at the schema: see `Migrations`.
     public init(_ url: PostgresURL, settings: Settings = Settings()) throws(LogStoreError) {
         self.settings = settings
-        connection = try translated { () throws(PostgresError) in
+        postgres = try translated { () throws(PostgresError) in
             try PostgresConnection(url, settings: settings.fencedConnection)
         }
     }
 
-    /// The process of the server that serves this session.
-    public var backendPID: Int32 { connection.backendPID }
+    /// The process of the server that serves this connection.
+    public var backendPID: Int32 { postgres.backendPID }
 
     /// False once the connection is lost or closed.
-    public var isOpen: Bool { connection.isOpen }
+    public var isOpen: Bool { postgres.isOpen }
 
-    public func close() { connection.close() }
+    public func close() { postgres.close() }
 
     // MARK: Namespaces
 
@@ -100,7 +100,7 @@ public final class LogSession {
 
     private func records(_ sql: String, _ parameters: PostgresParameters) throws(LogStoreError) -> [NamespaceRecord] {
         try translated { () throws(PostgresError) in
-            let rows = try connection.execute(sql, parameters)
+            let rows = try postgres.execute(sql, parameters)
             var records: [NamespaceRecord] = []
             for row in 0..<rows.rowCount {
                 let record = NamespaceRecord(

@@ -1,12 +1,12 @@
 import Postgres
 
-extension LogSession {
+extension LogConnection {
     /// Makes sure that seqs up to `seq` have a table to go to. A namespace's first entries go to tables that are there
     /// already (migration 011); beyond them, partitions of its own are made.
     public func ensurePartition(_ namespace: Int64, upTo seq: Int64) throws(LogStoreError) {
         guard partitionedTo[namespace, default: 0] <= seq else { return }
         try translated { () throws(PostgresError) in
-            let result = try connection.execute(
+            let result = try postgres.execute(
                 "select pathmirror.ensure_log_partition($1, $2, $3)",
                 [.int8(namespace), .int8(seq), .int8(settings.entriesPerPartition)])
             partitionedTo[namespace] = try result.int64(0, 0)

@@ -1,7 +1,7 @@
 import Postgres
 
 /// A moment of a namespace, as an operator names it.
-public enum Moment: Sendable, Equatable {
+public enum LogPosition: Sendable, Equatable {
     case head
     case seq(Int64)
     /// A time, as PostgreSQL reads it; without a zone it is UTC.
@@ -11,19 +11,19 @@ public enum Moment: Sendable, Equatable {
         if text == "head" {
             self = .head
         } else if let seq = Int64(text) {
-            guard seq >= 0 else { throw .badMoment(text) }
+            guard seq >= 0 else { throw .badPosition(text) }
             self = .seq(seq)
         } else {
             guard text.utf8.contains(UInt8(ascii: "-")) || text.utf8.contains(UInt8(ascii: ":")) else {
-                throw .badMoment(text)
+                throw .badPosition(text)
             }
             self = .time(text)
         }
     }
 
     /// The seq of the last entry that had been committed then. Costs a few look-ups, whatever the length of the log.
-    public func seq(_ session: LogSession, _ namespace: NamespaceRecord) throws -> Int64 {
-        guard let record = try session.namespace(id: namespace.id) else {
+    public func seq(_ connection: LogConnection, _ namespace: NamespaceRecord) throws -> Int64 {
+        guard let record = try connection.namespace(id: namespace.id) else {
             throw LogStoreError.unknownNamespace(namespace.name)
         }
         switch self {
@@ -32,27 +32,27 @@ public enum Moment: Sendable, Equatable {
             guard seq <= record.head else { throw ReplayError.beyondHead(seq: seq, head: record.head) }
             return seq
         case .time(let text):
-            let microseconds = try Self.microseconds(text, session)
-            if let seq = try session.lastSeq(record, committedBy: microseconds) { return seq }
-            throw ReplayError.beforeTheLog(time: text, oldest: try session.oldestTime(record))
+            let microseconds = try Self.microseconds(text, connection)
+            if let seq = try connection.lastSeq(record, committedBy: microseconds) { return seq }
+            throw ReplayError.beforeTheLog(time: text, oldest: try connection.oldestTime(record))
         }
     }
 
-    private static func microseconds(_ text: String, _ session: LogSession) throws -> Int64 {
+    private static func microseconds(_ text: String, _ connection: LogConnection) throws -> Int64 {
         // As a time of UTC unless the text has a zone.
-        try session.connection.executeScript("set timezone to 'UTC'")
+        try connection.postgres.executeScript("set timezone to 'UTC'")
         do {
-            return try session.connection.execute(
+            return try connection.postgres.execute(
                 "select (extract(epoch from $1::timestamptz) * 1000000)::bigint", [.text(text)]
             ).int64(0, 0)
         } catch {
             guard error.sqlState?.hasPrefix("22") ?? false else { throw error }
-            throw ReplayError.badMoment(text)
+            throw ReplayError.badPosition(text)
         }
     }
 }
 
-extension LogSession {
+extension LogConnection {
     /// The last entry that was committed at or before a time (in microseconds since 1970); 0 for the empty tree before the
     /// first. Nil when the log and the snapshots don't reach back so far.
     func lastSeq(_ namespace: NamespaceRecord, committedBy time: Int64) throws -> Int64? {
@@ -61,7 +61,7 @@ extension LogSession {
         var high = namespace.head + 1
         while high - low > 1 {
             let middle = low + (high - low) / 2
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 """
                 select (extract(epoch from committed_at) * 1000000)::bigint <= $3 from pathmirror.log
                 where namespace_id = $1 and seq = $2
@@ -71,7 +71,7 @@ extension LogSession {
         }
         guard low == namespace.retainedFrom - 1, low > 0 else { return low }
         // Before the log that is left: only a snapshot right before it knows.
-        let rows = try connection.execute(
+        let rows = try postgres.execute(
             """
             select seq from pathmirror.snapshot where namespace_id = $1 and seq = $2
             and (extract(epoch from entry_at) * 1000000)::bigint <= $3
@@ -80,7 +80,7 @@ extension LogSession {
     }
 
     fileprivate func oldestTime(_ namespace: NamespaceRecord) throws -> String {
-        let rows = try connection.execute(
+        let rows = try postgres.execute(
             """
             select to_char(coalesce(
                 (select entry_at from pathmirror.snapshot where namespace_id = $1 and seq = $2 - 1),

@@ -7,20 +7,20 @@ public struct StoredSession: Sendable, Equatable {
     public let namespace: Int64
     public let namespaceName: String
     public let id: String
-    public let orders: [[Change]]
+    public let operations: [[Change]]
     public let isAdmin: Bool
     public let auth: Node
     /// Who asked for it, for the log.
     public let origin: Origin?
 
     public init(
-        namespace: Int64, namespaceName: String, id: String, orders: [[Change]], isAdmin: Bool, auth: Node,
+        namespace: Int64, namespaceName: String, id: String, operations: [[Change]], isAdmin: Bool, auth: Node,
         origin: Origin?
     ) {
         self.namespace = namespace
         self.namespaceName = namespaceName
         self.id = id
-        self.orders = orders
+        self.operations = operations
         self.isAdmin = isAdmin
         self.auth = auth
         self.origin = origin
@@ -57,7 +57,7 @@ public struct SessionSave: Sendable {
     }
 }
 
-extension LogSession {
+extension LogConnection {
     /// What became of a save.
     public enum SaveResult: String, Sendable {
         case saved
@@ -71,7 +71,7 @@ extension LogSession {
     public func saveSession(_ save: SessionSave, _ lease: GatewayLease) throws(LogStoreError) -> SaveResult {
         let session = save.session
         let orders =
-            Array("[".utf8) + session.orders.map(ChangeCodec.encode).joined(separator: [UInt8(ascii: ",")]) + [0x5D]
+            Array("[".utf8) + session.operations.map(ChangeCodec.encode).joined(separator: [UInt8(ascii: ",")]) + [0x5D]
         var auth = JSONWriter(form: .export)
         auth.raw("{\"admin\":")
         auth.write(.bool(session.isAdmin))
@@ -89,7 +89,7 @@ extension LogSession {
             parameters.appendBool(save.isFirst)
             parameters.appendJSON(orders)
             parameters.appendJSON(authText)
-            return try connection.execute(
+            return try postgres.execute(
                 "select pathmirror.save_session($1, $2, $3, $4, $5, $6, $7, $8)", parameters
             ).string(0, 0)
         }
@@ -102,7 +102,7 @@ extension LogSession {
         _ namespace: Int64, _ id: String, gateway: [UInt8]
     ) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 """
                 select save from pathmirror.session
                 where namespace_id = $1 and session_id = $2 and gateway_id = $3
@@ -129,7 +129,7 @@ extension LogSession {
             parameters.appendText(claim.session)
             parameters.appendUUID(claim.gateway)
             if let save = claim.save { parameters.appendInt8(save) } else { parameters.appendNull(.int8) }
-            _ = try connection.execute(
+            _ = try postgres.execute(
                 """
                 delete from pathmirror.session
                 where namespace_id = $1 and session_id = $2 and gateway_id = $3 and ($4 is null or save = $4)
@@ -157,7 +157,7 @@ extension LogSession {
         _ condition: String, _ parameters: PostgresParameters
     ) throws(LogStoreError) -> [(session: StoredSession, claim: SessionClaim)] {
         do {
-            let rows = try connection.execute(
+            let rows = try postgres.execute(
                 """
                 select s.namespace_id, n.name, s.session_id, s.orders::text, s.auth::text, s.gateway_id, s.save
                 from pathmirror.session s join pathmirror.namespace n on n.id = s.namespace_id where \(condition)
@@ -176,7 +176,7 @@ extension LogSession {
                     (
                         StoredSession(
                             namespace: try rows.int64(row, 0), namespaceName: try rows.string(row, 1), id: id,
-                            orders: orders, isAdmin: auth.child(Key("admin")) == .bool(true),
+                            operations: orders, isAdmin: auth.child(Key("admin")) == .bool(true),
                             auth: auth.child(Key("auth")), origin: origin.map { Origin(json: Array($0.value.bytes)) }),
                         SessionClaim(session: id, gateway: try rows.bytes(row, 5), save: try rows.int64(row, 6))
                     ))

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The connections to the database that the engine's threads have, so that a thread which finds out that the database is
 /// gone can tell the others, who wait for it in vain.
-final class OpenSessions: Sendable {
+final class OpenConnections: Sendable {
     private struct Entry: Sendable {
         weak let handle: PostgresCancelHandle?
     }

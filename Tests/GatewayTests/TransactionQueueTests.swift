@@ -1,0 +1,188 @@
+import Testing
+import Tree
+
+@testable import Gateway
+
+/// A queue by reference: `#expect` can't change values.
+private final class Line {
+    private var queue = TransactionQueue()
+
+    var isEmpty: Bool { queue.isEmpty }
+
+    func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Bool {
+        queue.arrives(session, mayWait: mayWait, at: now)
+    }
+    func sendsEarly(_ session: String) { queue.sendsEarly(session) }
+    func wasRefused(_ session: String, at now: Int64) -> TransactionQueue.Outcome { queue.wasRefused(session, at: now) }
+    func leaves(_ session: String, at now: Int64) -> TransactionQueue.Outcome { queue.leaves(session, at: now) }
+    func asks(_ remote: String, at now: Int64) -> TransactionQueue.Outcome { queue.asks(remote, at: now) }
+    func check(_ slot: TransactionQueue.Slot, patience: Int64, at now: Int64) -> TransactionQueue.Check {
+        queue.check(slot, patience: patience, at: now)
+    }
+}
+
+@Suite struct TransactionQueueTests {
+    private typealias Outcome = TransactionQueue.Outcome
+    private let queue = Line()
+
+    private func slot(_ session: String, _ ticket: UInt64, isRemote: Bool = false) -> TransactionQueue.Slot {
+        TransactionQueue.Slot(session: session, ticket: ticket, isRemote: isRemote)
+    }
+
+    @Test func nobodyWaitsWhereNobodyFailed() {
+        #expect(queue.arrives("a", mayWait: true, at: 0))
+        #expect(queue.arrives("b", mayWait: true, at: 0))
+        #expect(queue.isEmpty)
+        #expect(queue.leaves("a", at: 1) == Outcome())
+    }
+
+    @Test func turnsGoRoundInOrder() {
+        #expect(queue.wasRefused("a", at: 0) == Outcome(next: slot("a", 1)))
+        #expect(queue.wasRefused("b", at: 0) == Outcome())
+        #expect(!queue.arrives("c", mayWait: true, at: 0))
+        #expect(!queue.arrives("b", mayWait: true, at: 0))
+        #expect(queue.arrives("a", mayWait: true, at: 0))
+        #expect(queue.leaves("a", at: 1) == Outcome(next: slot("b", 2)))
+        #expect(queue.leaves("b", at: 2) == Outcome(next: slot("c", 3)))
+        // Back again: behind the others.
+        #expect(!queue.arrives("a", mayWait: true, at: 3))
+        #expect(queue.leaves("c", at: 4) == Outcome(next: slot("a", 4)))
+        #expect(queue.leaves("a", at: 5) == Outcome())
+        #expect(queue.isEmpty)
+    }
+
+    @Test func whoMayNotWaitSendsAndKeepsItsPlace() {
+        _ = queue.wasRefused("a", at: 0)
+        #expect(!queue.arrives("b", mayWait: true, at: 0))
+        queue.sendsEarly("b")
+        #expect(queue.wasRefused("b", at: 0) == Outcome())
+        #expect(!queue.arrives("c", mayWait: true, at: 0))
+        #expect(queue.arrives("d", mayWait: false, at: 0))
+        #expect(queue.leaves("d", at: 0) == Outcome())
+        #expect(queue.leaves("a", at: 1).next?.session == "b")
+    }
+
+    @Test func whoeverLeavesFromTheMiddleIsSkipped() {
+        _ = queue.wasRefused("a", at: 0)
+        for session in ["b", "c", "d"] { _ = queue.arrives(session, mayWait: true, at: 0) }
+        #expect(queue.leaves("b", at: 0) == Outcome())
+        #expect(queue.leaves("c", at: 0) == Outcome())
+        // A new place, not the old one.
+        #expect(!queue.arrives("b", mayWait: true, at: 0))
+        #expect(queue.leaves("a", at: 0).next?.session == "d")
+        #expect(queue.leaves("d", at: 0).next?.session == "b")
+    }
+
+    @Test func aTurnEndsWithoutASign() {
+        _ = queue.wasRefused("a", at: 0)
+        _ = queue.arrives("b", mayWait: true, at: 10)
+        let first = slot("a", 1)
+        #expect(queue.check(first, patience: 100, at: 60) == .goesOn(40))
+        _ = queue.arrives("a", mayWait: true, at: 90)
+        #expect(queue.check(first, patience: 100, at: 100) == .goesOn(90))
+        // Its write is under way.
+        #expect(queue.check(first, patience: 100, at: 500) == .goesOn(100))
+        _ = queue.wasRefused("a", at: 550)
+        #expect(queue.check(first, patience: 100, at: 600) == .goesOn(50))
+        #expect(queue.check(first, patience: 100, at: 650) == .expired(Outcome(next: slot("b", 2))))
+        #expect(queue.check(first, patience: 100, at: 660) == .over)
+    }
+
+    @Test func aTurnOfFailuresEnds() {
+        _ = queue.wasRefused("a", at: 0)
+        _ = queue.arrives("b", mayWait: true, at: 0)
+        var now: Int64 = 0
+        while now < 800 {
+            #expect(queue.check(slot("a", 1), patience: 100, at: now) != .over)
+            _ = queue.arrives("a", mayWait: true, at: now)
+            _ = queue.wasRefused("a", at: now)
+            now += 10
+        }
+        #expect(
+            queue.check(slot("a", 1), patience: 100, at: now) == .expired(Outcome(next: slot("b", 2), notice: .isDone)))
+    }
+
+    @Test func whoFailsInItsTurnHasOtherGatewaysAsked() {
+        _ = queue.wasRefused("a", at: 0)
+        for _ in 1..<TransactionQueue.refusalsBeforeAsking { #expect(queue.wasRefused("a", at: 0) == Outcome()) }
+        #expect(queue.wasRefused("a", at: 0) == Outcome(notice: .asks))
+        #expect(queue.wasRefused("a", at: 0) == Outcome(notice: .asks))
+        #expect(queue.leaves("a", at: 0) == Outcome(notice: .isDone))
+        #expect(queue.wasRefused("a", at: 0) == Outcome(next: slot("a", 2)))
+        #expect(queue.leaves("a", at: 0) == Outcome())
+    }
+
+    @Test func aGuestGoesNext() {
+        _ = queue.wasRefused("a", at: 0)
+        _ = queue.arrives("b", mayWait: true, at: 0)
+        #expect(queue.asks("gateway 1", at: 0) == Outcome())
+        #expect(queue.asks("gateway 1", at: 0) == Outcome())
+        #expect(queue.leaves("a", at: 0) == Outcome(next: slot("gateway 1", 3, isRemote: true)))
+        #expect(!queue.arrives("a", mayWait: true, at: 1))
+        #expect(queue.check(slot("gateway 1", 3, isRemote: true), patience: 100, at: 50) == .goesOn(50))
+        _ = queue.asks("gateway 1", at: 60)
+        #expect(queue.check(slot("gateway 1", 3, isRemote: true), patience: 100, at: 100) == .goesOn(60))
+        #expect(queue.leaves("gateway 1", at: 110) == Outcome(next: slot("b", 2)))
+        // And where nobody contends, the first to come waits.
+        let empty = Line()
+        #expect(empty.asks("gateway 1", at: 0) == Outcome(next: slot("gateway 1", 1, isRemote: true)))
+        #expect(!empty.arrives("a", mayWait: true, at: 1))
+        #expect(empty.leaves("gateway 1", at: 2) == Outcome(next: slot("a", 2)))
+    }
+
+    /// Whatever happens: one slot at a time, everybody who stays has one, and nothing is kept of those who left.
+    @Test(arguments: 0..<20) func everybodyHasATurn(seed: Int) {
+        var state = UInt64(seed) &* 0x9E37_79B9_7F4A_7C15 | 1
+        func dice(_ bound: Int) -> Int {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return Int(state >> 33) % bound
+        }
+        let queue = Line()
+        var turns: [TransactionQueue.Slot] = []
+        var inLine: Set<String> = []
+        func follow(_ outcome: Outcome) {
+            if let next = outcome.next {
+                #expect(inLine.contains(next.session))
+                turns.append(next)
+            }
+        }
+        for step in 0..<2_000 {
+            let session = "\(dice(12))"
+            switch dice(4) {
+            case 0:
+                if !queue.arrives(session, mayWait: dice(4) > 0, at: Int64(step)), inLine.insert(session).inserted {
+                    #expect(!queue.isEmpty)
+                }
+            case 1:
+                inLine.insert(session)
+                follow(queue.wasRefused(session, at: Int64(step)))
+            case 2:
+                inLine.remove(session)
+                follow(queue.leaves(session, at: Int64(step)))
+            default:
+                inLine.insert("remote")
+                follow(queue.asks("remote", at: Int64(step)))
+            }
+            #expect(queue.isEmpty == inLine.isEmpty)
+        }
+        // Once nobody comes any more all are served, each once.
+        var served: [String] = []
+        while let slot = turns.last, inLine.remove(slot.session) != nil {
+            served.append(slot.session)
+            follow(queue.leaves(slot.session, at: 9_999))
+        }
+        #expect(Set(served).count == served.count && inLine.isEmpty && queue.isEmpty)
+    }
+
+    @Test func notices() {
+        for path in ["/", "/a/b c/é", "/x y/ z "] {
+            for kind in [TransactionQueue.Notice.asks, .isDone] {
+                let notice = SlotNotice(kind, TransactionKey(namespace: 7, path: Path(splitting: path)))
+                #expect(SlotNotice(notice.text) == notice)
+            }
+        }
+        for text in ["", "turn", "turn asks 1", "turn asks x /", "turn wants 1 /", "other asks 1 /"] {
+            #expect(SlotNotice(text) == nil)
+        }
+    }
+}
