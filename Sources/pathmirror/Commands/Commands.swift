@@ -1,12 +1,3 @@
-import Runtime
-
-/// A command of the program.
-protocol Command {
-    static var specification: CommandSpecification { get }
-    /// - Throws: `CommandFailure` or any error that says in its description what went wrong.
-    static func run(_ arguments: ParsedArguments, _ console: Console) throws
-}
-
 /// All commands, and the way from arguments to one of them.
 enum Commands {
     static var all: [any Command.Type] {
@@ -78,20 +69,5 @@ enum Commands {
         text += "environment as PATHMIRROR_NAME, or in a file of 'name = value' lines named by --config."
         console.write(text, toError: toError)
         return toError ? 2 : 0
-    }
-}
-
-/// Something that ends a command, said in one sentence.
-struct CommandFailure: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
-}
-
-struct VersionCommand: Command {
-    static let version = "0.1.0"
-    static let specification = CommandSpecification("version", "prints the version", options: [.json])
-
-    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.write(arguments.has("json") ? "{\"version\":\"\(version)\"}" : "pathmirror \(version)")
     }
 }
