@@ -6,12 +6,15 @@ final class FileReader {
     /// The file's size, or nil for what has none.
     let byteCount: Int?
     private let descriptor: Int32
+    private let isOpened: Bool
     private(set) var bytesRead = 0
 
-    init(_ path: String) throws {
+    /// - Parameter standardInput: what `-` names.
+    init(_ path: String, standardInput: Int32 = STDIN_FILENO) throws {
         self.path = path
-        if path == "-" {
-            descriptor = STDIN_FILENO
+        isOpened = path != "-"
+        guard isOpened else {
+            descriptor = standardInput
             byteCount = nil
             return
         }
@@ -25,7 +28,7 @@ final class FileReader {
     }
 
     deinit {
-        if descriptor != STDIN_FILENO { close(descriptor) }
+        if isOpened { close(descriptor) }
     }
 
     /// The next piece, or nil at the end.

@@ -1,62 +1,66 @@
 /// A command's arguments, with what the environment and the configuration file say where the command line says nothing.
 struct ParsedArguments {
-    let positionals: [String]
+    private(set) var positionals: [String] = []
     private var given: [String: String] = [:]
-    private let environment: Environment
+    /// What the program was started with.
+    let environment: Environment
     private var configuration: [String: String] = [:]
     private let specification: CommandSpecification
 
     init(_ arguments: [String], _ specification: CommandSpecification, _ environment: Environment) throws {
         self.specification = specification
         self.environment = environment
-        var positionals: [String] = []
-        var index = 0
-        var onlyPositionals = false
-        while index < arguments.count {
-            let argument = arguments[index]
-            index += 1
-            if onlyPositionals || !argument.hasPrefix("-") || argument == "-" {
-                positionals.append(argument)
-                continue
-            }
-            if argument == "--" {
-                onlyPositionals = true
-                continue
-            }
-            var name = argument == "-o" ? "output" : String(argument.drop { $0 == "-" })
-            var value: String?
-            if let equals = name.firstIndex(of: "=") {
-                value = String(name[name.index(after: equals)...])
-                name = String(name[..<equals])
-            }
-            guard let option = specification.options.first(where: { $0.name == name }) else {
-                throw UsageError("there is no option \(argument).")
-            }
-            if option.value == nil {
-                guard value == nil else { throw UsageError("--\(name) takes no value.") }
-                given[name] = "true"
-            } else if let value {
-                Self.give(value, to: option, in: &given)
-            } else {
-                guard index < arguments.count else {
-                    throw UsageError("--\(name) needs a value (\(option.value ?? "")).")
-                }
-                Self.give(arguments[index], to: option, in: &given)
-                index += 1
-            }
-        }
-        let least = specification.positionals.filter { !$0.hasPrefix("[") }.count
-        let takesMany = specification.positionals.last?.hasSuffix("…") ?? false
-        let most = takesMany ? Int.max : max(least, specification.positionals.count)
-        guard (least...most).contains(positionals.count) else {
-            throw UsageError(
-                positionals.count < least
-                    ? "\(specification.positionals[positionals.count]) is missing."
-                    : "\"\(positionals[specification.positionals.count])\" is one argument too many.")
-        }
-        self.positionals = positionals
+        try read(arguments)
+        try checkPositionals()
         if specification.options.contains(where: { $0.name == "config" }), let file = self["config"] {
             configuration = try ConfigurationFile.read(file, specification)
+        }
+    }
+
+    private mutating func read(_ arguments: [String]) throws {
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            if argument == "--" {
+                positionals += rest
+                return
+            }
+            if argument.hasPrefix("-"), argument != "-" {
+                try takeOption(argument, valueFrom: &rest)
+            } else {
+                positionals.append(argument)
+            }
+        }
+    }
+
+    /// - Parameter rest: what follows; an option's value is taken from it.
+    private mutating func takeOption(_ argument: String, valueFrom rest: inout ArraySlice<String>) throws {
+        var name = argument == "-o" ? "output" : String(argument.drop { $0 == "-" })
+        var value: String?
+        if let equals = name.firstIndex(of: "=") {
+            value = String(name[name.index(after: equals)...])
+            name = String(name[..<equals])
+        }
+        guard let option = specification.options.first(where: { $0.name == name }) else {
+            throw UsageError("there is no option \(argument).")
+        }
+        guard let placeholder = option.value else {
+            guard value == nil else { throw UsageError("--\(name) takes no value.") }
+            given[name] = "true"
+            return
+        }
+        guard let value = value ?? rest.popFirst() else {
+            throw UsageError("--\(name) needs a value (\(placeholder)).")
+        }
+        Self.give(value, to: option, in: &given)
+    }
+
+    private func checkPositionals() throws {
+        let names = specification.positionals
+        let least = names.filter { !$0.hasPrefix("[") }.count
+        let takesMany = names.last?.hasSuffix("…") ?? false
+        guard positionals.count >= least else { throw UsageError("\(names[positionals.count]) is missing.") }
+        guard takesMany || positionals.count <= names.count else {
+            throw UsageError("\"\(positionals[names.count])\" is one argument too many.")
         }
     }
 

@@ -15,10 +15,10 @@ enum Commands {
         ]
     }
 
-    static func run(_ arguments: [String], _ console: Console) -> Int32 {
+    static func run(_ arguments: [String], _ console: Console, _ environment: Environment) -> Int32 {
         if arguments.isEmpty { return usage(console, toError: true) }
         if ["--help", "-h", "help"].contains(arguments[0]) { return usage(console, toError: false) }
-        if arguments[0] == "--version" { return run(["version"], console) }
+        if arguments[0] == "--version" { return run(["version"], console, environment) }
         guard let command = find(arguments) else {
             let group = all.filter { $0.specification.name.hasPrefix("\(arguments[0]) ") }
             guard !group.isEmpty else {
@@ -36,7 +36,7 @@ enum Commands {
                 console.write(specification.help)
                 return 0
             }
-            try command.run(try ParsedArguments(rest, specification, Environment.current), console)
+            try command.run(try ParsedArguments(rest, specification, environment), console)
             return 0
         } catch let error as UsageError {
             console.error(

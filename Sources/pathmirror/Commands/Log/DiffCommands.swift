@@ -17,7 +17,7 @@ struct DiffCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "diff")
         defer { connection.close() }
         let sides = try arguments.positionals.map { try side($0, connection) }
@@ -116,7 +116,7 @@ struct LogBlameCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try PathArgument.parse(arguments.positionals[0])
         var left = try arguments.integer("limit", in: 0...Int(Int64.max)) ?? 50
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "log blame")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)

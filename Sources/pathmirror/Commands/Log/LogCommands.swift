@@ -62,7 +62,7 @@ struct LogListCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "log")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
@@ -154,7 +154,7 @@ struct LogTailCommand: Command {
             }
             // Short waits, as the signals that end this are looked for in between.
             _ = try connection.waitForAnnouncements(milliseconds: 100, wake: nil)
-            if Signals.isTerminationWanted(milliseconds: 0) { return }
+            if console.signals.isTerminationWanted(milliseconds: 0) { return }
         }
     }
 }

@@ -15,7 +15,7 @@ struct LogSnapshotCommand: Command {
         let moment = try ReplayOptions.moment(arguments, "at")
         let rate = try ReplayProgress.rate(arguments)
         let dropped = try arguments.integer("drop", in: 0...Int(Int64.max))
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "log snapshot")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
@@ -85,7 +85,7 @@ struct LogPruneCommand: Command {
         guard let keeping = Pruning.Keeping(text) else {
             throw UsageError("--keep must be like 30d, 12h, 45m, or a number of entries.")
         }
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "log prune")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)

@@ -14,7 +14,7 @@ struct LogVerifyCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "log verify")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
@@ -49,7 +49,7 @@ struct LogVerifyCommand: Command {
         var settings = LogConnection.Settings().connection
         settings.statementTimeoutMilliseconds = 0
         let connector = TargetConnector(
-            url: try Database.url(arguments), settings: settings, environment: Environment.current.all)
+            url: try Database.url(arguments), settings: settings, environment: arguments.environment.all)
         for attempt in 1... {
             let found = try MirrorProjection.all(of: namespace, connection, connector)
             defer { for projection in found.projections { projection.close() } }

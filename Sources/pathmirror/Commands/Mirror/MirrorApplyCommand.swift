@@ -14,10 +14,10 @@ struct MirrorApplyCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        Signals.unblock()
+        console.signals.unblock()
         var definitions: [MirrorDefinition] = []
         for file in arguments.positionals {
-            definitions += try MirrorDefinition.read(try Files.read(file, maxBytes: 16 << 20), source: file)
+            definitions += try MirrorDefinition.read(try Files.read(file, maxBytes: 16 << 20, standardInput: console.input), source: file)
         }
         let administration = try MirrorOptions.administration(arguments)
         defer { administration.close() }

@@ -12,7 +12,7 @@ struct MirrorInferCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "mirror infer")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)

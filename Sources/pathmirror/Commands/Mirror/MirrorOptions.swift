@@ -8,7 +8,7 @@ enum MirrorOptions {
 
     static func administration(_ arguments: ParsedArguments) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
-            try Database.url(arguments), environment: Environment.current.all)
+            try Database.url(arguments), environment: arguments.environment.all)
         try Migrations.check(administration.source.postgres)
         return administration
     }

@@ -13,11 +13,12 @@ final class EntryFile {
     /// - Parameters:
     ///   - path: nil for standard output.
     ///   - first: where the file begins; another beginning is another file.
-    init(_ path: String?, from first: Int64, source: String) throws {
+    ///   - standardOutput: what that is.
+    init(_ path: String?, from first: Int64, source: String, standardOutput: Int32) throws {
         self.path = path
         guard let path else {
             temporary = ""
-            descriptor = STDOUT_FILENO
+            descriptor = standardOutput
             return
         }
         temporary = "\(path).from\(first).part"
@@ -62,7 +63,7 @@ final class EntryFile {
     }
 
     private func flush() throws {
-        guard Console().writeBytes(buffer, to: descriptor) else {
+        guard Console.writeBytes(buffer, to: descriptor) else {
             throw CommandFailure("\(path ?? "standard output") can't be written: \(String(cString: strerror(errno))).")
         }
         buffer.removeAll(keepingCapacity: true)

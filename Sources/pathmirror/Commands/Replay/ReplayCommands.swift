@@ -25,7 +25,7 @@ struct ReplayTreeCommand: Command {
         }
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "replay tree")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
@@ -45,7 +45,7 @@ struct ReplayTreeCommand: Command {
                 part, of: "\(namespace.id)@\(seq)", into: name, at: path ?? .root, connection, arguments, console)
             if !isQuiet { console.write("\(name) holds \(what); its seq is \(target ?? 0).") }
         } else if let file = arguments["out"] {
-            let output = try OutputFile(file == "-" ? nil : file)
+            let output = try OutputFile(file == "-" ? nil : file, standardOutput: console.output)
             try TreeWriter.write(part) { try output.write($0) }
             try output.finish()
             if !isQuiet, file != "-" { console.write("\(file) holds \(what).") }
@@ -115,7 +115,7 @@ struct ReplayLogCommand: Command {
         let toPosition = try ReplayOptions.moment(arguments, "to") ?? .head
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "replay log")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
@@ -136,7 +136,7 @@ struct ReplayLogCommand: Command {
             return console.write("Would read \(max(0, to - from + 1)) entries, \(from) to \(to).")
         }
         let file = arguments["out"].flatMap { $0 == "-" ? nil : $0 }
-        let output = try EntryFile(file, from: from, source: lines.source)
+        let output = try EntryFile(file, from: from, source: lines.source, standardOutput: console.output)
         if let last = output.lastSeq { console.error("replay: goes on after entry \(last), which was written before") }
         let first = output.lastSeq.map { $0 + 1 } ?? from
         let progress = ReplayProgress(
@@ -174,14 +174,14 @@ struct ReplayApplyCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let rate = try ReplayProgress.rate(arguments)
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "replay apply")
         defer { connection.close() }
         let isDryRun = arguments.has("dry-run")
         let isQuiet = arguments.has("json")
         let name = Database.namespaceName(arguments)
         if isDryRun { _ = try Database.namespace(arguments, connection) }
-        let reader = try FileReader(arguments.positionals[0])
+        let reader = try FileReader(arguments.positionals[0], standardInput: console.input)
         let progress = ReplayProgress(
             console, "apply", isDryRun ? "entries looked at" : "entries", rate: rate, isQuiet: isQuiet)
         let applier = try EntryApplier(connection, named: name, isDryRun: isDryRun) { progress.advance(by: $0) }

@@ -19,7 +19,7 @@ struct ReplayMirrorCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let from = try ReplayOptions.moment(arguments, "from")
         let rate = try ReplayProgress.rate(arguments)
-        Signals.unblock()
+        console.signals.unblock()
         let administration = try MirrorOptions.administration(arguments)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)

@@ -6,7 +6,7 @@ struct RulesCheckCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let file = arguments.positionals[0]
-        let text = try Files.read(file)
+        let text = try Files.read(file, standardInput: console.input)
         guard arguments.has("json") else {
             _ = try RulesText.compile(text, file, console)
             return console.write("\(file) is valid")

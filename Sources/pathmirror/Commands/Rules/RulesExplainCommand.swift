@@ -43,8 +43,8 @@ struct RulesExplainCommand: Command {
     // MARK: What is judged
 
     private static func surroundings(_ arguments: ParsedArguments, _ console: Console) throws -> (RuleSet, Node) {
-        var rules = try arguments["rules"].map { try RulesText.compile(try Files.read($0), $0, console) }
-        var data = try arguments["data"].map { try parse(try Files.read($0), "--data") }
+        var rules = try arguments["rules"].map { try RulesText.compile(try Files.read($0, standardInput: console.input), $0, console) }
+        var data = try arguments["data"].map { try parse(try Files.read($0, standardInput: console.input), "--data") }
         if let name = arguments["ns"] {
             let connection = try Database.connection(arguments, "rules", dataOption: "dev-data")
             defer { connection.close() }

@@ -11,7 +11,7 @@ struct RulesSetCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let file = arguments.positionals[0]
-        let text = try Files.read(file)
+        let text = try Files.read(file, standardInput: console.input)
         let rules = try RulesText.compile(text, file, console)
         if arguments.has("dry-run") {
             return console.write(arguments.has("json") ? "{\"seq\":null}" : "\(file) is valid")

@@ -7,7 +7,7 @@ struct RulesTestCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let file = arguments.positionals[0]
-        let text = try Files.read(file)
+        let text = try Files.read(file, standardInput: console.input)
         let report: RulesConformance.Report
         do throws(RulesError) {
             report = try RulesConformance.run(text)

@@ -20,7 +20,7 @@ struct DevCommand: Command {
         ] + ServiceOptions.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        var options = try ServiceOptions(arguments)
+        var options = try ServiceOptions(arguments, logDescriptor: console.errors)
         let port = try arguments.integer("port", in: 0...65_535) ?? 9_000
         let namespace = arguments["ns"] ?? "default"
         options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
@@ -65,7 +65,7 @@ struct DevCommand: Command {
 
               \(cluster.psqlCommand)
             """)
-        while !Signals.isTerminationWanted(milliseconds: 200) {
+        while !console.signals.isTerminationWanted(milliseconds: 200) {
             guard !cluster.isRunning else { continue }
             logger.error("PostgreSQL ended by itself; starting it again", [("log", cluster.logPath)])
             // Lets go of the data directory, too. The new server has the address of the old one.

@@ -21,7 +21,7 @@ struct ServeCommand: Command {
         ] + ServiceOptions.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        var options = try ServiceOptions(arguments)
+        var options = try ServiceOptions(arguments, logDescriptor: console.errors)
         guard let text = arguments["database-url"] else { throw UsageError("--database-url is missing.") }
         let url = try PostgresURL(text)
         DatabaseWarning.log(url, options.logger)
@@ -57,7 +57,7 @@ struct ServeCommand: Command {
         }
         for address in service.addresses { console.write("pathmirror: ready on http://\(address)") }
         for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
-        Signals.waitForTermination { service.reload() }
+        console.signals.waitForTermination { service.reload() }
         service.stop()
     }
 }

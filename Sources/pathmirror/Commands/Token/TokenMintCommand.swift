@@ -23,7 +23,7 @@ struct TokenMintCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let now = Clock.unixMilliseconds / 1_000
-        let end = now + (try Duration.seconds(arguments["expires-in"] ?? "1h"))
+        let end = now + (try TokenLife.seconds(arguments["expires-in"] ?? "1h"))
         let given = [arguments["secret-file"] != nil, arguments["key-file"] != nil, arguments.has("unsigned")]
         guard given.count(where: { $0 }) == 1 else {
             throw UsageError("one of --secret-file, --key-file and --unsigned is needed.")

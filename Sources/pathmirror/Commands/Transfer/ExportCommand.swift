@@ -12,12 +12,12 @@ struct ExportCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "export")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let path = try PathArgument.parse(arguments["path"] ?? "/")
-        let output = try OutputFile(arguments["output"])
+        let output = try OutputFile(arguments["output"], standardOutput: console.output)
         let progress = Progress(console, "export", totalBytes: nil, isQuiet: arguments["output"] == nil)
         let exporter = Exporter(connection, namespace, at: path) { try output.write($0) }
         do {

@@ -20,7 +20,7 @@ struct ImportCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        Signals.unblock()
+        console.signals.unblock()
         let connection = try Database.connection(arguments, "import")
         defer { connection.close() }
         let path = try PathArgument.parse(arguments["path"] ?? "/")
@@ -49,7 +49,7 @@ struct ImportCommand: Command {
         _ file: String, into namespace: String, _ connection: LogConnection, _ console: Console,
         at path: Path = .root, settings: Importer.Settings = .init(), isQuiet: Bool = false
     ) throws -> Result {
-        let reader = try FileReader(file)
+        let reader = try FileReader(file, standardInput: console.input)
         let progress = Progress(console, "import", totalBytes: reader.byteCount, isQuiet: isQuiet)
         var piece = try reader.next()
         guard let first = piece else { throw CommandFailure("\(file) is empty.") }

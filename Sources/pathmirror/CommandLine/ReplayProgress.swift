@@ -1,17 +1,12 @@
-import Glibc
-import Runtime
-
 /// Tells how far a replay has come, and holds it to a rate.
 final class ReplayProgress {
-    private let console: Console
     private let name: String
     /// What is counted, such as "entries".
     private let unit: String
-    private let isQuiet: Bool
     private let rate: Int?
-    private var total: Int64?
-    private let start = Clock.monotonicMilliseconds
-    private var last: Int64 = 0
+    private let total: Int64?
+    private let clock: ProgressClock
+    private var line: ProgressLine
     private(set) var done: Int64 = 0
 
     static let rateOption = OptionSpecification(
@@ -19,14 +14,14 @@ final class ReplayProgress {
 
     init(
         _ console: Console, _ name: String, _ unit: String = "entries", total: Int64? = nil, rate: Int? = nil,
-        isQuiet: Bool = false
+        isQuiet: Bool = false, _ clock: ProgressClock = .system
     ) {
-        self.console = console
         self.name = name
         self.unit = unit
         self.total = total
         self.rate = rate
-        self.isQuiet = isQuiet
+        self.clock = clock
+        line = ProgressLine(console, isQuiet: isQuiet, clock)
     }
 
     static func rate(_ arguments: ParsedArguments) throws -> Int? { try arguments.integer("rate", in: 1...100_000_000) }
@@ -40,9 +35,9 @@ final class ReplayProgress {
     func advance(to done: Int64) {
         self.done = done
         if let rate {
-            let due = start + done * 1_000 / Int64(rate)
-            while case let early = due - Clock.monotonicMilliseconds, early > 0 {
-                usleep(UInt32(min(early, 200)) * 1_000)
+            let due = done * 1_000 / Int64(rate)
+            while case let early = due - line.elapsed, early > 0 {
+                clock.pause(min(early, 200))
                 show()
             }
         }
@@ -50,28 +45,20 @@ final class ReplayProgress {
     }
 
     private func show() {
-        let now = Clock.monotonicMilliseconds
-        guard !isQuiet, now - max(last, start) >= (console.isTerminal ? 100 : 5_000) else { return }
-        last = now
-        let seconds = max(0.001, Double(now - start) / 1_000)
+        guard line.isDue() else { return }
+        let seconds = max(0.001, Double(line.elapsed) / 1_000)
         var text = "\(name): \(done) \(unit), \(Int(Double(done) / seconds)) a second"
         if let total, total > 0, done > 0 {
             let share = min(1, Double(done) / Double(total))
-            let left = Int(seconds / share - seconds)
-            text += ", \(Int(share * 100)) %, \(left < 60 ? "\(left) s" : "\(left / 60) min \(left % 60) s") left"
+            text += ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
         }
-        if console.isTerminal { console.progressLine(text) } else { console.error(text) }
+        line.show(text)
     }
 
     /// Clears the line, where there is one.
-    func end() {
-        if !isQuiet, console.isTerminal { console.progressLine("") }
-    }
+    func end() { line.end() }
 
     func finish(_ summary: String) {
-        end()
-        guard !isQuiet else { return }
-        let seconds = Double(Clock.monotonicMilliseconds - start) / 1_000
-        console.error("\(name): \(summary) in \(Double(Int(seconds * 10)) / 10) s")
+        line.finish("\(name): \(summary) in \(ProgressLine.duration(seconds: Double(line.elapsed) / 1_000))")
     }
 }

@@ -1,5 +1,5 @@
-/// Lengths of time on the command line.
-enum Duration {
+/// How long a token lives, as it is said on the command line.
+enum TokenLife {
     static func seconds(_ text: String) throws -> Int64 {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let factor: Int64? =
