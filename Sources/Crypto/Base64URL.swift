@@ -1,5 +1,6 @@
 /// Base64 with the alphabet for URLs and without padding, as tokens use it (RFC 7515).
 public enum Base64URL {
+    /// The text without padding (RFC 4648 5).
     public static func encode(_ bytes: [UInt8]) -> String {
         var text = Base64.encode(bytes)
         while text.last == UInt8(ascii: "=") { text.removeLast() }

@@ -77,6 +77,7 @@ public final class LiveNamespace: Sendable {
         published.subscribe(listener, at: path)
     }
 
+    /// Takes a listener away. It may still be told of steps that are being published now.
     public func unsubscribe(_ listener: any ChangeListener, at path: Path) {
         published.unsubscribe(listener, at: path)
     }

@@ -64,6 +64,7 @@ public final class LogConnection {
     /// False once the connection is lost or closed.
     public var isOpen: Bool { postgres.isOpen }
 
+    /// Ends the connection. What was open on it is rolled back by the server.
     public func close() { postgres.close() }
 
     // MARK: Namespaces
@@ -82,10 +83,12 @@ public final class LogConnection {
         return try namespaces(where: "name = $1", [.text(name)]).first
     }
 
+    /// The namespace of that id; nil where there is none.
     public func namespace(id: Int64) throws(LogStoreError) -> NamespaceRecord? {
         try namespaces(where: "id = $1", [.int8(id)]).first
     }
 
+    /// All namespaces, in the order in which they were made.
     public func allNamespaces() throws(LogStoreError) -> [NamespaceRecord] {
         try namespaces(where: "true order by id", [])
     }

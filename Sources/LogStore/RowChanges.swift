@@ -18,6 +18,7 @@ public struct RowChanges: RowSink, Sendable {
     public var count: Int { rows.count }
     public var isEmpty: Bool { rows.isEmpty }
 
+    /// Takes one row that a difference of two trees found; a later change of the same row replaces an earlier one.
     public mutating func row(_ path: [UInt8], old: Node, new: Node) {
         Self.merge(into: &rows[path], old: old, new: new, seq: seq)
     }
@@ -27,5 +28,6 @@ public struct RowChanges: RowSink, Sendable {
         row = new.isNull && !existed ? nil : Row(existed: existed, value: new, version: seq)
     }
 
+    /// Forgets all rows, and keeps the memory for the next batch.
     public mutating func removeAll() { rows.removeAll(keepingCapacity: true) }
 }

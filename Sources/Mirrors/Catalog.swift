@@ -34,6 +34,7 @@ public enum Catalog {
     /// The channel on which changes of the catalog are announced.
     public static let channel = "pathmirror_mirror"
 
+    /// All mirrors of all namespaces, by namespace and name.
     public static func mirrors(_ connection: PostgresConnection) throws -> [CatalogMirror] {
         let rows = try connection.execute(
             """
@@ -167,6 +168,7 @@ public struct TargetConnector: Sendable {
         return try PostgresURL(text)
     }
 
+    /// Opens a connection to a mirror's target; nil is the gateway's own database.
     public func connect(_ target: String?, as purpose: String) throws -> PostgresConnection {
         let connection = try PostgresConnection(
             try url(target).withApplicationName("pathmirror \(purpose)"), settings: settings)

@@ -56,10 +56,12 @@ public final class PostgresResult: @unchecked Sendable {
         try field(row, column).int64()
     }
 
+    /// The value of an `int4` column.
     public func int32(_ row: Int, _ column: Int) throws(PostgresError) -> Int32 {
         try field(row, column).int32()
     }
 
+    /// The value of a `bool` column.
     public func bool(_ row: Int, _ column: Int) throws(PostgresError) -> Bool {
         try field(row, column).bool()
     }

@@ -9,6 +9,7 @@ public struct PostgresRow: ~Copyable {
 
     public var columnCount: Int { result.columnCount }
 
+    /// Whether the column is NULL.
     public func isNull(_ column: Int) -> Bool {
         result.isNull(0, column)
     }
@@ -18,10 +19,12 @@ public struct PostgresRow: ~Copyable {
         try result.int64(0, column)
     }
 
+    /// The value of an `int4` column.
     public func int32(_ column: Int) throws(PostgresError) -> Int32 {
         try result.int32(0, column)
     }
 
+    /// The value of a `bool` column.
     public func bool(_ column: Int) throws(PostgresError) -> Bool {
         try result.bool(0, column)
     }
@@ -41,6 +44,7 @@ public struct PostgresRow: ~Copyable {
         try result.string(0, column)
     }
 
+    /// The bytes of a column, as PostgreSQL sent them.
     public func bytes(_ column: Int) throws(PostgresError) -> [UInt8] {
         try result.bytes(0, column)
     }

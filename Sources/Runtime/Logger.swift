@@ -31,6 +31,7 @@ public final class Logger: Sendable {
         self.descriptor = descriptor
     }
 
+    /// Writes a line, if the level is one that is wanted. Fields keep their order.
     public func log(_ level: Level, _ message: String, _ fields: [(String, String)] = []) {
         guard level >= self.level else { return }
         var line = ""
@@ -53,10 +54,15 @@ public final class Logger: Sendable {
         }
     }
 
+    /// For whoever looks for a defect.
     public func debug(_ message: String, _ fields: [(String, String)] = []) { log(.debug, message, fields) }
+    /// What happens in the ordinary course of things.
     public func info(_ message: String, _ fields: [(String, String)] = []) { log(.info, message, fields) }
+    /// What an operator may want to know of.
     public func notice(_ message: String, _ fields: [(String, String)] = []) { log(.notice, message, fields) }
+    /// What an operator should look at when there is time.
     public func warning(_ message: String, _ fields: [(String, String)] = []) { log(.warning, message, fields) }
+    /// What an operator has to look at.
     public func error(_ message: String, _ fields: [(String, String)] = []) { log(.error, message, fields) }
 
     /// `2026-01-31T23:59:59.123Z`

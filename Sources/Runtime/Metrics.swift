@@ -4,6 +4,7 @@ internal import Synchronization
 public final class Counter: Sendable {
     private let value = Atomic<Int>(0)
     public init() {}
+    /// Counts; on any thread.
     public func add(_ count: Int = 1) { value.wrappingAdd(count, ordering: .relaxed) }
     public var current: Int { value.load(ordering: .relaxed) }
 }
@@ -12,7 +13,9 @@ public final class Counter: Sendable {
 public final class Gauge: Sendable {
     private let value = Atomic<Int>(0)
     public init() {}
+    /// Raises the value, or lowers it with a negative count; on any thread.
     public func add(_ count: Int) { value.wrappingAdd(count, ordering: .relaxed) }
+    /// Sets the value; on any thread.
     public func set(_ count: Int) { value.store(count, ordering: .relaxed) }
     public var current: Int { value.load(ordering: .relaxed) }
 }
@@ -38,6 +41,7 @@ public final class Histogram: Sendable {
         state = Mutex(State(counts: Array(repeating: 0, count: bounds.count)))
     }
 
+    /// Counts a value into its bucket; on any thread.
     public func observe(_ value: Double) {
         let bucket = bounds.firstIndex { value <= $0 }
         state.withLock { state in
@@ -65,11 +69,13 @@ public struct MetricsText {
 
     public init() {}
 
+    /// Writes a counter in Prometheus' text format.
     public mutating func counter(_ name: String, _ help: String, _ value: Int) {
         header(name, help, "counter")
         text += "\(name) \(value)\n"
     }
 
+    /// Writes a gauge in Prometheus' text format.
     public mutating func gauge(_ name: String, _ help: String, _ value: Int) {
         header(name, help, "gauge")
         text += "\(name) \(value)\n"
@@ -91,6 +97,7 @@ public struct MetricsText {
         }
     }
 
+    /// Writes a histogram in Prometheus' text format: cumulative buckets, sum and count.
     public mutating func histogram(_ name: String, _ help: String, _ histogram: Histogram) {
         header(name, help, "histogram")
         let snapshot = histogram.current

@@ -6,6 +6,7 @@ public final class MutexBox<Value: Sendable>: Sendable {
 
     public init(_ value: Value) { mutex = Mutex(value) }
 
+    /// Runs the body with the value, alone.
     public func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
         mutex.withLock { value in body(&value) }
     }

@@ -25,19 +25,23 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
         keys.isEmpty ? nil : Path(Array(keys.dropLast()))
     }
 
+    /// The path of a child.
     public func appending(_ key: Key) -> Path {
         var copy = self
         copy.keys.append(key)
         return copy
     }
 
+    /// The path of what `other` leads to from here.
     public func appending(_ other: Path) -> Path {
         var copy = self
         copy.keys.append(contentsOf: other.keys)
         return copy
     }
 
+    /// Goes on to a child.
     public mutating func append(_ key: Key) { keys.append(key) }
+    /// Goes back to the parent. The root has none: the path must not be empty.
     public mutating func removeLast() { keys.removeLast() }
 
     /// True when the other path is this one or lies below it.
@@ -50,7 +54,9 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
         Path(Array(keys.dropFirst(ancestor.keys.count)))
     }
 
+    /// The path without its first keys.
     public func dropFirst(_ count: Int) -> Path { Path(Array(keys.dropFirst(count))) }
+    /// The path of the ancestor (or the node itself) with so many keys.
     public func prefix(_ count: Int) -> Path { Path(Array(keys.prefix(count))) }
 
     /// `/a/b`; the root is `/`.

@@ -30,6 +30,7 @@ public struct PushIDGenerator: Sendable {
         return String(decoding: text, as: UTF8.self)
     }
 
+    /// The next id. Ids of one generator ascend, also within a millisecond and where the clock steps back.
     public mutating func next(milliseconds: Int64) -> String {
         var generator = SystemRandomNumberGenerator()
         return next(milliseconds: milliseconds, using: &generator)

@@ -11,7 +11,7 @@ import Testing
         try withDatabase { url in
             let connection = try PostgresConnection(url)
             defer { connection.close() }
-            try connection.executeScript("set connection authorization pathmirror_gateway")
+            try connection.executeScript("set session authorization pathmirror_gateway")
             try body(connection)
         }
     }

@@ -12,6 +12,7 @@ public struct ClaimsReader {
         return claims
     }
 
+    /// Reads a JSON text. Throws where it is no JSON, has a key twice, or is nested too deep.
     public static func value(_ bytes: [UInt8]) throws(JWTError) -> ClaimValue {
         guard String(validating: bytes, as: UTF8.self) != nil else { throw .malformed("not UTF-8") }
         var reader = ClaimsReader(bytes: bytes)

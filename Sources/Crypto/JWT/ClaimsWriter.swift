@@ -2,8 +2,10 @@
 public struct ClaimsWriter {
     private(set) var bytes: [UInt8] = []
 
+    /// The claims' JSON text, with their keys in order.
     public static func encode(_ claims: Claims) -> [UInt8] { encode(.object(claims)) }
 
+    /// A value's JSON text.
     public static func encode(_ value: ClaimValue) -> [UInt8] {
         var writer = ClaimsWriter()
         writer.write(value)

@@ -81,6 +81,7 @@ public struct RSAPrivateKey: Sendable {
         self.handle = handle
     }
 
+    /// The RS256 signature of the bytes.
     public func sign(_ bytes: [UInt8]) throws(CryptoError) -> [UInt8] {
         guard let context = EVP_MD_CTX_new() else { throw .cannotSign }
         defer {

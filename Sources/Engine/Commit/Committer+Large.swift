@@ -16,7 +16,7 @@ extension Committer {
         defer { core.blockers.leave(index) }
         let head: Int64
         do throws(LogStoreError) {
-            _ = try follow(namespace, try connected())
+            _ = try follower.follow(namespace, try connected())
             head = try connection.lockHeadForLarge(namespace.id)
             guard try takeAll(connection, namespace, write, upTo: head) else { return .again }
         } catch {
@@ -45,7 +45,7 @@ extension Committer {
         let entry = Entry(
             seq: batch.newHead, committedAt: Clock.unixMilliseconds, operation: write.record.operation,
             path: write.record.path, changes: write.changes, origin: write.record.origin)
-        publish(
+        follower.publish(
             [Step(entry: entry, before: snapshot.root, after: write.root, batch: write.id)],
             Snapshot(seq: entry.seq, root: write.root, rules: snapshot.rules, batch: write.id), in: namespace)
         tell(write, seq: entry.seq)
@@ -62,7 +62,7 @@ extension Committer {
             let isPlain = page.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
             guard page.first?.entry.seq == known + 1, isPlain else { return false }
             let mine = namespace.snapshot.seq
-            apply(page.filter { $0.entry.seq > mine }, to: namespace)
+            follower.apply(page.filter { $0.entry.seq > mine }, to: namespace)
             let seq = write.seq
             guard write.take(page.filter { $0.entry.seq > seq }) else { return false }
         }
@@ -87,7 +87,7 @@ extension Committer {
             do throws(LogStoreError) {
                 let connection = try connected()
                 guard try connection.findBatch(batch) else { return .connectionFailed(error) }
-                _ = try follow(namespace, connection)
+                _ = try follower.follow(namespace, connection)
                 tell(write, seq: batch.newHead)
                 return .done
             } catch {

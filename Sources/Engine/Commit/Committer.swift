@@ -1,5 +1,4 @@
 import LogStore
-import Rules
 import Runtime
 import Tree
 
@@ -13,11 +12,15 @@ final class Committer {
     let index: Int
     private var connection: LogConnection?
     let stretches: StretchMeter
+    let follower: NamespaceFollower
+    private let loader: NamespaceLoader
 
     init(_ core: EngineCore, index: Int) {
         self.core = core
         self.index = index
         stretches = core.stretches[index]
+        follower = NamespaceFollower(core, stretches)
+        loader = NamespaceLoader(core, stretches)
     }
 
     func run() {
@@ -80,24 +83,8 @@ final class Committer {
     private func tryToLoad(_ name: String) -> Result<LiveNamespace, EngineError> {
         do throws(LogStoreError) {
             let connection = try connected()
-            guard let record = try connection.namespace(named: name, creating: core.settings.createsNamespaces) else {
-                return .failure(.unknownNamespace(name))
-            }
-            let start = Clock.monotonicMilliseconds
-            let (head, root, stored, batch) = try connection.loadTree(record.id)
-            let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: name), batch: batch)
-            core.logger.info(
-                "namespace loaded",
-                [
-                    ("namespace", name), ("head", "\(head)"), ("rows", "\(root.rowCount)"),
-                    ("milliseconds", "\(Clock.monotonicMilliseconds - start)"),
-                ])
-            core.recent.note(record.id, snapshot)
-            let core = core
-            return .success(
-                LiveNamespace(
-                    record, snapshot, core.settings, health: core.health, schedule: { core.add(.work($0)) },
-                    prepare: { core.large.add($0, in: $1) }))
+            guard let namespace = try loader.load(name, connection) else { return .failure(.unknownNamespace(name)) }
+            return .success(namespace)
         } catch {
             if error.isConnectionLost { dropConnection() }
             return .failure(Self.engineError(error))
@@ -134,7 +121,7 @@ final class Committer {
         var hasReconnected = false
         while true {
             do throws(LogStoreError) {
-                _ = try follow(namespace, try connected(), to: head)
+                _ = try follower.follow(namespace, try connected(), to: head)
                 return
             } catch {
                 guard error.isConnectionLost else { throw error }
@@ -181,11 +168,11 @@ final class Committer {
                         return
                     }
                     // A lost session may yet come to it: whatever is followed from now on is searched for its batch.
-                    if complete(waiting, lostBatches, foundAmong: try follow(namespace, connection)) { return }
+                    if complete(waiting, lostBatches, foundAmong: try follower.follow(namespace, connection)) { return }
                 }
                 let isLocked = isContended || attempt >= 2
                 if isLocked {
-                    let lock = try lockHead(namespace, connection)
+                    let lock = try follower.lockHead(namespace, connection)
                     if complete(waiting, lostBatches, foundAmong: lock.batches) {
                         if lock.isHeld { connection.unlockHead() }
                         return
@@ -203,8 +190,8 @@ final class Committer {
                     // No transaction says that the refusals are of the newest state: somebody has to look.
                     if isLocked {
                         connection.unlockHead()
-                    } else if try !isAtHead(namespace, connection) {
-                        let followed = try follow(namespace, connection)
+                    } else if try !follower.isAtHead(namespace, connection) {
+                        let followed = try follower.follow(namespace, connection)
                         if complete(waiting, lostBatches, foundAmong: followed) { return }
                         attempt += 1
                         continue
@@ -233,7 +220,9 @@ final class Committer {
                     case .headMoved:
                         core.metrics.conflicts.add()
                         namespace.noteContention(true)
-                        if complete(waiting, lostBatches, foundAmong: try follow(namespace, connection)) { return }
+                        if complete(waiting, lostBatches, foundAmong: try follower.follow(namespace, connection)) {
+                            return
+                        }
                         attempt += 1
                         core.metrics.retries.add()
                     }

@@ -21,8 +21,12 @@ public protocol HTTPLoopHandler: AnyObject {
 }
 
 extension HTTPLoopHandler {
+    /// Everybody may send large bodies, unless the handler says otherwise.
     public func allowsLargeBody(_ head: HTTPRequest) -> Bool { true }
+    /// The peer's own address, unless the handler knows of proxies.
     public func sender(of head: HTTPRequest) -> IPAddress { head.remoteIP }
+    /// Nothing, unless the handler has something to end.
     public func loopWillDrain() {}
+    /// Nothing, unless the handler has something to end.
     public func loopWillStop() {}
 }

@@ -34,6 +34,7 @@ public struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
         bits <= 0 ? 0 : bits >= 64 ? .max : ~(.max >> UInt64(bits))
     }
 
+    /// Whether an address is of this network.
     public func contains(_ address: IPAddress) -> Bool {
         address.isVersion4 == base.isVersion4 && address.high & highMask == base.high
             && address.low & lowMask == base.low

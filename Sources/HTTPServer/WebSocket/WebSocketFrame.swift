@@ -15,6 +15,7 @@ public enum WebSocketFrame {
         bytes.append(contentsOf: payload)
     }
 
+    /// A ping without a payload (RFC 6455 5.5.2).
     public static func ping() -> [UInt8] { [0x89, 0] }
 
     /// A close frame with a status code.

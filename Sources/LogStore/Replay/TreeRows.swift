@@ -36,6 +36,7 @@ public struct TreeWriter {
     /// Subtrees of at most so many rows are written in one go.
     private static let rowsAtOnce = 1_000
 
+    /// Sends the tree's JSON text in pieces of bounded size, and a line feed behind it.
     public static func write(_ root: Node, _ send: @escaping ([UInt8]) throws -> Void) throws {
         var tree = TreeWriter(send: send)
         try tree.write(root)

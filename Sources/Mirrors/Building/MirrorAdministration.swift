@@ -19,14 +19,17 @@ public final class MirrorAdministration {
         source = try LogConnection(url.withApplicationName("pathmirror mirror"), settings: settings)
     }
 
+    /// Ends the connection.
     public func close() { source.close() }
 
     func connect(_ mirror: CatalogMirror) throws -> PostgresConnection {
         try connector.connect(mirror.target, as: "mirror")
     }
 
+    /// All mirrors of all namespaces.
     public func mirrors() throws -> [CatalogMirror] { try Catalog.mirrors(source.postgres) }
 
+    /// The mirror of that name; nil where the namespace has none.
     public func mirror(named name: String, of namespace: String) throws -> CatalogMirror {
         guard let mirror = try mirrors().first(where: { $0.name == name && $0.namespace == namespace }) else {
             throw MirrorError.refused("There is no mirror \"\(name)\" of namespace \"\(namespace)\".")

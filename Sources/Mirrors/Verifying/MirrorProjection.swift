@@ -57,6 +57,7 @@ public final class MirrorProjection: VerifiableProjection {
         return Found(projections: projections, problems: problems, unbuilt: unbuilt)
     }
 
+    /// Ends the connection to another database, if one was opened.
     public func close() { elsewhere?.close() }
 
     /// - Throws: `MirrorError.moved` when the table has just been replaced: begin the verification anew.
@@ -91,6 +92,7 @@ public final class MirrorProjection: VerifiableProjection {
         return true
     }
 
+    /// Compares the table with the projection of the tree; returns a line for each difference, up to a bound.
     public func compare(with root: Node, at seq: Int64, _ log: LogConnection) throws -> [String] {
         guard let active else { return [] }
         guard isThere else { return ["its table \(active.definition.tableName) is not there"] }

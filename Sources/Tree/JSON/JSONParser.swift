@@ -52,6 +52,7 @@ public struct JSONParser: ~Copyable {
         return node
     }
 
+    /// Parses a text that is at hand as a string; see `parse(_:maxDepth:)` for bytes.
     public static func parse(_ text: String, maxDepth: Int = KeyRules.maxDepth) throws(JSONError) -> Node {
         try parse(Array(text.utf8), maxDepth: maxDepth).node
     }

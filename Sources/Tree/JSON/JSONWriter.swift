@@ -20,12 +20,14 @@ public struct JSONWriter {
         bytes.reserveCapacity(capacity)
     }
 
+    /// A node's JSON text.
     public static func encode(_ node: Node, form: JSONForm, pretty: Bool = false) -> [UInt8] {
         var writer = JSONWriter(form: form, pretty: pretty, reserving: min(64 + node.rowCount * 24, 1 << 20))
         writer.write(node)
         return writer.bytes
     }
 
+    /// Writes a node as a value.
     public mutating func write(_ node: Node) {
         switch node {
         case .null: raw("null")
@@ -107,9 +109,12 @@ public struct JSONWriter {
 
     // MARK: Pieces, for callers that build an object of their own
 
+    /// Opens an object. The caller writes keys and values, then ends it.
     public mutating func beginObject() { open(UInt8(ascii: "{")) }
+    /// Closes the object that was opened last.
     public mutating func endObject() { close(UInt8(ascii: "}")) }
 
+    /// Writes a key, with the comma before it unless it is the first of its object.
     public mutating func writeKey(_ key: String, isFirst: Bool) {
         separate(isFirst: isFirst)
         writeString(key)
@@ -119,6 +124,7 @@ public struct JSONWriter {
     /// JSON that is text already.
     public mutating func append(_ json: [UInt8]) { bytes.append(contentsOf: json) }
 
+    /// Writes text that is JSON already.
     public mutating func raw(_ text: StaticString) {
         bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
@@ -146,6 +152,7 @@ public struct JSONWriter {
 
     // MARK: Scalars
 
+    /// Writes an integer as a value.
     public mutating func writeInteger(_ value: Int64) {
         if value >= 0, value < 10 {
             bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value))
@@ -173,6 +180,7 @@ public struct JSONWriter {
         bytes.append(contentsOf: value.description.utf8)
     }
 
+    /// Writes a text as a value, escaped as JSON asks for.
     public mutating func writeString(_ text: String) {
         text.withBytes { buffer in
             var seen: UInt64 = 0

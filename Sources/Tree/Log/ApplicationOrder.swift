@@ -84,6 +84,7 @@ public struct BulkApplication: Sendable {
         for change in ApplicationOrder.sorted(own) where change.step != .removals { apply(change) }
     }
 
+    /// Applies what of a part this pass is for. Parts come in the order of the log.
     public mutating func take(_ part: [Change]) {
         for change in passes.select(part) {
             if passes.step == .values { makeRoom(for: change.path) }
@@ -91,6 +92,7 @@ public struct BulkApplication: Sendable {
         }
     }
 
+    /// Ends a pass over all parts. True when they have to be gone over once more.
     public mutating func goesOn() -> Bool {
         if passes.step == .values {
             // Nothing came: then they are plain removals.

@@ -67,6 +67,7 @@ public struct Entry: Sendable, Equatable {
 
 /// The log's text form of changes: one JSON object, absolute path → value in export form, in order.
 public enum ChangeCodec {
+    /// The changes as the log's JSON text, in the order given.
     public static func encode(_ changes: [Change]) -> [UInt8] {
         let rows = changes.reduce(0) { $0 + $1.value.rowCount }
         var writer = JSONWriter(form: .export, reserving: min(64 + rows * 24, 1 << 20))
@@ -79,6 +80,7 @@ public enum ChangeCodec {
         return writer.bytes
     }
 
+    /// Reads the log's JSON text. Throws where it is not what `encode` writes.
     public static func decode(_ bytes: [UInt8]) throws(JSONError) -> [Change] {
         try JSONParser.parseChanges(bytes).map { Change(path: $0.path, value: $0.node) }
     }

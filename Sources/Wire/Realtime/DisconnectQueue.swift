@@ -23,6 +23,7 @@ public struct DisconnectQueue: Sendable, Equatable {
     /// The bytes of all of it as text.
     public var byteCount: Int { operations.reduce(0) { $0 + ChangeCodec.encode($1.changes).count } }
 
+    /// Adds a write of one value at a path.
     public mutating func put(_ path: Path, _ value: Node) { merge([Change(path: path, value: value)]) }
 
     /// - Parameter changes: none at or below another's place.
@@ -34,6 +35,7 @@ public struct DisconnectQueue: Sendable, Equatable {
         compact()
     }
 
+    /// Takes back what was asked for at and below a path.
     public mutating func cancel(_ path: Path) {
         for index in operations.indices {
             var kept: [Change] = []

@@ -44,6 +44,7 @@ public enum ServerMessage {
         case raw([UInt8])
     }
 
+    /// The answer to a numbered request (reference: rtdb-protocol 2.1).
     public static func answer(_ number: Int64, _ status: String, _ detail: Detail) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 96)
         writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
@@ -81,6 +82,7 @@ public enum ServerMessage {
         return writer.bytes
     }
 
+    /// Ends a push with the listen's tag, if it has one. Listens that share a push differ in nothing else.
     public static func finish(_ push: [UInt8], tag: Int64?) -> [UInt8] {
         var bytes = push
         if let tag { bytes.append(contentsOf: ",\"t\":\(tag)".utf8) }

@@ -2,9 +2,9 @@ import LogStore
 import Runtime
 import Tree
 
-/// What a committer does when the database has another history of a namespace than this gateway has followed: it failed
+/// What is done when the database has another history of a namespace than this gateway has followed: it failed
 /// over to a standby that had not received everything, or a backup was restored.
-extension Committer {
+extension NamespaceFollower {
     /// Makes the namespace what the database says it is, and says how much is gone. The listeners begin again.
     func takeBack(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) {
         let lost = namespace.snapshot
@@ -44,7 +44,7 @@ extension Committer {
             throw .unknownNamespace(namespace.name)
         }
         let (head, root, stored, batch) = try connection.loadTree(namespace.id)
-        let snapshot = Snapshot(seq: head, root: root, rules: version(stored, of: namespace.name), batch: batch)
+        let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: namespace.name), batch: batch)
         namespace.reset(to: snapshot)
         core.recent.note(namespace.id, snapshot)
     }

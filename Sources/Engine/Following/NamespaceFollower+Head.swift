@@ -1,0 +1,38 @@
+import LogStore
+import Tree
+
+/// Whether a namespace is at the head, and how it gets there under the head's lock.
+extension NamespaceFollower {
+    func isAtHead(_ namespace: LiveNamespace, _ connection: LogConnection) throws(LogStoreError) -> Bool {
+        let known = namespace.snapshot
+        guard let now = try connection.heads([namespace.id]).first else { return false }
+        return now.head == known.seq && known.isOf(now.batch)
+    }
+
+    /// Takes the head's lock and brings the snapshot up to it; `isHeld` is false when that must be tried again. Also tells
+    /// which batches the snapshot was brought up by.
+    func lockHead(
+        _ namespace: LiveNamespace, _ connection: LogConnection
+    ) throws(LogStoreError) -> (isHeld: Bool, batches: [[UInt8]]) {
+        let known = namespace.snapshot
+        let head = try connection.lockHead(namespace.id, expectedHead: known.seq)
+        // Whether the entry there is still the same, the commit will see.
+        guard head != known.seq else { return (true, []) }
+        // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
+        let (history, entries) = try connection.readOn(namespace.id, after: known.seq)
+        let isPlain = entries.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
+        guard history?.relation(of: known.seq, batch: known.batch) == .goesOn,
+            entries.first?.entry.seq == known.seq + 1, isPlain
+        else {
+            connection.unlockHead()
+            return (false, try follow(namespace, connection, to: head))
+        }
+        apply(entries, to: namespace)
+        let batches = entries.map(\.batchID)
+        guard namespace.snapshot.seq == head else {
+            connection.unlockHead()
+            return (false, batches)
+        }
+        return (true, batches)
+    }
+}

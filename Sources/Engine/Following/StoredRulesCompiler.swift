@@ -1,0 +1,33 @@
+import LogStore
+import Rules
+import Runtime
+
+/// Compiles the rules that are stored with a namespace.
+struct StoredRulesCompiler {
+    private let defaultRules: RulesVersion
+    private let stretches: StretchMeter
+    private let logger: Logger
+
+    /// - Parameter defaultRules: of namespaces that have none of their own.
+    init(_ defaultRules: RulesVersion, _ stretches: StretchMeter, _ logger: Logger) {
+        self.defaultRules = defaultRules
+        self.stretches = stretches
+        self.logger = logger
+    }
+
+    /// The rules, compiled. Rules that don't compile, which only a newer gateway can have stored, let nobody in.
+    func version(_ stored: StoredRules?, of namespace: String) -> RulesVersion {
+        guard let stored else { return defaultRules }
+        do throws(RulesError) {
+            let compiled = stretches.measure("rules") {
+                Result<RuleSet, RulesError> { () throws(RulesError) in try RuleSet(json: stored.source) }
+            }
+            return RulesVersion(seq: stored.seq, set: try compiled.get())
+        } catch {
+            logger.error(
+                "the stored rules can't be used; nobody is let in",
+                [("namespace", namespace), ("seq", "\(stored.seq)"), ("error", "\(error)")])
+            return RulesVersion(seq: stored.seq, set: .denyAll)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import Testing
+
+/// Within the large rooms the folders have arrows, too: which folder's types a folder may name. A type belongs to the
+/// folder of the file that declares it; extensions elsewhere count as naming it.
+@Suite struct FolderTests {
+    /// For each room: for each folder ("" for the room's own files) the folders that it may name, besides itself.
+    static let allowed: [String: [String: Set<String>]] = [:]
+
+    @Test(arguments: allowed.keys.sorted())
+    func foldersPointDown(_ room: String) throws {
+        let table = try #require(Self.allowed[room])
+        let files = SourceFiles.swift(below: "Sources/\(room)")
+        let home = Self.homes(of: files)
+        #expect(home.count > 10, "the types of \(room) are found")
+        var used: Set<String> = []
+        for file in files {
+            let folder = Self.folder(of: file)
+            guard let mayName = table[folder] else {
+                Issue.record("\(room)/\(folder) is a new folder: say in this table what it may name (\(file.path))")
+                continue
+            }
+            for (index, line) in file.lines.enumerated() {
+                for word in Self.words(StyleTests.withoutCommentsAndTexts(line)) {
+                    guard let other = home[word], other != folder else { continue }
+                    used.insert("\(folder) -> \(other)")
+                    if !mayName.contains(other) {
+                        Issue.record("\(file.path):\(index + 1) names \(word) of \(room)/\(other)")
+                    }
+                }
+            }
+        }
+        for (folder, others) in table {
+            for other in others {
+                #expect(used.contains("\(folder) -> \(other)"), "\(room)/\(folder) does not need \(other) any more")
+            }
+        }
+    }
+
+    /// The tables themselves have no cycle.
+    @Test(arguments: allowed.keys.sorted())
+    func tablesHaveNoCycle(_ room: String) throws {
+        var rest = try #require(Self.allowed[room])
+        while let leaf = rest.first(where: { $0.value.allSatisfy { rest[$0] == nil } })?.key { rest[leaf] = nil }
+        #expect(rest.isEmpty, "a cycle among \(rest.keys.sorted())")
+    }
+
+    private static func folder(of file: SourceFiles.File) -> String {
+        // Sources/Room/Folder/…/File.swift
+        let parts = file.path.split(separator: "/").map(String.init)
+        return parts.count > 3 ? parts[2] : ""
+    }
+
+    /// The folder of each type that a file declares at its outermost level. A name that two folders declare is left out.
+    private static func homes(of files: [SourceFiles.File]) -> [String: String] {
+        var homes: [String: Set<String>] = [:]
+        for file in files {
+            for line in file.lines where line.first.map({ $0.isLetter || $0 == "@" }) == true {
+                if let name = declaredType(line) { homes[name, default: []].insert(folder(of: file)) }
+            }
+        }
+        return homes.compactMapValues { $0.count == 1 ? $0.first : nil }
+    }
+
+    private static let kinds: Set<String> = ["struct", "class", "enum", "protocol", "actor", "typealias"]
+    private static let modifiers: Set<String> = [
+        "public", "package", "internal", "private", "fileprivate", "final", "indirect",
+    ]
+
+    static func declaredType(_ line: String) -> String? {
+        var words = words(line)[...]
+        while let word = words.first, modifiers.contains(word) || line.hasPrefix("@") && !kinds.contains(word) {
+            words = words.dropFirst()
+        }
+        guard let kind = words.first, kinds.contains(kind) else { return nil }
+        return words.dropFirst().first
+    }
+
+    private static func words(_ code: String) -> [String] {
+        code.split { !($0.isLetter || $0.isNumber || $0 == "_") }.map(String.init)
+    }
+
+    @Test func typesAreFound() {
+        #expect(Self.declaredType("public final class Engine: Sendable {") == "Engine")
+        #expect(Self.declaredType("@unchecked struct Two<Value> {") == "Two")
+        #expect(Self.declaredType("extension Engine {") == nil)
+        #expect(Self.declaredType("let structure = 1") == nil)
+    }
+}
