@@ -30,7 +30,7 @@ struct ServiceOptions {
     let origins: [AllowedOrigin]
     /// Whether `--rules` was given.
     var hasRulesFile = false
-    var shutdownMilliseconds = 10_000
+    var shutdownMilliseconds: Milliseconds = 10_000
     let logger: Logger
 
     /// - Parameter logDescriptor: where the log goes.
