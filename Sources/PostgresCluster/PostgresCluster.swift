@@ -1,7 +1,7 @@
 import Glibc
 public import Postgres
-import Synchronization
 public import Runtime
+import Synchronization
 
 /// A private PostgreSQL: created at the first start, reached through a Unix socket by one user (and root) only.
 ///

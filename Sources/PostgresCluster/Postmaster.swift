@@ -1,6 +1,6 @@
 import Glibc
-import Synchronization
 import Runtime
+import Synchronization
 
 /// The server process, our child. Any thread.
 final class Postmaster: Sendable {

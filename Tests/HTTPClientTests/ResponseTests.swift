@@ -5,7 +5,9 @@ import Testing
 
 /// Goal: whatever a server says becomes a response or an error, and nothing of it is misread.
 @Suite struct ResponseTests {
-    private static func result(_ answer: String, _ change: (inout ClientRequest) -> Void = { _ in }) throws -> Result<ClientResponse, HTTPClientError> {
+    private static func result(_ answer: String, _ change: (inout ClientRequest) -> Void = { _ in }) throws -> Result<
+        ClientResponse, HTTPClientError
+    > {
         let server = try RawServer([answer])
         let client = try HTTPClient()
         defer { client.stop() }
@@ -18,9 +20,10 @@ import Testing
         let response = try Self.result(
             "HTTP/1.1 200 OK\r\nB: 2\r\na:1\r\nX-Blank:   two words \t\r\nX-Empty:\r\nX-Colon: a:b\r\nB: 3\r\nContent-Length: 2\r\n\r\nok"
         ).get()
-        #expect(response.headers.map { "\($0.name)=\($0.value)" } == [
-            "b=2", "a=1", "x-blank=two words", "x-empty=", "x-colon=a:b", "b=3", "content-length=2",
-        ])
+        #expect(
+            response.headers.map { "\($0.name)=\($0.value)" } == [
+                "b=2", "a=1", "x-blank=two words", "x-empty=", "x-colon=a:b", "b=3", "content-length=2",
+            ])
         #expect(response.header("b") == "2")
         #expect(response.header("B") == nil)
         #expect(response.header("none") == nil)
@@ -29,7 +32,8 @@ import Testing
 
     @Test(arguments: [
         ("HTTP/1.1 204 No Content\r\n\r\n", 204, ""), ("HTTP/1.0 200\r\n\r\nuntil the end", 200, "until the end"),
-        ("HTTP/1.1 500 Oh\r\nContent-Length: 4\r\n\r\noops", 500, "oops"), ("HTTP/1.1 299 \r\nContent-Length: 0\r\n\r\n", 299, ""),
+        ("HTTP/1.1 500 Oh\r\nContent-Length: 4\r\n\r\noops", 500, "oops"),
+        ("HTTP/1.1 299 \r\nContent-Length: 0\r\n\r\n", 299, ""),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\n\r\n", 200, "abcde"),
         // What comes before the final answer is no part of it.
         ("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny", 200, "y"),
@@ -43,7 +47,8 @@ import Testing
 
     @Test(arguments: [
         "", "nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         "SSH-2.0-OpenSSH_9.2\r\n",
     ]) func brokenAnswers(_ answer: String) throws {
         guard case .failure(let error) = try Self.result(answer) else {
@@ -103,7 +108,9 @@ import Testing
         #expect(server.requests[1].components("\r\n").contains("Content-Length: 0"))
     }
 
-    @Test(arguments: [("", "x"), ("X-A", "a\nb"), ("X-A", "a\rb"), ("X-A\r\nX-B", "a"), ("X-A", "a\u{0}b"), ("X\u{1}", "a")])
+    @Test(arguments: [
+        ("", "x"), ("X-A", "a\nb"), ("X-A", "a\rb"), ("X-A\r\nX-B", "a"), ("X-A", "a\u{0}b"), ("X\u{1}", "a"),
+    ])
     func headersThatCouldAddLines(_ name: String, _ value: String) throws {
         let server = try RawServer([])
         let client = try HTTPClient()
@@ -135,7 +142,12 @@ import Testing
     // MARK: TLS
 
     private static func identity(_ folder: String) throws -> TLSIdentity {
-        try TestFiles.write(folder, ["key.pem": TestKeys.rsaKey, "certificate.pem": TestKeys.rsaCertificate, "other.pem": TestKeys.otherCertificate])
+        try TestFiles.write(
+            folder,
+            [
+                "key.pem": TestCertificates.rsaKey, "certificate.pem": TestCertificates.rsaCertificate,
+                "other.pem": TestCertificates.otherCertificate,
+            ])
         return try TLSIdentity(certificateFile: folder + "/certificate.pem", keyFile: folder + "/key.pem")
     }
 
@@ -154,7 +166,8 @@ import Testing
         #expect(try trusting.result(ClientRequest(server.url("/")))?.get().body == [1])
         // Another name than the certificate's, another authority, and the system's own.
         for (client, url) in [
-            (trusting, "https://127.0.0.1:\(server.port)/"), (try HTTPClient(Self.trusting(folder, "other.pem")), server.url("/")),
+            (trusting, "https://127.0.0.1:\(server.port)/"),
+            (try HTTPClient(Self.trusting(folder, "other.pem")), server.url("/")),
             (try HTTPClient(), server.url("/")), (try HTTPClient(Self.trusting(folder, "none.pem")), server.url("/")),
         ] {
             guard case .insecure = client.failure(ClientRequest(url)) else {
@@ -177,13 +190,16 @@ import Testing
 
     // MARK: Errors
 
-    @Test(arguments: [
-        (HTTPClientError.cannotStart("x"), "The HTTP client can't start: x."), (.badRequest("x"), "The request can't be sent: x."),
-        (.timedOut, "The server took too long."), (.unreachable("x"), "The server can't be reached: x."),
-        (.insecure("x"), "The server can't be trusted: x."), (.tooManyRedirects, "The server redirects too often."),
-        (.responseTooLarge, "The response is too large."), (.failed("x"), "The request failed: x."),
-        (.refused("x"), "The request was not sent: x."),
-    ] as [(HTTPClientError, String)]) func errors(_ error: HTTPClientError, _ text: String) {
+    @Test(
+        arguments: [
+            (HTTPClientError.cannotStart("x"), "The HTTP client can't start: x."),
+            (.badRequest("x"), "The request can't be sent: x."),
+            (.timedOut, "The server took too long."), (.unreachable("x"), "The server can't be reached: x."),
+            (.insecure("x"), "The server can't be trusted: x."), (.tooManyRedirects, "The server redirects too often."),
+            (.responseTooLarge, "The response is too large."), (.failed("x"), "The request failed: x."),
+            (.refused("x"), "The request was not sent: x."),
+        ] as [(HTTPClientError, String)]) func errors(_ error: HTTPClientError, _ text: String)
+    {
         #expect(error.description == text)
     }
 

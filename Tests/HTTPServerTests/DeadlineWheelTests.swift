@@ -33,7 +33,8 @@ import Testing
                 connections[id] = Connection(deadline: deadline, tick: .max)
                 file(id)
             case 1:
-                guard let id = connections.keys.sorted().randomElement(using: &dice), connections[id]?.expiredAt == nil else { continue }
+                guard let id = connections.keys.sorted().randomElement(using: &dice), connections[id]?.expiredAt == nil
+                else { continue }
                 let deadline = now + Int.random(in: 0...(tickLength * bucketCount * 2), using: &dice)
                 connections[id]?.deadline = deadline
                 // Only an earlier one is filed at once.

@@ -63,7 +63,8 @@ import Testing
     /// The ready ones say what the parser's table says.
     @Test(arguments: 100..<600) func reasons(_ status: Int) {
         guard let ready = StatusLine.ready(status) else { return }
-        let text = String(decoding: UnsafeBufferPointer(start: ready.utf8Start, count: ready.utf8CodeUnitCount), as: UTF8.self)
+        let text = String(
+            decoding: UnsafeBufferPointer(start: ready.utf8Start, count: ready.utf8CodeUnitCount), as: UTF8.self)
         #expect(text == "HTTP/1.1 \(status) \(StatusLine.reason(status))\r\n")
     }
 
@@ -77,7 +78,8 @@ import Testing
 
 @Suite struct HTTPMethodTests {
     @Test(arguments: [
-        ("GET", HTTPMethod.get), ("HEAD", .head), ("POST", .post), ("PUT", .put), ("PATCH", .patch), ("DELETE", .delete),
+        ("GET", HTTPMethod.get), ("HEAD", .head), ("POST", .post), ("PUT", .put), ("PATCH", .patch),
+        ("DELETE", .delete),
         ("OPTIONS", .options), ("TRACE", .trace), ("PROPFIND", .other("PROPFIND")), ("LOCK", .other("LOCK")),
     ]) func names(_ text: String, _ method: HTTPMethod) {
         let bench = RequestParserTests.Bench()
@@ -87,7 +89,9 @@ import Testing
     }
 
     @Test func whatTheParserDoesNotKnow() {
-        #expect(HTTPMethod(parserCode: 9_999).description.isEmpty || HTTPMethod(parserCode: 9_999).description == "<unknown>")
+        #expect(
+            HTTPMethod(parserCode: 9_999).description.isEmpty
+                || HTTPMethod(parserCode: 9_999).description == "<unknown>")
     }
 }
 
@@ -100,35 +104,37 @@ import Testing
         var minor: UInt16 = 1
     }
 
-    @Test(arguments: [
-        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", Facts(keepsAlive: true)),
-        ("GET / HTTP/1.1\r\nHost:\r\n\r\n", Facts(keepsAlive: true)),
-        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Facts(keepsAlive: false)),
-        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: CLOSE\r\n\r\n", Facts(keepsAlive: false)),
-        ("GET / HTTP/1.1\r\nHost: a\r\nConnection: foo, close\r\n\r\n", Facts(keepsAlive: false)),
-        ("GET / HTTP/1.0\r\n\r\n", Facts(keepsAlive: false, minor: 0)),
-        ("GET / HTTP/1.0\r\nHost: a\r\n\r\n", Facts(keepsAlive: false, minor: 0)),
-        ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Facts(keepsAlive: true, minor: 0)),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-            Facts(keepsAlive: true, isUpgrade: true)
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n",
-            Facts(keepsAlive: true, isUpgrade: true)
-        ),
-        ("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", Facts(keepsAlive: true)),
-        (
-            "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
-            Facts(keepsAlive: true, expectsContinue: true)
-        ),
-        (
-            "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 0\r\n\r\n",
-            Facts(keepsAlive: true, expectsContinue: true)
-        ),
-        // An older peer knows no interim answers.
-        ("PUT / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n", Facts(keepsAlive: false, minor: 0)),
-    ] as [(String, Facts)]) func heads(_ text: String, _ expected: Facts) {
+    @Test(
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", Facts(keepsAlive: true)),
+            ("GET / HTTP/1.1\r\nHost:\r\n\r\n", Facts(keepsAlive: true)),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Facts(keepsAlive: false)),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: CLOSE\r\n\r\n", Facts(keepsAlive: false)),
+            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: foo, close\r\n\r\n", Facts(keepsAlive: false)),
+            ("GET / HTTP/1.0\r\n\r\n", Facts(keepsAlive: false, minor: 0)),
+            ("GET / HTTP/1.0\r\nHost: a\r\n\r\n", Facts(keepsAlive: false, minor: 0)),
+            ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", Facts(keepsAlive: true, minor: 0)),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+                Facts(keepsAlive: true, isUpgrade: true)
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n",
+                Facts(keepsAlive: true, isUpgrade: true)
+            ),
+            ("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", Facts(keepsAlive: true)),
+            (
+                "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n",
+                Facts(keepsAlive: true, expectsContinue: true)
+            ),
+            (
+                "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 0\r\n\r\n",
+                Facts(keepsAlive: true, expectsContinue: true)
+            ),
+            // An older peer knows no interim answers.
+            ("PUT / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n", Facts(keepsAlive: false, minor: 0)),
+        ] as [(String, Facts)]) func heads(_ text: String, _ expected: Facts)
+    {
         let bytes = Array(text.utf8)
         for pieces in [[bytes], bytes.map { [$0] }] {
             let bench = RequestParserTests.Bench()
@@ -142,14 +148,16 @@ import Testing
     }
 
     @Test(arguments: [
-        ("host", "host", true), ("Host", "host", false), ("hos", "host", false), ("hosts", "host", false), ("", "", true),
+        ("host", "host", true), ("Host", "host", false), ("hos", "host", false), ("hosts", "host", false),
+        ("", "", true),
     ]) func exactText(_ text: String, _ other: String, _ isEqual: Bool) {
         let bytes = Array(text.utf8)[...]
         #expect((other == "host" ? bytes.equals("host") : bytes.equals("")) == isEqual)
     }
 
     @Test(arguments: [
-        ("chunked", true), ("Chunked", true), ("CHUNKED", true), ("chunke", false), ("chunkedx", false), (" chunked", false),
+        ("chunked", true), ("Chunked", true), ("CHUNKED", true), ("chunke", false), ("chunkedx", false),
+        (" chunked", false),
         ("chunKed", true), ("chunk\u{E9}", false), ("CHUNKE\u{4}", false),
     ]) func anyCase(_ text: String, _ isEqual: Bool) {
         #expect(Array(text.utf8)[...].equalsIgnoringCase("chunked") == isEqual)
@@ -164,13 +172,17 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        (ParseFailure.malformed("x"), 400, "Malformed request: x."), (.targetTooLong, 414, "The request target is too long."),
-        (.headersTooLarge, 431, "The request's headers are too large."), (.bodyTooLarge, 413, "The request's body is too large."),
-        (.unknownExpectation, 417, "Only the expectation 100-continue is supported."),
-        (.unsupportedTransferEncoding, 501, "Only the transfer encoding chunked is supported."),
-        (.unsupportedVersion, 505, "Only HTTP/1.1 and HTTP/1.0 are supported."),
-    ] as [(ParseFailure, Int, String)]) func refusals(_ failure: ParseFailure, _ status: Int, _ text: String) {
+    @Test(
+        arguments: [
+            (ParseFailure.malformed("x"), 400, "Malformed request: x."),
+            (.targetTooLong, 414, "The request target is too long."),
+            (.headersTooLarge, 431, "The request's headers are too large."),
+            (.bodyTooLarge, 413, "The request's body is too large."),
+            (.unknownExpectation, 417, "Only the expectation 100-continue is supported."),
+            (.unsupportedTransferEncoding, 501, "Only the transfer encoding chunked is supported."),
+            (.unsupportedVersion, 505, "Only HTTP/1.1 and HTTP/1.0 are supported."),
+        ] as [(ParseFailure, Int, String)]) func refusals(_ failure: ParseFailure, _ status: Int, _ text: String)
+    {
         #expect(failure.status == status)
         #expect(failure.text == text)
     }
@@ -184,9 +196,11 @@ import Testing
         let isPlain = seed % 3 != 0
         let length = Int.random(in: 0...24, using: &dice)
         let prefix = Bool.random(using: &dice) ? Array("http://".utf8) : []
-        let bytes = prefix + (0..<length).map { _ in
-            (isPlain ? alphabet.dropLast(4) : alphabet[...]).randomElement(using: &dice) ?? 0x2F
-        }
+        let bytes =
+            prefix
+            + (0..<length).map { _ in
+                (isPlain ? alphabet.dropLast(4) : alphabet[...]).randomElement(using: &dice) ?? 0x2F
+            }
         let target = bytes.withUnsafeBufferPointer { RequestTarget($0) }
         let isBad = bytes.isEmpty || bytes.contains { $0 <= 0x20 || $0 == 0x7F }
         #expect((target == nil) == isBad)

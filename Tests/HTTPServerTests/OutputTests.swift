@@ -57,7 +57,11 @@ import Testing
                 var expected: [[UInt8]] = []
                 var start = 0
                 for chunk in model.chunks {
-                    if chunk.isBegun || !chunk.isDroppable || start < committed { kept.append(chunk) } else { expected.append(chunk.bytes) }
+                    if chunk.isBegun || !chunk.isDroppable || start < committed {
+                        kept.append(chunk)
+                    } else {
+                        expected.append(chunk.bytes)
+                    }
                     start += chunk.bytes.count
                 }
                 model.chunks = kept

@@ -49,7 +49,9 @@ import Testing
 
     @Test func allAtOnce() {
         var settings = HTTPServerSettings()
-        for mistake in Self.mistakes where mistake.said != "tlsAddresses needs a certificate in tls" { mistake.change(&settings) }
+        for mistake in Self.mistakes where mistake.said != "tlsAddresses needs a certificate in tls" {
+            mistake.change(&settings)
+        }
         #expect(settings.mistakes().count == Set(Self.mistakes.map(\.said)).count - 1)
         #expect(HTTPServerSettings().mistakes().isEmpty)
         let error = HTTPServerError.invalidSettings(["a", "b"])
@@ -87,7 +89,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (EADDRINUSE, "another process listens there"), (EACCES, "choose a port above 1023"), (EADDRNOTAVAIL, "no such address"),
+        (EADDRINUSE, "another process listens there"), (EACCES, "choose a port above 1023"),
+        (EADDRNOTAVAIL, "no such address"),
     ]) func whyItCannotListen(_ number: Int32, _ hint: String) {
         let error = HTTPServerError.cannotListen(address: "127.0.0.1:80", step: "bind", errorNumber: number)
         #expect(error.description.hasPrefix("Cannot listen at 127.0.0.1:80: bind: "))
@@ -96,7 +99,9 @@ import Testing
 
     @Test func addressesThatCannotBeListenedAt() throws {
         let server = try TestServer(TestServer.echo)
-        for (host, port, number) in [("127.0.0.1", server.port, EADDRINUSE), ("192.0.2.1", 0, EADDRNOTAVAIL)] as [(String, UInt16, Int32)] {
+        for (host, port, number) in [("127.0.0.1", server.port, EADDRINUSE), ("192.0.2.1", 0, EADDRNOTAVAIL)]
+            as [(String, UInt16, Int32)]
+        {
             do {
                 _ = try TestServer({ $0.addresses = [ListenAddress(host: host, port: port)] }, TestServer.echo)
                 Issue.record("\(host) was listened at")
@@ -112,10 +117,13 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ("127.0.0.1", 80, "127.0.0.1:80"), ("::1", 80, "[::1]:80"), ("[::1]", 80, "[::1]:80"), ("localhost", 0, "localhost:0"),
-        ("[", 1, "[:1"), ("", 1, ":1"),
-    ] as [(String, UInt16, String)]) func addressesAsText(_ host: String, _ port: UInt16, _ text: String) {
+    @Test(
+        arguments: [
+            ("127.0.0.1", 80, "127.0.0.1:80"), ("::1", 80, "[::1]:80"), ("[::1]", 80, "[::1]:80"),
+            ("localhost", 0, "localhost:0"),
+            ("[", 1, "[:1"), ("", 1, ":1"),
+        ] as [(String, UInt16, String)]) func addressesAsText(_ host: String, _ port: UInt16, _ text: String)
+    {
         #expect(ListenAddress(host: host, port: port).description == text)
     }
 }
@@ -172,7 +180,8 @@ import Testing
         for _ in 0..<10 { #expect(Self.refusal(budget.takeConnection(try #require(IPAddress("192.0.2.3")))) == .full) }
     }
 
-    @Test(arguments: [(Refusal.full, 503), (.tooManyFromAddress, 429)]) func statuses(_ refusal: Refusal, _ status: Int) {
+    @Test(arguments: [(Refusal.full, 503), (.tooManyFromAddress, 429)]) func statuses(_ refusal: Refusal, _ status: Int)
+    {
         #expect(refusal.status == status)
         #expect(!refusal.text.isEmpty)
     }
@@ -250,7 +259,8 @@ import Testing
                 bytes += Self.frame(0x89, min(count, 125), isMasked: Bool.random(using: &dice))
             } else {
                 let isLast = Bool.random(using: &dice)
-                bytes += Self.frame((isLast ? 0x80 : 0) | (isWithin ? 0 : 1), count, isMasked: Bool.random(using: &dice))
+                bytes += Self.frame(
+                    (isLast ? 0x80 : 0) | (isWithin ? 0 : 1), count, isMasked: Bool.random(using: &dice))
                 isWithin = !isLast
             }
             if !isWithin { ends.insert(bytes.count) }

@@ -19,7 +19,8 @@ import Testing
         try ParsedArguments(arguments, specification, Environment(values: environment))
     }
 
-    private static func message(_ arguments: [String], _ specification: CommandSpecification = specification) -> String? {
+    private static func message(_ arguments: [String], _ specification: CommandSpecification = specification) -> String?
+    {
         do {
             _ = try parse(arguments, [:], specification)
             return nil
@@ -123,7 +124,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("5", 5), ("-3", -3), ("10", 10), ("+7", 7), ("007", 7), ("-4", nil), ("11", nil), ("", nil), ("x", nil), ("5 ", nil),
+        ("5", 5), ("-3", -3), ("10", 10), ("+7", 7), ("007", 7), ("-4", nil), ("11", nil), ("", nil), ("x", nil),
+        ("5 ", nil),
         (" 5", nil), ("5.0", nil), ("0x5", nil), ("5,0", nil), ("99999999999999999999", nil), ("٣", nil),
     ]) func integers(_ text: String, _ expected: Int?) throws {
         let parsed = try Self.parse(["f", "--count", text])
@@ -152,7 +154,9 @@ import Testing
         #expect(bare.help == "usage: pathmirror bare\n\nis bare\n")
         let long = CommandSpecification(
             "long", "is long",
-            options: [.init("a-name-that-is-longer-than-its-column", "VALUE", "its help"), .init("config", "FILE", "c")])
+            options: [
+                .init("a-name-that-is-longer-than-its-column", "VALUE", "its help"), .init("config", "FILE", "c"),
+            ])
         #expect(long.help.contains("\n  --a-name-that-is-longer-than-its-column VALUE  its help\n"))
         #expect(long.help.hasSuffix(" or in the file of --config."))
     }
@@ -174,7 +178,8 @@ import Testing
     @Test(arguments: [
         ("", [:]), ("\n\n", [:]), ("# comment\n", [:]), ("   # comment", [:]), ("\r\n", [:]),
         ("name = x", ["name": "x"]), ("name=x\n", ["name": "x"]), ("  name\t=\t x \r\n", ["name": "x"]),
-        ("name = a b", ["name": "a b"]), ("name = a = b", ["name": "a = b"]), ("name = # no comment", ["name": "# no comment"]),
+        ("name = a b", ["name": "a b"]), ("name = a = b", ["name": "a = b"]),
+        ("name = # no comment", ["name": "# no comment"]),
         ("name =", ["name": ""]), ("name = \"x\"", ["name": "\"x\""]), ("name = ü", ["name": "ü"]),
         ("name = a\nname = b", ["name": "b"]), ("list = a\nlist = b,c", ["list": "a,b,c"]),
         ("force = yes\nname = x", ["force": "yes", "name": "x"]),
@@ -210,7 +215,8 @@ import Testing
         let folder = try ScratchFolder()
         let file = try folder.file("c", inFile ? "name = file" : "")
         let parsed = try ArgumentParserTests.parse(
-            ["--config", file] + (onLine ? ["--name", "line"] : []), inEnvironment ? ["PATHMIRROR_NAME": "environment"] : [:],
+            ["--config", file] + (onLine ? ["--name", "line"] : []),
+            inEnvironment ? ["PATHMIRROR_NAME": "environment"] : [:],
             specification)
         #expect(parsed["name"] == (onLine ? "line" : inEnvironment ? "environment" : inFile ? "file" : nil))
     }

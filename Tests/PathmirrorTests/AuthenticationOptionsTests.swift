@@ -58,7 +58,8 @@ import Testing
         // Any of a project's may be another.
         Issuer(arguments: ["--project-id", "p", "--issuer", "i"], issuer: "i", audience: "p", url: project),
         Issuer(
-            arguments: ["--project-id", "p", "--audience", "a"], issuer: "https://securetoken.google.com/p", audience: "a",
+            arguments: ["--project-id", "p", "--audience", "a"], issuer: "https://securetoken.google.com/p",
+            audience: "a",
             url: project),
         Issuer(
             arguments: ["--project-id", "p", "--jwks-url", "http://127.0.0.1:8080/keys"],
@@ -86,7 +87,8 @@ import Testing
         (["--issuer", "", "--audience", "a", "--jwks-url", "https://x"], "--issuer and --audience must not be empty."),
         (["--issuer", "i", "--audience", "", "--jwks-url", "https://x"], "--issuer and --audience must not be empty."),
         (["--project-id", "p", "--jwks-url", "http://keys.example"], unsafe),
-        (["--project-id", "p", "--jwks-url", "file:///etc/keys"], unsafe), (["--project-id", "p", "--jwks-url", ""], unsafe),
+        (["--project-id", "p", "--jwks-url", "file:///etc/keys"], unsafe),
+        (["--project-id", "p", "--jwks-url", ""], unsafe),
         (["--project-id", "p", "--jwks-url", "http://127.0.0.1.example/keys"], unsafe),
         (["--project-id", "p", "--jwks-url", "http://localhost@keys.example/"], unsafe),
         (["--clock-skew-s", "3601"], "--clock-skew-s must be a whole number from 0 to 3600."),
@@ -97,7 +99,7 @@ import Testing
 
     @Test func authoritiesOfAFile() throws {
         let folder = try ScratchFolder()
-        let file = try folder.file("ca.pem", TestKeys.rsaCertificate)
+        let file = try folder.file("ca.pem", TestCertificates.rsaCertificate)
         let options = try Self.options(["--project-id", "p", "--jwks-ca-file", file])
         options.client?.stop()
         let error = #expect(throws: CommandFailure.self) {
@@ -126,7 +128,9 @@ import Testing
         #expect(try Self.read(["--allow-origin", "http://app.test:3000/"]) == [expected[0]])
     }
 
-    @Test(arguments: ["*", "app.test", "http://", "http://a/b", "http://a,", ",", "https://*", "https://*.10.0.0.1", "ftp//x"])
+    @Test(arguments: [
+        "*", "app.test", "http://", "http://a/b", "http://a,", ",", "https://*", "https://*.10.0.0.1", "ftp//x",
+    ])
     func mistakes(_ text: String) {
         let error = #expect(throws: UsageError.self) { try Self.read(["--allow-origin", text]) }
         #expect(error?.message.hasPrefix("--allow-origin: \"") == true)

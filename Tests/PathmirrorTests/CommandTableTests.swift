@@ -19,7 +19,7 @@ import Testing
 
     @Test func noOptionIsThereTwice() {
         for command in Commands.all {
-            let options = command.specification.options.map(\.name)
+            let options = command.specification.options.map { $0.name }
             #expect(Set(options).count == options.count, "\(command.specification.name)")
             #expect(!options.contains("help"), "\(command.specification.name)")
         }
@@ -118,13 +118,17 @@ import Testing
     /// Each command without what it can't do without.
     @Test(arguments: [
         ("serve", "--database-url is missing."), ("log show", "SEQ is missing."), ("log blame", "PATH is missing."),
-        ("log prune", "--keep is missing."), ("replay tree", "--at is missing."), ("replay apply", "FILE|- is missing."),
+        ("log prune", "--keep is missing."), ("replay tree", "--at is missing."),
+        ("replay apply", "FILE|- is missing."),
         ("replay mirror", "NAME is missing."), ("diff", "NS[@SEQ|TIME] is missing."), ("import", "FILE|- is missing."),
-        ("rules set", "FILE|- is missing."), ("rules check", "FILE|- is missing."), ("rules test", "FILE|- is missing."),
+        ("rules set", "FILE|- is missing."), ("rules check", "FILE|- is missing."),
+        ("rules test", "FILE|- is missing."),
         ("rules explain", "--rules is missing (or --ns of a namespace that has rules)."),
         ("token mint", "one of --secret-file, --key-file and --unsigned is needed."),
-        ("token inspect", "TOKEN|- is missing."), ("mirror apply", "FILE… is missing."), ("mirror infer", "PATH is missing."),
-        ("mirror pause", "NAME is missing."), ("mirror resume", "NAME is missing."), ("mirror drop", "NAME is missing."),
+        ("token inspect", "TOKEN|- is missing."), ("mirror apply", "FILE… is missing."),
+        ("mirror infer", "PATH is missing."),
+        ("mirror pause", "NAME is missing."), ("mirror resume", "NAME is missing."),
+        ("mirror drop", "NAME is missing."),
         ("mirror errors", "NAME is missing."),
     ]) func whatIsMissing(_ name: String, _ message: String) throws {
         let run = try pathmirror(name.split(separator: " ").map(String.init))
@@ -135,8 +139,10 @@ import Testing
     /// Commands that need a database say how to name one.
     @Test(arguments: [
         ["migrate", "up"], ["migrate", "status"], ["export"], ["import", "x"], ["log", "ls"], ["log", "show", "1"],
-        ["log", "tail"], ["log", "verify"], ["log", "blame", "/"], ["log", "snapshot"], ["log", "prune", "--keep", "1"],
-        ["replay", "tree", "--at", "1", "--out", "-"], ["replay", "log"], ["replay", "apply", "x"], ["replay", "mirror", "x"],
+        ["log", "tail"], ["log", "verify"], ["log", "blame", "/"], ["log", "snapshot"],
+        ["log", "prune", "--keep", "1"],
+        ["replay", "tree", "--at", "1", "--out", "-"], ["replay", "log"], ["replay", "apply", "x"],
+        ["replay", "mirror", "x"],
         ["diff", "a", "b"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"], ["mirror", "ls"],
         ["mirror", "status"], ["mirror", "pause", "x"], ["mirror", "resume", "x"], ["mirror", "drop", "x"],
         ["mirror", "errors", "x"], ["mirror", "infer", "/x"],

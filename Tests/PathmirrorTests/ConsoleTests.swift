@@ -61,7 +61,8 @@ import Testing
         let terminal = try PseudoTerminal()
         let output = try ScratchFile()
         let console = Console(
-            output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor, signals: ScriptedSignals())
+            output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            signals: ScriptedSignals())
         #expect(console.isTerminal)
         terminal.type(typed)
         #expect(console.confirms("Drop it?") == isYes)

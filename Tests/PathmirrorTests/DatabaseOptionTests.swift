@@ -29,12 +29,17 @@ import Testing
             let error = #expect(throws: CommandFailure.self) {
                 try Database.url(Self.parsed(["--\(option)", folder.path]), dataOption: option)
             }
-            #expect(error?.description.contains("or --\(option) with the directory of a running 'pathmirror dev'") == true)
+            #expect(
+                error?.description.contains("or --\(option) with the directory of a running 'pathmirror dev'") == true)
             #expect(error?.description.contains("(\(folder.path) has none)") == true)
         }
     }
 
-    @Test(arguments: [([], "default"), (["--ns", "a"], "a"), (["--ns", "a,b"], "a"), (["--ns", ""], "default"), (["--ns", ",b"], "b")] as [([String], String)])
+    @Test(
+        arguments: [
+            ([], "default"), (["--ns", "a"], "a"), (["--ns", "a,b"], "a"), (["--ns", ""], "default"),
+            (["--ns", ",b"], "b"),
+        ] as [([String], String)])
     func namespaces(_ arguments: [String], _ name: String) throws {
         #expect(Database.namespaceName(try Self.parsed(arguments)) == name)
     }
@@ -58,11 +63,14 @@ import Testing
 
 /// Goal: what a mirror's build is doing is told in the right words, seldom.
 @Suite struct BuildProgressTests {
-    @Test(arguments: [
-        (MirrorBuilder.Progress.removedLeftover, "what an interrupted build had left was removed"),
-        (.copying(rows: 5_000), "5000 rows, 1000 a second"), (.indexing, "making indexes"),
-        (.catchingUp(seq: 3, head: 9), "catching up: seq 3 of 9"), (.verifying(rows: 7), "comparing: 7 rows"), (.swapping, "swapping"),
-    ] as [(MirrorBuilder.Progress, String)]) func phases(_ phase: MirrorBuilder.Progress, _ text: String) throws {
+    @Test(
+        arguments: [
+            (MirrorBuilder.Progress.removedLeftover, "what an interrupted build had left was removed"),
+            (.copying(rows: 5_000), "5000 rows, 1000 a second"), (.indexing, "making indexes"),
+            (.catchingUp(seq: 3, head: 9), "catching up: seq 3 of 9"), (.verifying(rows: 7), "comparing: 7 rows"),
+            (.swapping, "swapping"),
+        ] as [(MirrorBuilder.Progress, String)]) func phases(_ phase: MirrorBuilder.Progress, _ text: String) throws
+    {
         let time = ManualClock()
         let descriptors = try Descriptors()
         let progress = BuildProgress(descriptors.console(), "posts", isQuiet: false, time.clock)

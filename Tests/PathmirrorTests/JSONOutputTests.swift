@@ -5,19 +5,23 @@ import Testing
 
 /// Goal: what `--json` prints is JSON on one line, whatever is in it.
 @Suite struct JSONOutputTests {
-    @Test(arguments: [
-        (.null, "null"), (.bool(true), "true"), (.bool(false), "false"), (.number(0), "0"),
-        (.number(.max), "9223372036854775807"), (.number(.min), "-9223372036854775808"), (.text(""), "\"\""),
-        (.text("a\"b"), "\"a\\\"b\""), (.raw(Array("{\"x\":1}".utf8)), "{\"x\":1}"), (.list([]), "[]"), (.object([:]), "{}"),
-        (.list([.number(1), .null, .list([])]), "[1,null,[]]"),
-        (.object(["b": .number(1), "a": .object(["b": .null])]), "{\"b\":1,\"a\":{\"b\":null}}"),
-        (.init(nil), "null"), (.init("x"), "\"x\""),
-    ] as [(JSONOutput, String)]) func texts(_ value: JSONOutput, _ expected: String) {
+    @Test(
+        arguments: [
+            (.null, "null"), (.bool(true), "true"), (.bool(false), "false"), (.number(0), "0"),
+            (.number(.max), "9223372036854775807"), (.number(.min), "-9223372036854775808"), (.text(""), "\"\""),
+            (.text("a\"b"), "\"a\\\"b\""), (.raw(Array("{\"x\":1}".utf8)), "{\"x\":1}"), (.list([]), "[]"),
+            (.object([:]), "{}"),
+            (.list([.number(1), .null, .list([])]), "[1,null,[]]"),
+            (.object(["b": .number(1), "a": .object(["b": .null])]), "{\"b\":1,\"a\":{\"b\":null}}"),
+            (.init(nil), "null"), (.init("x"), "\"x\""),
+        ] as [(JSONOutput, String)]) func texts(_ value: JSONOutput, _ expected: String)
+    {
         #expect(value.line == expected)
     }
 
     @Test(arguments: [
-        "\n", "\r\n", "\u{0}", "\u{1F}", "\u{7F}", "\\", "\"", "/", "ü", "😀", "\u{2028}", "\u{FEFF}", "e\u{301}", "a\tb",
+        "\n", "\r\n", "\u{0}", "\u{1F}", "\u{7F}", "\\", "\"", "/", "ü", "😀", "\u{2028}", "\u{FEFF}", "e\u{301}",
+        "a\tb",
         "\u{10FFFF}", "</script>",
     ]) func anyTextComesBack(_ text: String) throws {
         let line = JSONOutput.object(["key": .text(text), text: .null]).line
@@ -55,7 +59,8 @@ import Testing
 
     /// The tests' reader is strict; else the tests above would say nothing.
     @Test(arguments: [
-        "", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "\"a", "\"\n\"", "01a", "nul", "1 2", "{\"a\":1,\"a\":2}", "[1 2]", "\"\\x\"",
+        "", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "\"a", "\"\n\"", "01a", "nul", "1 2", "{\"a\":1,\"a\":2}", "[1 2]",
+        "\"\\x\"",
         "\"\\ud800\"",
     ]) func theTestsReaderIsStrict(_ text: String) {
         #expect(throws: JSONText.Failure.self) { try JSONText(reading: text) }

@@ -7,10 +7,13 @@ import Testing
 /// Goal: the log is shown as it is, in the bounds that were asked for.
 @Suite struct LogListCommandTests {
     @Test(arguments: [
-        ([], Array(1...8)), (["--from", "3"], Array(3...8)), (["--to", "2"], [1, 2]), (["--from", "2", "--to", "4"], [2, 3, 4]),
-        (["--from", "0", "--to", "1"], [1]), (["--from", "100"], []), (["--from", "4", "--to", "3"], []), (["--to", "0"], []),
+        ([], Array(1...8)), (["--from", "3"], Array(3...8)), (["--to", "2"], [1, 2]),
+        (["--from", "2", "--to", "4"], [2, 3, 4]),
+        (["--from", "0", "--to", "1"], [1]), (["--from", "100"], []), (["--from", "4", "--to", "3"], []),
+        (["--to", "0"], []),
         (["--limit", "3"], [1, 2, 3]), (["--limit", "0"], []), (["--limit", "2", "--from", "6"], [6, 7]),
-        (["--path", "/users/ada/posts"], [1, 2, 7]), (["--path", "users/bob"], [1, 3, 5]), (["--path", "/"], Array(1...8)),
+        (["--path", "/users/ada/posts"], [1, 2, 7]), (["--path", "users/bob"], [1, 3, 5]),
+        (["--path", "/"], Array(1...8)),
         (["--path", "/posts/1"], [3, 4]), (["--path", "/posts"], [3, 4, 8]), (["--path", "/elsewhere"], []),
         (["--path", "/posts", "--limit", "1", "--from", "4"], [4]), (["--ns", "default"], Array(1...8)),
     ]) func bounds(_ arguments: [String], _ expected: [Int]) throws {
@@ -27,8 +30,10 @@ import Testing
     @Test func entriesWhole() throws {
         try withHistory { database in
             let entries = try database.json("log", "ls")
-            #expect(entries.allSatisfy { $0.names == ["seq", "committedAt", "op", "path", "origin", "bulk", "changes"] })
-            #expect(entries.map { $0["op"]?.string } == ["set", "set", "update", "set", "remove", "set", "remove", "set"])
+            #expect(
+                entries.allSatisfy { $0.names == ["seq", "committedAt", "op", "path", "origin", "bulk", "changes"] })
+            #expect(
+                entries.map { $0["op"]?.string } == ["set", "set", "update", "set", "remove", "set", "remove", "set"])
             #expect(entries[0]["committedAt"] == "2026-01-31T12:01:00.000Z")
             #expect(entries[2]["changes"] == ["/users/bob/posts": 1, "/posts/1": ["by": "bob"]])
             #expect(entries[3]["changes"] == ["/posts/1": [".value": "short", ".priority": 3]])
@@ -55,7 +60,8 @@ import Testing
             try database.json("import", "-", "--path", "/bulk", input: #"{"a":1,"b":2}"#)
             let entry = try #require(try database.json("log", "ls", "--from", "9").first)
             #expect(entry["bulk"] == true)
-            #expect(try database.run(["log", "ls", "--from", "9"]).lines.first?.hasSuffix(" (and more, in parts)") == true)
+            #expect(
+                try database.run(["log", "ls", "--from", "9"]).lines.first?.hasSuffix(" (and more, in parts)") == true)
             // What it touches is found by its place, though the values are elsewhere.
             #expect(try database.json("log", "ls", "--path", "/bulk/a").count == 1)
             #expect(try database.json("log", "ls", "--path", "/bul").isEmpty)
@@ -74,8 +80,10 @@ import Testing
     @Test func anUnknownNamespace() throws {
         try withCommands { database in
             for arguments in [
-                ["log", "ls"], ["log", "show", "1"], ["log", "verify"], ["log", "tail"], ["log", "blame", "/"], ["log", "snapshot"],
-                ["log", "prune", "--keep", "1"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"], ["replay", "log"],
+                ["log", "ls"], ["log", "show", "1"], ["log", "verify"], ["log", "tail"], ["log", "blame", "/"],
+                ["log", "snapshot"],
+                ["log", "prune", "--keep", "1"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"],
+                ["replay", "log"],
                 ["replay", "tree", "--at", "head", "--out", "-"], ["mirror", "infer", "/x"],
             ] {
                 let run = try database.run(arguments + ["--ns", "nobody"])
@@ -119,7 +127,10 @@ import Testing
         }
     }
 
-    @Test(arguments: [("9", "There is no entry 9: the head is 8."), ("9223372036854775807", "There is no entry 9223372036854775807: the head is 8.")])
+    @Test(arguments: [
+        ("9", "There is no entry 9: the head is 8."),
+        ("9223372036854775807", "There is no entry 9223372036854775807: the head is 8."),
+    ])
     func beyondTheHead(_ seq: String, _ said: String) throws {
         try withHistory { database in
             #expect(try database.failure("log", "show", seq) == "pathmirror: \(said)\n")
@@ -178,7 +189,10 @@ import Testing
                 3,
                 [
                     0: { try? database.set("/live", "1") },
-                    1: { try? database.execute("select pathmirror.set('default', '/live', '2'), pathmirror.set('default', '/l', '3')") },
+                    1: {
+                        try? database.execute(
+                            "select pathmirror.set('default', '/live', '2'), pathmirror.set('default', '/l', '3')")
+                    },
                 ])
             let run = try Self.tail(database, ["--json"], until)
             #expect(run.exitCode == 0)
@@ -198,7 +212,14 @@ import Testing
 
     @Test func ofAPathOnly() throws {
         try withHistory { database in
-            let until = try Until(4, [3: { try? database.execute("select pathmirror.set('default', '/x', '1'), pathmirror.set('default', '/posts/9', '1')") }])
+            let until = try Until(
+                4,
+                [
+                    3: {
+                        try? database.execute(
+                            "select pathmirror.set('default', '/x', '1'), pathmirror.set('default', '/posts/9', '1')")
+                    }
+                ])
             let run = try Self.tail(database, ["--from", "1", "--path", "/posts"], until)
             #expect(run.lines.compactMap { Int($0.prefix { $0 != " " }) } == [3, 4, 8, 10])
         }
@@ -226,7 +247,8 @@ import Testing
             let console = Console(
                 output: -1, errors: errors.descriptor, input: input.descriptor, signals: ScriptedSignals { false })
             let code = Commands.run(
-                ["log", "tail", "--from", "1", "--database-url", database.connectionText], console, Environment(values: [:]))
+                ["log", "tail", "--from", "1", "--database-url", database.connectionText], console,
+                Environment(values: [:]))
             #expect(code == 0)
         }
     }
@@ -240,7 +262,8 @@ import Testing
             let report = try #require(try database.json("log", "verify").first)
             #expect(
                 report == [
-                    "clean": true, "head": 8, "entries": 8, "rows": 5, "differences": 0, "problems": [], "mirrors": [], "first": [:],
+                    "clean": true, "head": 8, "entries": 8, "rows": 5, "differences": 0, "problems": [], "mirrors": [],
+                    "first": [:],
                 ])
             #expect(try database.output("log", "verify", "--skip-mirrors").hasPrefix("clean"))
         }
@@ -260,7 +283,8 @@ import Testing
             sql: "update pathmirror.node set value = '7' where path = '/list/0'",
             said: "/list/0: the log says \"a\", the tree has 7"),
         Damage(
-            sql: "insert into pathmirror.node (namespace_id, path, value, version) select namespace_id, '/extra', 'true', 8 from pathmirror.node limit 1",
+            sql:
+                "insert into pathmirror.node (namespace_id, path, value, version) select namespace_id, '/extra', 'true', 8 from pathmirror.node limit 1",
             said: "/extra: the log says nothing, the tree has true"),
         Damage(sql: "delete from pathmirror.log where seq = 3", said: "Seq 3 is missing"),
     ]) func damaged(_ damage: Damage) throws {
@@ -336,14 +360,17 @@ import Testing
         }
     }
 
-    @Test(arguments: [["--at", "x"], ["--at", "-1"], ["--drop", "x"], ["--rate", "0"]]) func mistakes(_ arguments: [String]) throws {
+    @Test(arguments: [["--at", "x"], ["--at", "-1"], ["--drop", "x"], ["--rate", "0"]]) func mistakes(
+        _ arguments: [String]
+    ) throws {
         let run = try pathmirror(["log", "snapshot"] + arguments)
         #expect(run.exitCode == 2)
     }
 
     @Test func momentsThatAreNone() throws {
         try withHistory { database in
-            #expect(try database.failure("log", "snapshot", "--at", "9").contains("There is no seq 9 yet: the head is 8."))
+            #expect(
+                try database.failure("log", "snapshot", "--at", "9").contains("There is no seq 9 yet: the head is 8."))
             #expect(try database.failure("log", "snapshot", "--at", "2026-31-01").contains("neither a seq nor a time"))
             #expect(try database.output("log", "snapshot", "--list").isEmpty)
         }
@@ -368,8 +395,11 @@ import Testing
                 let text = try database.output("replay", "tree", "--at", "\(seq)", "--out", "-")
                 #expect(try JSONText(reading: text) == pastTrees[seq])
             }
-            #expect(try database.failure("replay", "tree", "--at", "4", "--out", "-").contains("reach back to the tree at seq 5"))
-            #expect(try database.failure("log", "snapshot", "--drop", "5").contains("without it nothing can be rebuilt"))
+            #expect(
+                try database.failure("replay", "tree", "--at", "4", "--out", "-").contains(
+                    "reach back to the tree at seq 5"))
+            #expect(
+                try database.failure("log", "snapshot", "--drop", "5").contains("without it nothing can be rebuilt"))
             #expect(try database.output("log", "prune", "--keep", "3") == "Nothing to drop: the log begins at seq 6.\n")
             #expect(try database.output("log", "verify").hasPrefix("clean"))
         }
@@ -378,7 +408,8 @@ import Testing
     @Test func whoeverStillReadsIsWaitedFor() throws {
         try withHistory { database in
             try database.execute(
-                "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace")
+                "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace"
+            )
             let held = try database.run(["log", "prune", "--keep", "1"])
             #expect(held.exitCode == 0)
             #expect(held.errors.hasPrefix("feed mails still needs what follows seq 2.\n"))

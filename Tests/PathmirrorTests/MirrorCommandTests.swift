@@ -21,7 +21,9 @@ import Testing
         }
     }
 
-    private static func apply(_ database: CommandDatabase, _ folder: ScratchFolder, _ more: String...) throws -> [JSONText] {
+    private static func apply(_ database: CommandDatabase, _ folder: ScratchFolder, _ more: String...) throws
+        -> [JSONText]
+    {
         let run = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes", "--json"] + more)
         #expect(run.exitCode == 0, "\(run.errors)")
         return try run.json()
@@ -35,8 +37,11 @@ import Testing
             #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
             #expect(try database.output("mirror", "ls").isEmpty)
             let made = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes"])
-            #expect(made.lines.last == "posts: 3 rows as of seq 3, 1 values did not fit: see 'pathmirror mirror errors'")
-            #expect(try database.value("select string_agg(post_id || star_count, ',' order by post_id) from mirror.posts") == "a3,b0")
+            #expect(
+                made.lines.last == "posts: 3 rows as of seq 3, 1 values did not fit: see 'pathmirror mirror errors'")
+            #expect(
+                try database.value("select string_agg(post_id || star_count, ',' order by post_id) from mirror.posts")
+                    == "a3,b0")
             let again = try Self.apply(database, folder)
             #expect(again.first?["action"] == "unchanged")
             let listed = try #require(try database.json("mirror", "ls").first)
@@ -49,9 +54,12 @@ import Testing
     @Test func plansForPrograms() throws {
         try Self.withPosts { database, folder in
             let plan = try Self.apply(database, folder, "--plan")
-            #expect(plan.count == 1 && plan[0]["action"] == "create" && plan[0]["rows"] == .null && plan[0]["seq"] == .null)
+            #expect(
+                plan.count == 1 && plan[0]["action"] == "create" && plan[0]["rows"] == .null && plan[0]["seq"] == .null)
             let done = try Self.apply(database, folder)
-            #expect(done[0]["rows"] == 3 && done[0]["misfits"] == 1 && done[0]["seq"] == 3 && done[0]["table"] == "mirror.posts")
+            #expect(
+                done[0]["rows"] == 3 && done[0]["misfits"] == 1 && done[0]["seq"] == 3
+                    && done[0]["table"] == "mirror.posts")
             #expect(done[0].names == ["name", "namespace", "table", "action", "reasons", "rows", "misfits", "seq"])
         }
     }
@@ -61,7 +69,9 @@ import Testing
         try Self.withPosts { database, folder in
             let run = try database.run(["mirror", "apply", folder.path + "/mirror.json"], input: "y\n")
             #expect(run.exitCode == 1)
-            #expect(run.errors == "pathmirror: Nothing was changed. Give --yes to carry the plan out without being asked.\n")
+            #expect(
+                run.errors == "pathmirror: Nothing was changed. Give --yes to carry the plan out without being asked.\n"
+            )
             #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
         }
     }
@@ -71,7 +81,8 @@ import Testing
             let terminal = try PseudoTerminal()
             let output = try ScratchFile()
             let console = Console(
-                output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor, signals: ScriptedSignals())
+                output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+                signals: ScriptedSignals())
             terminal.type(answer)
             let code = Commands.run(
                 ["mirror", "apply", folder.path + "/mirror.json", "--database-url", database.connectionText], console,
@@ -90,7 +101,8 @@ import Testing
             #expect(status["name"] == "posts" && status["seq"] == 3 && status["head"] == 3 && status["errors"] == 1)
             #expect(
                 status.names == [
-                    "namespace", "name", "table", "state", "seq", "head", "lagEntries", "lagMilliseconds", "errors", "unkeptErrors",
+                    "namespace", "name", "table", "state", "seq", "head", "lagEntries", "lagMilliseconds", "errors",
+                    "unkeptErrors",
                     "message", "gateway",
                 ])
             #expect(try database.output("mirror", "status", "posts").hasPrefix("default  posts  "))
@@ -109,7 +121,8 @@ import Testing
         try Self.withPosts { database, folder in
             _ = try Self.apply(database, folder)
             try database.execute(
-                "insert into pathmirror.mirror_run (namespace_id, target, state, message) select id, '', 'broken', 'gone' from pathmirror.namespace on conflict do nothing")
+                "insert into pathmirror.mirror_run (namespace_id, target, state, message) select id, '', 'broken', 'gone' from pathmirror.namespace on conflict do nothing"
+            )
             let run = try database.run(["mirror", "status"])
             if run.output.contains("  broken") {
                 #expect(run.exitCode == 1)
@@ -125,12 +138,16 @@ import Testing
             _ = try Self.apply(database, folder)
             let errors = try database.json("mirror", "errors", "posts")
             #expect(errors.count == 1)
-            #expect(errors[0]["column"] == "star_count" && errors[0]["path"] == "/posts/c/starCount" && errors[0]["value"] == "\"many\"")
+            #expect(
+                errors[0]["column"] == "star_count" && errors[0]["path"] == "/posts/c/starCount"
+                    && errors[0]["value"] == "\"many\"")
             #expect(errors[0]["record"] == "/posts/c" && errors[0]["seq"] == 3)
             #expect(errors[0].names == ["record", "column", "path", "seq", "value", "reason", "foundAt"])
             let text = try database.output("mirror", "errors", "posts")
             #expect(text.hasPrefix("/posts/c/starCount  seq 3  star_count: ") && text.hasSuffix("  \"many\"\n"))
-            #expect(try database.output("mirror", "errors", "posts", "--retry") == "1 records were read again; 1 errors are left.\n")
+            #expect(
+                try database.output("mirror", "errors", "posts", "--retry")
+                    == "1 records were read again; 1 errors are left.\n")
             #expect(try database.json("mirror", "errors", "posts", "--retry") == [["records": 1, "left": 1]])
             #expect(try database.run(["mirror", "errors", "posts", "--limit", "0"]).exitCode == 2)
         }
@@ -218,7 +235,8 @@ import Testing
             let dry = try database.output("replay", "mirror", "posts", "--dry-run")
             #expect(
                 dry
-                    == "Would make mirror.posts anew from the tree at seq 3: 3 rows of 3 records, 1 values that do not fit; the table that is there is at seq 3.\n")
+                    == "Would make mirror.posts anew from the tree at seq 3: 3 rows of 3 records, 1 values that do not fit; the table that is there is at seq 3.\n"
+            )
             let report = try #require(try database.json("replay", "mirror", "posts", "--dry-run").first)
             #expect(report["rows"] == 3 && report["records"] == 3 && report["cursor"] == 3 && report["dryRun"] == true)
             try database.execute("update mirror.posts set author = 'x'; delete from mirror.posts where post_id = 'b'")
@@ -226,10 +244,12 @@ import Testing
             let said = try database.run(["replay", "mirror", "posts"])
             #expect(
                 said.output
-                    == "mirror.posts is new: 3 rows, compared with the tree at seq 3, now at seq 3; 1 values did not fit: see 'pathmirror mirror errors'\n")
+                    == "mirror.posts is new: 3 rows, compared with the tree at seq 3, now at seq 3; 1 values did not fit: see 'pathmirror mirror errors'\n"
+            )
             #expect(try database.output("log", "verify").hasPrefix("clean"))
             let again = try #require(try database.json("replay", "mirror", "posts").first)
-            #expect(again["rows"] == 3 && again["misfits"] == 1 && again["verifiedSeq"] == 3 && again["dryRun"] == false)
+            #expect(
+                again["rows"] == 3 && again["misfits"] == 1 && again["verifiedSeq"] == 3 && again["dryRun"] == false)
         }
     }
 
@@ -254,7 +274,9 @@ import Testing
             #expect(run.exitCode == 1)
             let report = try #require(try run.json().first)
             #expect(report["clean"] == false)
-            #expect(report["problems"]?.items.contains { $0.string?.contains("row post_id \"b\": author differs") == true } == true)
+            #expect(
+                report["problems"]?.items.contains { $0.string?.contains("row post_id \"b\": author differs") == true }
+                    == true)
             // The tree itself is right.
             #expect(try database.output("log", "verify", "--skip-mirrors").hasPrefix("clean"))
         }

@@ -73,7 +73,8 @@ import Testing
 /// Goal: who runs out of memory says so in one line and ends; other faults are what they were.
 @Suite struct OutOfMemoryTests {
     @Test(arguments: [SIGABRT, SIGTRAP, SIGILL]) func withoutMemory(_ fault: Int32) async {
-        let result = await #expect(processExitsWith: .exitCode(1), observing: [\.standardErrorContent]) { [fault = fault as Int32] in
+        let result = await #expect(processExitsWith: .exitCode(1), observing: [\.standardErrorContent]) {
+            [fault = fault as Int32] in
             OutOfMemory.install()
             errno = ENOMEM
             raise(fault)
@@ -97,7 +98,9 @@ import Testing
 
 /// Goal: the program runs as a whole: main finds the command and gives its exit code.
 @Suite struct MainTests {
-    @Test(arguments: [(["version"], 0), (["nonsense"], 2), ([], 2), (["log", "ls", "--data", "/nowhere"], 1)] as [([String], Int32)])
+    @Test(
+        arguments: [(["version"], 0), (["nonsense"], 2), ([], 2), (["log", "ls", "--data", "/nowhere"], 1)]
+            as [([String], Int32)])
     func exitCodes(_ arguments: [String], _ code: Int32) throws {
         #expect(try pathmirror(arguments).exitCode == code)
     }

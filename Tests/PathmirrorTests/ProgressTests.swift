@@ -22,7 +22,8 @@ import Testing
         #expect(descriptors.errors.text.split(separator: "\n").count == 1)
         time.advance(1)
         progress.update(rows: 200, bytes: 500)
-        #expect(descriptors.errors.text.split(separator: "\n").last == "import: 200 leaves, 20 a second, 50 %, 10 s left")
+        #expect(
+            descriptors.errors.text.split(separator: "\n").last == "import: 200 leaves, 20 a second, 50 %, 10 s left")
         progress.end()
         time.advance(2_340)
         progress.finish(rows: 400)
@@ -63,7 +64,8 @@ import Testing
         let terminal = try PseudoTerminal()
         let output = try ScratchFile()
         let console = Console(
-            output: output.descriptor, errors: terminal.descriptor, input: output.descriptor, signals: ScriptedSignals())
+            output: output.descriptor, errors: terminal.descriptor, input: output.descriptor, signals: ScriptedSignals()
+        )
         let progress = Progress(console, "import", totalBytes: 100, isQuiet: false, time.clock)
         time.advance(99)
         progress.update(rows: 1, bytes: 1)
@@ -81,7 +83,8 @@ import Testing
     @Test func quiet() throws {
         let terminal = try PseudoTerminal()
         let console = Console(
-            output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor, signals: ScriptedSignals())
+            output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            signals: ScriptedSignals())
         let progress = Progress(console, "import", totalBytes: 100, isQuiet: true, time.clock)
         let replay = ReplayProgress(console, "replay", total: 100, isQuiet: true, time.clock)
         time.advance(10_000)
@@ -169,7 +172,9 @@ import Testing
         #expect(progress.pageLimit(atMost: most) == expected)
     }
 
-    @Test(arguments: [("1", true), ("100000000", true), ("0", false), ("-1", false), ("fast", false), ("100000001", false)])
+    @Test(arguments: [
+        ("1", true), ("100000000", true), ("0", false), ("-1", false), ("fast", false), ("100000001", false),
+    ])
     func rates(_ text: String, _ isValid: Bool) throws {
         let specification = CommandSpecification("x", "x", options: [ReplayProgress.rateOption])
         let parsed = try ParsedArguments(["--rate", text], specification, Environment(values: [:]))

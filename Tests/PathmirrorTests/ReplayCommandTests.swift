@@ -52,11 +52,13 @@ import Testing
             let run = try database.run(["replay", "tree", "--at", "4", "--into", "restored"])
             #expect(
                 run.output
-                    == "restored holds the tree at seq 4, 6 leaves, from the log's beginning and 4 entries; its seq is 1.\n")
+                    == "restored holds the tree at seq 4, 6 leaves, from the log's beginning and 4 entries; its seq is 1.\n"
+            )
             #expect(try database.tree("restored") == pastTrees[4])
             #expect(try database.output("log", "verify", "--ns", "restored").hasPrefix("clean"))
             let refused = try database.failure("replay", "tree", "--at", "3", "--into", "restored")
-            #expect(refused.contains("Namespace \"restored\" is not new: its head is 1. --replace replaces what is there."))
+            #expect(
+                refused.contains("Namespace \"restored\" is not new: its head is 1. --replace replaces what is there."))
             #expect(try database.tree("restored") == pastTrees[4])
             let report = try database.json("replay", "tree", "--at", "3", "--into", "restored", "--replace")
             #expect(report.first?["intoSeq"] == 2)
@@ -93,9 +95,12 @@ import Testing
     }
 
     @Test(arguments: [
-        (["--at", "1"], "Give either --into or --out."), (["--at", "1", "--into", "a", "--out", "b"], "Give either --into or --out."),
-        (["--out", "-"], "--at is missing."), (["--at", "nonsense", "--out", "-"], "--at: \"nonsense\" is neither a seq nor a time"),
-        (["--at", "-1", "--out", "-"], "--at: \"-1\" is neither a seq nor a time"), (["--at", "1", "--out", "-", "--rate", "0"], "--rate must be"),
+        (["--at", "1"], "Give either --into or --out."),
+        (["--at", "1", "--into", "a", "--out", "b"], "Give either --into or --out."),
+        (["--out", "-"], "--at is missing."),
+        (["--at", "nonsense", "--out", "-"], "--at: \"nonsense\" is neither a seq nor a time"),
+        (["--at", "-1", "--out", "-"], "--at: \"-1\" is neither a seq nor a time"),
+        (["--at", "1", "--out", "-", "--rate", "0"], "--rate must be"),
         (["--at", "1", "--out", "-", "--path", "/a.b"], "The path /a.b has a key"),
     ]) func mistakes(_ arguments: [String], _ said: String) throws {
         let run = try pathmirror(["replay", "tree"] + arguments)
@@ -105,8 +110,12 @@ import Testing
 
     @Test func momentsThatWereNot() throws {
         try withHistory { database in
-            #expect(try database.failure("replay", "tree", "--at", "9", "--out", "-").contains("There is no seq 9 yet: the head is 8."))
-            #expect(try database.failure("replay", "tree", "--at", "2026-31-01", "--out", "-").contains("\"2026-31-01\" is neither"))
+            #expect(
+                try database.failure("replay", "tree", "--at", "9", "--out", "-").contains(
+                    "There is no seq 9 yet: the head is 8."))
+            #expect(
+                try database.failure("replay", "tree", "--at", "2026-31-01", "--out", "-").contains(
+                    "\"2026-31-01\" is neither"))
         }
     }
 }
@@ -140,8 +149,10 @@ import Testing
     }
 
     @Test(arguments: [
-        (["--from", "3"], [3, 4, 5, 6, 7, 8]), (["--to", "2"], [1, 2]), (["--from", "2", "--to", "4", "--path", "/users"], [2, 3]),
-        (["--from", "2026-01-31T12:05:30Z"], [6, 7, 8]), (["--to", "2026-01-31T12:05:30Z"], [1, 2, 3, 4, 5]), (["--from", "0"], Array(1...8)),
+        (["--from", "3"], [3, 4, 5, 6, 7, 8]), (["--to", "2"], [1, 2]),
+        (["--from", "2", "--to", "4", "--path", "/users"], [2, 3]),
+        (["--from", "2026-01-31T12:05:30Z"], [6, 7, 8]), (["--to", "2026-01-31T12:05:30Z"], [1, 2, 3, 4, 5]),
+        (["--from", "0"], Array(1...8)),
         (["--from", "head"], []), (["--path", "/nowhere"], []),
     ]) func bounds(_ arguments: [String], _ expected: [Int]) throws {
         try withHistory { database in
@@ -162,10 +173,13 @@ import Testing
 
     @Test func dryRuns() throws {
         try withHistory { database in
-            #expect(try database.output("replay", "log", "--dry-run", "--from", "3") == "Would read 6 entries, 3 to 8.\n")
+            #expect(
+                try database.output("replay", "log", "--dry-run", "--from", "3") == "Would read 6 entries, 3 to 8.\n")
             let text = try database.run(["replay", "log"]).output
             // A namespace that is not there is not made.
-            #expect(try database.failure("replay", "apply", "-", "--ns", "new", "--dry-run", input: text).contains("no namespace \"new\""))
+            #expect(
+                try database.failure("replay", "apply", "-", "--ns", "new", "--dry-run", input: text).contains(
+                    "no namespace \"new\""))
             try database.makeNamespace("new")
             #expect(
                 try database.output("replay", "apply", "-", "--ns", "new", "--dry-run", input: text)
@@ -208,7 +222,8 @@ import Testing
             #expect(try database.tree("copy")["bulk"] == ["a": 1, "b": ["c": 2]])
             // Cut within it: refused, and what came before stays.
             let cut = text.split(separator: "\n").dropLast().joined(separator: "\n") + "\n"
-            #expect(try database.failure("replay", "apply", "-", "--ns", "cut", input: cut).contains("ends within entry 9"))
+            #expect(
+                try database.failure("replay", "apply", "-", "--ns", "cut", input: cut).contains("ends within entry 9"))
             #expect(try database.json("log", "ls", "--ns", "cut").count == 8)
         }
     }
@@ -217,7 +232,10 @@ import Testing
         ("nonsense\n", "Line 1: it is no JSON object"), ("{\"a\":1}\n", "Line 1: it has no"),
         ("\n\n{\"a\":1}\n", "Line 3: it has no"),
         ("{\"source\":\"s\",\"seq\":1,\"op\":\"fly\",\"path\":\"/\",\"changes\":{}}\n", "\"fly\" is no operation"),
-        ("{\"source\":\"s\",\"seq\":1,\"op\":\"set\",\"path\":\"/\",\"changes\":{\"/a.b\":1}}\n", "Line 1: its changes"),
+        (
+            "{\"source\":\"s\",\"seq\":1,\"op\":\"set\",\"path\":\"/\",\"changes\":{\"/a.b\":1}}\n",
+            "Line 1: its changes"
+        ),
         ("{\"source\":\"s\",\"seq\":1,\"changes\":{\"/a\":1}}\n", "whose first line is missing"),
     ]) func badLines(_ text: String, _ said: String) throws {
         try withHistory { database in
@@ -229,7 +247,8 @@ import Testing
 
     @Test(arguments: [
         ["replay", "log", "--from", "x"], ["replay", "log", "--to", "-1"], ["replay", "log", "--rate", "x"],
-        ["replay", "apply", "-", "--rate", "0"], ["replay", "apply", "a", "b"], ["replay", "mirror", "m", "--from", "x"],
+        ["replay", "apply", "-", "--rate", "0"], ["replay", "apply", "a", "b"],
+        ["replay", "mirror", "m", "--from", "x"],
     ]) func mistakes(_ arguments: [String]) throws {
         #expect(try pathmirror(arguments).exitCode == 2)
     }
@@ -334,14 +353,19 @@ import Testing
             let found = try database.json("diff", "default@2", "default@5")
             #expect(
                 found.sorted { $0["path"]?.string ?? "" < $1["path"]?.string ?? "" } == [
-                    ["path": "/posts/1", "old": nil, "new": "short"], ["path": "/posts/1/.priority", "old": nil, "new": 3],
+                    ["path": "/posts/1", "old": nil, "new": "short"],
+                    ["path": "/posts/1/.priority", "old": nil, "new": 3],
                     ["path": "/users/bob/name", "old": "Bob", "new": nil],
                 ])
             let backwards = try database.json("diff", "default@5", "default@2")
             #expect(Set(backwards.compactMap { $0["path"]?.string }) == Set(found.compactMap { $0["path"]?.string }))
             #expect(backwards.first { $0["path"] == "/users/bob/name" }?["new"] == "Bob")
-            #expect(try database.output("diff", "default@2", "default@5", "--path", "/users") == "/users/bob/name: \"Bob\" → nothing\n")
-            #expect(try database.output("diff", "default@5", "default@2", "--path", "/users") == "/users/bob/name: nothing → \"Bob\"\n")
+            #expect(
+                try database.output("diff", "default@2", "default@5", "--path", "/users")
+                    == "/users/bob/name: \"Bob\" → nothing\n")
+            #expect(
+                try database.output("diff", "default@5", "default@2", "--path", "/users")
+                    == "/users/bob/name: nothing → \"Bob\"\n")
         }
     }
 
@@ -368,7 +392,9 @@ import Testing
                 for new in stride(from: 1, through: 8, by: 3) {
                     let there = try database.json("diff", "default@\(old)", "default@\(new)")
                     let back = try database.json("diff", "default@\(new)", "default@\(old)")
-                    let swapped = back.map { JSONText.object(["path": $0["path"]!, "old": $0["new"]!, "new": $0["old"]!]) }
+                    let swapped = back.map {
+                        JSONText.object(["path": $0["path"]!, "old": $0["new"]!, "new": $0["old"]!])
+                    }
                     #expect(Set(there.map { "\($0)" }).count == there.count)
                     #expect(there.count == swapped.count && swapped.allSatisfy(there.contains))
                     #expect((pastTrees[old] == pastTrees[new]) == there.isEmpty)

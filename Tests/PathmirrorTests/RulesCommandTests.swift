@@ -50,13 +50,17 @@ import Testing
             try database.makeNamespace("default")
             #expect(
                 try database.failure("rules", "get")
-                    == "pathmirror: \"default\" has no rules of its own; its gateways use what they were started with.\n")
+                    == "pathmirror: \"default\" has no rules of its own; its gateways use what they were started with.\n"
+            )
             #expect(try database.output("rules", "history").isEmpty)
             #expect(try database.failure("rules", "rollback").contains("\"default\" has had no other rules."))
             try database.json("rules", "set", "-", input: Self.open)
             #expect(try database.failure("rules", "rollback").contains("\"default\" has had no other rules."))
-            #expect(try database.failure("rules", "rollback", "7").contains("Entry 7 of \"default\" brought no rules: see 'rules history'."))
-            #expect(try database.failure("rules", "get", "--seq", "7").contains("Entry 7 of \"default\" brought no rules."))
+            #expect(
+                try database.failure("rules", "rollback", "7").contains(
+                    "Entry 7 of \"default\" brought no rules: see 'rules history'."))
+            #expect(
+                try database.failure("rules", "get", "--seq", "7").contains("Entry 7 of \"default\" brought no rules."))
             #expect(try database.run(["rules", "rollback", "x"]).exitCode == 2)
             #expect(try database.run(["rules", "get", "--seq", "0"]).exitCode == 2)
         }
@@ -98,7 +102,10 @@ import Testing
         let file = try folder.file("rules.json", RulesCommandTests.open)
         let run = try pathmirror(["rules", "check", file])
         #expect(run.exitCode == 0 && run.output == "\(file) is valid\n" && run.errors.isEmpty)
-        #expect(try pathmirror(["rules", "check", file, "--json"]).json() == [["valid": true, "errors": [], "warnings": []]])
+        #expect(
+            try pathmirror(["rules", "check", file, "--json"]).json() == [
+                ["valid": true, "errors": [], "warnings": []]
+            ])
         #expect(try pathmirror(["rules", "check", "-"], input: RulesCommandTests.open).output == "- is valid\n")
     }
 
@@ -163,7 +170,8 @@ import Testing
     }
 
     /// A table that tests nothing must not look like one that holds.
-    @Test(arguments: ["{\"cases\": []}", "", "{}", "[]", "{\"cases\": [{}]}"]) func whatIsNoTable(_ text: String) throws {
+    @Test(arguments: ["{\"cases\": []}", "", "{}", "[]", "{\"cases\": [{}]}"]) func whatIsNoTable(_ text: String) throws
+    {
         #expect(try pathmirror(["rules", "test", "-"], input: text).exitCode == 1)
     }
 }
@@ -177,7 +185,8 @@ import Testing
         folder = try ScratchFolder()
         let rules = try folder.file(
             "rules",
-            #"{"rules":{"rooms":{"$room":{".read":"auth != null && data.child('members').hasChild(auth.uid)","topic":{".write":"auth.uid == 'ada'",".validate":"newData.isString() && newData.val().length < 5"}}},"time":{".read":"now > 1000"},"q":{".read":"query.limitToFirst <= 10"}}}"#)
+            #"{"rules":{"rooms":{"$room":{".read":"auth != null && data.child('members').hasChild(auth.uid)","topic":{".write":"auth.uid == 'ada'",".validate":"newData.isString() && newData.val().length < 5"}}},"time":{".read":"now > 1000"},"q":{".read":"query.limitToFirst <= 10"}}}"#
+        )
         let data = try folder.file("data", #"{"rooms":{"a":{"members":{"ada":true}}}}"#)
         given = ["rules", "explain", "--rules", rules, "--data", data]
     }
@@ -207,7 +216,8 @@ import Testing
         let run = try pathmirror(given + ada + ["--op", "write", "--path", "rooms/a/topic", "--value", #""too long""#])
         #expect(run.exitCode == 0)
         #expect(run.output.contains("Denied: /rooms/a/topic is not valid, by .validate of /rooms/$room/topic"))
-        let update = try pathmirror(given + ada + ["--op", "update", "--path", "rooms/a", "--value", #"{"topic":"ok"}"#, "--json"])
+        let update = try pathmirror(
+            given + ada + ["--op", "update", "--path", "rooms/a", "--value", #"{"topic":"ok"}"#, "--json"])
         let answer = try #require(try update.json().first)
         #expect(answer["allowed"] == true && answer["steps"]?.items.count == 2)
         // Nothing is written where nothing may be: the default value is null, which removes.
@@ -224,10 +234,13 @@ import Testing
     }
 
     @Test(arguments: [
-        (["--op", "fly"], 2, "--op must be read, write or update."), (["--auth", "nonsense"], 2, "--auth must be JSON."),
+        (["--op", "fly"], 2, "--op must be read, write or update."),
+        (["--auth", "nonsense"], 2, "--auth must be JSON."),
         (["--now", "soon"], 2, "--now must be a whole number"), (["--path", "/a.b"], 2, "has a key that"),
-        (["--query", "limitToFirst=x"], 2, "--query: "), (["--op", "write", "--value", "{"], 1, "--value is no data: "),
-        (["--op", "update", "--value", "nonsense"], 1, "--value is no update: "), (["--data", "/nowhere"], 1, "can't be read"),
+        (["--query", "limitToFirst=x"], 2, "--query: "),
+        (["--op", "write", "--value", "{"], 1, "--value is no data: "),
+        (["--op", "update", "--value", "nonsense"], 1, "--value is no update: "),
+        (["--data", "/nowhere"], 1, "can't be read"),
         (["--rules", "/nowhere"], 1, "can't be read"),
     ]) func mistakes(_ arguments: [String], _ code: Int32, _ said: String) throws {
         let run = try pathmirror(given + arguments)
@@ -243,7 +256,8 @@ import Testing
             let run = try database.run(["rules", "explain", "--ns", "default", "--path", "a", "--json"])
             #expect(try run.json().first?["allowed"] == true)
             // Other data than it has.
-            let other = try database.run(["rules", "explain", "--ns", "default", "--path", "a", "--data", "-", "--json"], input: #"{"a":2}"#)
+            let other = try database.run(
+                ["rules", "explain", "--ns", "default", "--path", "a", "--data", "-", "--json"], input: #"{"a":2}"#)
             #expect(try other.json().first?["allowed"] == false)
             try database.makeNamespace("bare")
             #expect(try database.run(["rules", "explain", "--ns", "bare"]).exitCode == 2)

@@ -22,14 +22,19 @@ import Testing
         }
     }
 
-    @Test(arguments: [(0o640, "0640"), (0o604, "0604"), (0o620, "0620"), (0o602, "0602"), (0o666, "0666"), (0o777, "0777")]
-        as [(mode_t, String)])
+    @Test(
+        arguments: [
+            (0o640, "0640"), (0o604, "0604"), (0o620, "0620"), (0o602, "0602"), (0o666, "0666"), (0o777, "0777"),
+        ]
+            as [(mode_t, String)])
     func openToOthers(_ mode: mode_t, _ text: String) throws {
         let folder = try ScratchFolder()
         let path = try folder.file("secret", "text", mode: mode)
         let warning = try #require(try SecretFile(Self.parsed([])).check(path))
         #expect(warning == SecretFile.Warning(file: path, mode: text, fix: "chmod 600 \(path)"))
-        let error = #expect(throws: CommandFailure.self) { try SecretFile(Self.parsed(["--strict-secrets"])).check(path) }
+        let error = #expect(throws: CommandFailure.self) {
+            try SecretFile(Self.parsed(["--strict-secrets"])).check(path)
+        }
         #expect(
             error?.description
                 == "\(path) holds secrets, and others can read or change it (mode \(text)), which --strict-secrets forbids. Close it: chmod 600 \(path)."
@@ -79,7 +84,9 @@ import Testing
         let beside = try ScratchFolder()
         let other = try beside.file("secret", "text", mode: 0o640)
         #expect(try SecretFile(Self.parsed([], environment)).check(other) != nil)
-        #expect(try SecretFile(Self.parsed([], ["CREDENTIALS_DIRECTORY": folder.path.dropLast().description])).check(path) != nil)
+        #expect(
+            try SecretFile(Self.parsed([], ["CREDENTIALS_DIRECTORY": folder.path.dropLast().description])).check(path)
+                != nil)
         #expect(try SecretFile(Self.parsed([], ["CREDENTIALS_DIRECTORY": ""])).check(path) != nil)
     }
 
@@ -165,7 +172,9 @@ extension SecretFile.Warning: Equatable {
                 == "A secret in \(path) must have at least 16 bytes: anybody could guess a shorter one.")
         // A namespace's signs tokens: it has to be longer.
         let short = try folder.file("short", String(Self.long.dropLast()))
-        let other = #expect(throws: CommandFailure.self) { try Self.files(["--database-secret-file", "a=\(short)"]).load() }
+        let other = #expect(throws: CommandFailure.self) {
+            try Self.files(["--database-secret-file", "a=\(short)"]).load()
+        }
         #expect(other?.description.contains("at least 32 bytes") == true)
         // The secret itself must not come out by the error.
         #expect(error?.description.contains(Self.administrator.dropLast()) == false)
@@ -230,9 +239,12 @@ extension SecretFile.Warning: Equatable {
         let folder = try ScratchFolder()
         let open = try folder.file("open", Self.long, mode: 0o644)
         let closed = try folder.file("closed", Self.long)
-        let secrets = try Self.files(["--admin-secret-file", open, "--database-secret-file", "a=\(closed),b=\(open)"]).load()
+        let secrets = try Self.files(["--admin-secret-file", open, "--database-secret-file", "a=\(closed),b=\(open)"])
+            .load()
         #expect(secrets.warnings.map(\.file) == [open, open])
-        #expect(throws: CommandFailure.self) { try Self.files(["--admin-secret-file", open, "--strict-secrets"]).load() }
+        #expect(throws: CommandFailure.self) {
+            try Self.files(["--admin-secret-file", open, "--strict-secrets"]).load()
+        }
     }
 
     @Test func secretsAreNotShown() throws {
@@ -290,7 +302,8 @@ extension SecretFile.Warning: Equatable {
     private static func files(_ path: String) throws -> SecretFiles {
         try SecretFiles(
             ParsedArguments(
-                ["--admin-secret-file", path], CommandSpecification("serve", "", options: AuthenticationOptions.options),
+                ["--admin-secret-file", path],
+                CommandSpecification("serve", "", options: AuthenticationOptions.options),
                 Environment(values: [:])))
     }
 

@@ -1,5 +1,5 @@
-import Glibc
 import Gateway
+import Glibc
 import HTTPClient
 import HTTPServer
 import Runtime
@@ -31,7 +31,9 @@ import Testing
         /// The addresses that it has said to serve at.
         func addresses(_ scheme: String = "http") -> [String] {
             let sign = "pathmirror: ready on \(scheme)://"
-            return descriptors.output.text.split(separator: "\n").filter { $0.hasPrefix(sign) }.map { String($0.dropFirst(sign.count)) }
+            return descriptors.output.text.split(separator: "\n").filter { $0.hasPrefix(sign) }.map {
+                String($0.dropFirst(sign.count))
+            }
         }
 
         func waitUntilReady() -> String? {
@@ -53,7 +55,9 @@ import Testing
         init(_ console: Console) { self.console = console }
     }
 
-    static func request(_ method: String, _ url: String, _ body: String = "", headers: [(String, String)] = []) throws -> ClientResponse {
+    static func request(_ method: String, _ url: String, _ body: String = "", headers: [(String, String)] = []) throws
+        -> ClientResponse
+    {
         let client = try HTTPClient()
         defer { client.stop() }
         var request = ClientRequest(url)
@@ -68,7 +72,10 @@ import Testing
 
     private static func serve(_ database: CommandDatabase, _ more: [String], hangups: Int = 0) throws -> Running {
         try Running(
-            ["serve", "--database-url", database.connectionText, "--listen", "127.0.0.1:0", "--loops", "1", "--log-format", "json"] + more,
+            [
+                "serve", "--database-url", database.connectionText, "--listen", "127.0.0.1:0", "--loops", "1",
+                "--log-format", "json",
+            ] + more,
             hangups: hangups)
     }
 
@@ -88,7 +95,8 @@ import Testing
             #expect(serve.descriptors.errors.text.contains("no --rules: in namespaces without rules"))
             #expect(serve.end() == 0)
             #expect(try database.tree("one") == ["a": ["b": 1]])
-            #expect(try database.value("select string_agg(name, ',' order by name) from pathmirror.namespace") == "one,two")
+            #expect(
+                try database.value("select string_agg(name, ',' order by name) from pathmirror.namespace") == "one,two")
             // The log went to standard error, a JSON object a line.
             for line in serve.descriptors.errors.text.split(separator: "\n") {
                 #expect(try JSONText(reading: String(line))["message"] != nil)
@@ -158,7 +166,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (["--listen", "nowhere"], "--listen must be HOST:PORT"), (["--tls-key", "/x"], "TLS needs both"), (["--loops", "0"], "--loops must be"),
+        (["--listen", "nowhere"], "--listen must be HOST:PORT"), (["--tls-key", "/x"], "TLS needs both"),
+        (["--loops", "0"], "--loops must be"),
         (["--allow-origin", "*"], "--allow-origin: "), (["--no-migrate=yes"], "--no-migrate takes no value."),
     ]) func mistakes(_ arguments: [String], _ said: String) throws {
         let run = try pathmirror(["serve", "--database-url", "host=/nowhere"] + arguments)
@@ -167,7 +176,9 @@ import Testing
     }
 
     @Test func aDatabaseThatIsNotThere() throws {
-        let run = try pathmirror(["serve", "--database-url", "postgresql://u:hunter2secret@127.0.0.1:1/x", "--log-level", "error"])
+        let run = try pathmirror([
+            "serve", "--database-url", "postgresql://u:hunter2secret@127.0.0.1:1/x", "--log-level", "error",
+        ])
         #expect(run.exitCode == 1)
         #expect(!run.errors.contains("hunter2"))
     }
@@ -198,7 +209,9 @@ import Testing
         #expect(after.exitCode == 1 && after.errors.contains("has none"))
     }
 
-    @Test(arguments: [["--port", "65536"], ["--port", "x"], ["--port", "-1"], ["extra"], ["--listen", "127.0.0.1:1"]])
+    @Test(arguments: [
+        ["--port", "65536"], ["--port", "x"], ["--port", "-1"], ["extra"], ["--listen", "127.0.0.1:1"],
+    ])
     func mistakes(_ arguments: [String]) throws {
         let run = try pathmirror(["dev"] + arguments)
         #expect(run.exitCode == 2 && run.output.isEmpty)

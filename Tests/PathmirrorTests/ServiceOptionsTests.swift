@@ -113,7 +113,8 @@ import Testing
     @Test(arguments: numbers) func numbersOutOfBounds(_ number: Number) {
         // What is refused for another option's sake is looked at elsewhere.
         let least = number.name == "dead-after-ms" ? 0 : number.range.lowerBound - 1
-        for text in ["\(least)", "\(number.range.upperBound + 1)", "", "x", "1.5", "1e3", "1 ", "99999999999999999999"] {
+        for text in ["\(least)", "\(number.range.upperBound + 1)", "", "x", "1.5", "1e3", "1 ", "99999999999999999999"]
+        {
             let said = Self.message(["--\(number.name)", text] + number.besides)
             #expect(said?.hasPrefix("--\(number.name) must be a whole number from ") == true, "\(text)")
             #expect(said?.hasSuffix(" to \(number.range.upperBound).") == true, "\(text)")
@@ -195,7 +196,8 @@ import Testing
     // MARK: Texts
 
     @Test(arguments: [
-        ("100/s", 100.0, 100.0), ("600/m", 10, 600), ("3600/h", 1, 3_600), ("100/s:500", 100, 500), ("1/h:1", 1 / 3_600.0, 1),
+        ("100/s", 100.0, 100.0), ("600/m", 10, 600), ("3600/h", 1, 3_600), ("100/s:500", 100, 500),
+        ("1/h:1", 1 / 3_600.0, 1),
     ]) func rates(_ text: String, _ perSecond: Double, _ burst: Double) throws {
         let limit = RateLimit(perSecond: perSecond, burst: burst)
         #expect(try Self.options(["--rate-limit-per-address", text]).gateway.limits.perAddress == limit)
@@ -214,7 +216,8 @@ import Testing
 
     @Test func networks() throws {
         let options = try Self.options([
-            "--trusted-proxies", "10.0.0.0/8,192.0.2.1", "--trusted-proxies", "2001:db8::/32", "--metrics-from", "0.0.0.0/0",
+            "--trusted-proxies", "10.0.0.0/8,192.0.2.1", "--trusted-proxies", "2001:db8::/32", "--metrics-from",
+            "0.0.0.0/0",
         ])
         #expect(
             options.gateway.limits.trustedProxies.map(\.description) == ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32"])
@@ -233,8 +236,12 @@ import Testing
 
     @Test(arguments: [
         ("synchronous-commit", "yes", "--synchronous-commit must be on, remote_apply, remote_write, local or off."),
-        ("synchronous-commit", "on; drop", "--synchronous-commit must be on, remote_apply, remote_write, local or off."),
-        ("log-format", "xml", "--log-format must be text or json."), ("log-format", "", "--log-format must be text or json."),
+        (
+            "synchronous-commit", "on; drop",
+            "--synchronous-commit must be on, remote_apply, remote_write, local or off."
+        ),
+        ("log-format", "xml", "--log-format must be text or json."),
+        ("log-format", "", "--log-format must be text or json."),
         ("log-level", "loud", "--log-level must be debug, info, notice, warning or error."),
         ("log-level", "INFO", "--log-level must be debug, info, notice, warning or error."),
         ("session-label", "g", "--session-label must be at most 8 hex digits (0 to 9, a to f)."),

@@ -16,8 +16,8 @@ import Testing
 
     static func pair(_ folder: ScratchFolder) throws -> [String] {
         [
-            "--tls-certificate", try folder.file("certificate.pem", TestKeys.rsaCertificate), "--tls-key",
-            try folder.file("key.pem", TestKeys.rsaKey),
+            "--tls-certificate", try folder.file("certificate.pem", TestCertificates.rsaCertificate), "--tls-key",
+            try folder.file("key.pem", TestCertificates.rsaKey),
         ]
     }
 
@@ -51,15 +51,17 @@ import Testing
 
     @Test(arguments: ["-1", "3153600001", "x", ""]) func agesThatAreNone(_ text: String) throws {
         let folder = try ScratchFolder()
-        let error = #expect(throws: UsageError.self) { try Self.options(Self.pair(folder) + ["--hsts-max-age-s", text]) }
+        let error = #expect(throws: UsageError.self) {
+            try Self.options(Self.pair(folder) + ["--hsts-max-age-s", text])
+        }
         #expect(error?.message == "--hsts-max-age-s must be a whole number from 0 to 3153600000.")
     }
 
     @Test func filesThatAreWrong() throws {
         let folder = try ScratchFolder()
-        let certificate = try folder.file("certificate.pem", TestKeys.rsaCertificate)
-        let key = try folder.file("key.pem", TestKeys.rsaKey)
-        let other = try folder.file("other.pem", TestKeys.otherKey)
+        let certificate = try folder.file("certificate.pem", TestCertificates.rsaCertificate)
+        let key = try folder.file("key.pem", TestCertificates.rsaKey)
+        let other = try folder.file("other.pem", TestCertificates.otherKey)
         let text = try folder.file("text.pem", "no PEM")
         for (certificate, key) in [
             (certificate, other), (certificate, text), (text, key), (certificate, folder.path + "/none"),
@@ -76,8 +78,9 @@ import Testing
     @Test func theKeyIsASecret() throws {
         let folder = try ScratchFolder()
         let arguments = [
-            "--tls-certificate", try folder.file("certificate.pem", TestKeys.rsaCertificate, mode: 0o644), "--tls-key",
-            try folder.file("key.pem", TestKeys.rsaKey, mode: 0o644),
+            "--tls-certificate", try folder.file("certificate.pem", TestCertificates.rsaCertificate, mode: 0o644),
+            "--tls-key",
+            try folder.file("key.pem", TestCertificates.rsaKey, mode: 0o644),
         ]
         #expect(try Self.options(arguments)?.warnings.map(\.file) == [folder.path + "/key.pem"])
         #expect(throws: CommandFailure.self) { try Self.options(arguments + ["--strict-secrets"]) }
@@ -91,7 +94,9 @@ import Testing
         #expect(address == ListenAddress(host: host, port: UInt16(port)))
     }
 
-    @Test(arguments: ["", ":", ":80", "80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1", "a:80 "])
+    @Test(arguments: [
+        "", ":", ":80", "80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1", "a:80 ",
+    ])
     func listenAddressesThatAreNone(_ text: String) {
         let error = #expect(throws: UsageError.self) { try ListenOption.address(text, "tls-listen") }
         #expect(error?.message == "--tls-listen must be HOST:PORT, such as 0.0.0.0:9000 or [::]:9000.")
@@ -111,11 +116,11 @@ import Testing
         defer { watch.stop() }
         let before = tls.identity.expiresAt
         // One after the other, as renewals write them: what does not fit together changes nothing.
-        try folder.file("certificate.pem", TestKeys.expiredCertificate)
+        try folder.file("certificate.pem", TestCertificates.expiredCertificate)
         watch.reload()
         #expect(eventually { log.text.contains("the certificate can't be loaded; the one before stays") })
         #expect(tls.identity.expiresAt == before)
-        try folder.file("key.pem", TestKeys.otherKey)
+        try folder.file("key.pem", TestCertificates.otherKey)
         watch.reload()
         #expect(eventually { log.text.contains("certificate loaded") })
         #expect(tls.identity.expiresAt == 1_580_515_200)
@@ -127,8 +132,8 @@ import Testing
         let (folder, log) = (try ScratchFolder(), try ScratchFile())
         let (tls, watch) = try watch(folder, log)
         defer { watch.stop() }
-        try folder.file("key.pem", TestKeys.otherKey)
-        try folder.file("certificate.pem", TestKeys.otherCertificate)
+        try folder.file("key.pem", TestCertificates.otherKey)
+        try folder.file("certificate.pem", TestCertificates.otherCertificate)
         #expect(eventually { log.text.contains("certificate loaded") })
         #expect(tls.identity.expiresAt > Clock.unixMilliseconds / 1_000)
         #expect(!log.text.contains("expires soon"))
@@ -138,7 +143,7 @@ import Testing
         let (folder, log) = (try ScratchFolder(), try ScratchFile())
         let (_, watch) = try watch(folder, log)
         defer { watch.stop() }
-        try folder.file("key.pem", TestKeys.rsaKey, mode: 0o644)
+        try folder.file("key.pem", TestCertificates.rsaKey, mode: 0o644)
         watch.reload()
         #expect(eventually { log.text.contains("others can read or change a file of secrets") })
     }

@@ -2,6 +2,7 @@ import Crypto
 import Runtime
 import TestSupport
 import Testing
+import Tokens
 
 @testable import pathmirror
 
@@ -15,8 +16,8 @@ import Testing
     init() throws {
         folder = try ScratchFolder()
         secret = try folder.file("secret", String(repeating: "s", count: 40) + "\nanother line\n")
-        key = try folder.file("key.pem", TestKeys.rsaKey)
-        certificate = try folder.file("certificate.pem", TestKeys.rsaCertificate)
+        key = try folder.file("key.pem", TestCertificates.rsaKey)
+        certificate = try folder.file("certificate.pem", TestCertificates.rsaCertificate)
     }
 
     private func mint(_ arguments: String...) throws -> String {
@@ -36,7 +37,9 @@ import Testing
         let before = Int(Clock.unixMilliseconds / 1_000)
         let token = try mint("--secret-file", secret, "--uid", "ada", "--claims", #"{"role":"editor","n":[1,2]}"#)
         let shown = try inspect(token, "--secret-file", secret)
-        #expect(shown["algorithm"] == "HS256" && shown["verified"] == true && shown["problem"] == .null && shown["keyId"] == .null)
+        #expect(
+            shown["algorithm"] == "HS256" && shown["verified"] == true && shown["problem"] == .null
+                && shown["keyId"] == .null)
         let claims = try #require(shown["claims"])
         #expect(claims["v"] == 0)
         #expect(claims["d"] == ["uid": "ada", "provider": "custom", "token": ["role": "editor", "n": [1, 2]]])
@@ -52,12 +55,14 @@ import Testing
     @Test func ofAdministrators() throws {
         let claims = try #require(try inspect(mint("--secret-file", secret, "--admin"))["claims"])
         #expect(claims["admin"] == true && claims["scope"] == nil && claims["d"] == [:])
-        let narrow = try #require(try inspect(mint("--secret-file", secret, "--admin", "--data-only", "--uid", "ops"))["claims"])
+        let narrow = try #require(
+            try inspect(mint("--secret-file", secret, "--admin", "--data-only", "--uid", "ops"))["claims"])
         #expect(narrow["admin"] == true && narrow["scope"] == "data" && narrow["d"]?["uid"] == "ops")
     }
 
     @Test func byKey() throws {
-        let token = try mint("--key-file", key, "--key-id", "k1", "--project-id", "p", "--uid", "ada", "--expires-in", "90s")
+        let token = try mint(
+            "--key-file", key, "--key-id", "k1", "--project-id", "p", "--uid", "ada", "--expires-in", "90s")
         let shown = try inspect(token, "--certificate-file", certificate)
         #expect(shown["algorithm"] == "RS256" && shown["keyId"] == "k1" && shown["verified"] == true)
         let claims = try #require(shown["claims"])
@@ -95,7 +100,9 @@ import Testing
         #expect(try TokenLife.seconds(text) == seconds)
     }
 
-    @Test(arguments: ["", "0", "0s", "-1s", "s", "1.5h", "7w", "1 h", "h1", "36501d", "99999999999999999999", "٣h", "1H"])
+    @Test(arguments: [
+        "", "0", "0s", "-1s", "s", "1.5h", "7w", "1 h", "h1", "36501d", "99999999999999999999", "٣h", "1H",
+    ])
     func livesThatAreNone(_ text: String) throws {
         let error = #expect(throws: UsageError.self) { try TokenLife.seconds(text) }
         #expect(error?.message == "\(text) is no length of time, such as 90s, 15min, 24h or 7d.")
@@ -104,8 +111,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ["--secret-file", "S", "--unsigned", "--uid", "a"], ["--secret-file", "S", "--key-file", "K", "--uid", "a"], ["--uid", "a"],
-        ["--secret-file", "S"], ["--unsigned"], ["--key-file", "K", "--uid", "a"], ["--unsigned", "--uid", "a", "--admin"],
+        ["--secret-file", "S", "--unsigned", "--uid", "a"], ["--secret-file", "S", "--key-file", "K", "--uid", "a"],
+        ["--uid", "a"],
+        ["--secret-file", "S"], ["--unsigned"], ["--key-file", "K", "--uid", "a"],
+        ["--unsigned", "--uid", "a", "--admin"],
         ["--unsigned", "--uid", "a", "--claims", "[]"], ["--unsigned", "--uid", "a", "--claims", "nonsense"],
         ["--secret-file", "S", "--uid", "a", "--claims", "5"],
     ]) func usage(_ arguments: [String]) throws {

@@ -15,8 +15,9 @@ import Tree
             let imported = try database.run(["import", file])
             #expect(imported.exitCode == 0 && imported.output.isEmpty)
             #expect(imported.errors.hasPrefix("import: 5 leaves in "))
-            let expected = try JSONText(reading: 
-                #"{"a":{"b":1,"c":{"0":true,"2":"x"}},"p":{".value":2.5,".priority":"z"},"u":"\u0000😀\"\\"}"#)
+            let expected = try JSONText(
+                reading:
+                    #"{"a":{"b":1,"c":{"0":true,"2":"x"}},"p":{".value":2.5,".priority":"z"},"u":"\u0000😀\"\\"}"#)
             #expect(try database.tree() == expected)
             // Into a file; nothing on standard output.
             let out = folder.path + "/out.json"
@@ -87,7 +88,8 @@ import Tree
 
     @Test(arguments: [
         ("", "- is empty."), ("{", "-: "), ("[1,", "-: "), ("nonsense", "-: "), ("{\"a.b\":1}", "-: "),
-        ("{\"a\":1} x", "-: "), ("null", "- holds no data; nothing was changed."), ("{}", "- holds no data; nothing was changed."),
+        ("{\"a\":1} x", "-: "), ("null", "- holds no data; nothing was changed."),
+        ("{}", "- holds no data; nothing was changed."),
         ("{\"a\":{}}", "- holds no data; nothing was changed."), ("\u{1F}\u{8B}nonsense", "-"),
     ]) func whatIsNoData(_ text: String, _ said: String) throws {
         try withCommands { database in
@@ -139,7 +141,8 @@ import Tree
 /// Goal: paths on the command line are those of the database.
 @Suite struct PathArgumentTests {
     @Test(arguments: [
-        ("/", []), ("", []), ("a", ["a"]), ("/a/b", ["a", "b"]), ("a/b/", ["a", "b"]), ("//a//b", ["a", "b"]), ("/ü/😀", ["ü", "😀"]),
+        ("/", []), ("", []), ("a", ["a"]), ("/a/b", ["a", "b"]), ("a/b/", ["a", "b"]), ("//a//b", ["a", "b"]),
+        ("/ü/😀", ["ü", "😀"]),
         ("/a b", ["a b"]), ("/%20", ["%20"]),
     ]) func paths(_ text: String, _ keys: [String]) throws {
         #expect(try PathArgument.parse(text).keys.map(\.description) == keys)

@@ -103,9 +103,12 @@ final class TestFolder {
         #expect(error?.message == "cannot resolve \(folder.path)/none: No such file or directory")
     }
 
-    @Test(arguments: [
-        ("/a/b/c", "/a/b"), ("/a//b", "/a"), ("a/b", "a"), ("a", "."), ("/a/", nil), ("/", nil), ("", "."), ("./a", "."),
-    ] as [(String, String?)]) func parents(_ path: String, _ parent: String?) {
+    @Test(
+        arguments: [
+            ("/a/b/c", "/a/b"), ("/a//b", "/a"), ("a/b", "a"), ("a", "."), ("/a/", nil), ("/", nil), ("", "."),
+            ("./a", "."),
+        ] as [(String, String?)]) func parents(_ path: String, _ parent: String?)
+    {
         #expect(Files.parent(of: path) == parent)
     }
 
@@ -136,7 +139,8 @@ final class TestFolder {
 
     @Test func whatIsLeftOfAnother() throws {
         let folder = try TestFolder()
-        try Files.write(folder.path + "/lock", "99999999\nand more that is longer than a number", mode: 0o600, owner: nil)
+        try Files.write(
+            folder.path + "/lock", "99999999\nand more that is longer than a number", mode: 0o600, owner: nil)
         let lock = try DirectoryLock(folder.path)
         #expect(Files.read(folder.path + "/lock") == "\(getpid())\n")
         withExtendedLifetime(lock) {}
@@ -173,10 +177,13 @@ final class TestFolder {
 
 /// Goal: programs are started clean, and what they say and how they end comes back.
 @Suite struct ChildProcessTests {
-    @Test(arguments: [
-        (["true"], 0, ""), (["false"], 1, ""), (["sh", "-c", "echo out; echo err >&2; exit 7"], 7, "out\nerr\n"),
-        (["sh", "-c", "kill -9 $$"], 137, ""), (["sh", "-c", "kill -TERM $$"], 143, ""), (["printf", "%s|", "a b", "", "c'd"], 0, "a b||c'd|"),
-    ] as [([String], Int32, String)]) func runs(_ command: [String], _ status: Int32, _ output: String) throws {
+    @Test(
+        arguments: [
+            (["true"], 0, ""), (["false"], 1, ""), (["sh", "-c", "echo out; echo err >&2; exit 7"], 7, "out\nerr\n"),
+            (["sh", "-c", "kill -9 $$"], 137, ""), (["sh", "-c", "kill -TERM $$"], 143, ""),
+            (["printf", "%s|", "a b", "", "c'd"], 0, "a b||c'd|"),
+        ] as [([String], Int32, String)]) func runs(_ command: [String], _ status: Int32, _ output: String) throws
+    {
         let result = try ChildProcess.run(command)
         #expect(result.status == status)
         #expect(result.output == output)
@@ -247,7 +254,8 @@ final class TestFolder {
     }
 
     @Test(arguments: [
-        ("plain", "'plain'"), ("", "''"), ("it's", "'it''s'"), ("a\\b", "'a\\\\b'"), ("a\nb", "'ab'"), ("a\u{0}b", "'ab'"),
+        ("plain", "'plain'"), ("", "''"), ("it's", "'it''s'"), ("a\\b", "'a\\\\b'"), ("a\nb", "'ab'"),
+        ("a\u{0}b", "'ab'"),
         ("'; x = '", "'''; x = '''"), ("é😀", "'é😀'"),
     ]) func values(_ value: String, _ written: String) {
         var given = ClusterSettings(dataDirectory: "x")
@@ -296,7 +304,10 @@ final class TestFolder {
         #expect(PostgresCluster.runningURL(dataDirectory: folder.path) == nil)
         try Files.createDirectory(folder.path + "/pgdata", mode: 0o700)
         // Pieces of the file that PostgreSQL writes, and numbers that are somebody else's.
-        for text in ["", "1", "x\n\n\n\n\n", "\(getpid())\n/d\n1\n5432\n/run\n", "999999999\n/d\n1\n5432\n/run\n", "-5\n/d\n1\n5432\n/run\n"] {
+        for text in [
+            "", "1", "x\n\n\n\n\n", "\(getpid())\n/d\n1\n5432\n/run\n", "999999999\n/d\n1\n5432\n/run\n",
+            "-5\n/d\n1\n5432\n/run\n",
+        ] {
             try Files.write(folder.path + "/pgdata/postmaster.pid", text, mode: 0o600, owner: nil)
             #expect(PostgresCluster.runningURL(dataDirectory: folder.path) == nil, "\(text)")
         }
@@ -309,7 +320,8 @@ final class TestFolder {
         #expect(found.majorVersion >= PostgresBinaries.oldestMajorVersion)
         #expect(access(found.initdb, X_OK) == 0 && access(found.postgres, X_OK) == 0)
         // Without a search path, too, by where distributions keep them; relative folders are no places.
-        #expect(try PostgresBinaries.find(existing: found.majorVersion, searchPath: "").majorVersion == found.majorVersion)
+        #expect(
+            try PostgresBinaries.find(existing: found.majorVersion, searchPath: "").majorVersion == found.majorVersion)
         #expect(try PostgresBinaries.find(existing: nil, searchPath: ".:relative:").majorVersion >= 15)
     }
 
@@ -325,10 +337,13 @@ final class TestFolder {
         #expect(error?.message.contains("(found: none)") == true)
     }
 
-    @Test(arguments: [
-        ("postgres (PostgreSQL) 16.2\n", 16), ("postgres (PostgreSQL) 17rc1", 17), ("postgres (PostgreSQL) devel", nil), ("", nil),
-        ("(PostgreSQL) 15", 15), ("postgres (EnterpriseDB) 15.1", nil),
-    ] as [(String, Int?)]) func versions(_ text: String, _ version: Int?) {
+    @Test(
+        arguments: [
+            ("postgres (PostgreSQL) 16.2\n", 16), ("postgres (PostgreSQL) 17rc1", 17),
+            ("postgres (PostgreSQL) devel", nil), ("", nil),
+            ("(PostgreSQL) 15", 15), ("postgres (EnterpriseDB) 15.1", nil),
+        ] as [(String, Int?)]) func versions(_ text: String, _ version: Int?)
+    {
         #expect(PostgresBinaries.majorVersion(text) == version)
     }
 }

@@ -1,87 +1,95 @@
-/// Keys and certificates made for these tests, and used nowhere else.
+public import Crypto
+
+/// Keys made for these tests, and used nowhere else.
 public enum TestKeys {
-    /// An RSA key.
-    public static let rsaKey = """
+    public static let privatePEM = """
         -----BEGIN PRIVATE KEY-----
-        MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQDsrlXaKBoKUl18
-        pCSkiiZVuN0on7ASqBPfQIMChUZ/UaXSZXk+rwUBHYcamwfy0jWKlJzE5squxtTB
-        4RMHyakweanoizpAZoIFsB7WM3s2ID1JftxtSaFksQAlEsoP02GjrNJoRynX3/Tz
-        Z26lj7aY9DG7HICnpLY3r9X6deWU2vodJ6lKkSRUeDUYkNsBBBgQaN+HgIKOAYae
-        ZttYeqndXWWSM0VdgcjLgRcbhQg6qaUA7MpnAojXkMKi99cFlYJF2o7yVyAt9/At
-        N4uJKm2U4QCXrurTjvKaOS35O6IdZjDSS61wHqWulOw2S9dybbGGKTbGGfTOnSl/
-        9wADVVF3AgMBAAECggEATSyNZuyjjRENVbqKDjLTzCjSyE/FkFfI3weAkH5XneVI
-        HiIjVjqodZQkvRqnDVjYx36s3ZFprnK75hoXY/cwGVPagK6BSIWESQmEDJFN0DjT
-        8xaQFnynSRdj9jK5u05QLJgKJaFqte7bRtDHpemF/zrEyn/BPai6F89YhOoTeaUK
-        1Ty0qomX5MwBwOuPfF/K55ARafW0r6IwqZ26Qn8NeQ2BVPAj28fgpal2vgT+jxrn
-        ABxnHWgMmeM2+VHciKV2UrqeHzPqM2MsAYjrv90F2KYG8VloM5SlvxVrROwfVwe0
-        I0msonbZZH3rCLbKRyh1Hugsd1dotb8NylLGj+eXrQKBgQD5rTCRAt6L+IC2BtYU
-        j3D2hLR1rP7W0N5xffcnOF5YIKXVUb0HsVV3FIW54iwv6lkT3qgfhfr8ii7150FL
-        Eo+vp3Fdh2/HPPcxs/iEfgHdOMLza1+tizqg2hMSOLekdvQvl+bqgP74Dk+621id
-        XX8VttbzbcrvYlOiWPyfJSZuOwKBgQDyrOMxFkvYnp97IPnZcDAPyBUsearRwJaz
-        clY5a7d5gKOf6npdRqLszCF18b3ZzdOOvmaUTLHqyW8WPX88+qXaki4rv1L66MGk
-        bWMecUg0q9TurJ0i/85e2Pyczh0kXFgssMXt/lBuaT/1FXhSQ22sgtuBARYG9eUP
-        UJzXo21J9QKBgE2faYT75mKP3Lw6vd3ghpctxMj9ArGYeD/CkM9RuAsgA06hveoh
-        WNfPuo+C4If5DL6fr5c1WUWgVF9BCUyktaU/ooAYdkj0DEoYkL/oSP4VAo8ZJ8LV
-        kWGmyt0UYwuvq9UMHc90UVCfamxGe3NZOQRwNr2xubDY2fWUQt3bd+o3AoGBAOcK
-        eOcUHjPnmVjF5XoB2JA94wLL9zjpzdCcy8CxcCXqtl2bBNLnXFhsZHMBK8pArulZ
-        FxqcBkvNacjX1dr9m4gD4pdd+SfPEAV264ZhPeh/rCNsDdLzjsw4dBDqH06t6Hjr
-        +BWFKZhk9jJlNX/EmJdEoq0olosb8u/oxNp8yqE9AoGBAK2Fsa62nWiv5iQmx0dN
-        RMZ9ebCrXkw1L+rytOv9sXlPM4N5Yk9b6HVOREQ/bf7UZ8G8z/74xwu6IdvEFd7G
-        7IM5H8zWt/ojuL7q3ufjSVqq9g3nzlDhDrTFPTFJhWY6fgdKg54AMNfuGRNQjByL
-        8c2q/YVc8XOkHXGAho2dAPPx
+        MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDcuGmdxfNPZ1yR
+        AjUd64FiJlPeaeq/yqvNswDfg/6Wtu9FNa/thNp6nN2m1gZALfvsOXHaBXU+MLCt
+        kM2DAzLsAkpjKyYfktWkdDkXtKZ/u2Z33+3iQi0iCVQW5EQo1rKV7lb3ERAD/LD2
+        KnGb/dK+NB0/rxMI/FVw+wN008h+hLFRzkEn5FYkkCXTP55jQPB9O7PPQ99v0aln
+        S+wwGM7KnQH2zAZsaND4NEG27+NSqbCIGQzBMSxJ+nec92PpPX71d8JLrSEXEj5S
+        JfIN89xCqh8qTj4ch6+F6GWMS4kHszf0Jnnrmj/5BXH5iyMRFxyjE4U3yTl4ad7k
+        v1myx20BAgMBAAECggEADHo3rO3JT5D8yHfIT+zbJL9yQ02tMcgVG+zwHN1F3E2d
+        dhtPBY2FRPmEMDpuIl0ByPywWnkE2TirFuIWNBSktsx5rw8mjxIKa3W52oS3BYaE
+        XZIg97GdAo0QyLXWbTvsiZGZL0tdd+mQ3sGkfYMvptqkV/rKMoUCltSh1o4NtKp/
+        DZer2eRWVoapO4JpAiX8zTY1vyv1QFmZp+sIw1hKNxy06kwi08rxMZWX5Y+bxOGN
+        D82cCFrHQMWXs45R8qBWczI6HGDHd5aprUc0OAbhnSyYKZSMCQ1vTSbbzmL5fbs5
+        NiWJ+ZX3xQJKXocI7mtaEGBTOI7Z7UuNBNKZS7sNjwKBgQD/Ivj2sfHv+LMj7aYw
+        3T2wpl2wfjFW+LS7KjBYGnWcr3O3dfpDNS/kxJDjxPYyJzCMjng1/Rk0CWXEPjXh
+        MuKNj66nETJRGg2oOrvff7q4UZdP6nm2/57lrpRSMfglRxhq0lWWKMqilvOIGyM7
+        IEDFHg6/HptGc2ZstEHueYw5XwKBgQDdd5/5Mi6u/O8GPQLZOLzCqhQtiGUcka4n
+        Mq8F5hgA2GfVzmzqY2GH3kUGdI95yaoit+dDF7GABzdlW9RIPy+Z5Jq7NU4O/iBD
+        3imgXXp/jTAnQf4JZ1HFdXkpXe8czt7McEWirDVE8CUNBKWx38AR9K28rKeWZNUJ
+        M8xs3uUVnwKBgQC7c9+FqVH/pTNBR38eUb7chi852E25/7sR9LpWUQJun34eogDA
+        1lgc9csafgEA8kg6TQbHa/DTicAKgkal8fQAXDvPJdRZQBIesyCL4lW2zMOmhLju
+        mjsNt8nj5jDSerzW5zjYvZm8AbpmGsI008qiySW+h+c/yNPNNFdotkcvcwKBgBUk
+        46gWC3D3gxaUYp48lYD8XfrO5+BnZDon05/7jNUf1CIMmEd0f45KQUrRfBVDlLPF
+        3RWBwJeZmMdbkhPnvHKz6bXv6+jwiEIShuThp91frHZDDa72J09z3MJ/TmHwukLI
+        gU17pYZUayUoCW3HD/5m3uOBlGp+a/x57o2CZlq/AoGARhe+TQOStGud+PRHC12b
+        /z8naq1W0Qh8p6wCbNybqrhYBLbOz4c4Q9y/vtUr/j1DxyLtbMWlAqvlxlHRY5Aa
+        j6XdE0LfZ6oMms0aome9vlyj5jjkX1qlWuVd4zF87tLKKRdjfmsp0vLluma2++Y/
+        iMpaAe8DKuU3i462wkUx9m8=
         -----END PRIVATE KEY-----
         """
-
-    /// Its certificate, for localhost.
-    public static let rsaCertificate = """
+    public static let certificatePEM = """
         -----BEGIN CERTIFICATE-----
-        MIIDCzCCAfOgAwIBAgIUDARjB7AuFdUHGOC2XU2l3QTB86MwDQYJKoZIhvcNAQEL
-        BQAwFDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjEwMTQxNFoYDzIxMjYx
-        MDI5MTAxNDE0WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwggEiMA0GCSqGSIb3DQEB
-        AQUAA4IBDwAwggEKAoIBAQDsrlXaKBoKUl18pCSkiiZVuN0on7ASqBPfQIMChUZ/
-        UaXSZXk+rwUBHYcamwfy0jWKlJzE5squxtTB4RMHyakweanoizpAZoIFsB7WM3s2
-        ID1JftxtSaFksQAlEsoP02GjrNJoRynX3/TzZ26lj7aY9DG7HICnpLY3r9X6deWU
-        2vodJ6lKkSRUeDUYkNsBBBgQaN+HgIKOAYaeZttYeqndXWWSM0VdgcjLgRcbhQg6
-        qaUA7MpnAojXkMKi99cFlYJF2o7yVyAt9/AtN4uJKm2U4QCXrurTjvKaOS35O6Id
-        ZjDSS61wHqWulOw2S9dybbGGKTbGGfTOnSl/9wADVVF3AgMBAAGjUzBRMB0GA1Ud
-        DgQWBBRskQG09k6f8O8zfcv4FAZUO/AHFTAfBgNVHSMEGDAWgBRskQG09k6f8O8z
-        fcv4FAZUO/AHFTAPBgNVHRMBAf8EBTADAQH/MA0GCSqGSIb3DQEBCwUAA4IBAQAh
-        INaQYQ0tG06E/XJbOD0K/zZvwShFqXYfFlIbrB3VCDn2Ft5O3tzROXG1CErsBW8G
-        rnM29TDXl3rfI0nmZQ6gW6hWLp1LdICY9R/jsz0EK5Yg1Yf/YSiVPyDaTMNwt3QC
-        2FPyEORWX2IVD8l7tpsjDcE0+eiSkN7C4nls934rAEIju4ozNwQedZxKoUeU7lqP
-        xdbalXhgZ13tcCK/c0JCuuT3GSjq6psmbWIZyBZYbrzB85tOQceWAmhkF7sms8/9
-        fHulxAaunUZ/FgESvbxTAsXAletdol2GTQ5fq/Q9EF1OHkkTmJKHFtbQxBvjTFm6
-        zB0PFEWlKAovcyQPYoQv
+        MIIDATCCAemgAwIBAgIUTm6JX12LHZh/zvco72nZj8QC9fswDQYJKoZIhvcNAQEL
+        BQAwDzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjAxMDExMzJaGA8yMTI2MTAyNzEw
+        MTEzMlowDzENMAsGA1UEAwwEdGVzdDCCASIwDQYJKoZIhvcNAQEBBQADggEPADCC
+        AQoCggEBANy4aZ3F809nXJECNR3rgWImU95p6r/Kq82zAN+D/pa270U1r+2E2nqc
+        3abWBkAt++w5cdoFdT4wsK2QzYMDMuwCSmMrJh+S1aR0ORe0pn+7Znff7eJCLSIJ
+        VBbkRCjWspXuVvcREAP8sPYqcZv90r40HT+vEwj8VXD7A3TTyH6EsVHOQSfkViSQ
+        JdM/nmNA8H07s89D32/RqWdL7DAYzsqdAfbMBmxo0Pg0Qbbv41KpsIgZDMExLEn6
+        d5z3Y+k9fvV3wkutIRcSPlIl8g3z3EKqHypOPhyHr4XoZYxLiQezN/QmeeuaP/kF
+        cfmLIxEXHKMThTfJOXhp3uS/WbLHbQECAwEAAaNTMFEwHQYDVR0OBBYEFL1kqZN5
+        oEPvnFTmuyZdsbtcGyEiMB8GA1UdIwQYMBaAFL1kqZN5oEPvnFTmuyZdsbtcGyEi
+        MA8GA1UdEwEB/wQFMAMBAf8wDQYJKoZIhvcNAQELBQADggEBAGJFMKRPXd2Fnxwt
+        iY6q/l8HrxE5JYPVmfP7sHyvn9/H0RQMDZ7gHyB8vl/poCtJ2n5NFI8uTP0/QfVe
+        KDvARMi4XDbJN/VIseYkEMSJ6tN9TtgysQYd1e60s34N73QORLblAddKKUOlrHI9
+        cXm0litau2ee44vH2VFuSvw+Bu/R4jDMR6rJh7WR2gKom/EuJOe90zqRZZcvcOTI
+        84w1zn1goK9UF3+TlBa+evuErbHRB0uzqjRmrtHB0xnwSpEVH2Qhy6V2udrADRZP
+        Frww0lPaLx+mw3W7OB9dn+iiqPL6V+PwIRg3o1lN/QgSYNklcU7vJws6SnMve4ry
+        IQm3534=
+        -----END CERTIFICATE-----
+        """
+    /// The same key as in the certificate, as a JWK has it.
+    public static let modulus =
+        "3LhpncXzT2dckQI1HeuBYiZT3mnqv8qrzbMA34P-lrbvRTWv7YTaepzdptYGQC377Dlx2gV1PjCwrZDNgwMy7AJKYysmH5LVpHQ5"
+        + "F7Smf7tmd9_t4kItIglUFuREKNayle5W9xEQA_yw9ipxm_3SvjQdP68TCPxVcPsDdNPIfoSxUc5BJ-RWJJAl0z-eY0DwfTuzz0Pf"
+        + "b9GpZ0vsMBjOyp0B9swGbGjQ-DRBtu_jUqmwiBkMwTEsSfp3nPdj6T1-9XfCS60hFxI-UiXyDfPcQqofKk4-HIevhehljEuJB7M3"
+        + "9CZ565o_-QVx-YsjERccoxOFN8k5eGne5L9ZssdtAQ"
+    public static let exponent = "AQAB"
+    /// 1,024 bits.
+    public static let smallCertificatePEM = """
+        -----BEGIN CERTIFICATE-----
+        MIIB/jCCAWegAwIBAgIUUt5M38nmQA000ZiMd6kQoZZV1OIwDQYJKoZIhvcNAQEL
+        BQAwEDEOMAwGA1UEAwwFc21hbGwwIBcNMjYxMTIwMTAxMTMyWhgPMjEyNjEwMjcx
+        MDExMzJaMBAxDjAMBgNVBAMMBXNtYWxsMIGfMA0GCSqGSIb3DQEBAQUAA4GNADCB
+        iQKBgQC0xyOTaARctR1NIpkS6qGQnEWCXdEB4f85a8L2uLUABZyl0KTYy2IYpADC
+        X+aZ4xqP5Sa0YAJkyAuMkHUuMxJodyGdkVmNjoaNUurlwPjVQXaVw67wW4mVcplQ
+        IpGTAHi3VDzkxgOXtBIULm/dN24y/4MbldE8+GdBVCADZ6mOfwIDAQABo1MwUTAd
+        BgNVHQ4EFgQUJhmcKgYJYHZTeA3kgKoMkt+L2vgwHwYDVR0jBBgwFoAUJhmcKgYJ
+        YHZTeA3kgKoMkt+L2vgwDwYDVR0TAQH/BAUwAwEB/zANBgkqhkiG9w0BAQsFAAOB
+        gQB/eNE5KA10pL5Ccs3mrsohism0r8CLGFmsNnB/BCPqq3wInBqgrk7xhVwzQ/ai
+        ZQiXJbYvgGSDpgM5aoPZZhD00OSF/jzy49RKN3vxGqOU9uC7WVoOoTlX06O+mJwP
+        lAAZ7077VpeWho95rkr4t5ATxHWNEgYQKdoQweUD1E9sow==
+        -----END CERTIFICATE-----
+        """
+    /// On the curve P-256.
+    public static let curveCertificatePEM = """
+        -----BEGIN CERTIFICATE-----
+        MIIBeDCCAR2gAwIBAgIUe7JKLbeZjU3Q5fjYoAC/Z0jTKZswCgYIKoZIzj0EAwIw
+        EDEOMAwGA1UEAwwFY3VydmUwIBcNMjYxMTIwMTAxMTMyWhgPMjEyNjEwMjcxMDEx
+        MzJaMBAxDjAMBgNVBAMMBWN1cnZlMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+        sOtVgp8LUYZ34Mden0eaa3tBF8Zro+KDTYSylVbQEhLdxck50e8YsncldII/ih7K
+        j1/oPlGs9ECKGEEo2H2JkqNTMFEwHQYDVR0OBBYEFP1A/lHzDGgrC5xJogrh0nqO
+        jhHnMB8GA1UdIwQYMBaAFP1A/lHzDGgrC5xJogrh0nqOjhHnMA8GA1UdEwEB/wQF
+        MAMBAf8wCgYIKoZIzj0EAwIDSQAwRgIhAOZPKWAYT4+jskQzYWyLTItnw+S7KhW6
+        bTPjYGvGQ3/FAiEAlLn/7dSyz7pFV7mlkJAFYM165fTtnT/SSWGCj6SHGgI=
         -----END CERTIFICATE-----
         """
 
-    /// Another key (Ed25519).
-    public static let otherKey = """
-        -----BEGIN PRIVATE KEY-----
-        MC4CAQAwBQYDK2VwBCIEIMCuIDmDPSJMq5pQD9bT5x6ghAvL5+LDHOT3S/oEQJ0I
-        -----END PRIVATE KEY-----
-        """
-
-    public static let otherCertificate = """
-        -----BEGIN CERTIFICATE-----
-        MIIBNjCB6aADAgECAhQM4GaSwBIwLd76yiCMrEkOdDbgNTAFBgMrZXAwEDEOMAwG
-        A1UEAwwFb3RoZXIwIBcNMjYxMTIyMTAxNDE0WhgPMjEyNjEwMjkxMDE0MTRaMBAx
-        DjAMBgNVBAMMBW90aGVyMCowBQYDK2VwAyEAZnBNTualHBIFpu0nZT6uJxnXWYfr
-        jtDXkaykessBLV2jUzBRMB0GA1UdDgQWBBQUBWlKWqaoCQ6ujoYRmvbiCgkcoDAf
-        BgNVHSMEGDAWgBQUBWlKWqaoCQ6ujoYRmvbiCgkcoDAPBgNVHRMBAf8EBTADAQH/
-        MAUGAytlcANBAD7JArK69IUBdEAkLEVqFAtL5fGA3xDSZoqkw2JJBuDX+wv05ALp
-        kpYQFOvcWWoFvmyxRj3sp2ApunKNXBrZ7gc=
-        -----END CERTIFICATE-----
-        """
-
-    /// The other key's, out of date since 2020.
-    public static let expiredCertificate = """
-        -----BEGIN CERTIFICATE-----
-        MIHKMH4CAQEwBQYDK2VwMBIxEDAOBgNVBAMMB2V4cGlyZWQwHhcNMjAwMTAxMDAw
-        MDAwWhcNMjAwMjAxMDAwMDAwWjASMRAwDgYDVQQDDAdleHBpcmVkMCowBQYDK2Vw
-        AyEAZnBNTualHBIFpu0nZT6uJxnXWYfrjtDXkaykessBLV0wBQYDK2VwA0EAN3VE
-        WM160xWw/AtlfSCd2zTQkeWg3E+VIhCYi/PsJtCyCToG+HAyWXfI/9oaa/l67hpM
-        /HvwOf2RRPmVcaqfDg==
-        -----END CERTIFICATE-----
-        """
+    public static func privateKey() throws -> RSAPrivateKey { try RSAPrivateKey(pem: Array(privatePEM.utf8)) }
+    public static func publicKey() throws -> RSAPublicKey { try RSAPublicKey(certificatePEM: certificatePEM) }
 }

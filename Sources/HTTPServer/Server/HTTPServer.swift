@@ -1,6 +1,6 @@
 import Glibc
-import Synchronization
 public import Runtime
+import Synchronization
 
 /// An HTTP/1.1 server: event loops, one thread each, all listening at the same addresses, each with a handler of its
 /// own.

@@ -11,7 +11,8 @@ struct ServiceOptions {
         AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options
         + [rulesOption] + settings.map(\.specification) + logOptions
 
-    private static let rulesOption = OptionSpecification("rules", "FILE", "security rules, as for the original database")
+    private static let rulesOption = OptionSpecification(
+        "rules", "FILE", "security rules, as for the original database")
 
     private static let logOptions: [OptionSpecification] = [
         .init("log-format", "text|json", "how log lines are written; default text"),

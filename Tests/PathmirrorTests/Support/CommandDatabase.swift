@@ -52,7 +52,9 @@ struct CommandDatabase {
     ) throws -> String {
         let run = try run(arguments, input: input)
         #expect(run.exitCode == 1, "\(run.output)", sourceLocation: sourceLocation)
-        #expect(run.errors.hasPrefix("pathmirror: ") || run.errors.contains("\npathmirror: "), sourceLocation: sourceLocation)
+        #expect(
+            run.errors.hasPrefix("pathmirror: ") || run.errors.contains("\npathmirror: "),
+            sourceLocation: sourceLocation)
         return run.errors
     }
 
@@ -116,7 +118,10 @@ let pastTrees: [JSONText] = [
     .null,
     ["users": ["ada": ["name": "Ada", "posts": 1], "bob": ["name": "Bob"]]],
     ["users": ["ada": ["name": "Ada", "posts": 2], "bob": ["name": "Bob"]]],
-    ["posts": ["1": ["by": "bob"]], "users": ["ada": ["name": "Ada", "posts": 2], "bob": ["name": "Bob", "posts": 1]]],
+    [
+        "posts": ["1": ["by": "bob"]],
+        "users": ["ada": ["name": "Ada", "posts": 2], "bob": ["name": "Bob", "posts": 1]],
+    ],
     [
         "posts": ["1": [".value": "short", ".priority": 3]],
         "users": ["ada": ["name": "Ada", "posts": 2], "bob": ["name": "Bob", "posts": 1]],

@@ -156,9 +156,11 @@ final class ManualClock: Sendable {
     var allPauses: [Int64] { pauses.withLock { $0 } }
 
     var clock: ProgressClock {
-        ProgressClock(now: { self.milliseconds.withLock { $0 } }) { count in
-            self.pauses.withLock { $0.append(count) }
-            self.advance(count)
-        }
+        ProgressClock(
+            now: { self.milliseconds.withLock { $0 } },
+            pause: { count in
+                self.pauses.withLock { $0.append(count) }
+                self.advance(count)
+            })
     }
 }

@@ -16,7 +16,8 @@ final class PseudoTerminal {
     init() throws {
         person = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var (lock, number): (Int32, Int32) = (0, 0)
-        try #require(person >= 0 && ioctl(person, Self.setLock, &lock) == 0 && ioctl(person, Self.getNumber, &number) == 0)
+        try #require(
+            person >= 0 && ioctl(person, Self.setLock, &lock) == 0 && ioctl(person, Self.getNumber, &number) == 0)
         descriptor = open("/dev/pts/\(number)", O_RDWR | O_NOCTTY | O_CLOEXEC)
         try #require(descriptor >= 0)
         // Line ends stay as they are written, and what is typed is not repeated.

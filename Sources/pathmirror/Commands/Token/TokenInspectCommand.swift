@@ -1,5 +1,6 @@
 import Crypto
 import Runtime
+import Tokens
 
 /// Shows what is in a token, and whether a key has signed it.
 struct TokenInspectCommand: Command {
