@@ -51,7 +51,7 @@ let package = Package(
         // One wrapper per C library that does I/O, over Runtime.
         target("Runtime"),
         target("Postgres", ["CPostgres"]),
-        target("PostgresCluster", ["Postgres"]),
+        target("PostgresCluster", ["Postgres", "Runtime"]),
         target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
 
@@ -128,7 +128,7 @@ let package = Package(
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
         tests(
             "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
@@ -139,6 +139,12 @@ let package = Package(
             [
                 "Gateway", "Engine", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree",
                 "Crypto", "Compression", "Runtime", "TestSupport",
+            ]),
+        tests(
+            "PathmirrorTests",
+            [
+                "pathmirror", "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
+                "Postgres", "Rules", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],

@@ -4,9 +4,9 @@ import Glibc
 @main
 struct Pathmirror {
     static func main() {
-        Signals.block()
+        ProcessSignals.block()
         OutOfMemory.install()
         let arguments = Array(CommandLine.arguments.dropFirst())
-        exit(Commands.run(arguments, Console()))
+        exit(Commands.run(arguments, Console(), Environment.current))
     }
 }

@@ -1,19 +1,41 @@
 import Glibc
 
-/// What a command says to whoever started it.
+/// What a command says to whoever started it, and hears from them.
 struct Console {
-    /// True when standard error is a terminal: progress then moves on one line.
-    let isTerminal = isatty(STDERR_FILENO) == 1
+    /// Where results go.
+    let output: Int32
+    /// Where errors, questions and progress go.
+    let errors: Int32
+    /// Where answers, and files named `-`, come from.
+    let input: Int32
+    /// True when `errors` is a terminal: progress then moves on one line.
+    let isTerminal: Bool
+    let signals: any Signals
+
+    init(
+        output: Int32 = STDOUT_FILENO, errors: Int32 = STDERR_FILENO, input: Int32 = STDIN_FILENO,
+        signals: any Signals = ProcessSignals()
+    ) {
+        self.output = output
+        self.errors = errors
+        self.input = input
+        self.signals = signals
+        isTerminal = isatty(errors) == 1
+    }
 
     func write(_ text: String, toError: Bool = false) {
-        writeBytes(Array((text + "\n").utf8), to: toError ? STDERR_FILENO : STDOUT_FILENO)
+        Self.writeBytes(Array((text + "\n").utf8), to: toError ? errors : output)
     }
 
     func error(_ text: String) { write(text, toError: true) }
 
     /// False when nobody reads any more.
     @discardableResult
-    func writeBytes(_ bytes: [UInt8], to descriptor: Int32 = STDOUT_FILENO) -> Bool {
+    func writeBytes(_ bytes: [UInt8]) -> Bool { Self.writeBytes(bytes, to: output) }
+
+    /// Writes all of it to a descriptor. False, with the reason in `errno`, when that can't be done.
+    @discardableResult
+    static func writeBytes(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         var sent = 0
         while sent < bytes.count {
             let count = bytes[sent...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
@@ -26,13 +48,25 @@ struct Console {
 
     /// Replaces the progress line on a terminal.
     func progressLine(_ text: String) {
-        writeBytes(Array("\r\u{1B}[K\(text)".utf8), to: STDERR_FILENO)
+        Self.writeBytes(Array("\r\u{1B}[K\(text)".utf8), to: errors)
     }
 
     /// Asks a question on a terminal; false for anything but yes.
     func confirms(_ question: String) -> Bool {
-        guard isatty(STDIN_FILENO) == 1 else { return false }
-        writeBytes(Array("\(question) [y/N] ".utf8), to: STDERR_FILENO)
-        return readLine()?.lowercased().hasPrefix("y") ?? false
+        guard isatty(input) == 1 else { return false }
+        Self.writeBytes(Array("\(question) [y/N] ".utf8), to: errors)
+        return readAnswer().first.map { $0 == UInt8(ascii: "y") || $0 == UInt8(ascii: "Y") } ?? false
+    }
+
+    /// One line of the input.
+    private func readAnswer() -> [UInt8] {
+        var line: [UInt8] = []
+        var byte: UInt8 = 0
+        while true {
+            let count = read(input, &byte, 1)
+            if count < 0, errno == EINTR { continue }
+            guard count == 1, byte != 0x0A else { return line }
+            line.append(byte)
+        }
     }
 }

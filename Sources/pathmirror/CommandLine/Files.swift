@@ -2,58 +2,16 @@ import Glibc
 
 /// Reading files, with errors that name them.
 enum Files {
-    static func read(_ path: String, maxBytes: Int = 64 << 20) throws -> [UInt8] {
-        let file = try FileReader(path)
+    /// - Parameter standardInput: what `-` names.
+    static func read(
+        _ path: String, maxBytes: Int = 64 << 20, standardInput: Int32 = STDIN_FILENO
+    ) throws -> [UInt8] {
+        let file = try FileReader(path, standardInput: standardInput)
         var bytes: [UInt8] = []
         while let piece = try file.next() {
             bytes.append(contentsOf: piece)
             guard bytes.count <= maxBytes else { throw CommandFailure("\(path) is larger than \(maxBytes) bytes.") }
         }
         return bytes
-    }
-}
-
-/// Reads a file, or standard input for `-`, piece by piece.
-final class FileReader {
-    let path: String
-    /// The file's size, or nil for what has none.
-    let byteCount: Int?
-    private let descriptor: Int32
-    private(set) var bytesRead = 0
-
-    init(_ path: String) throws {
-        self.path = path
-        if path == "-" {
-            descriptor = STDIN_FILENO
-            byteCount = nil
-            return
-        }
-        descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            throw CommandFailure("\(path) can't be read: \(String(cString: strerror(errno))).")
-        }
-        var status = stat()
-        let isRegular = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-        byteCount = isRegular ? Int(status.st_size) : nil
-    }
-
-    deinit {
-        if descriptor != STDIN_FILENO { close(descriptor) }
-    }
-
-    /// The next piece, or nil at the end.
-    func next(upTo size: Int = 256 * 1024) throws -> [UInt8]? {
-        var failure: Int32 = 0
-        let piece = [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
-            var got = Glibc.read(descriptor, buffer.baseAddress, size)
-            while got < 0, errno == EINTR { got = Glibc.read(descriptor, buffer.baseAddress, size) }
-            if got < 0 { failure = errno }
-            count = max(0, got)
-        }
-        guard failure == 0 else {
-            throw CommandFailure("\(path) can't be read: \(String(cString: strerror(failure))).")
-        }
-        bytesRead += piece.count
-        return piece.isEmpty ? nil : piece
     }
 }

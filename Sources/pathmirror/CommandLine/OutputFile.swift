@@ -6,11 +6,14 @@ final class OutputFile {
     private let temporary: String
     private let descriptor: Int32
 
-    init(_ path: String?) throws {
+    /// - Parameters:
+    ///   - path: nil for standard output.
+    ///   - standardOutput: what that is.
+    init(_ path: String?, standardOutput: Int32) throws {
         self.path = path
         guard let path else {
             temporary = ""
-            descriptor = STDOUT_FILENO
+            descriptor = standardOutput
             return
         }
         temporary = "\(path).\(getpid()).part"
@@ -27,11 +30,12 @@ final class OutputFile {
     }
 
     func write(_ bytes: [UInt8]) throws {
-        guard Console().writeBytes(bytes, to: descriptor) else {
+        guard Console.writeBytes(bytes, to: descriptor) else {
             throw CommandFailure("\(path ?? "standard output") can't be written: \(String(cString: strerror(errno))).")
         }
     }
 
+    /// Gives the file its name. Without this call nothing is left of it.
     func finish() throws {
         guard let path else { return }
         guard fsync(descriptor) == 0, rename(temporary, path) == 0 else {

@@ -1,12 +1,3 @@
-import Runtime
-
-/// A command of the program.
-protocol Command {
-    static var specification: CommandSpecification { get }
-    /// - Throws: `CommandFailure` or any error that says in its description what went wrong.
-    static func run(_ arguments: ParsedArguments, _ console: Console) throws
-}
-
 /// All commands, and the way from arguments to one of them.
 enum Commands {
     static var all: [any Command.Type] {
@@ -24,10 +15,10 @@ enum Commands {
         ]
     }
 
-    static func run(_ arguments: [String], _ console: Console) -> Int32 {
+    static func run(_ arguments: [String], _ console: Console, _ environment: Environment) -> Int32 {
         if arguments.isEmpty { return usage(console, toError: true) }
         if ["--help", "-h", "help"].contains(arguments[0]) { return usage(console, toError: false) }
-        if arguments[0] == "--version" { return run(["version"], console) }
+        if arguments[0] == "--version" { return run(["version"], console, environment) }
         guard let command = find(arguments) else {
             let group = all.filter { $0.specification.name.hasPrefix("\(arguments[0]) ") }
             guard !group.isEmpty else {
@@ -45,7 +36,7 @@ enum Commands {
                 console.write(specification.help)
                 return 0
             }
-            try command.run(try ParsedArguments(rest, specification, Environment.current), console)
+            try command.run(try ParsedArguments(rest, specification, environment), console)
             return 0
         } catch let error as UsageError {
             console.error(
@@ -78,20 +69,5 @@ enum Commands {
         text += "environment as PATHMIRROR_NAME, or in a file of 'name = value' lines named by --config."
         console.write(text, toError: toError)
         return toError ? 2 : 0
-    }
-}
-
-/// Something that ends a command, said in one sentence.
-struct CommandFailure: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
-}
-
-struct VersionCommand: Command {
-    static let version = "0.1.0"
-    static let specification = CommandSpecification("version", "prints the version", options: [.json])
-
-    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.write(arguments.has("json") ? "{\"version\":\"\(version)\"}" : "pathmirror \(version)")
     }
 }

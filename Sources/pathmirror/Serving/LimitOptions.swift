@@ -1,5 +1,7 @@
+import Engine
 import Gateway
 import HTTPServer
+import Runtime
 
 /// The options about how much callers may ask.
 enum LimitOptions {
@@ -35,7 +37,8 @@ enum LimitOptions {
     private static let defaultConnections = 10_000
 
     static func take(
-        _ arguments: ParsedArguments, _ gateway: inout GatewaySettings, _ server: inout HTTPServerSettings
+        _ arguments: ParsedArguments, _ gateway: inout GatewaySettings, _ server: inout HTTPServerSettings,
+        _ engine: inout EngineSettings
     ) throws {
         gateway.limits.perAddress = try rate(arguments, "rate-limit-per-address")
         gateway.limits.perIdentity = try rate(arguments, "rate-limit-per-identity")
@@ -50,6 +53,10 @@ enum LimitOptions {
             gateway.maxMessageBytes = bytes
         }
         gateway.maxPlainBodyBytes = min(gateway.maxPlainBodyBytes, gateway.maxBodyBytes)
+        if let time = try arguments.integer("long-stretch-ms", in: 0...3_600_000) {
+            server.longStretchMilliseconds = Milliseconds(time)
+            engine.longStretchMilliseconds = numericCast(time)
+        }
         let memory = try arguments.integer("memory-bytes", in: (1 << 20)...(1 << 45)) ?? gateway.memory.bytes
         let share = try arguments.integer("memory-per-address-bytes", in: 65_536...(1 << 45)) ?? memory / 4
         gateway.memory = MemoryBudget(bytes: memory, bytesPerAddress: share)

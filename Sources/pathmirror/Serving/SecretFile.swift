@@ -25,9 +25,9 @@ struct SecretFile: Sendable {
     /// Where systemd puts what it shows to this service alone, by access lists of which the mode says nothing.
     private let credentials: String?
 
-    init(_ arguments: ParsedArguments, _ environment: Environment = .current) {
+    init(_ arguments: ParsedArguments) {
         isStrict = arguments.has("strict-secrets")
-        credentials = environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 + "/" }
+        credentials = arguments.environment["CREDENTIALS_DIRECTORY"].flatMap { $0.isEmpty ? nil : $0 + "/" }
     }
 
     /// - Throws: a sentence with the fix where the file can't be read, or others can read it and that is refused.

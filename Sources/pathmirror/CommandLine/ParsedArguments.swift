@@ -1,0 +1,96 @@
+/// A command's arguments, with what the environment and the configuration file say where the command line says nothing.
+struct ParsedArguments {
+    private(set) var positionals: [String] = []
+    private var given: [String: String] = [:]
+    /// What the program was started with.
+    let environment: Environment
+    private var configuration: [String: String] = [:]
+    private let specification: CommandSpecification
+
+    init(_ arguments: [String], _ specification: CommandSpecification, _ environment: Environment) throws {
+        self.specification = specification
+        self.environment = environment
+        try read(arguments)
+        try checkPositionals()
+        if specification.options.contains(where: { $0.name == "config" }), let file = self["config"] {
+            configuration = try ConfigurationFile.read(file, specification)
+        }
+    }
+
+    private mutating func read(_ arguments: [String]) throws {
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            if argument == "--" {
+                positionals += rest
+                return
+            }
+            if argument.hasPrefix("-"), argument != "-" {
+                try takeOption(argument, valueFrom: &rest)
+            } else {
+                positionals.append(argument)
+            }
+        }
+    }
+
+    /// - Parameter rest: what follows; an option's value is taken from it.
+    private mutating func takeOption(_ argument: String, valueFrom rest: inout ArraySlice<String>) throws {
+        var name = argument == "-o" ? "output" : String(argument.drop { $0 == "-" })
+        var value: String?
+        if let equals = name.firstIndex(of: "=") {
+            value = String(name[name.index(after: equals)...])
+            name = String(name[..<equals])
+        }
+        guard let option = specification.options.first(where: { $0.name == name }) else {
+            throw UsageError("there is no option \(argument).")
+        }
+        guard let placeholder = option.value else {
+            guard value == nil else { throw UsageError("--\(name) takes no value.") }
+            given[name] = "true"
+            return
+        }
+        guard let value = value ?? rest.popFirst() else {
+            throw UsageError("--\(name) needs a value (\(placeholder)).")
+        }
+        Self.give(value, to: option, in: &given)
+    }
+
+    private func checkPositionals() throws {
+        let names = specification.positionals
+        let least = names.filter { !$0.hasPrefix("[") }.count
+        let takesMany = names.last?.hasSuffix("…") ?? false
+        guard positionals.count >= least else { throw UsageError("\(names[positionals.count]) is missing.") }
+        guard takesMany || positionals.count <= names.count else {
+            throw UsageError("\"\(positionals[names.count])\" is one argument too many.")
+        }
+    }
+
+    /// The last value counts; those of a list are all meant.
+    static func give(_ value: String, to option: OptionSpecification, in values: inout [String: String]) {
+        guard option.isList, let before = values[option.name] else {
+            values[option.name] = value
+            return
+        }
+        values[option.name] = "\(before),\(value)"
+    }
+
+    /// The option's value: of the command line, else of the environment, else of the configuration file.
+    subscript(_ name: String) -> String? {
+        if let value = given[name] { return value }
+        guard let option = specification.options.first(where: { $0.name == name }) else { return nil }
+        return environment[option.environmentName] ?? configuration[name]
+    }
+
+    /// A switch; in the environment and in files `true`, `yes`, `on` or `1`.
+    func has(_ name: String) -> Bool {
+        guard let value = self[name] else { return false }
+        return ["true", "yes", "on", "1"].contains(value.lowercased())
+    }
+
+    func integer(_ name: String, in range: ClosedRange<Int>) throws -> Int? {
+        guard let text = self[name] else { return nil }
+        guard let value = Int(text), range.contains(value) else {
+            throw UsageError("--\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound).")
+        }
+        return value
+    }
+}

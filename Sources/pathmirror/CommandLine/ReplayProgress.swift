@@ -1,0 +1,64 @@
+/// Tells how far a replay has come, and holds it to a rate.
+final class ReplayProgress {
+    private let name: String
+    /// What is counted, such as "entries".
+    private let unit: String
+    private let rate: Int?
+    private let total: Int64?
+    private let clock: ProgressClock
+    private var line: ProgressLine
+    private(set) var done: Int64 = 0
+
+    static let rateOption = OptionSpecification(
+        "rate", "N", "at most so many a second, so that others are not slowed; default as many as there can be")
+
+    init(
+        _ console: Console, _ name: String, _ unit: String = "entries", total: Int64? = nil, rate: Int? = nil,
+        isQuiet: Bool = false, _ clock: ProgressClock = .system
+    ) {
+        self.name = name
+        self.unit = unit
+        self.total = total
+        self.rate = rate
+        self.clock = clock
+        line = ProgressLine(console, isQuiet: isQuiet, clock)
+    }
+
+    static func rate(_ arguments: ParsedArguments) throws -> Int? { try arguments.integer("rate", in: 1...100_000_000) }
+
+    /// How many to take at once, so that waiting in between keeps to the rate.
+    func pageLimit(atMost limit: Int) -> Int { rate.map { max(1, min(limit, $0 / 5)) } ?? limit }
+
+    func advance(by count: Int) { advance(to: done + Int64(count)) }
+
+    /// Notes how many are done, and waits if that were too many.
+    func advance(to done: Int64) {
+        self.done = done
+        if let rate {
+            let due = done * 1_000 / Int64(rate)
+            while case let early = due - line.elapsed, early > 0 {
+                clock.pause(min(early, 200))
+                show()
+            }
+        }
+        show()
+    }
+
+    private func show() {
+        guard line.isDue() else { return }
+        let seconds = max(0.001, Double(line.elapsed) / 1_000)
+        var text = "\(name): \(done) \(unit), \(Int(Double(done) / seconds)) a second"
+        if let total, total > 0, done > 0 {
+            let share = min(1, Double(done) / Double(total))
+            text += ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
+        }
+        line.show(text)
+    }
+
+    /// Clears the line, where there is one.
+    func end() { line.end() }
+
+    func finish(_ summary: String) {
+        line.finish("\(name): \(summary) in \(ProgressLine.duration(seconds: Double(line.elapsed) / 1_000))")
+    }
+}

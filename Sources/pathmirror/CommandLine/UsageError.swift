@@ -1,0 +1,5 @@
+/// A mistake in how the program was called.
+struct UsageError: Error {
+    let message: String
+    init(_ message: String) { self.message = message }
+}

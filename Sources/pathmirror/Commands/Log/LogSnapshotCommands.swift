@@ -1,0 +1,127 @@
+import LogStore
+import Runtime
+
+/// Keeps whole trees, lists them, forgets them.
+struct LogSnapshotCommand: Command {
+    static let specification = CommandSpecification(
+        "log snapshot", "keeps the tree of a moment whole, so that later trees are rebuilt from it",
+        options: [
+            ReplayOptions.namespace, .init("at", "SEQ|TIME", "the moment; default now"),
+            .init("list", nil, "lists the snapshots instead"), .init("drop", "SEQ", "forgets a snapshot instead"),
+            ReplayProgress.rateOption, .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let moment = try ReplayOptions.moment(arguments, "at")
+        let rate = try ReplayProgress.rate(arguments)
+        let dropped = try arguments.integer("drop", in: 0...Int(Int64.max))
+        console.signals.unblock()
+        let connection = try Database.connection(arguments, "log snapshot")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        if arguments.has("list") { return try list(connection, namespace, arguments, console) }
+        if let dropped { return try drop(Int64(dropped), connection, namespace, console) }
+        let isQuiet = arguments.has("json")
+        let seq: Int64
+        if let moment, moment != .head {
+            seq = try moment.seq(connection, namespace)
+            let tree = try ReplayOptions.tree(connection, namespace, at: seq) {
+                ReplayProgress(console, "snapshot", total: seq - $0.seq, rate: rate, isQuiet: isQuiet)
+            }
+            try connection.saveSnapshot(namespace.id, at: seq, tree.root)
+        } else {
+            let progress = ReplayProgress(console, "snapshot", "leaves", rate: rate, isQuiet: isQuiet)
+            defer { progress.end() }
+            seq = try connection.takeSnapshot(namespace.id) { progress.advance(to: Int64($0)) }
+        }
+        let rows = try connection.snapshots(namespace.id).first { $0.seq == seq }?.rowCount ?? 0
+        console.write(
+            isQuiet
+                ? JSONOutput.object(["seq": .number(seq), "rows": .number(rows)]).line
+                : "The tree at seq \(seq) is kept: \(rows) leaves.")
+    }
+
+    private static func list(
+        _ connection: LogConnection, _ namespace: NamespaceRecord, _ arguments: ParsedArguments, _ console: Console
+    ) throws {
+        for snapshot in try connection.snapshots(namespace.id) {
+            let time = Timestamp.iso8601(unixMilliseconds: snapshot.createdAt)
+            console.write(
+                arguments.has("json")
+                    ? JSONOutput.object([
+                        "seq": .number(snapshot.seq), "createdAt": .text(time), "rows": .number(snapshot.rowCount),
+                        "madeBy": .text(snapshot.purpose.rawValue),
+                    ]).line : "\(snapshot.seq)  \(time)  \(snapshot.rowCount) leaves  \(snapshot.purpose.rawValue)")
+        }
+    }
+
+    private static func drop(
+        _ seq: Int64, _ connection: LogConnection, _ namespace: NamespaceRecord, _ console: Console
+    ) throws {
+        guard seq != namespace.retainedFrom - 1 else {
+            throw CommandFailure(
+                "The log begins right behind the snapshot at seq \(seq): without it nothing can be rebuilt.")
+        }
+        guard try connection.dropSnapshot(namespace.id, at: seq) else { throw ReplayError.noSnapshot(seq: seq) }
+        console.write("The snapshot at seq \(seq) is forgotten.")
+    }
+}
+
+/// Shortens the log.
+struct LogPruneCommand: Command {
+    static let specification = CommandSpecification(
+        "log prune", "drops old entries, after keeping the tree before the first one that stays",
+        options: [
+            .init("keep", "30d|N", "what stays: entries of so many days (d), hours (h) or minutes (m), or the last N"),
+            .init("force", nil, "also drops entries that mirrors or feeds have not read yet"),
+            .init(
+                "trust-clock", nil,
+                "goes by PostgreSQL's clock although it is far from this machine's, or behind the newest entry"),
+            ReplayOptions.namespace, ReplayOptions.dryRun, .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        guard let text = arguments["keep"] else { throw UsageError("--keep is missing.") }
+        guard let keeping = Pruning.Keeping(text) else {
+            throw UsageError("--keep must be like 30d, 12h, 45m, or a number of entries.")
+        }
+        console.signals.unblock()
+        let connection = try Database.connection(arguments, "log prune")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let pruning = Pruning(connection, namespace)
+        let isForced = arguments.has("force")
+        let isDryRun = arguments.has("dry-run")
+        let plan = try pruning.plan(
+            keeping, force: isForced, trustsClock: arguments.has("trust-clock"))
+        if !arguments.has("json") {
+            for holder in plan.holders {
+                console.error(
+                    isForced
+                        ? "\(holder.kind) \(holder.name) has read up to seq \(holder.seq) and loses what is between."
+                        : "\(holder.kind) \(holder.name) still needs what follows seq \(holder.seq).")
+            }
+        }
+        if !isDryRun {
+            try pruning.run(plan) { if !arguments.has("json") { console.error("prune: \($0)") } }
+        }
+        if arguments.has("json") {
+            return console.write(
+                JSONOutput.object([
+                    "from": .number(plan.oldFrom), "to": .number(plan.newFrom), "wanted": .number(plan.wantedFrom),
+                    "head": .number(plan.head), "partitions": .list(plan.partitions.map { .text($0) }),
+                    "deleted": .number(plan.deletedEntries), "dryRun": .bool(isDryRun),
+                    "holders": .list(
+                        plan.holders.map {
+                            .object(["kind": .text($0.kind), "name": .text($0.name), "seq": .number($0.seq)])
+                        }),
+                ]).line)
+        }
+        let what = "\(plan.newFrom - plan.oldFrom) entries (\(plan.partitions.count) partitions whole)"
+        console.write(
+            plan.isEmpty
+                ? "Nothing to drop: the log begins at seq \(plan.oldFrom)."
+                : "\(isDryRun ? "Would drop" : "Dropped") \(what): the log \(isDryRun ? "would begin" : "begins") at seq \(plan.newFrom)."
+        )
+    }
+}

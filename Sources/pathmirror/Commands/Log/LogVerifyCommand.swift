@@ -1,0 +1,126 @@
+import LogStore
+import Mirrors
+import Postgres
+import Runtime
+import Tree
+
+struct LogVerifyCommand: Command {
+    static let specification = CommandSpecification(
+        "log verify",
+        "rebuilds the tree from the log and compares it with the stored one and with the mirrors; exits 1 if they differ",
+        options: [
+            .init("ns", "NAME", "the namespace; default \"default\""),
+            .init("skip-mirrors", nil, "does not look at the mirrors"), .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        console.signals.unblock()
+        let connection = try Database.connection(arguments, "log verify")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let outcome = try verify(connection, namespace, arguments)
+        if arguments.has("json") {
+            console.write(json(outcome))
+        } else {
+            show(outcome, console)
+        }
+        guard outcome.isClean else {
+            throw CommandFailure("The log of \"\(namespace.name)\" and what is derived from it differ.")
+        }
+    }
+
+    /// What was found, of the tree and of the mirrors.
+    private struct Outcome {
+        let tree: Verification
+        let problems: [String]
+        let unbuilt: [String]
+
+        var isClean: Bool { tree.isClean && problems.isEmpty }
+    }
+
+    private static let attempts = 5
+
+    private static func verify(
+        _ connection: LogConnection, _ namespace: NamespaceRecord, _ arguments: ParsedArguments
+    ) throws -> Outcome {
+        guard !arguments.has("skip-mirrors") else {
+            return Outcome(tree: try Verification.run(connection, namespace), problems: [], unbuilt: [])
+        }
+        var settings = LogConnection.Settings().connection
+        settings.statementTimeoutMilliseconds = 0
+        let connector = TargetConnector(
+            url: try Database.url(arguments), settings: settings, environment: arguments.environment.all)
+        for attempt in 1... {
+            let found = try MirrorProjection.all(of: namespace, connection, connector)
+            defer { for projection in found.projections { projection.close() } }
+            do {
+                let tree = try Verification.run(connection, namespace, projections: found.projections)
+                return Outcome(tree: tree, problems: found.problems, unbuilt: found.unbuilt)
+            } catch MirrorError.moved where attempt < attempts {
+                // A mirror was replaced in this very moment.
+                continue
+            }
+        }
+        throw MirrorError.moved
+    }
+
+    private static func show(_ outcome: Outcome, _ console: Console) {
+        let result = outcome.tree
+        for problem in result.problems + outcome.problems { console.write(problem) }
+        for difference in result.differences {
+            console.write(
+                "\(difference.path): the log says \(text(difference.logged)), the tree has \(text(difference.stored))"
+            )
+        }
+        if result.differenceCount > result.differences.count {
+            console.write("… and \(result.differenceCount - result.differences.count) more differences")
+        }
+        for name in outcome.unbuilt { console.write("mirror \(name) has no table yet") }
+        let mirrors = result.projections.count
+        console.write(
+            "\(outcome.isClean ? "clean" : "NOT CLEAN"): \(result.entryCount) entries up to seq \(result.head), "
+                + "\(result.rowCount) rows" + (mirrors > 0 ? ", \(mirrors) mirror\(mirrors == 1 ? "" : "s")" : ""))
+    }
+
+    private static func text(_ node: Node) -> String {
+        node.isNull ? "nothing" : String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
+    }
+
+    private static func json(_ outcome: Outcome) -> String {
+        let result = outcome.tree
+        var writer = JSONWriter(form: .export)
+        writer.beginObject()
+        writer.writeKey("clean", isFirst: true)
+        writer.write(.bool(outcome.isClean))
+        writer.writeKey("head", isFirst: false)
+        writer.writeInteger(result.head)
+        writer.writeKey("entries", isFirst: false)
+        writer.writeInteger(result.entryCount)
+        writer.writeKey("rows", isFirst: false)
+        writer.writeInteger(Int64(result.rowCount))
+        writer.writeKey("differences", isFirst: false)
+        writer.writeInteger(Int64(result.differenceCount))
+        writer.writeKey("problems", isFirst: false)
+        writer.append(list(result.problems + outcome.problems))
+        writer.writeKey("mirrors", isFirst: false)
+        writer.append(list(result.projections.map { String($0.dropFirst("mirror ".count)) }))
+        writer.writeKey("first", isFirst: false)
+        writer.beginObject()
+        for (index, difference) in result.differences.enumerated() {
+            writer.writeKey(difference.path, isFirst: index == 0)
+            writer.beginObject()
+            writer.writeKey("logged", isFirst: true)
+            writer.write(difference.logged)
+            writer.writeKey("stored", isFirst: false)
+            writer.write(difference.stored)
+            writer.endObject()
+        }
+        writer.endObject()
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    private static func list(_ texts: [String]) -> [UInt8] {
+        Array(JSONOutput.list(texts.map { .text($0) }).line.utf8)
+    }
+}

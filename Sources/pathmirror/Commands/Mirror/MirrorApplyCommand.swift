@@ -1,0 +1,72 @@
+import LogStore
+import Mirrors
+import Postgres
+import Tree
+
+struct MirrorApplyCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror apply", "makes and changes mirrors as definition files say; shows the plan first",
+        positionals: ["FILE…"],
+        options: [
+            .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
+            .init("yes", nil, "carries the plan out without asking"),
+            .init("plan", nil, "shows the plan and changes nothing"), .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        console.signals.unblock()
+        var definitions: [MirrorDefinition] = []
+        for file in arguments.positionals {
+            let text = try Files.read(file, maxBytes: 16 << 20, standardInput: console.input)
+            definitions += try MirrorDefinition.read(text, source: file)
+        }
+        let administration = try MirrorOptions.administration(arguments)
+        defer { administration.close() }
+        let plans = try definitions.map { try administration.plan($0, namespace: arguments["ns"] ?? "default") }
+        var tables: Set<String> = []
+        for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
+        {
+            throw CommandFailure("Two of these mirrors have the table \(plan.definition.tableName).")
+        }
+        let isJSON = arguments.has("json")
+        if !isJSON { for plan in plans { show(plan, console) } }
+        let isWork = plans.contains { $0.action != .unchanged }
+        if isWork, !arguments.has("plan"), !arguments.has("yes"), !console.confirms("Carry this out?") {
+            throw CommandFailure("Nothing was changed. Give --yes to carry the plan out without being asked.")
+        }
+        for plan in plans {
+            var outcome: MirrorBuilder.Outcome?
+            if !arguments.has("plan") {
+                let progress = BuildProgress(console, plan.definition.name, isQuiet: isJSON)
+                outcome = try administration.execute(plan) { progress.update($0) }
+                progress.end()
+            }
+            if isJSON {
+                console.write(json(plan, outcome))
+            } else if let outcome {
+                console.write(
+                    "\(plan.definition.name): \(outcome.rows) rows as of seq \(outcome.seq)"
+                        + (outcome.misfits > 0
+                            ? ", \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : ""))
+            }
+        }
+    }
+
+    private static func show(_ plan: MirrorPlan, _ console: Console) {
+        var line =
+            "\(plan.actionName)  \(plan.definition.name)  \(plan.definition.pattern) → \(plan.definition.tableName)"
+        if !plan.reasons.isEmpty { line += "  (\(plan.reasons.joined(separator: "; ")))" }
+        console.write(line)
+    }
+
+    private static func json(_ plan: MirrorPlan, _ outcome: MirrorBuilder.Outcome?) -> String {
+        JSONOutput.object([
+            "name": .text(plan.definition.name), "namespace": .text(plan.namespace),
+            "table": .text(plan.definition.tableName), "action": .text(plan.actionName),
+            "reasons": .list(plan.reasons.map { .text($0) }),
+            "rows": outcome.map { .number(Int64($0.rows)) } ?? .null,
+            "misfits": outcome.map { .number(Int64($0.misfits)) } ?? .null,
+            "seq": outcome.map { .number($0.seq) } ?? .null,
+        ]).line
+    }
+}

@@ -1,0 +1,18 @@
+import Mirrors
+
+struct MirrorDropCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror drop", "removes a mirror and its table", positionals: ["NAME"],
+        options: [MirrorOptions.namespace, .init("yes", nil, "doesn't ask")] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let administration = try MirrorOptions.administration(arguments)
+        defer { administration.close() }
+        let mirror = try MirrorOptions.mirror(arguments, administration)
+        guard
+            arguments.has("yes")
+                || console.confirms("Drop \(mirror.name) with its table \(mirror.definition.tableName)?")
+        else { throw CommandFailure("Nothing was changed. Give --yes to drop without being asked.") }
+        try administration.drop(mirror)
+    }
+}

@@ -1,0 +1,54 @@
+import LogStore
+import Mirrors
+import Runtime
+import Tree
+
+struct MirrorErrorsCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror errors", "lists values that did not fit their columns, or tries them again", positionals: ["NAME"],
+        options: [
+            MirrorOptions.namespace, .init("retry", nil, "reads the records again, and lists nothing"),
+            .init("limit", "N", "the most errors to list; default 1000"), .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let administration = try MirrorOptions.administration(arguments)
+        defer { administration.close() }
+        let mirror = try MirrorOptions.mirror(arguments, administration)
+        if arguments.has("retry") {
+            let (records, left) = try administration.retryConversionErrors(mirror)
+            if !arguments.has("json") {
+                console.write("\(records) records were read again; \(left) errors are left.")
+                return try tellUnkept(mirror, administration, console)
+            }
+            let line = JSONOutput.object(["records": .number(Int64(records)), "left": .number(Int64(left))]).line
+            return console.write(line)
+        }
+        let limit = try arguments.integer("limit", in: 1...1_000_000_000) ?? 1_000
+        for (misfit, foundAt) in try administration.misfits(mirror, limit: limit) {
+            guard arguments.has("json") else {
+                console.write(
+                    "\(misfit.path)  seq \(misfit.seq)  \(misfit.column.isEmpty ? "(row)" : misfit.column): \(misfit.reason)"
+                        + (misfit.value.map { "  \($0.prefix(100))" } ?? ""))
+                continue
+            }
+            let line = JSONOutput.object([
+                "record": .text(misfit.record), "column": .text(misfit.column), "path": .text(misfit.path),
+                "seq": .number(misfit.seq), "value": JSONOutput(misfit.value), "reason": .text(misfit.reason),
+                "foundAt": .text(Timestamp.iso8601(unixMilliseconds: foundAt)),
+            ]).line
+            console.write(line)
+        }
+        try tellUnkept(mirror, administration, console)
+    }
+
+    private static func tellUnkept(
+        _ mirror: CatalogMirror, _ administration: MirrorAdministration, _ console: Console
+    ) throws {
+        let unkept = try administration.unkeptErrors(mirror)
+        guard unkept > 0 else { return }
+        console.error(
+            "\(unkept) more errors were found and not kept, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' looks at every record again."
+        )
+    }
+}

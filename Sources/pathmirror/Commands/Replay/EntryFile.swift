@@ -1,0 +1,79 @@
+import Glibc
+import LogStore
+
+/// A file of entries that is written beside its name and takes it when whole. What a killed run has left is gone on with.
+final class EntryFile {
+    private let path: String?
+    private let temporary: String
+    private let descriptor: Int32
+    private var buffer: [UInt8] = []
+    /// The last entry that an earlier run has written whole.
+    private(set) var lastSeq: Int64?
+
+    /// - Parameters:
+    ///   - path: nil for standard output.
+    ///   - first: where the file begins; another beginning is another file.
+    ///   - standardOutput: what that is.
+    init(_ path: String?, from first: Int64, source: String, standardOutput: Int32) throws {
+        self.path = path
+        guard let path else {
+            temporary = ""
+            descriptor = standardOutput
+            return
+        }
+        temporary = "\(path).from\(first).part"
+        descriptor = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else {
+            throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
+        }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            close(descriptor)
+            throw CommandFailure("\(temporary) is being written by another replay.")
+        }
+        let kept = try Self.wholeEntries(temporary, source)
+        guard ftruncate(descriptor, kept.byteCount) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
+            throw CommandFailure("\(temporary) can't be written: \(String(cString: strerror(errno))).")
+        }
+        lastSeq = kept.lastSeq
+    }
+
+    deinit {
+        if path != nil { close(descriptor) }
+    }
+
+    /// How much of a file is whole entries of that source.
+    private static func wholeEntries(_ file: String, _ source: String) throws -> (byteCount: Int, lastSeq: Int64?) {
+        var lines = LineReader(try FileReader(file))
+        var kept: (byteCount: Int, lastSeq: Int64?) = (0, nil)
+        while let (text, isWhole) = try lines.next() {
+            guard isWhole, let line = try? LogLine(text, number: lines.number), line.source == source else {
+                return kept
+            }
+            switch line.content {
+            case .entry, .end: kept = (lines.offset, line.seq)
+            case .bulk, .part: break
+            }
+        }
+        return kept
+    }
+
+    func write(_ bytes: [UInt8]) throws {
+        buffer.append(contentsOf: bytes)
+        if buffer.count >= 256 * 1024 { try flush() }
+    }
+
+    private func flush() throws {
+        guard Console.writeBytes(buffer, to: descriptor) else {
+            throw CommandFailure("\(path ?? "standard output") can't be written: \(String(cString: strerror(errno))).")
+        }
+        buffer.removeAll(keepingCapacity: true)
+    }
+
+    func finish() throws {
+        try flush()
+        guard let path else { return }
+        guard fsync(descriptor) == 0, rename(temporary, path) == 0 else {
+            throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
+        }
+    }
+}

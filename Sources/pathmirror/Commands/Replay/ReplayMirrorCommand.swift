@@ -1,0 +1,192 @@
+import LogStore
+import Mirrors
+import Runtime
+
+/// A mirror's table, made anew from the tree; or what a part of the log did to it, done again.
+struct ReplayMirrorCommand: Command {
+    static let specification = CommandSpecification(
+        "replay mirror", "makes a mirror's table anew beside the live one, compares it with the tree, and swaps",
+        positionals: ["NAME"],
+        options: [
+            .init(
+                "from", "SEQ|TIME",
+                "makes no new table: applies the entries from this one, or after a time, to the live one again"),
+            ReplayOptions.namespace,
+            .init("rate", "N", "at most so many rows (with --from entries) a second, so that others are not slowed"),
+            ReplayOptions.dryRun, .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let from = try ReplayOptions.moment(arguments, "from")
+        let rate = try ReplayProgress.rate(arguments)
+        console.signals.unblock()
+        let administration = try MirrorOptions.administration(arguments)
+        defer { administration.close() }
+        let mirror = try MirrorOptions.mirror(arguments, administration)
+        let run = MirrorReplay(administration, mirror, console, rate: rate, isQuiet: arguments.has("json"))
+        if let from {
+            let namespace = try Database.namespace(arguments, administration.source)
+            var first = try from.seq(administration.source, namespace)
+            if case .time = from { first += 1 }
+            try arguments.has("dry-run") ? run.surveyAgain(from: first) : run.applyAgain(from: first)
+        } else {
+            try arguments.has("dry-run") ? run.surveyRebuild() : run.rebuild()
+        }
+    }
+}
+
+/// Carries out what the command was asked for, and tells of it.
+private struct MirrorReplay {
+    private let administration: MirrorAdministration
+    private let mirror: CatalogMirror
+    private let console: Console
+    private let rate: Int?
+    private let isQuiet: Bool
+
+    init(
+        _ administration: MirrorAdministration, _ mirror: CatalogMirror, _ console: Console, rate: Int?, isQuiet: Bool
+    ) {
+        self.administration = administration
+        self.mirror = mirror
+        self.console = console
+        self.rate = rate
+        self.isQuiet = isQuiet
+    }
+
+    private var table: String { mirror.definition.tableName }
+
+    // MARK: The whole table
+
+    func rebuild() throws {
+        let phases = RebuildProgress(
+            console, mirror.name, estimate: try administration.estimatedRows(mirror), rate: rate, isQuiet: isQuiet)
+        defer { phases.end() }
+        let outcome = try administration.rebuild(mirror, rowsAtOnce: phases.rowsAtOnce) { phases.update($0) }
+        phases.end()
+        guard !isQuiet else {
+            return console.write(
+                JSONOutput.object([
+                    "name": .text(mirror.name), "table": .text(table), "rows": .number(Int64(outcome.rows)),
+                    "misfits": .number(Int64(outcome.misfits)), "seq": .number(outcome.seq),
+                    "verifiedSeq": outcome.verifiedSeq.map { .number($0) } ?? .null,
+                    "removedLeftover": .bool(phases.removedLeftover), "dryRun": .bool(false),
+                ]).line)
+        }
+        console.write(
+            "\(table) is new: \(outcome.rows) rows, compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
+                + (outcome.misfits > 0
+                    ? "; \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : "."))
+    }
+
+    func surveyRebuild() throws {
+        let progress = ReplayProgress(
+            console, mirror.name, "records looked at", total: try administration.estimatedRows(mirror), rate: rate,
+            isQuiet: isQuiet)
+        let survey = try administration.surveyRebuild(mirror) { records in
+            if records % 500 == 0 { progress.advance(to: Int64(records)) }
+        }
+        progress.end()
+        guard !isQuiet else {
+            return console.write(
+                JSONOutput.object([
+                    "name": .text(mirror.name), "table": .text(table), "records": .number(Int64(survey.records)),
+                    "rows": .number(Int64(survey.rows)), "misfits": .number(Int64(survey.misfits)),
+                    "seq": .number(survey.seq), "cursor": survey.cursor.map { .number($0) } ?? .null,
+                    "leftovers": .list(survey.leftovers.map { .text($0) }), "dryRun": .bool(true),
+                ]).line)
+        }
+        for name in survey.leftovers { console.write("Would remove \(name), which an interrupted build has left.") }
+        console.write(
+            "Would make \(table) anew from the tree at seq \(survey.seq): \(survey.rows) rows of \(survey.records) records, \(survey.misfits) values that do not fit; "
+                + (survey.cursor.map { "the table that is there is at seq \($0)." } ?? "there is no table now."))
+    }
+
+    // MARK: A part of the log
+
+    func applyAgain(from first: Int64) throws {
+        let progress = try entryProgress(from: first)
+        let done: (first: Int64, seq: Int64)
+        do {
+            done = try administration.applyAgain(
+                mirror, from: first, entriesAtOnce: progress.pageLimit(atMost: 5_000)
+            ) { progress.advance(to: $0 - first + 1) }
+        } catch {
+            progress.end()
+            throw error
+        }
+        progress.end()
+        guard !isQuiet else { return write(done.first, done.seq, touching: nil) }
+        console.write(
+            "\(table): what entries \(done.first) to \(done.seq) touch is as the tree says. 'pathmirror log verify' compares the whole table."
+        )
+    }
+
+    func surveyAgain(from first: Int64) throws {
+        let progress = try entryProgress(from: first)
+        let survey = try administration.surveyAgain(mirror, from: first) { progress.advance(to: $0 - first + 1) }
+        progress.end()
+        guard !isQuiet else { return write(survey.first, survey.head, touching: survey.touching) }
+        console.write(
+            "Would apply \(max(0, survey.head - survey.first + 1)) entries, \(survey.first) to \(survey.head), to \(table) again; \(survey.touching) of them touch it."
+        )
+    }
+
+    private func entryProgress(from first: Int64) throws -> ReplayProgress {
+        let head = try administration.source.namespace(id: mirror.namespaceID)?.head ?? first
+        return ReplayProgress(
+            console, mirror.name, total: max(0, head - first + 1), rate: rate, isQuiet: isQuiet)
+    }
+
+    private func write(_ first: Int64, _ last: Int64, touching: Int64?) {
+        console.write(
+            JSONOutput.object([
+                "name": .text(mirror.name), "table": .text(table), "from": .number(first), "to": .number(last),
+                "entries": .number(max(0, last - first + 1)), "touching": touching.map { .number($0) } ?? .null,
+                "dryRun": .bool(touching != nil),
+            ]).line)
+    }
+}
+
+/// Shows the phases of a rebuild, and holds the first and the last to a rate.
+private final class RebuildProgress {
+    private let console: Console
+    private let name: String
+    private let rate: Int?
+    private let isQuiet: Bool
+    private let copying: ReplayProgress
+    private var comparing: ReplayProgress?
+    private var lines: BuildProgress
+    private var rows = 0
+    private(set) var removedLeftover = false
+
+    init(_ console: Console, _ name: String, estimate: Int64?, rate: Int?, isQuiet: Bool) {
+        self.console = console
+        self.name = name
+        self.rate = rate
+        self.isQuiet = isQuiet
+        copying = ReplayProgress(console, name, "rows", total: estimate, rate: rate, isQuiet: isQuiet)
+        lines = BuildProgress(console, name, isQuiet: isQuiet)
+    }
+
+    var rowsAtOnce: Int { copying.pageLimit(atMost: MirrorBuilder.maxRowsAtOnce) }
+
+    func update(_ progress: MirrorBuilder.Progress) {
+        switch progress {
+        case .removedLeftover:
+            removedLeftover = true
+            if !isQuiet { console.error("\(name): removed what an interrupted build had left") }
+        case .copying(let count):
+            rows = count
+            copying.advance(to: Int64(count))
+        case .verifying(let count):
+            let progress =
+                comparing
+                ?? ReplayProgress(console, name, "rows compared", total: Int64(rows), rate: rate, isQuiet: isQuiet)
+            comparing = progress
+            progress.advance(to: Int64(count))
+        case .indexing, .catchingUp, .swapping: lines.update(progress)
+        }
+    }
+
+    func end() { lines.end() }
+}

@@ -1,0 +1,88 @@
+import Engine
+import Gateway
+import HTTPServer
+import LogStore
+import Postgres
+import PostgresCluster
+import Rules
+import Runtime
+
+/// Everything on one machine for a developer: a private PostgreSQL, and a gateway that trusts this machine.
+struct DevCommand: Command {
+    static let specification = CommandSpecification(
+        "dev", "runs a gateway with a PostgreSQL of its own, for development on this machine",
+        options: [
+            .init("port", "N", "the port on 127.0.0.1; default 9000, 0 for any free one"),
+            .init("data", "DIR", "where the data is kept; default .pathmirror"),
+            .init("ns", "NAME", "the namespace of requests that name none; default \"default\""),
+            .init("import", "FILE", "a JSON export to load into the namespace before serving"),
+            .init("config", "FILE", "a file of 'name = value' lines for these options"),
+        ] + ServiceOptions.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        var options = try ServiceOptions(arguments, logDescriptor: console.errors)
+        let port = try arguments.integer("port", in: 0...65_535) ?? 9_000
+        let namespace = arguments["ns"] ?? "default"
+        options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
+        options.gateway.defaultNamespace = namespace
+        options.gateway.pages = .thisMachine(and: options.origins)
+        options.engine.createsNamespaces = true
+        options.credentials.acceptsOwner = true
+        options.credentials.acceptsUnsignedTokens = true
+        if !options.hasRulesFile {
+            options.engine.defaultRules = RulesVersion(seq: 0, set: .allowThisMachine, enforcesIndexes: false)
+        }
+        let logger = options.logger
+
+        var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
+        settings.progress = { logger.info($0) }
+        var cluster = try PostgresCluster.start(settings)
+        defer { cluster.stop() }
+        let connection = try LogConnection(cluster.url)
+        let done = try connection.migrate()
+        for migration in done.migrations {
+            logger.info("migrated", [("migration", migration.name)])
+        }
+        if !done.functionFiles.isEmpty {
+            logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
+        }
+        if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, connection, console) }
+        _ = try connection.namespace(named: namespace, creating: true)
+        connection.close()
+
+        let service = try start(options, cluster.url, port)
+        defer { service.stop() }
+        let address = service.addresses.first?.description ?? ""
+        console.write("pathmirror: ready on http://\(address)")
+        for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
+        if !options.hasRulesFile, service.tlsAddresses.contains(where: { IPAddress($0.host)?.isLoopback == false }) {
+            logger.notice(
+                "clients that are not on this machine get into namespaces with rules of their own only, or as administrators"
+            )
+        }
+        console.write(
+            """
+
+              curl -X PUT -d '{"name":"Ada"}' http://\(address)/users/1.json
+              curl http://\(address)/users.json
+              curl -N -H 'Accept: text/event-stream' http://\(address)/users.json
+
+              \(cluster.psqlCommand)
+            """)
+        while !console.signals.isTerminationWanted(milliseconds: 200) {
+            guard !cluster.isRunning else { continue }
+            logger.error("PostgreSQL ended by itself; starting it again", [("log", cluster.logPath)])
+            // Lets go of the data directory, too. The new server has the address of the old one.
+            cluster.stop(.immediate)
+            cluster = try PostgresCluster.start(settings)
+        }
+    }
+
+    private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int) throws -> Service {
+        do {
+            return try Service(options, url: url)
+        } catch let error as HTTPServerError {
+            throw CommandFailure("Port \(port) of 127.0.0.1 can't be used: \(error). Try another --port.")
+        }
+    }
+}

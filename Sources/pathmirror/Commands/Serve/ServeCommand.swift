@@ -1,0 +1,67 @@
+import Engine
+import Gateway
+import HTTPServer
+import LogStore
+import Postgres
+import Runtime
+
+/// A gateway for an existing PostgreSQL.
+struct ServeCommand: Command {
+    static let specification = CommandSpecification(
+        "serve", "runs a gateway for a PostgreSQL database; without --rules it lets nobody in but administrators",
+        options: [
+            .init("database-url", "URL", "the PostgreSQL database (15 or newer), as libpq takes it"),
+            .init(
+                "listen", "HOST:PORT",
+                "where to serve plain HTTP; default 127.0.0.1:9000, and with --tls-certificate nowhere"),
+            .init("ns", "NAME[,NAME…]", "namespaces to make if they are missing; the first is the default one"),
+            .init("create-namespaces", nil, "makes every namespace that a request names"),
+            .init("no-migrate", nil, "doesn't migrate the schema; refuses to start if it is not this program's"),
+            .init("config", "FILE", "a file of 'name = value' lines for these options"),
+        ] + ServiceOptions.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        var options = try ServiceOptions(arguments, logDescriptor: console.errors)
+        guard let text = arguments["database-url"] else { throw UsageError("--database-url is missing.") }
+        let url = try PostgresURL(text)
+        DatabaseWarning.log(url, options.logger)
+        // With a certificate, plain HTTP only for whoever asks for it.
+        let plain = arguments["listen"] ?? (options.tls == nil ? "127.0.0.1:9000" : nil)
+        options.server.addresses = try plain.map { [try ListenOption.address($0, "listen")] } ?? []
+        // Without the option pages are the credentials' business.
+        if !options.origins.isEmpty { options.gateway.pages = .only(options.origins) }
+        if let tls = options.tls { options.gateway.strictTransportSeconds = tls.strictTransportSeconds ?? 31_536_000 }
+        options.engine.createsNamespaces = arguments.has("create-namespaces")
+        let names = (arguments["ns"] ?? "default").split(separator: ",").map(String.init)
+        options.gateway.defaultNamespace = names.first ?? "default"
+
+        let connection = try LogConnection(url.withApplicationName("pathmirror start"), settings: options.connection)
+        if arguments.has("no-migrate") {
+            try connection.checkSchema()
+        } else {
+            let done = try connection.migrate()
+            for migration in done.migrations {
+                options.logger.info("migrated", [("migration", migration.name)])
+            }
+            if !done.functionFiles.isEmpty {
+                options.logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
+            }
+        }
+        for name in names { _ = try connection.namespace(named: name, creating: true) }
+        connection.close()
+
+        let service: Service
+        do {
+            service = try Service(options, url: url)
+        } catch let error as HTTPServerError {
+            throw CommandFailure("\(error).")
+        }
+        if !options.hasRulesFile {
+            options.logger.notice("no --rules: in namespaces without rules nobody but administrators gets in")
+        }
+        for address in service.addresses { console.write("pathmirror: ready on http://\(address)") }
+        for address in service.tlsAddresses { console.write("pathmirror: ready on https://\(address)") }
+        console.signals.waitForTermination { service.reload() }
+        service.stop()
+    }
+}

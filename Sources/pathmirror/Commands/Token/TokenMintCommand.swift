@@ -1,0 +1,92 @@
+import Crypto
+import Runtime
+import Tokens
+
+/// Makes tokens for services and tests.
+struct TokenMintCommand: Command {
+    static let specification = CommandSpecification(
+        "token mint", "makes a token that a gateway with the same secret (or key) believes",
+        options: [
+            .init("uid", "ID", "the user's id; rules see it as auth.uid"),
+            .init("claims", "JSON", "an object; rules see it as auth.token"),
+            .init("admin", nil, "an administrator's token: rules are not asked"),
+            .init("data-only", nil, "with --admin: for data only, not for rules and settings"),
+            .init("expires-in", "TIME", "its life, such as 90s, 15min, 24h or 7d; default 1h"),
+            .init("secret-file", "FILE", "a secret of the gateway's: an administrator's or a namespace's (first line)"),
+            .init(
+                "key-file", "FILE",
+                "instead: an RSA private key (PEM), for an ID token as an identity provider makes it"),
+            .init("key-id", "ID", "with --key-file: the key's name in the key set"),
+            .init("project-id", "ID", "with --key-file: whose issuer and audience it names"),
+            .init("issuer", "TEXT", "with --key-file: 'iss'"), .init("audience", "TEXT", "with --key-file: 'aud'"),
+            .init("unsigned", nil, "instead: signed by nobody, as 'pathmirror dev' takes it"), .json,
+        ])
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let now = Clock.unixMilliseconds / 1_000
+        let end = now + (try TokenLife.seconds(arguments["expires-in"] ?? "1h"))
+        let given = [arguments["secret-file"] != nil, arguments["key-file"] != nil, arguments.has("unsigned")]
+        guard given.count(where: { $0 }) == 1 else {
+            throw UsageError("one of --secret-file, --key-file and --unsigned is needed.")
+        }
+        let token: String
+        if let file = arguments["secret-file"] {
+            token = JWT.mint(try custom(arguments, now, end), secret: try TokenFiles.secret(file))
+        } else if let file = arguments["key-file"] {
+            guard let id = arguments["key-id"] else { throw UsageError("--key-id is missing.") }
+            token = try JWT.mint(
+                try identity(arguments, now, end), key: try RSAPrivateKey(pem: try Files.read(file)), keyID: id)
+        } else {
+            token = JWT.mintUnsigned(try identity(arguments, now, end))
+        }
+        guard arguments.has("json") else { return console.write(token) }
+        console.write(JSONOutput.object(["token": .text(token), "expiresAt": .number(end)]).line)
+    }
+
+    /// The form of the original's legacy tokens, which its libraries make, too.
+    private static func custom(_ arguments: ParsedArguments, _ now: Int64, _ end: Int64) throws -> Claims {
+        var claims: Claims = ["v": 0, "iat": .integer(now), "exp": .integer(end)]
+        var data = Claims()
+        if let uid = arguments["uid"] {
+            data["uid"] = .string(uid)
+            data["provider"] = "custom"
+        }
+        if let own = try own(arguments) { data["token"] = .object(own) }
+        if arguments.has("admin") {
+            claims["admin"] = true
+            if arguments.has("data-only") { claims["scope"] = "data" }
+        } else {
+            guard arguments["uid"] != nil else { throw UsageError("--uid is missing (or --admin).") }
+        }
+        guard ClaimsWriter.encode(data).count <= 1_024 else {
+            throw CommandFailure("The claims are too large: with the user's id they may have 1024 bytes.")
+        }
+        claims["d"] = .object(data)
+        return claims
+    }
+
+    private static func identity(_ arguments: ParsedArguments, _ now: Int64, _ end: Int64) throws -> Claims {
+        guard let uid = arguments["uid"] else { throw UsageError("--uid is missing.") }
+        guard !arguments.has("admin") else { throw UsageError("--admin needs --secret-file.") }
+        var claims = try own(arguments) ?? Claims()
+        let project = arguments["project-id"]
+        if let issuer = arguments["issuer"] ?? project.map({ "https://securetoken.google.com/\($0)" }) {
+            claims["iss"] = .string(issuer)
+        }
+        if let audience = arguments["audience"] ?? project { claims["aud"] = .string(audience) }
+        claims["sub"] = .string(uid)
+        claims["user_id"] = .string(uid)
+        claims["iat"] = .integer(now)
+        claims["auth_time"] = .integer(now)
+        claims["exp"] = .integer(end)
+        if claims["firebase"] == nil { claims["firebase"] = .object(["sign_in_provider": "custom"]) }
+        return claims
+    }
+
+    private static func own(_ arguments: ParsedArguments) throws -> Claims? {
+        guard let text = arguments["claims"] else { return nil }
+        do throws(JWTError) { return try ClaimsReader.object(Array(text.utf8)) } catch {
+            throw UsageError("--claims must be a JSON object.")
+        }
+    }
+}

@@ -1,0 +1,32 @@
+import LogStore
+import Tree
+
+/// Writes a namespace's tree as a JSON export.
+struct ExportCommand: Command {
+    static let specification = CommandSpecification(
+        "export", "writes the tree as JSON, priorities included, as of one moment",
+        options: [
+            .init("path", "PATH", "what to write; default /"),
+            .init("ns", "NAME", "the namespace; default \"default\""),
+            .init("output", "FILE", "where to write (also -o); default standard output"),
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        console.signals.unblock()
+        let connection = try Database.connection(arguments, "export")
+        defer { connection.close() }
+        let namespace = try Database.namespace(arguments, connection)
+        let path = try PathArgument.parse(arguments["path"] ?? "/")
+        let output = try OutputFile(arguments["output"], standardOutput: console.output)
+        let progress = Progress(console, "export", totalBytes: nil, isQuiet: arguments["output"] == nil)
+        let exporter = Exporter(connection, namespace, at: path) { try output.write($0) }
+        do {
+            try exporter.run { progress.update(rows: $0, bytes: 0) }
+            try output.finish()
+        } catch {
+            progress.end()
+            throw error
+        }
+        progress.finish(rows: exporter.rowCount)
+    }
+}

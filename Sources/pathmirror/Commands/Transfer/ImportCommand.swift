@@ -1,0 +1,96 @@
+import Compression
+import Crypto
+import LogStore
+import Runtime
+import Tree
+
+/// Loads a JSON export into a namespace.
+struct ImportCommand: Command {
+    static let specification = CommandSpecification(
+        "import", "loads a JSON export (gzipped or not): all of it or nothing, unless --chunked",
+        positionals: ["FILE|-"],
+        options: [
+            .init("path", "PATH", "where to load it; what is there is replaced; default /"),
+            .init("ns", "NAME", "the namespace, made if missing; default \"default\""),
+            .init(
+                "chunked", nil,
+                "in many transactions, for what one should not hold; started again it goes on where it stopped"),
+            .init("chunk-rows", "N", "leaves in one transaction of --chunked; default 200000"),
+            .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        console.signals.unblock()
+        let connection = try Database.connection(arguments, "import")
+        defer { connection.close() }
+        let path = try PathArgument.parse(arguments["path"] ?? "/")
+        var settings = Importer.Settings()
+        if arguments.has("chunked") {
+            settings.rowsPerChunk = try arguments.integer("chunk-rows", in: 1...100_000_000) ?? 200_000
+        }
+        let result = try load(
+            arguments.positionals[0], into: Database.namespaceName(arguments), connection, console, at: path,
+            settings: settings,
+            isQuiet: arguments.has("json"))
+        if arguments.has("json") {
+            console.write("{\"rows\":\(result.rows),\"seq\":\(result.seq),\"resumedRows\":\(result.resumed)}")
+        }
+    }
+
+    struct Result {
+        let rows: Int
+        let seq: Int64
+        let resumed: Int
+    }
+
+    /// Loads the file; the namespace is made with its first rows if it isn't there.
+    @discardableResult
+    static func load(
+        _ file: String, into namespace: String, _ connection: LogConnection, _ console: Console,
+        at path: Path = .root, settings: Importer.Settings = .init(), isQuiet: Bool = false
+    ) throws -> Result {
+        let reader = try FileReader(file, standardInput: console.input)
+        let progress = Progress(console, "import", totalBytes: reader.byteCount, isQuiet: isQuiet)
+        var piece = try reader.next()
+        guard let first = piece else { throw CommandFailure("\(file) is empty.") }
+        // The beginning and the size tell one file from another well enough to go on with it.
+        let fingerprint = reader.byteCount.map { Hex.encode(Digest.sha256(first)) + "-\($0)" }
+        let importer = try Importer(
+            connection, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
+        if importer.resumedRows > 0, !isQuiet {
+            console.error("import: goes on after \(importer.resumedRows) leaves that were loaded before")
+        }
+        var rows = JSONRowReader(at: path)
+        let emit = { (path: [UInt8], value: Node) throws in try importer.add(path, value) }
+        do {
+            var unpacker = Gzip.isGzip(first) ? try Gzip.Unpacker() : nil
+            while let packed = piece {
+                if unpacker != nil {
+                    var unpacked: [UInt8] = []
+                    try unpacker?.append(packed, to: &unpacked)
+                    try rows.take(unpacked, emit)
+                } else {
+                    try rows.take(packed, emit)
+                }
+                progress.update(rows: importer.rowsDone, bytes: reader.bytesRead)
+                piece = try reader.next()
+            }
+            if let unpacker, !unpacker.isAtEnd { throw CommandFailure("\(file) is cut short.") }
+            try rows.finish(emit)
+            guard importer.rowsDone > 0 else {
+                throw CommandFailure("\(file) holds no data; nothing was changed.")
+            }
+            try importer.finish()
+        } catch {
+            importer.abandon()
+            progress.end()
+            switch error {
+            case let error as JSONRowReader.Failure: throw CommandFailure("\(file): \(error)")
+            case GzipError.damaged: throw CommandFailure("\(file) is not valid gzip data.")
+            default: throw error
+            }
+        }
+        progress.finish(rows: importer.rowsDone)
+        return Result(rows: importer.rowsDone, seq: importer.lastSeq, resumed: importer.resumedRows)
+    }
+}

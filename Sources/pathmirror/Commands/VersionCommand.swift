@@ -1,0 +1,8 @@
+struct VersionCommand: Command {
+    static let version = "0.1.0"
+    static let specification = CommandSpecification("version", "prints the version", options: [.json])
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        console.write(arguments.has("json") ? "{\"version\":\"\(version)\"}" : "pathmirror \(version)")
+    }
+}

@@ -1,0 +1,26 @@
+/// An option of `dev` and `serve`, and what it sets.
+struct ServiceSetting: Sendable {
+    let specification: OptionSpecification
+    /// Sets what the option says; changes nothing where it isn't given.
+    let take: @Sendable (ParsedArguments, inout ServiceOptions) throws -> Void
+
+    /// A whole number.
+    static func number<Value: BinaryInteger & SendableMetatype>(
+        _ name: String, _ range: ClosedRange<Int>, _ help: String,
+        _ set: @escaping @Sendable (inout ServiceOptions, Value) -> Void
+    ) -> ServiceSetting {
+        ServiceSetting(specification: OptionSpecification(name, "N", help)) { arguments, options in
+            if let value = try arguments.integer(name, in: range) { set(&options, Value(value)) }
+        }
+    }
+
+    /// A text; `set` refuses what is none.
+    static func text(
+        _ name: String, _ placeholder: String, _ help: String,
+        _ set: @escaping @Sendable (inout ServiceOptions, String) throws -> Void
+    ) -> ServiceSetting {
+        ServiceSetting(specification: OptionSpecification(name, placeholder, help)) { arguments, options in
+            if let text = arguments[name] { try set(&options, text) }
+        }
+    }
+}
