@@ -34,7 +34,8 @@ extension FuzzTarget {
                 return "a merge whose places overlap"
             }
             if let wrong = ordered(request.action, &summary) { return wrong }
-            if let text = request.text, (try? ClientMessageParser.parse(text))?.text != text {
+            // Escapes may make a long hash longer than is read.
+            if let text = request.text, text.count <= 1_024, (try? ClientMessageParser.parse(text))?.text != text {
                 return "the written message reads as another"
             }
         } catch {
