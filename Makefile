@@ -6,6 +6,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Options for the program a target runs, e.g. make run ARGS='--port 9010 --import export.json'
 ARGS ?=
+# What `make compare` compares: binaries, or directories that Tests/recorded/recorder.py has written
+OLD ?=
+NEW ?=
 # More options for every release build, e.g. SWIFT_FLAGS=--static-swift-stdlib for a binary that runs without the toolchain
 SWIFT_FLAGS ?=
 
@@ -16,7 +19,7 @@ RELEASE = .build/release
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack bench faults mutants fuzz fuzz-live lint format install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults mutants fuzz fuzz-live lint format install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +45,12 @@ bench: toolchain ## Install what is missing, then run the benchmarks (ratios, on
 	@scripts/install-dependencies build run bench
 	@$(RELEASE_BUILD)
 	@exec $(PYTHON) Benchmarks/run.py $(ARGS)
+
+compare: toolchain ## Build, then compare all that clients see with another binary's: make compare OLD=BINARY [NEW=BINARY]
+	@test -n "$(OLD)" || { echo "make compare: OLD must name the binary to compare with (or a recording of it)." >&2; exit 1; }
+	@scripts/install-dependencies build run test
+	@test -n "$(NEW)" || $(RELEASE_BUILD) --product pathmirror
+	@python=$$(scripts/python-env) && PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/recorded/recorder.py compare $(OLD) $(or $(NEW),$(RELEASE)/pathmirror) $(ARGS)
 
 faults: toolchain ## Build, then try gateways, connections, PostgreSQL, disks and clocks for half an hour, `scripts/faults $(ARGS)`
 	@scripts/install-dependencies build run test faults

@@ -40,10 +40,12 @@ let package = Package(
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // Pure rooms: no I/O.
+        target("JSONText"),
         target("Crypto", ["CCrypto"]),
         target("Compression", ["CZlib"]),
-        target("Tree", ["Crypto"]),
-        target("Rules", ["Tree", "CRE2"]),
+        target("Tree", ["Crypto", "JSONText"]),
+        target("Tokens", ["Tree", "Crypto", "JSONText"]),
+        target("Rules", ["Tree", "JSONText", "CRE2"]),
         target("Wire", ["Tree", "Crypto"]),
 
         // One wrapper per C library that does I/O, over Runtime.
@@ -55,7 +57,7 @@ let package = Package(
 
         // All SQL of schema pathmirror.
         .target(
-            name: "LogStore", dependencies: ["Postgres", "Tree", "Crypto", "Runtime"],
+            name: "LogStore", dependencies: ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
             resources: [
                 .embedInCode("Migrations/001_log_and_tree.sql"), .embedInCode("Migrations/002_mirrors.sql"),
                 .embedInCode("Migrations/003_replays_and_sql.sql"),
@@ -68,10 +70,21 @@ let package = Package(
                 .embedInCode("Migrations/010_histories.sql"),
                 .embedInCode("Migrations/011_shared_log.sql"),
                 .embedInCode("Migrations/012_head_row.sql"),
+                .embedInCode("Migrations/013_function_files.sql"),
+                .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
+                .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
+                .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
+                .embedInCode("Migrations/functions/entries.sql"), .embedInCode("Migrations/functions/sessions.sql"),
+                .embedInCode("Migrations/functions/reading.sql"), .embedInCode("Migrations/functions/writing.sql"),
+                .embedInCode("Migrations/functions/wait_for.sql"), .embedInCode("Migrations/functions/log_entry.sql"),
+                .embedInCode("Migrations/functions/log_change.sql"),
+                .embedInCode("Migrations/functions/log_cursor.sql"),
+                .embedInCode("Migrations/functions/mirror_status.sql"),
+                .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
-        target("Mirrors", ["LogStore", "Postgres", "Tree", "Runtime"]),
+        target("Mirrors", ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"]),
 
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
@@ -79,28 +92,32 @@ let package = Package(
         // The doors: REST and its streams, operations.
         target(
             "Gateway",
-            ["Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+            [
+                "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto", "Compression",
+                "Runtime",
+            ]),
 
         .executableTarget(
             name: "pathmirror",
             dependencies: [
                 "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster", "Postgres",
-                "Rules", "Wire",
-                "Tree",
-                "Compression", "Crypto", "Runtime",
+                "Rules", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
-            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Crypto", "Compression", "Mirrors"],
+            name: "pathmirror-fuzz",
+            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors"],
             path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
         .target(
             name: "TestSupport",
-            dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Runtime"],
+            dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Crypto", "Runtime"],
             path: "Tests/TestSupport", swiftSettings: settings),
-        tests("CryptoTests", ["Crypto"]),
+        tests("JSONTextTests", ["JSONText", "Mirrors", "Tokens", "Tree", "TestSupport"]),
+        tests("CryptoTests", ["Crypto", "TestSupport"]),
+        tests("TokensTests", ["Tokens", "Tree", "Crypto", "TestSupport"]),
         tests("CompressionTests", ["Compression"]),
         tests("RuntimeTests", ["Runtime"]),
         tests("TreeTests", ["Tree"]),
@@ -112,15 +129,16 @@ let package = Package(
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime"]),
-        tests("LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+        tests(
+            "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
             "MirrorsTests", ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
             "GatewayTests",
             [
-                "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression",
-                "Runtime", "TestSupport",
+                "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
+                "Compression", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],

@@ -12,10 +12,10 @@ from pathlib import Path
 from harness import machine, process
 from harness.context import Context
 from harness.load import Wrong
-from suites import gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, replays, rules, snapshot, sql, transfers, wsputs
+from suites import before, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, replays, rules, snapshot, sql, transfers, wsputs
 
 SUITES = {suite.NAME: suite for suite in (
-    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, rules, namespaces, snapshot, hostile)}
+    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, rules, namespaces, snapshot, hostile, before)}
 
 
 def main() -> int:
@@ -26,13 +26,16 @@ def main() -> int:
     parser.add_argument("--only", metavar="NAME", action="append", choices=list(SUITES),
                         help=f"one suite (may be repeated): {', '.join(SUITES)}")
     parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suite of that name makes")
+    parser.add_argument("--before", metavar="BINARY", type=Path,
+                        help="an earlier pathmirror that the suite `before` compares with; without it that suite is left out")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there, too")
     arguments = parser.parse_args()
 
-    context = Context(arguments.quick, machine.Quiet(budget=5 if arguments.quick else 30), namespaces=arguments.namespaces)
+    context = Context(arguments.quick, machine.Quiet(budget=5 if arguments.quick else 30), namespaces=arguments.namespaces,
+                      before=arguments.before and str(arguments.before.resolve()))
     start = time.monotonic()
     failures = []
-    for name in arguments.only or SUITES:
+    for name in arguments.only or (name for name in SUITES if name != before.NAME or arguments.before):
         context.begin(name)
         try:
             SUITES[name].run(context)

@@ -16,6 +16,8 @@ class Context:
     report: Report = field(default_factory=Report)
     # How many the suite `namespaces` makes, where that was given.
     namespaces: int | None = None
+    # An earlier binary, for the suite `before`.
+    before: str | None = None
     suite: str = ""
     _start: float = 0
 

@@ -13,11 +13,15 @@ from . import machine, process
 
 
 class Gateway:
-    """A gateway on a data directory that is removed at the end. Use as a context."""
+    """A gateway on a data directory that is removed at the end. Use as a context.
+
+    `binary` is the one that is measured, unless it is given.
+    """
 
     OPTIONS = ["--idle-timeout-ms", "600000", "--sse-keepalive-ms", "600000", "--log-level", "warning"]
 
-    def __init__(self):
+    def __init__(self, binary: str | None = None):
+        self.binary = binary or machine.pathmirror()
         self.root = Path(tempfile.mkdtemp(prefix="pathmirror-bench-"))
         # Run by root, PostgreSQL is another user, who has to come through here.
         self.root.chmod(0o711)
@@ -41,7 +45,7 @@ class Gateway:
         out = self.root / "out"
         with open(out, "wb") as stdout, open(self.root / "err", "ab") as stderr:
             self.child = process.start(
-                [machine.pathmirror(), "dev", "--port", self.port, "--data", self.data, *self.OPTIONS],
+                [self.binary, "dev", "--port", self.port, "--data", self.data, *self.OPTIONS],
                 stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
         end = time.monotonic() + 60
         while not re.search(r"^pathmirror: ready on ", out.read_text(), re.MULTILINE):
@@ -81,7 +85,7 @@ class Gateway:
 
     def command(self, *words, patience: float = 180) -> str:
         """Runs a subcommand on this data directory."""
-        return process.run([machine.pathmirror(), *words, "--data", self.data], patience)
+        return process.run([self.binary, *words, "--data", self.data], patience)
 
     # MARK: its PostgreSQL
 

@@ -188,7 +188,7 @@ import Tree
                         [.text(name), .text("/k\(number % 7)"), .text("\(number)")])
                 }
             }
-            let applied = try Migrations.up(connection).map(\.version)
+            let applied = try Migrations.up(connection).migrations.map(\.version)
             #expect(applied.contains(11))
             let log = try LogConnection(url)
             defer { log.close() }

@@ -11,11 +11,13 @@ struct MigrateUpCommand: Command {
         defer { connection.close() }
         let done = try Migrations.up(connection.postgres)
         if arguments.has("json") {
-            let names = done.map { "\"\($0.name)\"" }.joined(separator: ",")
-            console.write("{\"applied\":[\(names)],\"version\":\(Migrations.newest)}")
+            let names = done.migrations.map { "\"\($0.name)\"" }.joined(separator: ",")
+            let files = done.functionFiles.map { "\"\($0)\"" }.joined(separator: ",")
+            console.write("{\"applied\":[\(names)],\"functions\":[\(files)],\"version\":\(Migrations.newest)}")
             return
         }
-        for migration in done { console.write("applied \(migration.name)") }
+        for migration in done.migrations { console.write("applied \(migration.name)") }
+        for file in done.functionFiles { console.write("applied functions/\(file)") }
         console.write("The schema is at version \(Migrations.newest).")
     }
 }
@@ -27,20 +29,29 @@ struct MigrateStatusCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
-        let all = try Migrations.status(connection.postgres)
+        let migrations = try Migrations.status(connection.postgres)
+        let files = try FunctionFiles.status(connection.postgres)
         if arguments.has("json") {
-            let rows = all.map { status in
-                let time = status.appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
-                return "{\"version\":\(status.version),\"name\":\"\(status.name)\",\"appliedAt\":\(time)}"
-            }
+            let rows =
+                migrations.map {
+                    "{\"version\":\($0.version),\"name\":\"\($0.name)\",\"appliedAt\":\(json($0.appliedAt))}"
+                }
+                + files.map {
+                    "{\"version\":null,\"name\":\"functions/\($0.name)\",\"appliedAt\":\(json($0.appliedAt))}"
+                }
             console.write("[\(rows.joined(separator: ","))]")
         } else {
-            for status in all {
-                let time =
-                    status.appliedAt.map { "applied \(Timestamp.iso8601(unixMilliseconds: $0 * 1000))" } ?? "missing"
-                console.write("\(status.name)  \(time)")
-            }
+            for status in migrations { console.write("\(status.name)  \(text(status.appliedAt))") }
+            for status in files { console.write("functions/\(status.name)  \(text(status.appliedAt))") }
         }
         try Migrations.check(connection.postgres)
+    }
+
+    private static func json(_ appliedAt: Int64?) -> String {
+        appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
+    }
+
+    private static func text(_ appliedAt: Int64?) -> String {
+        appliedAt.map { "applied \(Timestamp.iso8601(unixMilliseconds: $0 * 1000))" } ?? "missing"
     }
 }

@@ -39,8 +39,12 @@ struct ServeCommand: Command {
         if arguments.has("no-migrate") {
             try Migrations.check(connection.postgres)
         } else {
-            for migration in try Migrations.up(connection.postgres) {
+            let done = try Migrations.up(connection.postgres)
+            for migration in done.migrations {
                 options.logger.info("migrated", [("migration", migration.name)])
+            }
+            if !done.functionFiles.isEmpty {
+                options.logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
             }
         }
         for name in names { _ = try connection.namespace(named: name, creating: true) }

@@ -1,0 +1,1 @@
+"""Clients that hide nothing: each writes down every byte that it sends and gets."""
