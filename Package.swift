@@ -137,8 +137,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
-                "Compression", "Runtime", "TestSupport",
+                "Gateway", "Engine", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree",
+                "Crypto", "Compression", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],

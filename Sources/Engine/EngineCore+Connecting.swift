@@ -34,16 +34,16 @@ extension EngineCore {
             case .promoted(let old):
                 logger.warning(
                     "the database was promoted", [("timeline", "\(server.timeline)"), ("was", "\(old)")])
-                sessions.abandonAll()
+                connections.abandonAll()
             case .another:
                 logger.warning("another database cluster answers", [("timeline", "\(server.timeline)")])
-                sessions.abandonAll()
+                connections.abandonAll()
             }
         } catch {
             connection.close()
             throw error
         }
-        sessions.add(connection.postgres.cancelHandle)
+        connections.add(connection.postgres.cancelHandle)
         return connection
     }
 
@@ -51,7 +51,7 @@ extension EngineCore {
     /// and has heard nothing since, waits in vain.
     func databaseIsSilent(since moment: Int64, _ error: LogStoreError) {
         databaseFailed(error, isSilent: true)
-        let count = sessions.abandonSilent(since: moment)
+        let count = connections.abandonSilent(since: moment)
         if count > 0 { logger.warning("connections given up, as the database is silent", [("count", "\(count)")]) }
     }
 }

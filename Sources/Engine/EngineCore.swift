@@ -19,10 +19,10 @@ final class EngineCore: Sendable {
     let logger: Logger
     let health = DatabaseHealth()
     let servers = ServerFence()
-    let sessions = OpenConnections()
+    let connections = OpenConnections()
     let recent = RecentPositions()
     let namespaces: NamespaceTable
-    let mailbox = PeerMailbox()
+    let peers = PeerMailbox()
     let blockers = DatabaseStays()
     let large = LargeQueue()
     /// One a committer.

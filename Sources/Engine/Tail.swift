@@ -61,7 +61,7 @@ final class Tail {
                 case .commit(let id, let head):
                     core.metrics.notifications.add()
                     core.namespaces.live(id: id)?.headSeen(head)
-                case .message(let message): core.mailbox.received(message)
+                case .message(let message): core.peers.received(message)
                 }
             }
         }

@@ -45,7 +45,7 @@ public final class Gateway: Sendable {
     /// When the gateway's lease has expired, other gateways have executed what the sessions here wanted done at their ends:
     /// the clients are to come back, and to say it anew.
     private func closeSessionsWhenLeaseExpires() {
-        engine.sessions.onLeaseExpired { [directory = realtime.directory, logger] in
+        engine.leases.onExpired { [directory = realtime.directory, logger] in
             logger.warning(
                 "what realtime sessions want done is not this gateway's any more (others took it for dead, or the database has lost entries); closing them all"
             )

@@ -14,7 +14,8 @@ import Testing
         let named = Self.swiftFiles(in: SourceFiles.text("\(page)"))
         #expect(named.count > 5, "\(page) names files")
         for file in named {
-            let isThere = file.contains("/") ? sources.contains { $0 == file || $0.hasSuffix("/" + file) } : names.contains(file)
+            let isThere =
+                file.contains("/") ? sources.contains { $0 == file || $0.hasSuffix("/" + file) } : names.contains(file)
             #expect(isThere, "\(page) names \(file)")
         }
     }

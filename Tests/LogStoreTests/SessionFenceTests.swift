@@ -100,7 +100,7 @@ import Tree
         }
     }
 
-    /// A session whose row is gone has been carried out: it is not inserted again.
+    /// A session whose row is gone has been executed: it is not inserted again.
     @Test func aRowThatIsGoneStaysGone() throws {
         try withSession { session in
             let (namespace, lease) = try begin(session)

@@ -39,11 +39,8 @@ final class ListenerTable<Member: Listener> {
     /// The groups that have members here.
     var groupIDs: [ObjectIdentifier] { Array(groups.keys) }
 
-    func forEach(_ body: (Member) -> Void) {
-        for members in groups.values {
-            for member in members.values { body(member) }
-        }
-    }
+    /// Every member, as of now.
+    var all: some Sequence<Member> { groups.values.lazy.flatMap(\.values) }
 
     // MARK: The pass
 

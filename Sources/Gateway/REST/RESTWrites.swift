@@ -61,7 +61,9 @@ final class RESTWrites {
                 switch result {
                 case .success(let snapshot): writes.parse(job, on: snapshot, id, namespace)
                 case .failure(let error):
-                    if let call = writes.calls.resume(id) { writes.services.responder.respond(error, to: call.exchange) }
+                    if let call = writes.calls.resume(id) {
+                        writes.services.responder.respond(error, to: call.exchange)
+                    }
                 }
             }
         }

@@ -7,9 +7,10 @@ import Wire
 /// A loop's realtime sessions and their listens: begins them, ends them, and looks after them. One for each loop.
 final class RealtimeHub: RealtimeHost, GroupHearer {
     let context: RealtimeContext
-    private let loop: EventLoop
+    let loop: EventLoop
     private let link: LoopLink<RealtimeHub>
-    private let sessions = SessionTable()
+    /// Those that live on this loop.
+    let sessions = SessionTable()
     private let listens: ListenerTable<RealtimeListen>
     private let writes: RealtimeWrites
     private let slots: TransactionSlots
@@ -32,9 +33,6 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
     var home: any SessionHome { link }
 
     // MARK: Sessions
-
-    /// The session of that id, if it lives on this loop.
-    func session(_ id: String) -> RealtimeSession? { sessions[id] }
 
     /// Whether another session may begin, on any loop.
     var hasRoom: Bool { context.metrics.sessions.current < context.settings.maxSessions }
@@ -79,7 +77,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         if let home = context.directory.home(of: last) {
             home.end(last, release)
         } else {
-            context.engine.sessions.adopt(last, in: session.namespace, release)
+            context.engine.disconnects.takeOver(last, in: session.namespace, release)
         }
     }
 
@@ -188,13 +186,13 @@ extension LoopLink: SessionHome where Owner == RealtimeHub {
         to id: String, otherwise: @escaping @Sendable () -> Void, _ work: @escaping @Sendable (RealtimeSession) -> Void
     ) {
         post { hub in
-            if let session = hub.session(id) { work(session) } else { otherwise() }
+            if let session = hub.sessions[id] { work(session) } else { otherwise() }
         }
     }
 
     func end(_ id: String, _ completion: @escaping @Sendable () -> Void) {
         post { hub in
-            hub.session(id)?.transport.close()
+            hub.sessions[id]?.transport.close()
             hub.ended(id, completion)
         }
     }

@@ -68,8 +68,8 @@ extension RealtimeSession {
             loginNumber += 1
             recheckListens(holdsRequests: true)
         }
-        // What is done at the end is judged by the login that the session has then.
-        if !disconnects.isEmpty { store() }
+        // The onDisconnect operations are judged by the login that the session has at its end.
+        perform(saving.loginChanged())
     }
 
     /// Ends a login that holds no more: expired, or its secret taken away (reference: rtdb-protocol 10.1).

@@ -127,7 +127,7 @@ extension RealtimeSession {
     private func mustWait(_ request: ClientRequest) -> Bool {
         if holds > 0 { return true }
         if !writes.isEmpty, request.action.reads { return true }
-        return isStoring && request.action.writes
+        return saving.isSaving && request.action.writes
     }
 
     /// Goes on in the loop's next slice: whoever sends much at once must not keep the others waiting.
@@ -228,9 +228,9 @@ extension RealtimeSession {
                 number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
                 byteCount: byteCount, isLast: !isWaiting)
         case .onDisconnectPut(let path, let value):
-            order(number, [Change(path: path, value: value)], byteCount) { $0.put(path, value) }
-        case .onDisconnectMerge(_, let changes): order(number, changes, byteCount) { $0.merge(changes) }
-        case .onDisconnectCancel(let path): order(number, nil, 0) { $0.cancel(path) }
+            changeOperations(number, [Change(path: path, value: value)], byteCount) { $0.put(path, value) }
+        case .onDisconnectMerge(_, let changes): changeOperations(number, changes, byteCount) { $0.merge(changes) }
+        case .onDisconnectCancel(let path): changeOperations(number, nil, 0) { $0.cancel(path) }
         case .authenticate(let login): authenticate(number, login)
         case .unauthenticate: unauthenticate(number)
         case .echo(let value): answer(number, "ok", .raw(value.text))

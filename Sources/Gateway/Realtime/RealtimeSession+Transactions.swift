@@ -72,7 +72,7 @@ extension RealtimeSession {
 
     /// The session is over: nobody waits for it, and what waits is not done. Clients send it again, or not: they never
     /// had an answer.
-    func leaveLines() {
+    func leaveQueues() {
         _ = takeWaitingTransaction()
         for place in contended { host.follow(context.transactionQueues.leaves(id, place), at: place) }
         contended.removeAll()

@@ -2,7 +2,7 @@ import Engine
 import HTTPServer
 import Runtime
 
-/// Carries out what the queues of transactions say: tells other gateways, begins slots, and ends those that take too long. One
+/// Does what the queues of transactions say: tells other gateways, begins slots, and ends those that take too long. One
 /// for each loop; belongs to its thread.
 final class TransactionSlots {
     private let context: RealtimeContext

@@ -1,6 +1,6 @@
 public import Runtime
 
-/// What the doors count.
+/// What the gateway counts.
 public final class GatewayMetrics: Sendable {
     public let reads = Counter()
     public let writes = Counter()

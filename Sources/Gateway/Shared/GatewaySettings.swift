@@ -1,6 +1,6 @@
 public import HTTPServer
 
-/// How the doors behave; every field has its default.
+/// How the gateway behaves; every field has its default.
 public struct GatewaySettings: Sendable {
     /// The namespace of requests that name none.
     public var defaultNamespace = "default"
@@ -48,11 +48,11 @@ public struct GatewaySettings: Sendable {
     public var maxListens = 10_000
     /// The most requests of one realtime session that may wait for an answer.
     public var maxWaitingRequests = 10_000
-    /// The most requests of one realtime session that may wait for those before them, or for the loop's next turn.
+    /// The most requests of one realtime session that may wait for those before them, or for the loop's next slice.
     public var maxQueuedRequests = 100_000
     /// The most onDisconnect operations of one realtime session.
     public var maxDisconnectOperations = 1_000
-    /// How long clients whose transactions contend for a path wait for one that has its turn and does nothing; 0: nobody
+    /// How long clients whose transactions contend for a path wait for one that has the slot and does nothing; 0: nobody
     /// waits.
     public var transactionSlotMilliseconds = 400
     /// How long a realtime client may say nothing, not even answer a ping, before it is taken for gone.

@@ -68,8 +68,8 @@ final class StreamHub: GroupHearer {
     /// Sends a sign of life to every stream that nothing waits for.
     func sendKeepAlives() {
         let bytes = SharedBytes(StreamEvent.keepAlive)
-        streams.forEach { stream in
-            if stream.isLive, stream.exchange.queuedOutputBytes == 0 { stream.exchange.send(bytes) }
+        for stream in streams.all where stream.isLive && stream.exchange.queuedOutputBytes == 0 {
+            stream.exchange.send(bytes)
         }
     }
 
@@ -85,7 +85,7 @@ final class StreamHub: GroupHearer {
     /// Ends the streams whose credentials hold no more.
     func endInvalidIdentities(now: Milliseconds = Clock.unixMilliseconds) {
         guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
-        streams.forEach { stream in
+        for stream in streams.all {
             if authenticator.isValid(stream.identity, now: now) {
                 identityWatch.add(stream.identity)
             } else {
@@ -95,5 +95,7 @@ final class StreamHub: GroupHearer {
     }
 
     /// Closes all streams: their clients reconnect, elsewhere (reference: rtdb-protocol 1.4).
-    func drain() { streams.forEach { $0.exchange.close() } }
+    func drain() {
+        for stream in streams.all { stream.exchange.close() }
+    }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Engine
 
-/// When a gateway is taken for dead by another: see `GatewayWatch`.
+/// When a gateway's lease has expired for another: see `GatewayWatch`.
 @Suite struct GatewayWatchTests {
     private func beat(_ gateway: String, _ number: Int64, seenAt: String = "then") -> GatewayBeat {
         GatewayBeat(gateway: gateway, beat: number, seenAt: seenAt)

@@ -21,7 +21,7 @@ import Tree
         let engine: TestEngine
         let namespace: LiveNamespace
         let id: String
-        let lease: SessionLease
+        let lease: LeaseNumber
         var saves: Int64 = 0
         var isKept = false
 
@@ -29,7 +29,7 @@ import Tree
             self.engine = engine
             self.id = id
             namespace = try engine.namespace()
-            lease = engine.engine.sessions.lease
+            lease = engine.engine.leases.current
         }
 
         func operations(_ paths: [String]) -> DisconnectOperations {
@@ -44,7 +44,7 @@ import Tree
         mutating func save(_ paths: String...) -> Condition<SaveOutcome?> {
             let outcome = Condition<SaveOutcome?>(nil)
             saves += 1
-            engine.engine.sessions.save(operations(paths), number: saves, isFirst: !isKept) { result in
+            engine.engine.disconnects.save(operations(paths), number: saves, isFirst: !isKept) { result in
                 outcome.broadcast { $0 = result }
             }
             return outcome
@@ -52,7 +52,7 @@ import Tree
 
         func end(_ paths: String...) -> Condition<Bool?> {
             let isDone = Condition<Bool?>(nil)
-            engine.engine.sessions.end(operations(paths)) { isDone.broadcast { $0 = true } }
+            engine.engine.disconnects.execute(operations(paths)) { isDone.broadcast { $0 = true } }
             return isDone
         }
     }
@@ -103,14 +103,14 @@ import Tree
             proxy.releaseHeld()
             // Its other end takes the session for gone: what it finds is what was accepted.
             let adopted = Condition<Bool?>(nil)
-            engine.engine.sessions.adopt("late", in: session.namespace) { adopted.broadcast { $0 = true } }
+            engine.engine.disconnects.takeOver("late", in: session.namespace) { adopted.broadcast { $0 = true } }
             #expect(adopted.wait(seconds: 20) == true)
             #expect(session.namespace.snapshot.root == counts(["kept": 1]))
             #expect(try !row(url, "late"))
         }
     }
 
-    /// The first save makes the row; where nobody can tell whether others have carried it out since, the session is over.
+    /// The first save makes the row; where nobody can tell whether others have executed it since, the session is over.
     @Test func aFirstSaveThatComesLateIsNotTaken() throws {
         try withProxy { url, proxy, engine in
             var session = try Session(engine, "first")
@@ -156,18 +156,18 @@ import Tree
 
     // MARK: Leases
 
-    /// Others took this gateway for dead: it begins anew, under another id, and what is still queued is thrown away.
+    /// Its lease has expired: the gateway begins another, under another id, and drops the saves that are still queued.
     @Test func aGatewayThatLostItsLeaseThrowsSavesAndEndsAway() throws {
         try withEngines(1, Self.quick) { url, engines in
             let engine = engines[0]
             let isTold = Condition<Bool?>(nil)
-            engine.engine.sessions.onLeaseExpired { isTold.broadcast { $0 = true } }
+            engine.engine.leases.onExpired { isTold.broadcast { $0 = true } }
             var session = try Session(engine, "old")
             #expect(session.save("n").wait(seconds: 20) == .saved)
             session.isKept = true
             let connection = try PostgresConnection(url)
             defer { connection.close() }
-            // Its thread is kept at its next save, with another and an end queued behind; meanwhile others carry it out.
+            // Its thread is kept at its next save, with another and an end queued behind; meanwhile another gateway executes the first.
             try connection.executeScript("begin; lock table pathmirror.session in exclusive mode")
             var kept = try Session(engine, "kept back")
             let first = kept.save("m")
@@ -192,7 +192,7 @@ import Tree
             // Now the lease itself.
             try execute(url, "delete from pathmirror.gateway")
             #expect(isTold.wait(seconds: 20) == true)
-            #expect(engine.engine.sessions.lease != session.lease)
+            #expect(engine.engine.leases.current != session.lease)
             kept.isKept = true
             #expect(kept.save("late").wait(seconds: 20) == .over)
             #expect(kept.end("late").wait(seconds: 20) == true)
@@ -214,7 +214,7 @@ import Tree
             session.isKept = true
             let other = try engines[1].namespace()
             let isDone = Condition<Bool?>(nil)
-            engines[1].engine.sessions.adopt("adopted", in: other) { isDone.broadcast { $0 = true } }
+            engines[1].engine.disconnects.takeOver("adopted", in: other) { isDone.broadcast { $0 = true } }
             #expect(isDone.wait(seconds: 20) == true)
             #expect(other.snapshot.root == counts(["n": 1]))
             #expect(session.save("n", "m").wait(seconds: 20) == .over)
@@ -231,7 +231,7 @@ import Tree
     @Test func aClockThatJumpsForwardEndsNobody() throws {
         try withEngines(2, Self.quick) { url, engines in
             let isTold = Condition(0)
-            for engine in engines { engine.engine.sessions.onLeaseExpired { isTold.broadcast { $0 += 1 } } }
+            for engine in engines { engine.engine.leases.onExpired { isTold.broadcast { $0 += 1 } } }
             var session = try Session(engines[0], "lives")
             #expect(session.save("n").wait(seconds: 20) == .saved)
             #expect(try eventually { try rows(url, "select 1 from pathmirror.gateway") == 2 })

@@ -1,10 +1,10 @@
 import LogStore
 
-/// Finds gateways that give no sign of life. Pure.
+/// Finds the leases that have expired: those of gateways that give no sign of life. Pure.
 ///
-/// Clocks of different machines are not compared: a gateway is dead that has not counted its beats up for so long by the
-/// watcher's own monotonic clock, over looks of the watcher's between which there was no long gap. A watcher that could not
-/// look, or did not come to it (it was stopped, or its machine was), begins anew: the others may have stood still as well.
+/// Clocks of different machines are not compared: a lease has expired whose gateway has not counted its beats up for so long
+/// by the watcher's own monotonic clock, over looks between which there was no long gap. A watcher that could not look, or
+/// was stopped between two looks, begins anew: the others may have stood still as well.
 struct GatewayWatch {
     private let leaseExpiryMilliseconds: Int64
     private let longestGapMilliseconds: Int64
@@ -17,7 +17,7 @@ struct GatewayWatch {
         longestGapMilliseconds = max(2 * beatMilliseconds, leaseExpiryMilliseconds / 2)
     }
 
-    /// Takes a look at the other gateways, and tells which are dead.
+    /// Takes a look at the other gateways, and tells whose leases have expired.
     ///
     /// - Parameters:
     ///   - asked: monotonic milliseconds before the database was asked.
