@@ -40,7 +40,11 @@ final class ListenerTable<Member: Listener> {
     var groupIDs: [ObjectIdentifier] { Array(groups.keys) }
 
     /// Every member, as of now.
-    var all: some Sequence<Member> { groups.values.lazy.flatMap(\.values) }
+    var all: [Member] {
+        var all: [Member] = []
+        for members in groups.values { all += members.values }
+        return all
+    }
 
     // MARK: The pass
 
