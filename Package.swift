@@ -43,6 +43,7 @@ let package = Package(
         target("Crypto", ["CCrypto"]),
         target("Compression", ["CZlib"]),
         target("Tree", ["Crypto"]),
+        target("Tokens", ["Tree", "Crypto"]),
         target("Rules", ["Tree", "CRE2"]),
         target("Wire", ["Tree", "Crypto"]),
 
@@ -55,7 +56,7 @@ let package = Package(
 
         // All SQL of schema pathmirror.
         .target(
-            name: "LogStore", dependencies: ["Postgres", "Tree", "Crypto", "Runtime"],
+            name: "LogStore", dependencies: ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
             resources: [
                 .embedInCode("Migrations/001_log_and_tree.sql"), .embedInCode("Migrations/002_mirrors.sql"),
                 .embedInCode("Migrations/003_replays_and_sql.sql"),
@@ -79,28 +80,31 @@ let package = Package(
         // The doors: REST and its streams, operations.
         target(
             "Gateway",
-            ["Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression", "Runtime"]),
+            [
+                "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto", "Compression",
+                "Runtime",
+            ]),
 
         .executableTarget(
             name: "pathmirror",
             dependencies: [
                 "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster", "Postgres",
-                "Rules", "Wire",
-                "Tree",
-                "Compression", "Crypto", "Runtime",
+                "Rules", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
-            name: "pathmirror-fuzz", dependencies: ["Tree", "Wire", "Rules", "Crypto", "Compression", "Mirrors"],
+            name: "pathmirror-fuzz",
+            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors"],
             path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
         .target(
             name: "TestSupport",
-            dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Runtime"],
+            dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Crypto", "Runtime"],
             path: "Tests/TestSupport", swiftSettings: settings),
-        tests("CryptoTests", ["Crypto"]),
+        tests("CryptoTests", ["Crypto", "TestSupport"]),
+        tests("TokensTests", ["Tokens", "Tree", "Crypto", "TestSupport"]),
         tests("CompressionTests", ["Compression"]),
         tests("RuntimeTests", ["Runtime"]),
         tests("TreeTests", ["Tree"]),
@@ -119,8 +123,8 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tree", "Crypto", "Compression",
-                "Runtime", "TestSupport",
+                "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
+                "Compression", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],

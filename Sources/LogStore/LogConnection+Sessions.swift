@@ -1,5 +1,5 @@
-import Crypto
 import Postgres
+import Tokens
 public import Tree
 
 /// A session's onDisconnect orders, as the database keeps them.

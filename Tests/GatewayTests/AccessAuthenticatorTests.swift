@@ -1,8 +1,8 @@
-import Crypto
 import HTTPClient
 import Rules
 import Runtime
 import Testing
+import Tokens
 import Tree
 
 @testable import Gateway

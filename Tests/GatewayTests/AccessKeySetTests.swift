@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import Runtime
 import Testing
+import Tokens
 
 @testable import Gateway
 

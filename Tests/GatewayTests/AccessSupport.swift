@@ -3,6 +3,7 @@ import Glibc
 import HTTPClient
 import Runtime
 import Synchronization
+import Tokens
 
 @testable import Gateway
 

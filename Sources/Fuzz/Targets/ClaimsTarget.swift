@@ -1,4 +1,4 @@
-import Crypto
+import Tokens
 import Tree
 
 extension FuzzTarget {
@@ -34,7 +34,7 @@ extension FuzzTarget {
     }.measuring { _ = try? ClaimsReader.value($0) }
 
     /// A token that is good at one time was good, or too early, at any time before.
-    private static func times(_ claims: Crypto.Claims, _ summary: inout Summary) -> String? {
+    private static func times(_ claims: Tokens.Claims, _ summary: inout Summary) -> String? {
         for now in [0, 50, 1_700_000_000, 1 << 53] as [Int64] {
             do throws(JWTError) {
                 let times = try TokenTimes(claims, now: now, skew: 30, lifeWithoutExpiry: 3_600)

@@ -1,4 +1,5 @@
 import Crypto
+import Tokens
 import Tree
 
 extension FuzzTarget {
@@ -55,7 +56,7 @@ extension FuzzTarget {
     }
 
     /// A token with these claims is believed by its secret only, and no byte of it may be another.
-    private static func minted(_ claims: Crypto.Claims, _ input: [UInt8]) -> String? {
+    private static func minted(_ claims: Tokens.Claims, _ input: [UInt8]) -> String? {
         let text = JWT.mint(claims, secret: otherSecret)
         guard text.utf8.count <= JWT.maxBytes else { return nil }
         guard let token = try? JWT(text), token.claims == claims, (try? token.verify(withSecret: otherSecret)) != nil

@@ -1,6 +1,6 @@
-import Crypto
 import Rules
 import Runtime
+import Tokens
 import Tree
 
 /// Finds out who asks from a credential (reference: rtdb-protocol 10). Any thread; never blocks.

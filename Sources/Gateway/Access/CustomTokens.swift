@@ -1,6 +1,6 @@
-import Crypto
 import Rules
 import Runtime
+import Tokens
 import Tree
 
 /// Checks tokens that were signed with a secret: the original's legacy custom tokens, and those of `token mint`, which

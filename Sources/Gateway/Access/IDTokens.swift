@@ -1,6 +1,7 @@
 import Crypto
 import Rules
 import Runtime
+import Tokens
 import Tree
 
 /// Checks tokens that an identity provider signed with RS256 (reference: rtdb-protocol 10.2).

@@ -1,7 +1,7 @@
-import Crypto
 import Gateway
 import Glibc
 import Runtime
+import Tokens
 
 /// The files that secrets are in.
 struct SecretFiles: Sendable {

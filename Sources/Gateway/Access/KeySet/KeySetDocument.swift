@@ -1,5 +1,6 @@
 import Crypto
 import HTTPClient
+import Tokens
 
 /// An issuer's published keys: a JWK set (RFC 7517), or an object of X.509 certificates by key id.
 struct KeySetDocument {

@@ -1,7 +1,7 @@
-import Crypto
 import LogStore
 import Rules
 import Runtime
+import Tokens
 import Tree
 import Wire
 

@@ -1,5 +1,6 @@
 import Crypto
 import Runtime
+import Tokens
 
 /// Makes tokens for services and tests.
 struct TokenMintCommand: Command {

@@ -1,3 +1,5 @@
+public import Crypto
+
 extension JWT {
     /// A token signed by HMAC-SHA-256.
     public static func mint(_ claims: Claims, secret: [UInt8]) -> String {

@@ -1,3 +1,5 @@
+public import Crypto
+
 /// A JSON Web Token in compact form, taken apart (RFC 7515, 7519). Nothing in it may be believed until a signature was
 /// verified; and then its times, issuer and audience remain to be checked.
 public struct JWT: Sendable {

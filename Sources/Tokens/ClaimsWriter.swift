@@ -1,3 +1,5 @@
+import Crypto
+
 /// Writes claims as JSON without blanks.
 public struct ClaimsWriter {
     private(set) var bytes: [UInt8] = []

@@ -1,8 +1,8 @@
-import Crypto
+public import Crypto
 
 /// Keys made for these tests, and used nowhere else.
-enum TestKeys {
-    static let privatePEM = """
+public enum TestKeys {
+    public static let privatePEM = """
         -----BEGIN PRIVATE KEY-----
         MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDcuGmdxfNPZ1yR
         AjUd64FiJlPeaeq/yqvNswDfg/6Wtu9FNa/thNp6nN2m1gZALfvsOXHaBXU+MLCt
@@ -32,7 +32,7 @@ enum TestKeys {
         iMpaAe8DKuU3i462wkUx9m8=
         -----END PRIVATE KEY-----
         """
-    static let certificatePEM = """
+    public static let certificatePEM = """
         -----BEGIN CERTIFICATE-----
         MIIDATCCAemgAwIBAgIUTm6JX12LHZh/zvco72nZj8QC9fswDQYJKoZIhvcNAQEL
         BQAwDzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjAxMDExMzJaGA8yMTI2MTAyNzEw
@@ -54,14 +54,14 @@ enum TestKeys {
         -----END CERTIFICATE-----
         """
     /// The same key as in the certificate, as a JWK has it.
-    static let modulus =
+    public static let modulus =
         "3LhpncXzT2dckQI1HeuBYiZT3mnqv8qrzbMA34P-lrbvRTWv7YTaepzdptYGQC377Dlx2gV1PjCwrZDNgwMy7AJKYysmH5LVpHQ5"
         + "F7Smf7tmd9_t4kItIglUFuREKNayle5W9xEQA_yw9ipxm_3SvjQdP68TCPxVcPsDdNPIfoSxUc5BJ-RWJJAl0z-eY0DwfTuzz0Pf"
         + "b9GpZ0vsMBjOyp0B9swGbGjQ-DRBtu_jUqmwiBkMwTEsSfp3nPdj6T1-9XfCS60hFxI-UiXyDfPcQqofKk4-HIevhehljEuJB7M3"
         + "9CZ565o_-QVx-YsjERccoxOFN8k5eGne5L9ZssdtAQ"
-    static let exponent = "AQAB"
+    public static let exponent = "AQAB"
     /// 1,024 bits.
-    static let smallCertificatePEM = """
+    public static let smallCertificatePEM = """
         -----BEGIN CERTIFICATE-----
         MIIB/jCCAWegAwIBAgIUUt5M38nmQA000ZiMd6kQoZZV1OIwDQYJKoZIhvcNAQEL
         BQAwEDEOMAwGA1UEAwwFc21hbGwwIBcNMjYxMTIwMTAxMTMyWhgPMjEyNjEwMjcx
@@ -77,7 +77,7 @@ enum TestKeys {
         -----END CERTIFICATE-----
         """
     /// On the curve P-256.
-    static let curveCertificatePEM = """
+    public static let curveCertificatePEM = """
         -----BEGIN CERTIFICATE-----
         MIIBeDCCAR2gAwIBAgIUe7JKLbeZjU3Q5fjYoAC/Z0jTKZswCgYIKoZIzj0EAwIw
         EDEOMAwGA1UEAwwFY3VydmUwIBcNMjYxMTIwMTAxMTMyWhgPMjEyNjEwMjcxMDEx
@@ -90,6 +90,6 @@ enum TestKeys {
         -----END CERTIFICATE-----
         """
 
-    static func privateKey() throws -> RSAPrivateKey { try RSAPrivateKey(pem: Array(privatePEM.utf8)) }
-    static func publicKey() throws -> RSAPublicKey { try RSAPublicKey(certificatePEM: certificatePEM) }
+    public static func privateKey() throws -> RSAPrivateKey { try RSAPrivateKey(pem: Array(privatePEM.utf8)) }
+    public static func publicKey() throws -> RSAPublicKey { try RSAPublicKey(certificatePEM: certificatePEM) }
 }

@@ -1,4 +1,4 @@
-public import Crypto
+public import Tree
 
 extension Node {
     /// Claims as rules see them: lists have their positions as keys, and what is null or empty is not there. Keys may be

@@ -1,5 +1,7 @@
 import Crypto
+import TestSupport
 import Testing
+import Tokens
 
 struct TokenTests {
     static let secret = Array("a secret of forty characters 0123456789A".utf8)

@@ -1,5 +1,5 @@
-import Crypto
 import Testing
+import Tokens
 
 struct TokenTimesTests {
     private func check(_ claims: Claims, now: Int64, skew: Int64 = 30, life: Int64? = nil) throws(JWTError)

@@ -1,5 +1,5 @@
-import Crypto
 import Testing
+import Tokens
 
 struct ClaimsTests {
     private func read(_ text: String) throws -> ClaimValue { try ClaimsReader.value(Array(text.utf8)) }
