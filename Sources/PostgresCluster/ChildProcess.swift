@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 
 /// Starts programs with posix_spawn: in a session of their own (the terminal's Ctrl-C does not reach them), with
 /// default signal handling and a clean environment.
@@ -85,6 +86,6 @@ enum ChildProcess {
 }
 
 /// Short pauses between two looks at something that gives no sign of its own.
-func pause(milliseconds: Int) {
+func pause(milliseconds: Milliseconds) {
     usleep(UInt32(milliseconds * 1000))
 }

@@ -1,3 +1,5 @@
+public import Runtime
+
 /// What a private PostgreSQL is started with.
 public struct ClusterSettings: Sendable {
     public enum Durability: Sendable {
@@ -15,7 +17,7 @@ public struct ClusterSettings: Sendable {
     /// Further settings for postgresql.conf, over the defaults of this module. `ALTER SYSTEM` still overrides them.
     public var settings: [String: String] = [:]
     /// How long PostgreSQL may take to answer; recovery after a crash is part of it.
-    public var startTimeoutMilliseconds = 120_000
+    public var startTimeoutMilliseconds: Milliseconds = 120_000
     /// Told what takes time or is worth knowing, one sentence each. Called on the thread that calls `start`.
     public var progress: (@Sendable (String) -> Void)?
 

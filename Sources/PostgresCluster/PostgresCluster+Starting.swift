@@ -1,5 +1,6 @@
 import Glibc
 import Postgres
+import Runtime
 
 extension PostgresCluster {
     /// Starts the cluster in a data directory, creating it first if there is none, and waits until it answers.
@@ -48,7 +49,7 @@ extension PostgresCluster {
         let log = try openLog(place.log)
         defer { close(log) }
         let arguments = ServerConfiguration.arguments(data: place.data, socketDirectory: place.socketDirectory)
-        var waitedMilliseconds = 0
+        var waitedMilliseconds: Milliseconds = 0
         while true {
             let logStart = lseek(log, 0, SEEK_END)
             let command = user.command([binaries.postgres] + arguments)

@@ -1,5 +1,6 @@
 import Glibc
 public import Postgres
+public import Runtime
 import Synchronization
 
 /// A private PostgreSQL: created at the first start, reached through a Unix socket by one user (and root) only.
@@ -53,7 +54,7 @@ public final class PostgresCluster: Sendable {
 
     /// Stops the server and waits for it: after `timeoutMilliseconds` by force. Then lets go of the data directory. May be
     /// called twice.
-    public func stop(_ mode: StopMode = .fast, timeoutMilliseconds: Int = 30_000) {
+    public func stop(_ mode: StopMode = .fast, timeoutMilliseconds: Milliseconds = 30_000) {
         if mode == .fast {
             postmaster.signal(SIGINT)
         }

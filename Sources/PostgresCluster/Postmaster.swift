@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 import Synchronization
 
 /// The server process, our child. Any thread.
@@ -41,8 +42,8 @@ final class Postmaster: Sendable {
     }
 
     /// Returns whether it has ended within the time.
-    func waitForExit(timeoutMilliseconds: Int) -> Bool {
-        var waitedMilliseconds = 0
+    func waitForExit(timeoutMilliseconds: Milliseconds) -> Bool {
+        var waitedMilliseconds: Milliseconds = 0
         while isRunning {
             guard waitedMilliseconds < timeoutMilliseconds else { return false }
             pause(milliseconds: 5)

@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 
 /// A PostgreSQL that outlived the process that started it, and the files by which PostgreSQL says that it runs. The
 /// caller holds the data directory's lock, so whoever started it is gone.

@@ -1,8 +1,10 @@
+import Runtime
+
 /// What happens when nothing happens.
 extension Connection {
     /// Acts in that many milliseconds unless the deadline is moved. Later deadlines cost one store.
     @inline(__always)
-    func arm(afterMilliseconds delay: Int) {
+    func arm(afterMilliseconds delay: Milliseconds) {
         deadlineMilliseconds = service.nowMilliseconds + delay
         if wheelTick == .max || service.wheel.tick(of: deadlineMilliseconds) < wheelTick { file() }
     }
@@ -12,7 +14,7 @@ extension Connection {
     }
 
     /// The wheel's tick for this connection has come.
-    func wheelTurned(tick: Int, nowMilliseconds: Int) {
+    func wheelTurned(tick: Int, nowMilliseconds: Milliseconds) {
         // An entry left behind by a deadline that was moved forward.
         guard tick == wheelTick, !isDead else { return }
         wheelTick = .max
@@ -21,12 +23,12 @@ extension Connection {
         expired(nowMilliseconds)
     }
 
-    private func expired(_ nowMilliseconds: Int) {
+    private func expired(_ nowMilliseconds: Milliseconds) {
         if phase == .receiving, output.isEmpty, let parser, let since = stageSinceMilliseconds {
             if parser.isHeadComplete {
                 let settings = service.settings
                 let earned = parser.body.count * 1000 / settings.minBodyBytesPerSecond
-                deadlineMilliseconds = since + settings.bodyTimeoutMilliseconds + earned
+                deadlineMilliseconds = since + settings.bodyTimeoutMilliseconds + Milliseconds(earned)
                 if deadlineMilliseconds > nowMilliseconds { return file() }
             }
             service.counters.timeouts.bump()

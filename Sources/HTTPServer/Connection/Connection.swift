@@ -55,11 +55,11 @@ final class Connection {
     var isLargeBodyAllowed: Bool?
 
     /// When to act if nothing happens, by the loop's clock; what is done follows from the phase.
-    var deadlineMilliseconds = Int.max
+    var deadlineMilliseconds = Milliseconds.max
     /// The wheel's tick at which this connection will be looked at; `Int.max` where it is not filed.
     var wheelTick = Int.max
     /// When the head or the body that is being received began; nil between.
-    var stageSinceMilliseconds: Int?
+    var stageSinceMilliseconds: Milliseconds?
     var isReceivingBody = false
 
     /// Where this connection's bytes begin in the loop's output scratch while it works through its input.

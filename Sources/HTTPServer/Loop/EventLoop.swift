@@ -40,7 +40,7 @@ public final class EventLoop: @unchecked Sendable {
         self.index = index
         let onLongStretch = settings.onLongStretch
         let name = "http-\(index)"
-        stretches = StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+        stretches = StretchMeter(name: name, tooLongMilliseconds: numericCast(settings.longStretchMilliseconds)) {
             kind, time, count in
             onLongStretch(name, kind, time, count)
         }
@@ -91,19 +91,19 @@ public final class EventLoop: @unchecked Sendable {
 
     /// Does `work` after that many milliseconds, on the loop, unless cancelled before. Loop thread only.
     @discardableResult
-    public func schedule(afterMilliseconds delay: Int, _ work: @escaping () -> Void) -> LoopTimer {
+    public func schedule(afterMilliseconds delay: some BinaryInteger, _ work: @escaping () -> Void) -> LoopTimer {
         let timer = LoopTimer(loop: self, repeats: false, work)
         timers.insert(timer)
-        timer.start(milliseconds: delay)
+        timer.start(milliseconds: Milliseconds(delay))
         return timer
     }
 
     /// Does `work` every so many milliseconds until cancelled. Loop thread only.
     @discardableResult
-    public func schedule(everyMilliseconds period: Int, _ work: @escaping () -> Void) -> LoopTimer {
+    public func schedule(everyMilliseconds period: some BinaryInteger, _ work: @escaping () -> Void) -> LoopTimer {
         let timer = LoopTimer(loop: self, repeats: true, work)
         timers.insert(timer)
-        timer.start(milliseconds: period)
+        timer.start(milliseconds: Milliseconds(period))
         return timer
     }
 

@@ -20,7 +20,7 @@ public final class LoopTimer: Hashable {
         if let event { event_free(event) }
     }
 
-    func start(milliseconds: Int) {
+    func start(milliseconds: Milliseconds) {
         let flags = Int16(repeats ? EV_PERSIST : 0)
         guard let loop else { return }
         event = event_new(
@@ -30,7 +30,7 @@ public final class LoopTimer: Hashable {
                 Unmanaged<LoopTimer>.fromOpaque(context).takeUnretainedValue().fire()
             }, Unmanaged.passUnretained(self).toOpaque())
         let delay = max(0, milliseconds)
-        var time = timeval(tv_sec: delay / 1000, tv_usec: delay % 1000 * 1000)
+        var time = timeval(tv_sec: Int(delay / 1000), tv_usec: Int(delay % 1000 * 1000))
         if let event { event_add(event, &time) }
     }
 

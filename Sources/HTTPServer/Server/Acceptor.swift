@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import Runtime
 
 /// Takes connections from one listening socket. Lives on its loop's thread.
 final class Acceptor {
@@ -11,7 +12,7 @@ final class Acceptor {
     private var pause: LoopTimer?
 
     private static let acceptedAtOnceMax = 128
-    private static let pauseMilliseconds = 200
+    private static let pauseMilliseconds: Milliseconds = 200
 
     init(_ socket: ListeningSocket, service: LoopService) {
         self.socket = socket

@@ -1,4 +1,5 @@
 import Glibc
+public import Runtime
 import Synchronization
 
 /// An HTTP/1.1 server: event loops, one thread each, all listening at the same addresses, each with a handler of its
@@ -86,7 +87,7 @@ public final class HTTPServer: Sendable {
 
     /// Drains, waits until every connection has ended or `deadlineMilliseconds` has passed, closes the rest, and returns when the
     /// loops' threads have ended. A second call does nothing.
-    public func stop(deadlineMilliseconds: Int) {
+    public func stop(deadlineMilliseconds: Milliseconds) {
         let (threads, wasStopped) = state.withLock { state -> ([pthread_t], Bool) in
             defer { state = .stopped }
             switch state {

@@ -1,3 +1,5 @@
+public import Runtime
+
 /// Everything that can be set on an `HTTPServer`. Times are in milliseconds, sizes in bytes.
 public struct HTTPServerSettings: Sendable {
     /// Where to listen; every event loop listens at every address. Default: 127.0.0.1, any free port.
@@ -7,7 +9,7 @@ public struct HTTPServerSettings: Sendable {
     /// By what certificate.
     public var tls: TLSIdentity?
     /// From a connection over TLS to the end of its handshake; then it is closed silently. Default 10 s.
-    public var tlsHandshakeTimeoutMilliseconds = 10_000
+    public var tlsHandshakeTimeoutMilliseconds: Milliseconds = 10_000
     /// Number of event loops, one thread each. Default 1.
     public var loops = 1
     /// Whether other processes of the same user may listen at the same port at the same time (a rolling restart).
@@ -38,21 +40,21 @@ public struct HTTPServerSettings: Sendable {
     public var memory = MemoryBudget(bytes: 256 * 1024 * 1024)
 
     /// From a request's first byte to the end of its headers; over it 408 and close. Default 15 s.
-    public var headerTimeoutMilliseconds = 15_000
+    public var headerTimeoutMilliseconds: Milliseconds = 15_000
     /// What a body may take beyond its length at `minBodyBytesPerSecond`; over it 408 and close. Default 15 s.
-    public var bodyTimeoutMilliseconds = 15_000
+    public var bodyTimeoutMilliseconds: Milliseconds = 15_000
     /// The slowest body that is waited for once `bodyTimeoutMilliseconds` is used up. Default 1 KiB a second.
     public var minBodyBytesPerSecond = 1024
     /// How long a connection may wait for its next request; then it is closed silently. Default 75 s.
-    public var idleTimeoutMilliseconds = 75_000
+    public var idleTimeoutMilliseconds: Milliseconds = 75_000
     /// How long a peer may leave queued output unread, without taking one byte; then it is cut off. Default 30 s.
-    public var writeStallTimeoutMilliseconds = 30_000
+    public var writeStallTimeoutMilliseconds: Milliseconds = 30_000
     /// After the last response of a connection: how long its further input is thrown away so that the peer can still
     /// read that response (a socket closed with unread input is reset). Default 2 s.
-    public var lingerTimeoutMilliseconds = 2_000
+    public var lingerTimeoutMilliseconds: Milliseconds = 2_000
 
     /// What a loop may do without a pause before `onLongStretch` is told. Default 100 ms; 0: it is told nothing.
-    public var longStretchMilliseconds = 100
+    public var longStretchMilliseconds: Milliseconds = 100
     /// Told, on the loop's thread, that it was kept busy for too long: its name, what mostly by, the nanoseconds, and how many
     /// such stretches there were since it was told last.
     public var onLongStretch: @Sendable (_ loop: String, _ kind: String, UInt64, _ count: Int) -> Void = { _, _, _, _ in
@@ -99,7 +101,7 @@ public struct HTTPServerSettings: Sendable {
     static let parserHeaderLimit = 80 * 1024
 
     /// How often deadlines are looked at: once a second, or finer where a timeout is short.
-    var deadlineTickMilliseconds: Int {
+    var deadlineTickMilliseconds: Milliseconds {
         let shortest = min(
             headerTimeoutMilliseconds, bodyTimeoutMilliseconds, idleTimeoutMilliseconds, writeStallTimeoutMilliseconds,
             lingerTimeoutMilliseconds, tlsHandshakeTimeoutMilliseconds)

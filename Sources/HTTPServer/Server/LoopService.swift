@@ -46,7 +46,7 @@ final class LoopService {
         parsers = ParserPool(limits: RequestParser.Limits(settings))
         input = .allocate(byteCount: Self.inputBytes, alignment: 16)
         wheel = DeadlineWheel(
-            tickMilliseconds: settings.deadlineTickMilliseconds, nowMilliseconds: LoopClock.monotonicMilliseconds)
+            tickMilliseconds: settings.deadlineTickMilliseconds, nowMilliseconds: Clock.coarseMilliseconds)
     }
 
     deinit {
@@ -55,7 +55,7 @@ final class LoopService {
         if let readAgainEvent { event_free(readAgainEvent) }
     }
 
-    var nowMilliseconds: Int { LoopClock.monotonicMilliseconds }
+    var nowMilliseconds: Milliseconds { Clock.coarseMilliseconds }
 
     // MARK: Life
 
@@ -95,7 +95,7 @@ final class LoopService {
     }
 
     /// Drains, and ends the loop when the last connection is gone or after `deadlineMilliseconds`.
-    func stop(deadlineMilliseconds: Int) {
+    func stop(deadlineMilliseconds: Milliseconds) {
         beginDrain()
         guard !isStopped else { return }
         stopsWhenEmpty = true
@@ -164,7 +164,7 @@ final class LoopService {
     }
 
     func appendDate() {
-        date.update(to: LoopClock.second)
+        date.update(to: time_t(Clock.coarseUnixSeconds))
         scratch.append(date.bytes)
     }
 

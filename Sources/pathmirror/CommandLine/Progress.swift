@@ -28,7 +28,8 @@ final class Progress {
     func finish(rows: Int) {
         let seconds = Double(line.elapsed) / 1_000
         line.finish(
-            "\(name): \(rows) leaves in \(ProgressLine.duration(seconds: seconds)), \(Self.rate(rows, seconds)) a second")
+            "\(name): \(rows) leaves in \(ProgressLine.duration(seconds: seconds)), \(Self.rate(rows, seconds)) a second"
+        )
     }
 
     private static func rate(_ rows: Int, _ seconds: Double) -> Int { Int(Double(rows) / max(seconds, 0.001)) }

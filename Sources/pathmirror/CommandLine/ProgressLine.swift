@@ -4,9 +4,9 @@ import Runtime
 /// Time, for those who tell how long something takes and wait in between.
 struct ProgressClock {
     /// Milliseconds that never step back.
-    let now: () -> Int64
+    let now: () -> Milliseconds
     /// Waits for so many milliseconds.
-    let pause: (Int64) -> Void
+    let pause: (Milliseconds) -> Void
 
     static var system: ProgressClock {
         ProgressClock(now: { Clock.monotonicMilliseconds }, pause: { usleep(UInt32($0) * 1_000) })

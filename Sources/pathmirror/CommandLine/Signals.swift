@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 
 /// How a command is told to end, or to read its files again.
 protocol Signals {
@@ -11,7 +12,7 @@ protocol Signals {
     func waitForTermination(onHangup: () -> Void)
 
     /// Whether the program is asked to end; waits at most so long.
-    func isTerminationWanted(milliseconds: Int) -> Bool
+    func isTerminationWanted(milliseconds: Milliseconds) -> Bool
 }
 
 /// The process's SIGINT, SIGTERM and SIGHUP. They are blocked in every thread from the start, so that only whoever waits
@@ -41,9 +42,9 @@ struct ProcessSignals: Signals {
         }
     }
 
-    func isTerminationWanted(milliseconds: Int) -> Bool {
+    func isTerminationWanted(milliseconds: Milliseconds) -> Bool {
         var set = Self.termination
-        var timeout = timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
+        var timeout = timespec(tv_sec: Int(milliseconds / 1000), tv_nsec: Int(milliseconds % 1000 * 1_000_000))
         return sigtimedwait(&set, nil, &timeout) > 0
     }
 

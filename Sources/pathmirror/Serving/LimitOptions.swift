@@ -1,6 +1,7 @@
 import Engine
 import Gateway
 import HTTPServer
+import Runtime
 
 /// The options about how much callers may ask.
 enum LimitOptions {
@@ -53,8 +54,8 @@ enum LimitOptions {
         }
         gateway.maxPlainBodyBytes = min(gateway.maxPlainBodyBytes, gateway.maxBodyBytes)
         if let time = try arguments.integer("long-stretch-ms", in: 0...3_600_000) {
-            server.longStretchMilliseconds = time
-            engine.longStretchMilliseconds = time
+            server.longStretchMilliseconds = Milliseconds(time)
+            engine.longStretchMilliseconds = numericCast(time)
         }
         let memory = try arguments.integer("memory-bytes", in: (1 << 20)...(1 << 45)) ?? gateway.memory.bytes
         let share = try arguments.integer("memory-per-address-bytes", in: 65_536...(1 << 45)) ?? memory / 4

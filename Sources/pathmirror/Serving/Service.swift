@@ -79,7 +79,7 @@ final class Service {
         server.beginDrain()
         gateway.waitForSessions(milliseconds: Int64(options.shutdownMilliseconds))
         engine.stop(milliseconds: Int64(options.shutdownMilliseconds))
-        server.stop(deadlineMilliseconds: max(100, Int(deadline - Clock.monotonicMilliseconds)))
+        server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
         // After the last write, and with no hurry: what a mirror lacks its next runner gets from the log.
         mirrors.stop()
         gateway.stop()

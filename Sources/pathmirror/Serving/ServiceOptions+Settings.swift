@@ -3,6 +3,7 @@ import Gateway
 import HTTPServer
 import LogStore
 import Mirrors
+import Runtime
 
 extension ServiceOptions {
     /// What `dev` and `serve` have in common, besides what has a file of its own.
@@ -37,16 +38,28 @@ extension ServiceOptions {
         .number("sse-keepalive-ms", day, "how often a stream is sent a keep-alive; default 30000") {
             $0.gateway.streamKeepAliveMilliseconds = $1
         },
-        .number("sse-buffer-bytes", 1...(1 << 30), "bytes that wait for a slow stream before it is conflated; default 1048576") {
+        .number(
+            "sse-buffer-bytes", 1...(1 << 30),
+            "bytes that wait for a slow stream before it is conflated; default 1048576"
+        ) {
             $0.gateway.streamBufferBytes = $1
         },
-        .number("session-timeout-ms", 100...86_400_000, "how long a realtime client may be silent before it is taken for gone; default 60000") {
+        .number(
+            "session-timeout-ms", 100...86_400_000,
+            "how long a realtime client may be silent before it is taken for gone; default 60000"
+        ) {
             $0.gateway.sessionTimeoutMilliseconds = $1
         },
-        .number("keepalive-timeout-ms", 100...86_400_000, "how long a realtime client may do no more than answer pings before it is taken for gone; default 120000") {
+        .number(
+            "keepalive-timeout-ms", 100...86_400_000,
+            "how long a realtime client may do no more than answer pings before it is taken for gone; default 120000"
+        ) {
             $0.gateway.keepAliveTimeoutMilliseconds = $1
         },
-        .number("transaction-turn-ms", 0...60_000, "how long transactions that contend for a path wait for a client that has its turn and does nothing, 0 for no turns; default 400") {
+        .number(
+            "transaction-turn-ms", 0...60_000,
+            "how long transactions that contend for a path wait for a client that has its turn and does nothing, 0 for no turns; default 400"
+        ) {
             $0.gateway.transactionSlotMilliseconds = $1
         },
         .number("max-sessions", 0...10_000_000, "the most realtime clients at once; default 100000") {
@@ -56,14 +69,20 @@ extension ServiceOptions {
             "session-label", "HEX",
             "what ids of realtime sessions begin with, up to 8 hex digits, for a proxy that must know the gateway by it"
         ) { $0.gateway.sessionLabel = try sessionLabel($1) },
-        .number("heartbeat-ms", 10...3_600_000, "how often the gateway says in the database that it is alive; default 3000") {
-            $0.engine.heartbeatMilliseconds = Int64($1)
+        .number(
+            "heartbeat-ms", 10...3_600_000,
+            "how often the gateway says in the database that it is alive; default 3000"
+        ) {
+            $0.engine.heartbeatMilliseconds = $1
         },
         .number("dead-after-ms", day, "how long a gateway says nothing before others end its sessions; default 15000") {
-            $0.engine.leaseExpiryMilliseconds = Int64($1)
+            $0.engine.leaseExpiryMilliseconds = $1
         },
-        .number("max-resume-entries", 0...1_000_000_000, "the most entries that a resuming stream is replayed; default 100000") {
-            $0.gateway.maxResumeEntries = Int64($1)
+        .number(
+            "max-resume-entries", 0...1_000_000_000,
+            "the most entries that a resuming stream is replayed; default 100000"
+        ) {
+            $0.gateway.maxResumeEntries = $1
         },
         .number("max-batch-writes", 1...100_000, "the most writes in one SQL transaction; default 1000") {
             $0.engine.maxBatchWrites = $1
@@ -72,15 +91,18 @@ extension ServiceOptions {
             $0.engine.maxWaitingWrites = $1
         },
         .number("commit-deadline-ms", day, "how long a write waits for a lost database; default 10000") {
-            $0.engine.commitDeadlineMilliseconds = Int64($1)
+            $0.engine.commitDeadlineMilliseconds = $1
         },
         .text(
             "synchronous-commit", "LEVEL",
             "what PostgreSQL waits for before a write is acknowledged: on, remote_apply, remote_write, local or off; default on"
         ) { $0.connection.synchronousCommit = try commitLevel($1) },
-        .number("poll-ms", 10...60_000, "how often the log is looked at although nothing was announced; default 1000") {
-            $0.engine.pollMilliseconds = $1
-            $0.mirrors.pollMilliseconds = Int64($1)
+        .number(
+            "poll-ms", 10...60_000,
+            "how often the log is looked at although nothing was announced; default 1000"
+        ) { (options: inout ServiceOptions, time: Milliseconds) in
+            options.engine.pollMilliseconds = numericCast(time)
+            options.mirrors.pollMilliseconds = time
         },
         .number("shutdown-ms", 0...3_600_000, "how long a shutdown waits for requests under way; default 10000") {
             $0.shutdownMilliseconds = $1

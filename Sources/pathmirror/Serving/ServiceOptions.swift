@@ -11,7 +11,8 @@ struct ServiceOptions {
         AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options
         + [rulesOption] + settings.map(\.specification) + logOptions
 
-    private static let rulesOption = OptionSpecification("rules", "FILE", "security rules, as for the original database")
+    private static let rulesOption = OptionSpecification(
+        "rules", "FILE", "security rules, as for the original database")
 
     private static let logOptions: [OptionSpecification] = [
         .init("log-format", "text|json", "how log lines are written; default text"),
@@ -30,7 +31,7 @@ struct ServiceOptions {
     let origins: [AllowedOrigin]
     /// Whether `--rules` was given.
     var hasRulesFile = false
-    var shutdownMilliseconds = 10_000
+    var shutdownMilliseconds: Milliseconds = 10_000
     let logger: Logger
 
     /// - Parameter logDescriptor: where the log goes.

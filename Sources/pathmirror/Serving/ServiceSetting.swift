@@ -5,12 +5,12 @@ struct ServiceSetting: Sendable {
     let take: @Sendable (ParsedArguments, inout ServiceOptions) throws -> Void
 
     /// A whole number.
-    static func number(
+    static func number<Value: BinaryInteger & SendableMetatype>(
         _ name: String, _ range: ClosedRange<Int>, _ help: String,
-        _ set: @escaping @Sendable (inout ServiceOptions, Int) -> Void
+        _ set: @escaping @Sendable (inout ServiceOptions, Value) -> Void
     ) -> ServiceSetting {
         ServiceSetting(specification: OptionSpecification(name, "N", help)) { arguments, options in
-            if let value = try arguments.integer(name, in: range) { set(&options, value) }
+            if let value = try arguments.integer(name, in: range) { set(&options, Value(value)) }
         }
     }
 

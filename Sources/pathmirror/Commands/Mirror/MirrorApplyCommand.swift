@@ -17,7 +17,8 @@ struct MirrorApplyCommand: Command {
         console.signals.unblock()
         var definitions: [MirrorDefinition] = []
         for file in arguments.positionals {
-            definitions += try MirrorDefinition.read(try Files.read(file, maxBytes: 16 << 20, standardInput: console.input), source: file)
+            let text = try Files.read(file, maxBytes: 16 << 20, standardInput: console.input)
+            definitions += try MirrorDefinition.read(text, source: file)
         }
         let administration = try MirrorOptions.administration(arguments)
         defer { administration.close() }

@@ -43,7 +43,9 @@ struct RulesExplainCommand: Command {
     // MARK: What is judged
 
     private static func surroundings(_ arguments: ParsedArguments, _ console: Console) throws -> (RuleSet, Node) {
-        var rules = try arguments["rules"].map { try RulesText.compile(try Files.read($0, standardInput: console.input), $0, console) }
+        var rules = try arguments["rules"].map { file in
+            try RulesText.compile(try Files.read(file, standardInput: console.input), file, console)
+        }
         var data = try arguments["data"].map { try parse(try Files.read($0, standardInput: console.input), "--data") }
         if let name = arguments["ns"] {
             let connection = try Database.connection(arguments, "rules", dataOption: "dev-data")

@@ -1,5 +1,6 @@
 import Crypto
 import Runtime
+import Tokens
 
 /// Shows what is in a token, and whether a key has signed it.
 struct TokenInspectCommand: Command {
@@ -14,7 +15,8 @@ struct TokenInspectCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var text = arguments.positionals[0]
         if text == "-" {
-            text = String(decoding: try Files.read("-", maxBytes: 64 * 1024, standardInput: console.input), as: UTF8.self)
+            let input = try Files.read("-", maxBytes: 64 * 1024, standardInput: console.input)
+            text = String(decoding: input, as: UTF8.self)
             while text.last?.isWhitespace == true { text.removeLast() }
         }
         let token = try JWT(text)
