@@ -115,7 +115,7 @@ let package = Package(
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
         tests("LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
@@ -125,6 +125,12 @@ let package = Package(
             [
                 "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
                 "Compression", "Runtime", "TestSupport",
+            ]),
+        tests(
+            "PathmirrorTests",
+            [
+                "pathmirror", "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
+                "Postgres", "Rules", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],

@@ -35,7 +35,7 @@ public enum TemporaryFolder {
     }
 
     /// What is in a folder.
-    static func names(in path: String) -> [String] {
+    public static func names(in path: String) -> [String] {
         guard let directory = opendir(path) else { return [] }
         defer { closedir(directory) }
         var names: [String] = []

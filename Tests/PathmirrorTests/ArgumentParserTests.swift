@@ -1,0 +1,252 @@
+import Testing
+
+@testable import pathmirror
+
+/// Goal: what is said on the command line is understood in every form, and what can't be is refused in one sentence.
+@Suite struct ArgumentParserTests {
+    static let specification = CommandSpecification(
+        "try", "tries things",
+        positionals: ["FILE", "[OTHER]"],
+        options: [
+            .init("name", "NAME", "a name"), .init("count", "N", "a number"), .init("list", "A[,…]", "a list"),
+            .init("output", "FILE", "a file"), .init("force", nil, "a switch"),
+        ])
+
+    static func parse(
+        _ arguments: [String], _ environment: [String: String] = [:],
+        _ specification: CommandSpecification = specification
+    ) throws -> ParsedArguments {
+        try ParsedArguments(arguments, specification, Environment(values: environment))
+    }
+
+    private static func message(_ arguments: [String], _ specification: CommandSpecification = specification) -> String?
+    {
+        do {
+            _ = try parse(arguments, [:], specification)
+            return nil
+        } catch {
+            return (error as? UsageError)?.message
+        }
+    }
+
+    struct Form: CustomTestStringConvertible {
+        let arguments: [String]
+        var positionals = ["f"]
+        var values: [String: String] = [:]
+        var testDescription: String { arguments.joined(separator: " ") }
+    }
+
+    @Test(arguments: [
+        Form(arguments: ["f"]),
+        Form(arguments: ["f", "g"], positionals: ["f", "g"]),
+        Form(arguments: ["f", "--name", "x"], values: ["name": "x"]),
+        Form(arguments: ["--name", "x", "f"], values: ["name": "x"]),
+        Form(arguments: ["--name=x", "f"], values: ["name": "x"]),
+        Form(arguments: ["-name", "x", "f"], values: ["name": "x"]),
+        Form(arguments: ["f", "--name="], values: ["name": ""]),
+        Form(arguments: ["f", "--name", ""], values: ["name": ""]),
+        Form(arguments: ["f", "--name=a=b"], values: ["name": "a=b"]),
+        Form(arguments: ["f", "--name", "a=b"], values: ["name": "a=b"]),
+        // A value may look like an option.
+        Form(arguments: ["f", "--name", "--force"], values: ["name": "--force"]),
+        Form(arguments: ["f", "--count", "-1"], values: ["count": "-1"]),
+        Form(arguments: ["f", "--name", "a", "--name", "b"], values: ["name": "b"]),
+        Form(arguments: ["f", "--list", "a", "--list", "b,c"], values: ["list": "a,b,c"]),
+        Form(arguments: ["f", "--list=a", "--list="], values: ["list": "a,"]),
+        Form(arguments: ["f", "-o", "out"], values: ["output": "out"]),
+        Form(arguments: ["f", "--output", "out"], values: ["output": "out"]),
+        Form(arguments: ["f", "--force"], values: ["force": "true"]),
+        Form(arguments: ["f", "--force", "--force"], values: ["force": "true"]),
+        Form(arguments: ["--force", "f"], values: ["force": "true"]),
+        // One dash alone is a name for standard input.
+        Form(arguments: ["-"], positionals: ["-"]),
+        Form(arguments: ["f", "-"], positionals: ["f", "-"]),
+        Form(arguments: ["--", "--name"], positionals: ["--name"]),
+        Form(arguments: ["--", "-x", "--"], positionals: ["-x", "--"]),
+        Form(arguments: ["--name", "--", "f"], values: ["name": "--"]),
+        Form(arguments: [""], positionals: [""]),
+    ]) func forms(_ form: Form) throws {
+        let parsed = try Self.parse(form.arguments)
+        #expect(parsed.positionals == form.positionals)
+        for option in Self.specification.options {
+            #expect(parsed[option.name] == form.values[option.name], "--\(option.name)")
+        }
+        #expect(parsed.has("force") == (form.values["force"] != nil))
+    }
+
+    @Test(arguments: [
+        (["f", "--nonsense"], "there is no option --nonsense."),
+        (["f", "--nonsense=1"], "there is no option --nonsense=1."),
+        (["f", "-x"], "there is no option -x."),
+        (["f", "--"], nil),
+        (["f", "---"], "there is no option ---."),
+        (["f", "--="], "there is no option --=."),
+        (["f", "--Name", "x"], "there is no option --Name."),
+        (["f", "--force=1"], "--force takes no value."),
+        (["f", "--force="], "--force takes no value."),
+        (["f", "--name"], "--name needs a value (NAME)."),
+        (["f", "--list"], "--list needs a value (A[,…])."),
+        (["f", "-o"], "--output needs a value (FILE)."),
+        ([], "FILE is missing."),
+        (["--force"], "FILE is missing."),
+        (["--"], "FILE is missing."),
+        (["f", "g", "h"], "\"h\" is one argument too many."),
+        (["f", "--", "g", "--force"], "\"--force\" is one argument too many."),
+        // The first mistake is the one that is told.
+        (["--nonsense", "--more"], "there is no option --nonsense."),
+    ]) func mistakes(_ arguments: [String], _ expected: String?) {
+        #expect(Self.message(arguments) == expected)
+    }
+
+    @Test func manyPositionals() throws {
+        let many = CommandSpecification("many", "takes many", positionals: ["FIRST", "FILE…"], options: [])
+        #expect(try Self.parse(["a", "b", "c", "d"], [:], many).positionals == ["a", "b", "c", "d"])
+        #expect(Self.message(["a"], many) == "FILE… is missing.")
+        #expect(Self.message([], many) == "FIRST is missing.")
+        let none = CommandSpecification("none", "takes none", options: [])
+        #expect(try Self.parse([], [:], none).positionals.isEmpty)
+        #expect(Self.message(["a"], none) == "\"a\" is one argument too many.")
+    }
+
+    @Test func whatIsNotInTheSpecificationHasNoValue() throws {
+        let parsed = try Self.parse(["f"], ["PATHMIRROR_NONSENSE": "x"])
+        #expect(parsed["nonsense"] == nil)
+        #expect(!parsed.has("nonsense"))
+        #expect(try parsed.integer("nonsense", in: 0...1) == nil)
+    }
+
+    @Test(arguments: [
+        ("true", true), ("TRUE", true), ("True", true), ("yes", true), ("YES", true), ("on", true), ("1", true),
+        ("false", false), ("no", false), ("off", false), ("0", false), ("", false), ("2", false), ("y", false),
+        (" true", false),
+    ]) func switchesInTheEnvironment(_ text: String, _ isOn: Bool) throws {
+        #expect(try Self.parse(["f"], ["PATHMIRROR_FORCE": text]).has("force") == isOn)
+    }
+
+    @Test(arguments: [
+        ("5", 5), ("-3", -3), ("10", 10), ("+7", 7), ("007", 7), ("-4", nil), ("11", nil), ("", nil), ("x", nil),
+        ("5 ", nil),
+        (" 5", nil), ("5.0", nil), ("0x5", nil), ("5,0", nil), ("99999999999999999999", nil), ("٣", nil),
+    ]) func integers(_ text: String, _ expected: Int?) throws {
+        let parsed = try Self.parse(["f", "--count", text])
+        guard let expected else {
+            let error = #expect(throws: UsageError.self) { try parsed.integer("count", in: -3...10) }
+            #expect(error?.message == "--count must be a whole number from -3 to 10.")
+            return
+        }
+        #expect(try parsed.integer("count", in: -3...10) == expected)
+    }
+
+    @Test(arguments: [
+        ("name", "PATHMIRROR_NAME"), ("max-body-bytes", "PATHMIRROR_MAX_BODY_BYTES"), ("ns", "PATHMIRROR_NS"),
+        ("hsts-max-age-s", "PATHMIRROR_HSTS_MAX_AGE_S"),
+    ]) func environmentNames(_ option: String, _ name: String) {
+        #expect(OptionSpecification(option, "X", "").environmentName == name)
+    }
+
+    @Test func helpListsEverything() {
+        let help = Self.specification.help
+        #expect(help.hasPrefix("usage: pathmirror try FILE [OTHER] [OPTION …]\n\ntries things\n\n"))
+        #expect(help.contains("\n  --name NAME                     a name\n"))
+        #expect(help.contains("\n  --force                         a switch\n"))
+        #expect(help.hasSuffix("\nEach option may also be set in the environment (--name: PATHMIRROR_NAME)."))
+        let bare = CommandSpecification("bare", "is bare", options: [])
+        #expect(bare.help == "usage: pathmirror bare\n\nis bare\n")
+        let long = CommandSpecification(
+            "long", "is long",
+            options: [
+                .init("a-name-that-is-longer-than-its-column", "VALUE", "its help"), .init("config", "FILE", "c"),
+            ])
+        #expect(long.help.contains("\n  --a-name-that-is-longer-than-its-column VALUE  its help\n"))
+        #expect(long.help.hasSuffix(" or in the file of --config."))
+    }
+}
+
+/// Goal: a configuration file says what the command line could have said, and its mistakes are told with their lines.
+@Suite struct ConfigurationFileTests {
+    private let specification = CommandSpecification(
+        "try", "tries",
+        options: [
+            .init("name", "NAME", ""), .init("list", "A[,…]", ""), .init("force", nil, ""), .init("config", "FILE", ""),
+        ])
+
+    private func read(_ text: String) throws -> [String: String] {
+        let folder = try ScratchFolder()
+        return try ConfigurationFile.read(try folder.file("c", text), specification)
+    }
+
+    @Test(arguments: [
+        ("", [:]), ("\n\n", [:]), ("# comment\n", [:]), ("   # comment", [:]), ("\r\n", [:]),
+        ("name = x", ["name": "x"]), ("name=x\n", ["name": "x"]), ("  name\t=\t x \r\n", ["name": "x"]),
+        ("name = a b", ["name": "a b"]), ("name = a = b", ["name": "a = b"]),
+        ("name = # no comment", ["name": "# no comment"]),
+        ("name =", ["name": ""]), ("name = \"x\"", ["name": "\"x\""]), ("name = ü", ["name": "ü"]),
+        ("name = a\nname = b", ["name": "b"]), ("list = a\nlist = b,c", ["list": "a,b,c"]),
+        ("force = yes\nname = x", ["force": "yes", "name": "x"]),
+    ]) func understood(_ text: String, _ expected: [String: String]) throws {
+        #expect(try read(text) == expected)
+    }
+
+    @Test(arguments: [
+        ("name", ", line 1: expected 'name = value'."), ("# x\n\nname x\n", ", line 3: expected 'name = value'."),
+        ("nonsense = 1", ", line 1: there is no option \"nonsense\"."),
+        ("name = x\n--name = x", ", line 2: there is no option \"--name\"."),
+        ("= x", ", line 1: there is no option \"\"."), ("NAME = x", ", line 1: there is no option \"NAME\"."),
+        // A file that names another could go on for ever.
+        ("config = other", ", line 1: there is no option \"config\"."),
+    ]) func refused(_ text: String, _ expected: String) throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("c", text)
+        let error = #expect(throws: UsageError.self) { try ConfigurationFile.read(file, specification) }
+        #expect(error?.message == file + expected)
+    }
+
+    @Test func aFileThatIsNotThere() throws {
+        let folder = try ScratchFolder()
+        let error = #expect(throws: CommandFailure.self) {
+            try ArgumentParserTests.parse(["--config", folder.path + "/none"], [:], specification)
+        }
+        #expect(error?.description == "\(folder.path)/none can't be read: No such file or directory.")
+    }
+
+    /// The command line goes before the environment, and that before the file, whichever of them are there.
+    @Test(arguments: 0..<8) func precedence(_ sources: Int) throws {
+        let (inFile, inEnvironment, onLine) = (sources & 1 != 0, sources & 2 != 0, sources & 4 != 0)
+        let folder = try ScratchFolder()
+        let file = try folder.file("c", inFile ? "name = file" : "")
+        let parsed = try ArgumentParserTests.parse(
+            ["--config", file] + (onLine ? ["--name", "line"] : []),
+            inEnvironment ? ["PATHMIRROR_NAME": "environment"] : [:],
+            specification)
+        #expect(parsed["name"] == (onLine ? "line" : inEnvironment ? "environment" : inFile ? "file" : nil))
+    }
+
+    @Test func listsOfTwoSourcesAreNotMixed() throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("c", "list = a\nlist = b")
+        let parsed = try ArgumentParserTests.parse(["--config", file, "--list", "c"], [:], specification)
+        #expect(parsed["list"] == "c")
+    }
+
+    @Test func theEnvironmentMayNameTheFile() throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("c", "name = file\nforce = on")
+        let parsed = try ArgumentParserTests.parse([], ["PATHMIRROR_CONFIG": file], specification)
+        #expect(parsed["name"] == "file")
+        #expect(parsed.has("force"))
+    }
+
+    /// A switch that the file sets can be taken back: by the environment.
+    @Test func theEnvironmentTakesASwitchBack() throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("c", "force = true")
+        let parsed = try ArgumentParserTests.parse(["--config", file], ["PATHMIRROR_FORCE": "false"], specification)
+        #expect(!parsed.has("force"))
+    }
+
+    @Test func commandsWithoutTheOptionReadNoFile() throws {
+        let plain = CommandSpecification("try", "tries", options: [.init("name", "NAME", "")])
+        let parsed = try ArgumentParserTests.parse([], ["PATHMIRROR_CONFIG": "/nowhere"], plain)
+        #expect(parsed["name"] == nil)
+    }
+}

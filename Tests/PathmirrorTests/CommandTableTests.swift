@@ -1,0 +1,180 @@
+import Testing
+
+@testable import pathmirror
+
+/// Goal: every command can be found, explains itself, and tells usage errors from failures by its exit code.
+@Suite struct CommandTableTests {
+    static let names = Commands.all.map { $0.specification.name }
+
+    @Test func everyCommandIsThereOnce() {
+        #expect(Self.names.count == 36)
+        #expect(Set(Self.names).count == Self.names.count)
+        let groups = Set(Self.names.compactMap { $0.split(separator: " ").first.map(String.init) })
+        #expect(
+            groups == [
+                "dev", "serve", "migrate", "import", "export", "log", "replay", "diff", "rules", "token", "mirror",
+                "version",
+            ])
+    }
+
+    @Test func noOptionIsThereTwice() {
+        for command in Commands.all {
+            let options = command.specification.options.map { $0.name }
+            #expect(Set(options).count == options.count, "\(command.specification.name)")
+            #expect(!options.contains("help"), "\(command.specification.name)")
+        }
+    }
+
+    /// An option means one thing: with a value everywhere, or nowhere.
+    @Test func optionsTakeValuesEverywhereOrNowhere() {
+        var takesValue: [String: Bool] = [:]
+        for option in Commands.all.flatMap { $0.specification.options } {
+            let known = takesValue.updateValue(option.value != nil, forKey: option.name)
+            #expect(known == nil || known == (option.value != nil), "--\(option.name)")
+        }
+    }
+
+    @Test(arguments: names, ["--help", "-h"]) func help(_ name: String, _ word: String) throws {
+        let words = name.split(separator: " ").map(String.init)
+        let run = try pathmirror(words + [word])
+        #expect(run.exitCode == 0)
+        #expect(run.errors.isEmpty)
+        #expect(run.output.hasPrefix("usage: pathmirror \(name)"))
+        let specification = try #require(Commands.all.first { $0.specification.name == name }).specification
+        for option in specification.options {
+            #expect(run.output.contains("\n  --\(option.name) ") || run.output.contains("\n  --\(option.name)\n"))
+            #expect(!option.help.isEmpty && run.output.contains(option.help), "--\(option.name)")
+        }
+        #expect(run.output.hasSuffix("\n"))
+    }
+
+    /// Whatever else is wrong: who asks for help gets it.
+    @Test(arguments: names) func helpGoesBeforeMistakes(_ name: String) throws {
+        let run = try pathmirror(name.split(separator: " ").map(String.init) + ["--nonsense", "a", "b", "c", "--help"])
+        #expect(run.exitCode == 0)
+        #expect(run.errors.isEmpty)
+    }
+
+    @Test(arguments: names) func aMistakeIsToldWithTheCommandsName(_ name: String) throws {
+        let run = try pathmirror(name.split(separator: " ").map(String.init) + ["--nonsense"])
+        #expect(run.exitCode == 2)
+        #expect(run.output.isEmpty)
+        #expect(
+            run.errors
+                == "pathmirror \(name): there is no option --nonsense. Try 'pathmirror \(name) --help'.\n")
+    }
+
+    @Test(arguments: [["--help"], ["-h"], ["help"]]) func overview(_ arguments: [String]) throws {
+        let run = try pathmirror(arguments)
+        #expect(run.exitCode == 0)
+        #expect(run.errors.isEmpty)
+        for command in Commands.all {
+            #expect(run.output.contains("\n  \(command.specification.name)  "), "\(command.specification.name)")
+            #expect(run.output.contains(command.specification.summary))
+        }
+    }
+
+    @Test func nothingAtAllIsAMistake() throws {
+        let run = try pathmirror([])
+        #expect(run.exitCode == 2)
+        #expect(run.output.isEmpty)
+        #expect(run.errors.contains("usage: pathmirror COMMAND [OPTION …]"))
+    }
+
+    @Test(arguments: ["nonsense", "logs", "", "LOG", "--nonsense", "mirror ls"]) func unknown(_ word: String) throws {
+        let run = try pathmirror([word])
+        #expect(run.exitCode == 2)
+        #expect(run.output.isEmpty)
+        #expect(run.errors == "pathmirror: there is no command \"\(word)\". Try 'pathmirror --help'.\n")
+    }
+
+    @Test(arguments: ["log", "migrate", "replay", "rules", "token", "mirror"]) func groups(_ group: String) throws {
+        let members = Self.names.filter { $0.hasPrefix(group + " ") }
+        #expect(!members.isEmpty)
+        for (words, code) in [([], 2), (["nonsense"], 2), (["--help"], 0), (["-h"], 0)] as [([String], Int32)] {
+            let run = try pathmirror([group] + words)
+            #expect(run.exitCode == code)
+            let (used, unused) = code == 0 ? (run.output, run.errors) : (run.errors, run.output)
+            #expect(unused.isEmpty)
+            #expect(used.split(separator: "\n").count == members.count)
+            for member in members { #expect(used.contains("usage: pathmirror \(member)")) }
+        }
+    }
+
+    @Test func version() throws {
+        #expect(try pathmirror(["version"]).output == "pathmirror \(VersionCommand.version)\n")
+        #expect(try pathmirror(["--version"]).output == "pathmirror \(VersionCommand.version)\n")
+        let json = try pathmirror(["version", "--json"]).json()
+        #expect(json == [["version": .text(VersionCommand.version)]])
+        #expect(try pathmirror(["version", "x"]).exitCode == 2)
+    }
+
+    /// The environment sets options of commands without a configuration file, too.
+    @Test func environment() throws {
+        #expect(try pathmirror(["version"], environment: ["PATHMIRROR_JSON": "true"]).json().count == 1)
+        #expect(try pathmirror(["version"], environment: ["PATHMIRROR_JSON": "no"]).output.hasPrefix("pathmirror "))
+    }
+
+    /// Each command without what it can't do without.
+    @Test(arguments: [
+        ("serve", "--database-url is missing."), ("log show", "SEQ is missing."), ("log blame", "PATH is missing."),
+        ("log prune", "--keep is missing."), ("replay tree", "--at is missing."),
+        ("replay apply", "FILE|- is missing."),
+        ("replay mirror", "NAME is missing."), ("diff", "NS[@SEQ|TIME] is missing."), ("import", "FILE|- is missing."),
+        ("rules set", "FILE|- is missing."), ("rules check", "FILE|- is missing."),
+        ("rules test", "FILE|- is missing."),
+        ("rules explain", "--rules is missing (or --ns of a namespace that has rules)."),
+        ("token mint", "one of --secret-file, --key-file and --unsigned is needed."),
+        ("token inspect", "TOKEN|- is missing."), ("mirror apply", "FILE… is missing."),
+        ("mirror infer", "PATH is missing."),
+        ("mirror pause", "NAME is missing."), ("mirror resume", "NAME is missing."),
+        ("mirror drop", "NAME is missing."),
+        ("mirror errors", "NAME is missing."),
+    ]) func whatIsMissing(_ name: String, _ message: String) throws {
+        let run = try pathmirror(name.split(separator: " ").map(String.init))
+        #expect(run.exitCode == 2)
+        #expect(run.errors == "pathmirror \(name): \(message) Try 'pathmirror \(name) --help'.\n")
+    }
+
+    /// Commands that need a database say how to name one.
+    @Test(arguments: [
+        ["migrate", "up"], ["migrate", "status"], ["export"], ["import", "x"], ["log", "ls"], ["log", "show", "1"],
+        ["log", "tail"], ["log", "verify"], ["log", "blame", "/"], ["log", "snapshot"],
+        ["log", "prune", "--keep", "1"],
+        ["replay", "tree", "--at", "1", "--out", "-"], ["replay", "log"], ["replay", "apply", "x"],
+        ["replay", "mirror", "x"],
+        ["diff", "a", "b"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"], ["mirror", "ls"],
+        ["mirror", "status"], ["mirror", "pause", "x"], ["mirror", "resume", "x"], ["mirror", "drop", "x"],
+        ["mirror", "errors", "x"], ["mirror", "infer", "/x"],
+    ]) func noDatabase(_ arguments: [String]) throws {
+        let folder = try ScratchFolder()
+        let run = try pathmirror(arguments + ["--data", folder.path])
+        #expect(run.exitCode == 1)
+        #expect(run.output.isEmpty)
+        #expect(
+            run.errors
+                == "pathmirror: No database: give --database-url, or --data with the directory of a running 'pathmirror dev' (\(folder.path) has none).\n"
+        )
+    }
+
+    /// A password must not come out by an error.
+    @Test(arguments: [["log", "ls"], ["migrate", "up"], ["mirror", "ls"], ["rules", "get"]])
+    func aDatabaseThatIsNotThere(_ arguments: [String]) throws {
+        let url = "postgresql://nobody:hunter2secret@127.0.0.1:1/none"
+        for run in [
+            try pathmirror(arguments + ["--database-url", url]),
+            try pathmirror(arguments, environment: ["PATHMIRROR_DATABASE_URL": url]),
+        ] {
+            #expect(run.exitCode == 1)
+            #expect(run.errors.hasPrefix("pathmirror: "))
+            #expect(run.errors.contains("127.0.0.1"))
+            #expect(!run.errors.contains("hunter2"))
+        }
+    }
+
+    @Test func aDatabaseURLThatIsNone() throws {
+        let run = try pathmirror(["log", "ls", "--database-url", "nonsense://hunter2secret"])
+        #expect(run.exitCode == 1)
+        #expect(!run.errors.contains("hunter2"))
+    }
+}

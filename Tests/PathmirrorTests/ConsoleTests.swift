@@ -1,0 +1,79 @@
+import Glibc
+import Testing
+
+@testable import pathmirror
+
+/// Goal: results and errors go where they belong, all of them, and questions are answered by people only.
+@Suite struct ConsoleTests {
+    @Test func eachHasItsDescriptor() throws {
+        let descriptors = try Descriptors()
+        let console = descriptors.console()
+        console.write("result")
+        console.write("mistake", toError: true)
+        console.error("another")
+        #expect(console.writeBytes([0, 0xFF, 0x0A]))
+        #expect(descriptors.output.bytes == Array("result\n".utf8) + [0, 0xFF, 0x0A])
+        #expect(descriptors.errors.text == "mistake\nanother\n")
+    }
+
+    @Test func nothingIsLostOnTheWay() throws {
+        let output = try ScratchFile()
+        let bytes = (0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        #expect(Console.writeBytes(bytes, to: output.descriptor))
+        #expect(Console.writeBytes([], to: output.descriptor))
+        #expect(output.bytes == bytes)
+    }
+
+    /// A pipe takes little at once; the writer goes on until all is gone.
+    @Test func aPipeThatIsReadSlowly() throws {
+        var ends: [Int32] = [0, 0]
+        try #require(pipe(&ends) == 0)
+        let reader = ends[0]
+        let bytes = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 13) }
+        let result = Reading(reader)
+        #expect(Console.writeBytes(bytes, to: ends[1]))
+        close(ends[1])
+        #expect(result.all() == bytes)
+        close(reader)
+    }
+
+    @Test func whereNothingCanBeWritten() {
+        #expect(!Console.writeBytes([1], to: -1))
+        #expect(errno == EBADF)
+        let full = open("/dev/full", O_WRONLY | O_CLOEXEC)
+        defer { close(full) }
+        #expect(!Console.writeBytes([1], to: full))
+        #expect(errno == ENOSPC)
+    }
+
+    @Test func filesAreNoTerminals() throws {
+        let descriptors = try Descriptors(input: Array("yes\n".utf8))
+        #expect(!descriptors.console().isTerminal)
+        // Who is not there can't have meant it.
+        #expect(!descriptors.console().confirms("Really?"))
+        #expect(descriptors.errors.text.isEmpty)
+    }
+
+    @Test(arguments: [
+        ("y\n", true), ("Y\n", true), ("yes\n", true), ("Yeah\n", true), ("n\n", false), ("\n", false), ("no\n", false),
+        (" y\n", false), ("ny\n", false), ("\u{4}", false), ("y\nn\n", true),
+    ]) func answers(_ typed: String, _ isYes: Bool) throws {
+        let terminal = try PseudoTerminal()
+        let output = try ScratchFile()
+        let console = Console(
+            output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            signals: ScriptedSignals())
+        #expect(console.isTerminal)
+        terminal.type(typed)
+        #expect(console.confirms("Drop it?") == isYes)
+        #expect(terminal.shown == "Drop it? [y/N] ")
+        #expect(output.bytes.isEmpty)
+    }
+
+    @Test func theProgressLineIsReplaced() throws {
+        let descriptors = try Descriptors()
+        descriptors.console().progressLine("half")
+        descriptors.console().progressLine("whole")
+        #expect(descriptors.errors.text == "\r\u{1B}[Khalf\r\u{1B}[Kwhole")
+    }
+}

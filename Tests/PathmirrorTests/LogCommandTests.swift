@@ -1,0 +1,439 @@
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: the log is shown as it is, in the bounds that were asked for.
+@Suite struct LogListCommandTests {
+    @Test(arguments: [
+        ([], Array(1...8)), (["--from", "3"], Array(3...8)), (["--to", "2"], [1, 2]),
+        (["--from", "2", "--to", "4"], [2, 3, 4]),
+        (["--from", "0", "--to", "1"], [1]), (["--from", "100"], []), (["--from", "4", "--to", "3"], []),
+        (["--to", "0"], []),
+        (["--limit", "3"], [1, 2, 3]), (["--limit", "0"], []), (["--limit", "2", "--from", "6"], [6, 7]),
+        (["--path", "/users/ada/posts"], [1, 2, 7]), (["--path", "users/bob"], [1, 3, 5]),
+        (["--path", "/"], Array(1...8)),
+        (["--path", "/posts/1"], [3, 4]), (["--path", "/posts"], [3, 4, 8]), (["--path", "/elsewhere"], []),
+        (["--path", "/posts", "--limit", "1", "--from", "4"], [4]), (["--ns", "default"], Array(1...8)),
+    ]) func bounds(_ arguments: [String], _ expected: [Int]) throws {
+        try withHistory { database in
+            let run = try database.run(["log", "ls", "--json"] + arguments)
+            #expect(run.exitCode == 0 && run.errors.isEmpty)
+            #expect(try run.json().compactMap { $0["seq"]?.int } == expected)
+            // For people: a line each, the seq first.
+            let lines = try database.run(["log", "ls"] + arguments).lines
+            #expect(lines.compactMap { Int($0.prefix { $0 != " " }) } == expected)
+        }
+    }
+
+    @Test func entriesWhole() throws {
+        try withHistory { database in
+            let entries = try database.json("log", "ls")
+            #expect(
+                entries.allSatisfy { $0.names == ["seq", "committedAt", "op", "path", "origin", "bulk", "changes"] })
+            #expect(
+                entries.map { $0["op"]?.string } == ["set", "set", "update", "set", "remove", "set", "remove", "set"])
+            #expect(entries[0]["committedAt"] == "2026-01-31T12:01:00.000Z")
+            #expect(entries[2]["changes"] == ["/users/bob/posts": 1, "/posts/1": ["by": "bob"]])
+            #expect(entries[3]["changes"] == ["/posts/1": [".value": "short", ".priority": 3]])
+            #expect(entries[4]["changes"] == ["/users/bob": nil])
+            #expect(entries[4]["path"] == "/users/bob")
+            #expect(entries[0]["origin"]?["via"] == "sql")
+            #expect(entries.allSatisfy { $0["bulk"] == false })
+            let line = try #require(try database.run(["log", "ls", "--to", "2", "--from", "2"]).lines.first)
+            #expect(line == "2  2026-01-31T12:02:00.000Z  set  /users/ada/posts  {\"/users/ada/posts\":2}")
+        }
+    }
+
+    @Test func longOnesAreCut() throws {
+        try withHistory { database in
+            try database.set("/long", "\"\(String(repeating: "x", count: 1_000))\"")
+            let line = try #require(try database.run(["log", "ls", "--from", "9"]).lines.first)
+            #expect(line.count < 300)
+            #expect(line.hasSuffix("… (1012 bytes)"))
+        }
+    }
+
+    @Test func importsSayThatThereIsMore() throws {
+        try withHistory { database in
+            try database.json("import", "-", "--path", "/bulk", input: #"{"a":1,"b":2}"#)
+            let entry = try #require(try database.json("log", "ls", "--from", "9").first)
+            #expect(entry["bulk"] == true)
+            #expect(
+                try database.run(["log", "ls", "--from", "9"]).lines.first?.hasSuffix(" (and more, in parts)") == true)
+            // What it touches is found by its place, though the values are elsewhere.
+            #expect(try database.json("log", "ls", "--path", "/bulk/a").count == 1)
+            #expect(try database.json("log", "ls", "--path", "/bul").isEmpty)
+        }
+    }
+
+    @Test(arguments: [["--from", "x"], ["--to", "-1"], ["--limit", "1.5"], ["--path", "/a.b"]])
+    func mistakes(_ arguments: [String]) throws {
+        try withHistory { database in
+            let run = try database.run(["log", "ls"] + arguments)
+            #expect(run.exitCode == 2)
+            #expect(run.output.isEmpty)
+        }
+    }
+
+    @Test func anUnknownNamespace() throws {
+        try withCommands { database in
+            for arguments in [
+                ["log", "ls"], ["log", "show", "1"], ["log", "verify"], ["log", "tail"], ["log", "blame", "/"],
+                ["log", "snapshot"],
+                ["log", "prune", "--keep", "1"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"],
+                ["replay", "log"],
+                ["replay", "tree", "--at", "head", "--out", "-"], ["mirror", "infer", "/x"],
+            ] {
+                let run = try database.run(arguments + ["--ns", "nobody"])
+                #expect(run.exitCode == 1, "\(arguments)")
+                #expect(run.errors == "pathmirror: There is no namespace \"nobody\".\n", "\(arguments)")
+                #expect(try database.value("select count(*)::text from pathmirror.namespace") == "0")
+            }
+        }
+    }
+}
+
+@Suite struct LogShowCommandTests {
+    @Test func one() throws {
+        try withHistory { database in
+            let entry = try #require(try database.json("log", "show", "3").first)
+            #expect(entry["seq"] == 3)
+            #expect(entry == (try database.json("log", "ls", "--from", "3", "--to", "3").first))
+            #expect(
+                try database.output("log", "show", "4") == """
+                    seq        4
+                    committed  2026-01-31T12:04:00.000Z
+                    operation  set
+                    path       /posts/1
+
+                    /posts/1
+                    {
+                      ".value" : "short",
+                      ".priority" : 3
+                    }
+
+                    """)
+        }
+    }
+
+    @Test func aBulkEntryWithItsParts() throws {
+        try withHistory { database in
+            try database.json("import", "-", "--path", "/bulk", input: #"{"a":1,"b":{"c":"x"}}"#)
+            let text = try database.output("log", "show", "9")
+            #expect(text.contains("\n/bulk/a  1\n"))
+            #expect(text.contains("\n/bulk/b/c  \"x\"\n"))
+        }
+    }
+
+    @Test(arguments: [
+        ("9", "There is no entry 9: the head is 8."),
+        ("9223372036854775807", "There is no entry 9223372036854775807: the head is 8."),
+    ])
+    func beyondTheHead(_ seq: String, _ said: String) throws {
+        try withHistory { database in
+            #expect(try database.failure("log", "show", seq) == "pathmirror: \(said)\n")
+        }
+    }
+
+    @Test func whatWasPruned() throws {
+        try withHistory { database in
+            try database.json("log", "prune", "--keep", "3")
+            #expect(
+                try database.failure("log", "show", "5")
+                    == "pathmirror: Entry 5 is not in the log any more: it begins at 6.\n")
+            #expect(try database.json("log", "show", "6").count == 1)
+        }
+    }
+
+    @Test(arguments: ["0", "-1", "abc", "1.5", "", "99999999999999999999"]) func seqsThatAreNone(_ seq: String) throws {
+        let run = try pathmirror(["log", "show", "--", seq])
+        #expect(run.exitCode == 2)
+        #expect(run.errors.contains("SEQ must be a whole number from 1."))
+    }
+}
+
+@Suite struct LogTailCommandTests {
+    /// Until the output has so many lines, with something to do when it has some.
+    private final class Until: Sendable {
+        let descriptors: Descriptors
+        let count: Int
+        private let steps: Mutex<[Int: @Sendable () -> Void]>
+
+        init(_ count: Int, _ steps: [Int: @Sendable () -> Void] = [:]) throws {
+            descriptors = try Descriptors()
+            self.count = count
+            self.steps = Mutex(steps)
+        }
+
+        var isReached: Bool {
+            let lines = descriptors.output.text.split(separator: "\n").count
+            let step = steps.withLock { $0.removeValue(forKey: lines) }
+            step?()
+            return lines >= count
+        }
+    }
+
+    private static func tail(_ database: CommandDatabase, _ arguments: [String], _ until: Until) throws -> CommandRun {
+        let code = Commands.run(
+            ["log", "tail", "--database-url", database.connectionText] + arguments,
+            until.descriptors.console(ScriptedSignals { until.isReached }), Environment(values: [:]))
+        return CommandRun(
+            exitCode: code, output: until.descriptors.output.text, errors: until.descriptors.errors.text)
+    }
+
+    @Test func followsFromTheHeadOn() throws {
+        try withHistory { database in
+            let until = try Until(
+                3,
+                [
+                    0: { try? database.set("/live", "1") },
+                    1: {
+                        try? database.execute(
+                            "select pathmirror.set('default', '/live', '2'), pathmirror.set('default', '/l', '3')")
+                    },
+                ])
+            let run = try Self.tail(database, ["--json"], until)
+            #expect(run.exitCode == 0)
+            #expect(run.errors.isEmpty)
+            #expect(try run.json().map { $0["seq"]?.int } == [9, 10, 11])
+            #expect(try run.json().first?["changes"] == ["/live": 1])
+        }
+    }
+
+    @Test func fromAnEarlierSeq() throws {
+        try withHistory { database in
+            let until = try Until(5, [4: { try? database.set("/live", "1") }])
+            let run = try Self.tail(database, ["--from", "5", "--json"], until)
+            #expect(try run.json().map { $0["seq"]?.int } == [5, 6, 7, 8, 9])
+        }
+    }
+
+    @Test func ofAPathOnly() throws {
+        try withHistory { database in
+            let until = try Until(
+                4,
+                [
+                    3: {
+                        try? database.execute(
+                            "select pathmirror.set('default', '/x', '1'), pathmirror.set('default', '/posts/9', '1')")
+                    }
+                ])
+            let run = try Self.tail(database, ["--from", "1", "--path", "/posts"], until)
+            #expect(run.lines.compactMap { Int($0.prefix { $0 != " " }) } == [3, 4, 8, 10])
+        }
+    }
+
+    @Test func beginsWhereTheLogDoes() throws {
+        try withHistory { database in
+            try database.json("log", "prune", "--keep", "2")
+            let run = try Self.tail(database, ["--from", "1", "--json"], try Until(2))
+            #expect(try run.json().map { $0["seq"]?.int } == [7, 8])
+        }
+    }
+
+    @Test func endsWhenAskedTo() throws {
+        try withHistory { database in
+            let run = try Self.tail(database, [], try Until(0))
+            #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
+        }
+    }
+
+    /// Where nobody reads any more it ends by itself.
+    @Test func endsWithItsReader() throws {
+        try withHistory { database in
+            let (input, errors) = (try ScratchFile(), try ScratchFile())
+            let console = Console(
+                output: -1, errors: errors.descriptor, input: input.descriptor, signals: ScriptedSignals { false })
+            let code = Commands.run(
+                ["log", "tail", "--from", "1", "--database-url", database.connectionText], console,
+                Environment(values: [:]))
+            #expect(code == 0)
+        }
+    }
+}
+
+/// Goal: verify finds damage of every kind, tells where, and finds nothing where there is nothing.
+@Suite struct LogVerifyCommandTests {
+    @Test func clean() throws {
+        try withHistory { database in
+            #expect(try database.output("log", "verify") == "clean: 8 entries up to seq 8, 5 rows\n")
+            let report = try #require(try database.json("log", "verify").first)
+            #expect(
+                report == [
+                    "clean": true, "head": 8, "entries": 8, "rows": 5, "differences": 0, "problems": [], "mirrors": [],
+                    "first": [:],
+                ])
+            #expect(try database.output("log", "verify", "--skip-mirrors").hasPrefix("clean"))
+        }
+    }
+
+    struct Damage: Sendable, CustomTestStringConvertible {
+        let sql: String
+        let said: String
+        var testDescription: String { sql }
+    }
+
+    @Test(arguments: [
+        Damage(
+            sql: "delete from pathmirror.node where path = '/list/2'",
+            said: "/list/2: the log says \"c\", the tree has nothing"),
+        Damage(
+            sql: "update pathmirror.node set value = '7' where path = '/list/0'",
+            said: "/list/0: the log says \"a\", the tree has 7"),
+        Damage(
+            sql:
+                "insert into pathmirror.node (namespace_id, path, value, version) select namespace_id, '/extra', 'true', 8 from pathmirror.node limit 1",
+            said: "/extra: the log says nothing, the tree has true"),
+        Damage(sql: "delete from pathmirror.log where seq = 3", said: "Seq 3 is missing"),
+    ]) func damaged(_ damage: Damage) throws {
+        try withHistory { database in
+            try database.execute(damage.sql)
+            let run = try database.run(["log", "verify"])
+            #expect(run.exitCode == 1)
+            #expect(run.output.contains(damage.said), "\(run.output)")
+            #expect(run.output.contains("\nNOT CLEAN: ") || run.output.hasPrefix("NOT CLEAN: "))
+            #expect(run.errors == "pathmirror: The log of \"default\" and what is derived from it differ.\n")
+            let json = try database.run(["log", "verify", "--json"])
+            #expect(json.exitCode == 1)
+            #expect(try json.json().first?["clean"] == false)
+        }
+    }
+
+    @Test func differencesForPrograms() throws {
+        try withHistory { database in
+            try database.execute("update pathmirror.node set value = '7' where path = '/list/0'")
+            let report = try #require(try database.run(["log", "verify", "--json"]).json().first)
+            #expect(report["differences"] == 1)
+            #expect(report["first"] == ["/list/0": ["logged": "a", "stored": 7]])
+        }
+    }
+}
+
+@Suite struct LogBlameCommandTests {
+    @Test func whoWroteWhat() throws {
+        try withHistory { database in
+            let found = try database.json("log", "blame", "/users/ada/posts")
+            #expect(found.map { $0["seq"]?.int } == [7, 2, 1])
+            #expect(found.map { $0["current"]?.bool } == [false, false, false])
+            #expect(found[1]["changes"] == ["/users/ada/posts": 2])
+            #expect(found[0]["changes"] == ["/users/ada/posts": nil])
+            #expect(found[0].names == ["seq", "committedAt", "op", "path", "origin", "current", "changes"])
+            let lines = try database.output("log", "blame", "/posts").split(separator: "\n")
+            #expect(lines.map { $0.prefix(3) } == ["* 8", "* 4", "  3"])
+            #expect(lines[0].contains(" by sql as pathmirror  set  "))
+        }
+    }
+
+    @Test func limitsAndNothing() throws {
+        try withHistory { database in
+            #expect(try database.json("log", "blame", "/", "--limit", "2").map { $0["seq"]?.int } == [8, 7])
+            #expect(try database.json("log", "blame", "/", "--limit", "0").isEmpty)
+            #expect(try database.json("log", "blame", "/nowhere").isEmpty)
+            let run = try database.run(["log", "blame", "/nowhere"])
+            #expect(run.exitCode == 0 && run.output.isEmpty)
+            #expect(run.errors == "No entry from 1 on wrote /nowhere.\n")
+            #expect(try database.run(["log", "blame", "/", "--limit", "x"]).exitCode == 2)
+            #expect(try database.run(["log", "blame", "/a.b"]).exitCode == 2)
+        }
+    }
+}
+
+@Suite struct LogSnapshotCommandTests {
+    @Test func takenListedAndForgotten() throws {
+        try withHistory { database in
+            #expect(try database.output("log", "snapshot", "--list").isEmpty)
+            #expect(try database.json("log", "snapshot") == [["seq": 8, "rows": 5]])
+            #expect(try database.output("log", "snapshot", "--at", "4") == "The tree at seq 4 is kept: 6 leaves.\n")
+            #expect(try database.json("log", "snapshot", "--at", "2026-01-31T12:02:30Z") == [["seq": 2, "rows": 3]])
+            let listed = try database.json("log", "snapshot", "--list")
+            #expect(listed.map { $0["seq"]?.int } == [2, 4, 8])
+            #expect(listed.allSatisfy { $0["madeBy"] == "manual" && $0["createdAt"]?.string?.hasSuffix("Z") == true })
+            #expect(try database.output("log", "snapshot", "--list").split(separator: "\n").count == 3)
+            // Trees are rebuilt from them.
+            let tree = try #require(try database.json("replay", "tree", "--at", "6", "--dry-run").first)
+            #expect(tree["snapshot"] == 4 && tree["entries"] == 2)
+            #expect(try database.output("log", "snapshot", "--drop", "4") == "The snapshot at seq 4 is forgotten.\n")
+            #expect(try database.failure("log", "snapshot", "--drop", "4").contains("There is no snapshot at seq 4."))
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
+    @Test(arguments: [["--at", "x"], ["--at", "-1"], ["--drop", "x"], ["--rate", "0"]]) func mistakes(
+        _ arguments: [String]
+    ) throws {
+        let run = try pathmirror(["log", "snapshot"] + arguments)
+        #expect(run.exitCode == 2)
+    }
+
+    @Test func momentsThatAreNone() throws {
+        try withHistory { database in
+            #expect(
+                try database.failure("log", "snapshot", "--at", "9").contains("There is no seq 9 yet: the head is 8."))
+            #expect(try database.failure("log", "snapshot", "--at", "2026-31-01").contains("neither a seq nor a time"))
+            #expect(try database.output("log", "snapshot", "--list").isEmpty)
+        }
+    }
+}
+
+@Suite struct LogPruneCommandTests {
+    @Test func whatStays() throws {
+        try withHistory { database in
+            let dry = try #require(try database.json("log", "prune", "--keep", "3", "--dry-run").first)
+            #expect(dry["from"] == 1 && dry["to"] == 6 && dry["deleted"] == 5 && dry["dryRun"] == true)
+            #expect(dry["holders"] == [] && dry["head"] == 8 && dry["wanted"] == 6)
+            #expect(try database.json("log", "ls").count == 8)
+            #expect(
+                try database.output("log", "prune", "--keep", "3", "--dry-run")
+                    == "Would drop 5 entries (0 partitions whole): the log would begin at seq 6.\n")
+            let run = try database.run(["log", "prune", "--keep", "3"])
+            #expect(run.output == "Dropped 5 entries (0 partitions whole): the log begins at seq 6.\n")
+            #expect(run.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("prune: ") })
+            #expect(try database.json("log", "ls").compactMap { $0["seq"]?.int } == [6, 7, 8])
+            for seq in 5...8 {
+                let text = try database.output("replay", "tree", "--at", "\(seq)", "--out", "-")
+                #expect(try JSONText(reading: text) == pastTrees[seq])
+            }
+            #expect(
+                try database.failure("replay", "tree", "--at", "4", "--out", "-").contains(
+                    "reach back to the tree at seq 5"))
+            #expect(
+                try database.failure("log", "snapshot", "--drop", "5").contains("without it nothing can be rebuilt"))
+            #expect(try database.output("log", "prune", "--keep", "3") == "Nothing to drop: the log begins at seq 6.\n")
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
+    @Test func whoeverStillReadsIsWaitedFor() throws {
+        try withHistory { database in
+            try database.execute(
+                "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace"
+            )
+            let held = try database.run(["log", "prune", "--keep", "1"])
+            #expect(held.exitCode == 0)
+            #expect(held.errors.hasPrefix("feed mails still needs what follows seq 2.\n"))
+            #expect(try database.value("select retained_from::text from pathmirror.namespace") == "3")
+            let dry = try #require(try database.json("log", "prune", "--keep", "1", "--dry-run").first)
+            #expect(dry["holders"] == [["kind": "feed", "name": "mails", "seq": 2]])
+            let forced = try database.run(["log", "prune", "--keep", "1", "--force"])
+            #expect(forced.errors.hasPrefix("feed mails has read up to seq 2 and loses what is between.\n"))
+            #expect(try database.value("select retained_from::text from pathmirror.namespace") == "8")
+        }
+    }
+
+    @Test func byAge() throws {
+        try withHistory { database in
+            try database.execute("update pathmirror.log set committed_at = now() - (9 - seq) * interval '1 day'")
+            #expect(try database.json("log", "prune", "--keep", "5d", "--dry-run").first?["to"] == 5)
+            #expect(try database.json("log", "prune", "--keep", "36h", "--dry-run").first?["to"] == 8)
+            #expect(try database.output("log", "prune", "--keep", "30d").hasPrefix("Nothing to drop"))
+        }
+    }
+
+    @Test(arguments: ["", "x", "3w", "-1", "1.5d", "d", "30 d"]) func bounds(_ keep: String) throws {
+        let run = try pathmirror(["log", "prune", "--keep", keep])
+        #expect(run.exitCode == 2)
+        #expect(run.errors.contains("--keep must be like 30d, 12h, 45m, or a number of entries."))
+    }
+}

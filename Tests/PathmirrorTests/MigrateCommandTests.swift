@@ -1,0 +1,77 @@
+import LogStore
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: the schema is made and looked at by commands, and nothing works on one that isn't this program's.
+@Suite struct MigrateCommandTests {
+    private static func withEmpty(_ body: (CommandDatabase) throws -> Void) throws {
+        try TestDatabase.withEmpty { try body(CommandDatabase($0)) }
+    }
+
+    @Test func upAndStatus() throws {
+        try Self.withEmpty { database in
+            let before = try database.run(["migrate", "status"])
+            #expect(before.exitCode == 1)
+            #expect(before.lines.count == Migrations.newest)
+            #expect(before.lines.allSatisfy { $0.hasSuffix("  missing") })
+            #expect(
+                before.errors
+                    == "pathmirror: The database's schema is at version 0, this program needs \(Migrations.newest): run 'pathmirror migrate up'.\n"
+            )
+            let up = try database.output("migrate", "up").split(separator: "\n").map(String.init)
+            #expect(up.filter { $0.hasPrefix("applied ") }.count == Migrations.newest)
+            #expect(up.last == "The schema is at version \(Migrations.newest).")
+            let after = try database.output("migrate", "status").split(separator: "\n")
+            #expect(after.count == Migrations.newest)
+            #expect(after.allSatisfy { $0.contains("  applied 20") && $0.hasSuffix("Z") })
+            // Nothing is left to do.
+            #expect(try !database.output("migrate", "up").contains("applied "))
+        }
+    }
+
+    @Test func forPrograms() throws {
+        try Self.withEmpty { database in
+            let missing = try database.run(["migrate", "status", "--json"])
+            #expect(missing.exitCode == 1)
+            let rows = try #require(try missing.json().first)
+            #expect(rows.items.map { $0["version"]?.int } == (1...Migrations.newest).map { $0 })
+            #expect(rows.items.allSatisfy { $0["appliedAt"] == .null })
+            let up = try #require(try database.json("migrate", "up").first)
+            #expect(up["version"]?.int == Migrations.newest)
+            #expect(up["applied"]?.items.count == Migrations.newest)
+            let again = try #require(try database.json("migrate", "up").first)
+            #expect(again["applied"]?.items == [])
+            let status = try #require(try database.json("migrate", "status").first)
+            #expect(status.items.count == Migrations.newest)
+            #expect(status.items.allSatisfy { $0["appliedAt"]?.string?.hasSuffix("Z") == true })
+            #expect(status.items.map { $0["name"] } == up["applied"]?.items)
+        }
+    }
+
+    @Test(arguments: [
+        ["log", "ls"], ["log", "verify"], ["export"], ["rules", "get"], ["mirror", "ls"], ["replay", "log"],
+        ["diff", "a", "b"],
+    ]) func nothingWorksWithoutTheSchema(_ arguments: [String]) throws {
+        try Self.withEmpty { database in
+            let run = try database.run(arguments)
+            #expect(run.exitCode == 1)
+            #expect(run.output.isEmpty)
+            #expect(run.errors.contains("run 'pathmirror migrate up'"))
+        }
+    }
+
+    @Test func aNewerSchemaIsRefused() throws {
+        try withCommands { database in
+            try database.execute(
+                "insert into pathmirror.migration (version, name, checksum) select max(version) + 1, 'later', 'x' from pathmirror.migration"
+            )
+            for arguments in [["log", "ls"], ["migrate", "up"]] {
+                let run = try database.run(arguments)
+                #expect(run.exitCode == 1)
+                #expect(run.errors.contains("use a newer pathmirror"))
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: mirrors are made, changed, looked at and dropped by commands, and nothing happens that was not asked for.
+@Suite struct MirrorCommandTests {
+    static let definition =
+        #"{"name": "posts", "path": "/posts/{post_id}", "columns": {"author": {"type": "text", "not null": "skip"}, "star_count": {"type": "bigint", "path": "starCount", "default": 0}}, "rest": "rest"}"#
+
+    /// A namespace with three posts, of which one does not fit.
+    static func withPosts(_ body: (CommandDatabase, ScratchFolder) throws -> Void) throws {
+        try withCommands { database in
+            let folder = try ScratchFolder()
+            try folder.file("mirror.json", definition)
+            try database.makeNamespace("default")
+            try database.set("/posts/a", #"{"author": "ada", "starCount": 3}"#)
+            try database.set("/posts/b", #"{"author": "bob"}"#)
+            try database.set("/posts/c", #"{"author": "cy", "starCount": "many"}"#)
+            try body(database, folder)
+        }
+    }
+
+    private static func apply(_ database: CommandDatabase, _ folder: ScratchFolder, _ more: String...) throws
+        -> [JSONText]
+    {
+        let run = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes", "--json"] + more)
+        #expect(run.exitCode == 0, "\(run.errors)")
+        return try run.json()
+    }
+
+    @Test func appliedAndSeen() throws {
+        try Self.withPosts { database, folder in
+            let plan = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--plan"])
+            #expect(plan.exitCode == 0 && plan.lines.count == 1)
+            #expect(plan.output.hasPrefix("create  posts  /posts/{post_id} → mirror.posts"))
+            #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
+            #expect(try database.output("mirror", "ls").isEmpty)
+            let made = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes"])
+            #expect(
+                made.lines.last == "posts: 3 rows as of seq 3, 1 values did not fit: see 'pathmirror mirror errors'")
+            #expect(
+                try database.value("select string_agg(post_id || star_count, ',' order by post_id) from mirror.posts")
+                    == "a3,b0")
+            let again = try Self.apply(database, folder)
+            #expect(again.first?["action"] == "unchanged")
+            let listed = try #require(try database.json("mirror", "ls").first)
+            #expect(listed["name"] == "posts" && listed["namespace"] == "default" && listed["paused"] == false)
+            #expect(listed["definition"]?["path"] == "/posts/{post_id}")
+            #expect(try database.output("mirror", "ls") == "default  posts  /posts/{post_id} → mirror.posts\n")
+        }
+    }
+
+    @Test func plansForPrograms() throws {
+        try Self.withPosts { database, folder in
+            let plan = try Self.apply(database, folder, "--plan")
+            #expect(
+                plan.count == 1 && plan[0]["action"] == "create" && plan[0]["rows"] == .null && plan[0]["seq"] == .null)
+            let done = try Self.apply(database, folder)
+            #expect(
+                done[0]["rows"] == 3 && done[0]["misfits"] == 1 && done[0]["seq"] == 3
+                    && done[0]["table"] == "mirror.posts")
+            #expect(done[0].names == ["name", "namespace", "table", "action", "reasons", "rows", "misfits", "seq"])
+        }
+    }
+
+    /// Who is not asked on a terminal, and has not said yes, gets nothing changed.
+    @Test func withoutYes() throws {
+        try Self.withPosts { database, folder in
+            let run = try database.run(["mirror", "apply", folder.path + "/mirror.json"], input: "y\n")
+            #expect(run.exitCode == 1)
+            #expect(
+                run.errors == "pathmirror: Nothing was changed. Give --yes to carry the plan out without being asked.\n"
+            )
+            #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
+        }
+    }
+
+    @Test(arguments: [("y\n", true), ("n\n", false)]) func askedOnATerminal(_ answer: String, _ isDone: Bool) throws {
+        try Self.withPosts { database, folder in
+            let terminal = try PseudoTerminal()
+            let output = try ScratchFile()
+            let console = Console(
+                output: output.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+                signals: ScriptedSignals())
+            terminal.type(answer)
+            let code = Commands.run(
+                ["mirror", "apply", folder.path + "/mirror.json", "--database-url", database.connectionText], console,
+                Environment(values: [:]))
+            #expect(code == (isDone ? 0 : 1))
+            #expect(terminal.shown.contains("Carry this out? [y/N] "))
+            #expect(output.text.hasPrefix("create  posts"))
+            #expect((try database.value("select to_regclass('mirror.posts')::text") != nil) == isDone)
+        }
+    }
+
+    @Test func statusPauseAndResume() throws {
+        try Self.withPosts { database, folder in
+            _ = try Self.apply(database, folder)
+            let status = try #require(try database.json("mirror", "status").first)
+            #expect(status["name"] == "posts" && status["seq"] == 3 && status["head"] == 3 && status["errors"] == 1)
+            #expect(
+                status.names == [
+                    "namespace", "name", "table", "state", "seq", "head", "lagEntries", "lagMilliseconds", "errors",
+                    "unkeptErrors",
+                    "message", "gateway",
+                ])
+            #expect(try database.output("mirror", "status", "posts").hasPrefix("default  posts  "))
+            #expect(try database.output("mirror", "status", "posts").contains("  seq 3 of 3  "))
+            #expect(try database.output("mirror", "status", "posts").contains("  1 errors"))
+            #expect(try database.output("mirror", "pause", "posts").isEmpty)
+            #expect(try database.json("mirror", "ls").first?["paused"] == true)
+            #expect(try database.output("mirror", "ls").hasSuffix("  paused\n"))
+            #expect(try database.json("mirror", "status").first?["state"] == "paused")
+            #expect(try database.output("mirror", "resume", "posts").isEmpty)
+            #expect(try database.json("mirror", "ls").first?["paused"] == false)
+        }
+    }
+
+    @Test func brokenOnesAreAFailure() throws {
+        try Self.withPosts { database, folder in
+            _ = try Self.apply(database, folder)
+            try database.execute(
+                "insert into pathmirror.mirror_run (namespace_id, target, state, message) select id, '', 'broken', 'gone' from pathmirror.namespace on conflict do nothing"
+            )
+            let run = try database.run(["mirror", "status"])
+            if run.output.contains("  broken") {
+                #expect(run.exitCode == 1)
+                #expect(run.errors == "pathmirror: Mirror \"posts\" is broken: gone\n")
+            } else {
+                #expect(run.exitCode == 0)
+            }
+        }
+    }
+
+    @Test func errorsAndTryingAgain() throws {
+        try Self.withPosts { database, folder in
+            _ = try Self.apply(database, folder)
+            let errors = try database.json("mirror", "errors", "posts")
+            #expect(errors.count == 1)
+            #expect(
+                errors[0]["column"] == "star_count" && errors[0]["path"] == "/posts/c/starCount"
+                    && errors[0]["value"] == "\"many\"")
+            #expect(errors[0]["record"] == "/posts/c" && errors[0]["seq"] == 3)
+            #expect(errors[0].names == ["record", "column", "path", "seq", "value", "reason", "foundAt"])
+            let text = try database.output("mirror", "errors", "posts")
+            #expect(text.hasPrefix("/posts/c/starCount  seq 3  star_count: ") && text.hasSuffix("  \"many\"\n"))
+            #expect(
+                try database.output("mirror", "errors", "posts", "--retry")
+                    == "1 records were read again; 1 errors are left.\n")
+            #expect(try database.json("mirror", "errors", "posts", "--retry") == [["records": 1, "left": 1]])
+            #expect(try database.run(["mirror", "errors", "posts", "--limit", "0"]).exitCode == 2)
+        }
+    }
+
+    @Test func dropped() throws {
+        try Self.withPosts { database, folder in
+            _ = try Self.apply(database, folder)
+            let run = try database.run(["mirror", "drop", "posts"])
+            #expect(run.exitCode == 1)
+            #expect(run.errors == "pathmirror: Nothing was changed. Give --yes to drop without being asked.\n")
+            #expect(try database.value("select to_regclass('mirror.posts')::text") == "mirror.posts")
+            #expect(try database.output("mirror", "drop", "posts", "--yes").isEmpty)
+            #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
+            #expect(try database.output("mirror", "ls").isEmpty)
+        }
+    }
+
+    @Test func unknownMirrors() throws {
+        try Self.withPosts { database, _ in
+            for command in [["pause"], ["resume"], ["drop", "--yes"], ["errors"], ["status"]] {
+                let run = try database.run(["mirror"] + command + ["nobody"])
+                #expect(run.exitCode == 1)
+                #expect(run.errors.contains("nobody"))
+            }
+            #expect(try database.run(["replay", "mirror", "nobody"]).exitCode == 1)
+        }
+    }
+
+    @Test(arguments: [
+        "", "nonsense", "[1]", "{}", #"{"name": "x"}"#, #"{"name": "x", "path": "nowhere", "columns": {}}"#,
+        #"{"name": "x", "path": "/x/{id}", "columns": {"a": "florins"}}"#,
+    ]) func definitionsWithMistakes(_ text: String) throws {
+        try withCommands { database in
+            let folder = try ScratchFolder()
+            let file = try folder.file("bad.json", text)
+            let run = try database.run(["mirror", "apply", file, "--yes"])
+            #expect(run.exitCode == 1)
+            #expect(run.errors.contains("bad.json"), "\(run.errors)")
+            #expect(run.output.isEmpty)
+        }
+    }
+
+    @Test func twoOfOneTable() throws {
+        try Self.withPosts { database, folder in
+            try folder.file("twice.json", "[\(Self.definition), \(Self.definition)]")
+            let said = try database.failure("mirror", "apply", folder.path + "/twice.json", "--yes")
+            #expect(said.contains("Two of these mirrors have the table mirror.posts."))
+        }
+    }
+
+    @Test func inferring() throws {
+        try Self.withPosts { database, _ in
+            let run = try database.run(["mirror", "infer", "posts/{id}"])
+            #expect(run.exitCode == 0, "\(run.errors)")
+            #expect(run.errors.hasPrefix("3 records at /posts/{id}\n"))
+            #expect(run.errors.contains("author  text  from"))
+            let proposed = try JSONText(reading: run.output)
+            #expect(proposed["path"] == "/posts/{id}")
+            let report = try #require(try database.json("mirror", "infer", "/posts/{id}", "--limit", "2").first)
+            #expect(report["records"] == 2)
+            #expect(report["definition"]?["path"] == "/posts/{id}")
+            #expect(report["evidence"]?.items.contains { $0["column"] == "author" && $0["present"] == 2 } == true)
+            #expect(try database.run(["mirror", "infer", "/posts/{id}", "--limit", "0"]).exitCode == 2)
+            // What is proposed can be applied.
+            let folder = try ScratchFolder()
+            let file = try folder.file("proposed.json", run.output)
+            #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
+            #expect(try database.output("log", "verify").contains(", 1 mirror"))
+        }
+    }
+}
+
+/// Goal: a mirror's table can be made anew, and a part of the log applied again, with the same result.
+@Suite struct ReplayMirrorCommandTests {
+    private static func withMirror(_ body: (CommandDatabase) throws -> Void) throws {
+        try MirrorCommandTests.withPosts { database, folder in
+            #expect(try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes"]).exitCode == 0)
+            try body(database)
+        }
+    }
+
+    @Test func madeAnew() throws {
+        try withMirror { database in
+            let dry = try database.output("replay", "mirror", "posts", "--dry-run")
+            #expect(
+                dry
+                    == "Would make mirror.posts anew from the tree at seq 3: 3 rows of 3 records, 1 values that do not fit; the table that is there is at seq 3.\n"
+            )
+            let report = try #require(try database.json("replay", "mirror", "posts", "--dry-run").first)
+            #expect(report["rows"] == 3 && report["records"] == 3 && report["cursor"] == 3 && report["dryRun"] == true)
+            try database.execute("update mirror.posts set author = 'x'; delete from mirror.posts where post_id = 'b'")
+            #expect(try database.run(["log", "verify"]).exitCode == 1)
+            let said = try database.run(["replay", "mirror", "posts"])
+            #expect(
+                said.output
+                    == "mirror.posts is new: 3 rows, compared with the tree at seq 3, now at seq 3; 1 values did not fit: see 'pathmirror mirror errors'\n"
+            )
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+            let again = try #require(try database.json("replay", "mirror", "posts").first)
+            #expect(
+                again["rows"] == 3 && again["misfits"] == 1 && again["verifiedSeq"] == 3 && again["dryRun"] == false)
+        }
+    }
+
+    @Test func aPartOfTheLog() throws {
+        try withMirror { database in
+            try database.execute("update mirror.posts set author = 'x' where post_id = 'b'")
+            #expect(
+                try database.output("replay", "mirror", "posts", "--from", "2", "--dry-run")
+                    == "Would apply 2 entries, 2 to 3, to mirror.posts again; 2 of them touch it.\n")
+            let report = try #require(try database.json("replay", "mirror", "posts", "--from", "3", "--dry-run").first)
+            #expect(report["from"] == 3 && report["to"] == 3 && report["touching"] == 1)
+            let done = try database.output("replay", "mirror", "posts", "--from", "2")
+            #expect(done.hasPrefix("mirror.posts: what entries 2 to 3 touch is as the tree says."))
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
+    @Test func damageIsFound() throws {
+        try withMirror { database in
+            try database.execute("update mirror.posts set author = 'x' where post_id = 'b'")
+            let run = try database.run(["log", "verify", "--json"])
+            #expect(run.exitCode == 1)
+            let report = try #require(try run.json().first)
+            #expect(report["clean"] == false)
+            #expect(
+                report["problems"]?.items.contains { $0.string?.contains("row post_id \"b\": author differs") == true }
+                    == true)
+            // The tree itself is right.
+            #expect(try database.output("log", "verify", "--skip-mirrors").hasPrefix("clean"))
+        }
+    }
+
+    private func withMirror(_ body: (CommandDatabase) throws -> Void) throws { try Self.withMirror(body) }
+}

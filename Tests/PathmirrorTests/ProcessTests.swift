@@ -1,0 +1,123 @@
+import Glibc
+import Testing
+
+@testable import pathmirror
+
+/// Goal: signals end a command, or have it read its files again, in a process of its own as in life.
+@Suite struct ProcessSignalsTests {
+    @Test func hangupsAreToldAndTerminationEnds() async {
+        await #expect(processExitsWith: .exitCode(42)) {
+            ProcessSignals.block()
+            raise(SIGHUP)
+            var hangups: Int32 = 0
+            ProcessSignals().waitForTermination {
+                hangups += 1
+                raise(hangups < 3 ? SIGHUP : SIGTERM)
+            }
+            exit(39 + hangups)
+        }
+    }
+
+    @Test(arguments: [SIGINT, SIGTERM]) func eachEnds(_ signal: Int32) async {
+        await #expect(processExitsWith: .exitCode(7)) { [signal = signal as Int32] in
+            ProcessSignals.block()
+            raise(signal)
+            ProcessSignals().waitForTermination { exit(1) }
+            exit(7)
+        }
+    }
+
+    @Test func whetherItIsWanted() async {
+        await #expect(processExitsWith: .exitCode(0b101)) {
+            ProcessSignals.block()
+            let signals = ProcessSignals()
+            // Asked for nothing, then for something, then no more: each signal counts once.
+            let before = signals.isTerminationWanted(milliseconds: 5)
+            raise(SIGINT)
+            let then = signals.isTerminationWanted(milliseconds: 0)
+            let after = signals.isTerminationWanted(milliseconds: 0)
+            exit((before ? 0 : 1) | (then ? 0b100 : 0) | (after ? 0b1000 : 0))
+        }
+    }
+
+    /// A command that does not wait for signals ends by them as any program does.
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP]) func unblocked(_ number: Int32) async {
+        await #expect(processExitsWith: .signal(number)) { [number = number as Int32] in
+            signal(number, SIG_DFL)
+            ProcessSignals.block()
+            raise(number)
+            ProcessSignals().unblock()
+        }
+    }
+
+    /// Blocked, a closed pipe is an error of the write; unblocked it ends the program, as `| head` wants it.
+    @Test func closedPipes() async {
+        await #expect(processExitsWith: .exitCode(3)) {
+            ProcessSignals.block()
+            var ends: [Int32] = [0, 0]
+            pipe(&ends)
+            close(ends[0])
+            exit(Console.writeBytes([1], to: ends[1]) ? 4 : errno == EPIPE ? 3 : 5)
+        }
+        await #expect(processExitsWith: .signal(SIGPIPE)) {
+            ProcessSignals.block()
+            ProcessSignals().unblock()
+            var ends: [Int32] = [0, 0]
+            pipe(&ends)
+            close(ends[0])
+            _ = Console.writeBytes([1], to: ends[1])
+        }
+    }
+}
+
+/// Goal: who runs out of memory says so in one line and ends; other faults are what they were.
+@Suite struct OutOfMemoryTests {
+    @Test(arguments: [SIGABRT, SIGTRAP, SIGILL]) func withoutMemory(_ fault: Int32) async {
+        let result = await #expect(processExitsWith: .exitCode(1), observing: [\.standardErrorContent]) {
+            [fault = fault as Int32] in
+            OutOfMemory.install()
+            errno = ENOMEM
+            raise(fault)
+        }
+        let said = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(said.contains("pathmirror: out of memory, the program ends."))
+        #expect(said.contains("--memory-bytes"))
+    }
+
+    @Test func otherFaults() async {
+        let result = await #expect(processExitsWith: .signal(SIGABRT), observing: [\.standardErrorContent]) {
+            signal(SIGABRT, SIG_DFL)
+            OutOfMemory.install()
+            errno = 0
+            raise(SIGABRT)
+        }
+        let said = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(!said.contains("out of memory"))
+    }
+}
+
+/// Goal: the program runs as a whole: main finds the command and gives its exit code.
+@Suite struct MainTests {
+    @Test(
+        arguments: [(["version"], 0), (["nonsense"], 2), ([], 2), (["log", "ls", "--data", "/nowhere"], 1)]
+            as [([String], Int32)])
+    func exitCodes(_ arguments: [String], _ code: Int32) throws {
+        #expect(try pathmirror(arguments).exitCode == code)
+    }
+
+    @Test func theEnvironmentOfTheProcess() {
+        setenv("PATHMIRROR_TEST_OF_ENVIRONMENT", "a=b", 1)
+        defer { unsetenv("PATHMIRROR_TEST_OF_ENVIRONMENT") }
+        let environment = Environment.current
+        #expect(environment["PATHMIRROR_TEST_OF_ENVIRONMENT"] == "a=b")
+        #expect(environment["PATHMIRROR_NOT_THERE"] == nil)
+        #expect(environment.all["PATH"] == environment["PATH"])
+    }
+
+    @Test func processors() {
+        #expect(Processors.count >= 1)
+        let parts = Processors.hostAndProcess.split(separator: ":")
+        #expect(parts.last == "\(getpid())")
+        #expect(parts.count >= 2)
+    }
+}

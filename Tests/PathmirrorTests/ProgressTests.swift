@@ -1,0 +1,187 @@
+import Testing
+
+@testable import pathmirror
+
+/// Goal: progress is told seldom, in the right words, on terminals by one line that moves, and never to programs.
+@Suite struct ProgressTests {
+    private let time = ManualClock()
+
+    @Test func plainLinesEveryFiveSeconds() throws {
+        let descriptors = try Descriptors()
+        let progress = Progress(descriptors.console(), "import", totalBytes: 1_000, isQuiet: false, time.clock)
+        progress.update(rows: 1, bytes: 1)
+        time.advance(4_999)
+        progress.update(rows: 10, bytes: 10)
+        #expect(descriptors.errors.text.isEmpty)
+        time.advance(1)
+        progress.update(rows: 100, bytes: 250)
+        #expect(descriptors.errors.text == "import: 100 leaves, 20 a second, 25 %, 15 s left\n")
+        progress.update(rows: 110, bytes: 260)
+        time.advance(4_999)
+        progress.update(rows: 120, bytes: 270)
+        #expect(descriptors.errors.text.split(separator: "\n").count == 1)
+        time.advance(1)
+        progress.update(rows: 200, bytes: 500)
+        #expect(
+            descriptors.errors.text.split(separator: "\n").last == "import: 200 leaves, 20 a second, 50 %, 10 s left")
+        progress.end()
+        time.advance(2_340)
+        progress.finish(rows: 400)
+        #expect(descriptors.errors.text.split(separator: "\n").last == "import: 400 leaves in 12.3 s, 32 a second")
+        #expect(descriptors.output.bytes.isEmpty)
+    }
+
+    @Test func withoutASizeThereIsNoShare() throws {
+        for total in [nil, 0] as [Int?] {
+            let descriptors = try Descriptors()
+            let time = ManualClock()
+            let progress = Progress(descriptors.console(), "export", totalBytes: total, isQuiet: false, time.clock)
+            time.advance(10_000)
+            progress.update(rows: 1_000, bytes: 77)
+            #expect(descriptors.errors.text == "export: 1000 leaves, 100 a second\n")
+        }
+    }
+
+    /// A file may grow while it is read.
+    @Test func neverMoreThanAll() throws {
+        let descriptors = try Descriptors()
+        let progress = Progress(descriptors.console(), "import", totalBytes: 10, isQuiet: false, time.clock)
+        time.advance(5_000)
+        progress.update(rows: 5, bytes: 20)
+        #expect(descriptors.errors.text == "import: 5 leaves, 1 a second, 100 %, 0 s left\n")
+    }
+
+    @Test(arguments: [(99, "0 s"), (50, "5 s"), (10, "45 s"), (8, "57 s"), (5, "1 min 35 s"), (1, "8 min 15 s")])
+    func howLongTheRestTakes(_ percent: Int, _ left: String) throws {
+        let descriptors = try Descriptors()
+        let progress = Progress(descriptors.console(), "import", totalBytes: 100, isQuiet: false, time.clock)
+        time.advance(5_000)
+        progress.update(rows: 5, bytes: percent)
+        #expect(descriptors.errors.text == "import: 5 leaves, 1 a second, \(percent) %, \(left) left\n")
+    }
+
+    @Test func aTerminalHasABar() throws {
+        let terminal = try PseudoTerminal()
+        let output = try ScratchFile()
+        let console = Console(
+            output: output.descriptor, errors: terminal.descriptor, input: output.descriptor, signals: ScriptedSignals()
+        )
+        let progress = Progress(console, "import", totalBytes: 100, isQuiet: false, time.clock)
+        time.advance(99)
+        progress.update(rows: 1, bytes: 1)
+        #expect(terminal.shown.isEmpty)
+        time.advance(901)
+        progress.update(rows: 10, bytes: 50)
+        #expect(terminal.shown == "\r\u{1B}[K[##########..........] import: 10 leaves, 10 a second, 50 %, 1 s left")
+        time.advance(100)
+        progress.update(rows: 20, bytes: 100)
+        #expect(terminal.shown.contains("[####################]"))
+        progress.finish(rows: 22)
+        #expect(terminal.shown == "\r\u{1B}[Kimport: 22 leaves in 1.1 s, 20 a second\n")
+    }
+
+    @Test func quiet() throws {
+        let terminal = try PseudoTerminal()
+        let console = Console(
+            output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            signals: ScriptedSignals())
+        let progress = Progress(console, "import", totalBytes: 100, isQuiet: true, time.clock)
+        let replay = ReplayProgress(console, "replay", total: 100, isQuiet: true, time.clock)
+        time.advance(10_000)
+        progress.update(rows: 1, bytes: 1)
+        replay.advance(by: 1)
+        progress.end()
+        replay.end()
+        progress.finish(rows: 2)
+        replay.finish("all")
+        #expect(terminal.shown.isEmpty)
+    }
+}
+
+/// Goal: a replay tells how far it is and keeps to the rate that it was given.
+@Suite struct ReplayProgressTests {
+    private let time = ManualClock()
+
+    @Test func lines() throws {
+        let descriptors = try Descriptors()
+        let progress = ReplayProgress(descriptors.console(), "replay", total: 400, time.clock)
+        progress.advance(by: 10)
+        #expect(descriptors.errors.text.isEmpty)
+        time.advance(5_000)
+        progress.advance(to: 100)
+        #expect(descriptors.errors.text == "replay: 100 entries, 20 a second, 25 %, 15 s left\n")
+        time.advance(5_000)
+        progress.advance(by: 500)
+        #expect(progress.done == 600)
+        #expect(descriptors.errors.text.hasSuffix("replay: 600 entries, 60 a second, 100 %, 0 s left\n"))
+        progress.finish("600 entries")
+        #expect(descriptors.errors.text.hasSuffix("\nreplay: 600 entries in 10.0 s\n"))
+        #expect(time.allPauses.isEmpty)
+    }
+
+    @Test func otherUnitsAndNoTotal() throws {
+        let descriptors = try Descriptors()
+        let progress = ReplayProgress(descriptors.console(), "write", "leaves", time.clock)
+        time.advance(8_000)
+        progress.advance(to: 4)
+        #expect(descriptors.errors.text == "write: 4 leaves, 0 a second\n")
+        // Nothing was done yet: no share of it says how long the rest takes.
+        let none = try Descriptors()
+        let idle = ReplayProgress(none.console(), "replay", total: 10, time.clock)
+        time.advance(5_000)
+        idle.advance(to: 0)
+        #expect(none.errors.text == "replay: 0 entries, 0 a second\n")
+    }
+
+    /// Whatever the steps: after N have been done at a rate R, N/R seconds have passed.
+    @Test(arguments: [1, 7, 100, 999], [1, 10, 1_000]) func theRateIsKept(_ step: Int, _ rate: Int) throws {
+        let descriptors = try Descriptors()
+        let progress = ReplayProgress(descriptors.console(), "replay", rate: rate, isQuiet: true, time.clock)
+        let start = time.clock.now()
+        for _ in 0..<20 { progress.advance(by: step) }
+        let passed = time.clock.now() - start
+        #expect(passed == Int64(20 * step) * 1_000 / Int64(rate))
+        #expect(time.allPauses.allSatisfy { (1...200).contains($0) })
+    }
+
+    /// Who is slower than the rate does not wait.
+    @Test func whoIsSlowDoesNotWait() throws {
+        let descriptors = try Descriptors()
+        let progress = ReplayProgress(descriptors.console(), "replay", rate: 100, isQuiet: true, time.clock)
+        for _ in 0..<50 {
+            time.advance(11)
+            progress.advance(by: 1)
+        }
+        #expect(time.allPauses.isEmpty)
+        progress.advance(by: 10)
+        #expect(time.allPauses.reduce(0, +) == 50)
+    }
+
+    @Test func itTellsWhileItWaits() throws {
+        let descriptors = try Descriptors()
+        let progress = ReplayProgress(descriptors.console(), "replay", total: 100, rate: 1, time.clock)
+        progress.advance(by: 12)
+        #expect(descriptors.errors.text.split(separator: "\n").count == 2)
+    }
+
+    @Test(arguments: [
+        (nil, 1_000, 1_000), (1, 1_000, 1), (4, 1_000, 1), (5, 1_000, 1), (10, 1_000, 2), (500, 1_000, 100),
+        (1_000_000, 1_000, 1_000),
+    ]) func pagesAreSmallEnoughToWaitBetween(_ rate: Int?, _ most: Int, _ expected: Int) throws {
+        let progress = ReplayProgress(try Descriptors().console(), "replay", rate: rate, time.clock)
+        #expect(progress.pageLimit(atMost: most) == expected)
+    }
+
+    @Test(arguments: [
+        ("1", true), ("100000000", true), ("0", false), ("-1", false), ("fast", false), ("100000001", false),
+    ])
+    func rates(_ text: String, _ isValid: Bool) throws {
+        let specification = CommandSpecification("x", "x", options: [ReplayProgress.rateOption])
+        let parsed = try ParsedArguments(["--rate", text], specification, Environment(values: [:]))
+        if isValid {
+            #expect(try ReplayProgress.rate(parsed) == Int(text))
+        } else {
+            #expect(throws: UsageError.self) { try ReplayProgress.rate(parsed) }
+        }
+    }
+}
