@@ -1,3 +1,4 @@
+import Glibc
 import HTTPClient
 import HTTPServer
 import Runtime
@@ -49,5 +50,49 @@ extension ClientRequest {
         var request = ClientRequest(url)
         request.allowsPlainHTTP = true
         return request
+    }
+}
+
+/// The same over TLS, for `localhost`.
+final class SecureServer: Sendable {
+    private let server: HTTPServer
+
+    private final class Handler: HTTPLoopHandler {
+        let handle: LocalServer.Handle
+        init(_ handle: @escaping LocalServer.Handle) { self.handle = handle }
+        func requestReceived(_ request: HTTPRequest, _ exchange: HTTPExchange) { handle(request, exchange) }
+        func loopWillDrain() {}
+        func loopWillStop() {}
+    }
+
+    init(_ identity: TLSIdentity, _ handle: @escaping LocalServer.Handle) throws {
+        var settings = HTTPServerSettings()
+        settings.tls = identity
+        settings.addresses = []
+        settings.tlsAddresses = [ListenAddress(host: "127.0.0.1", port: 0)]
+        server = try HTTPServer(settings: settings) { _ in Handler(handle) }
+        try server.start()
+    }
+
+    var port: UInt16 { server.boundTLSAddresses.first?.port ?? 0 }
+
+    func url(_ path: String) -> String { "https://localhost:\(port)\(path)" }
+
+    deinit { server.stop(deadlineMilliseconds: 0) }
+}
+
+/// Small files of a test.
+enum TestFiles {
+    struct Failure: Error {}
+
+    /// Makes a folder with files of these names and texts.
+    static func write(_ folder: String, _ files: [String: String]) throws {
+        guard mkdir(folder, 0o700) == 0 else { throw Failure() }
+        for (name, text) in files {
+            let descriptor = open(folder + "/" + name, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+            guard descriptor >= 0 else { throw Failure() }
+            defer { close(descriptor) }
+            guard Glibc.write(descriptor, text, text.utf8.count) == text.utf8.count else { throw Failure() }
+        }
     }
 }

@@ -1,0 +1,66 @@
+import Glibc
+import Runtime
+
+/// A server that says exactly the bytes it is told to: to each connection the next answer, behind the end of its
+/// request's head. Then it closes, or stays silent.
+final class RawServer: Sendable {
+    let port: UInt16
+    private let listener: Int32
+    private let seen = Condition<[String]>([])
+    private let thread: Thread
+
+    struct Failure: Error {}
+
+    init(_ answers: [String], closes: Bool = true) throws {
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        self.listener = listener
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        inet_pton(AF_INET, "127.0.0.1", &address.sin_addr)
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { place -> Int32 in
+                guard bind(listener, place, length) == 0, listen(listener, 16) == 0 else { return -1 }
+                return getsockname(listener, place, &length)
+            }
+        }
+        guard result == 0 else { throw Failure() }
+        port = UInt16(bigEndian: address.sin_port)
+        let seen = self.seen
+        thread = Thread(name: "raw-server") {
+            var open: [Int32] = []
+            for answer in answers {
+                let client = accept(listener, nil, nil)
+                guard client >= 0 else { break }
+                open.append(client)
+                let request = Self.head(client)
+                seen.broadcast { $0.append(request) }
+                let bytes = Array(answer.utf8)
+                _ = bytes.withUnsafeBytes { send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+                if closes { shutdown(client, Int32(SHUT_WR)) }
+            }
+            for client in open { close(client) }
+        }
+    }
+
+    /// What came from a client, up to the empty line.
+    private static func head(_ client: Int32) -> String {
+        var text = ""
+        var piece = [UInt8](repeating: 0, count: 4_096)
+        while !text.contains("\r\n\r\n"), case let count = recv(client, &piece, piece.count, 0), count > 0 {
+            text += String(decoding: piece[..<count], as: UTF8.self)
+        }
+        return text
+    }
+
+    /// The heads of the requests that came.
+    var requests: [String] { seen.withLock { $0 } }
+
+    func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)\(path)" }
+
+    deinit {
+        shutdown(listener, Int32(SHUT_RDWR))
+        thread.join()
+        close(listener)
+    }
+}

@@ -1,0 +1,87 @@
+import Testing
+
+@testable import HTTPServer
+
+/// Goal: whatever is filed is looked at in time, once, and never lost.
+@Suite struct DeadlineWheelTests {
+    /// As a connection uses the wheel: a deadline that may move, one entry that counts, stale ones beside it.
+    private struct Connection {
+        var deadline: Int
+        var tick: Int
+        var expiredAt: Int?
+    }
+
+    /// Random deadlines that move both ways, against the rule itself: a connection expires at the first look at or
+    /// behind its deadline, and looks come at least every tick.
+    @Test(arguments: 0..<200) func nobodyIsForgotten(_ seed: UInt64) {
+        var dice = SeededGenerator(seed: seed &* 31 + 1)
+        let tickLength = [1, 7, 10, 1_000].randomElement(using: &dice) ?? 1
+        let bucketCount = [2, 3, 8, 128].randomElement(using: &dice) ?? 8
+        var now = Int.random(in: 0...1_000_000, using: &dice)
+        var wheel = DeadlineWheel(
+            tickMilliseconds: numericCast(tickLength), bucketCount: bucketCount, nowMilliseconds: numericCast(now))
+        var connections: [UInt64: Connection] = [:]
+        func file(_ id: UInt64) {
+            let deadline = connections[id]?.deadline ?? 0
+            connections[id]?.tick = numericCast(wheel.file(id, deadlineMilliseconds: numericCast(deadline)))
+        }
+        for step in 0..<300 {
+            switch Int.random(in: 0..<4, using: &dice) {
+            case 0:
+                let id = UInt64(step)
+                let deadline = now + Int.random(in: 0...(tickLength * bucketCount * 2), using: &dice)
+                connections[id] = Connection(deadline: deadline, tick: .max)
+                file(id)
+            case 1:
+                guard let id = connections.keys.sorted().randomElement(using: &dice), connections[id]?.expiredAt == nil
+                else { continue }
+                let deadline = now + Int.random(in: 0...(tickLength * bucketCount * 2), using: &dice)
+                connections[id]?.deadline = deadline
+                // Only an earlier one is filed at once.
+                let tick: Int = numericCast(wheel.tick(of: numericCast(deadline)))
+                if tick < connections[id]?.tick ?? .max { file(id) }
+            default:
+                now += Int.random(in: 0...(tickLength * 2), using: &dice)
+                for entry in wheel.take(nowMilliseconds: numericCast(now)).flatMap({ $0 }) {
+                    guard let connection = connections[entry.connection], connection.expiredAt == nil,
+                        connection.tick == Int(entry.tick)
+                    else { continue }
+                    connections[entry.connection]?.tick = .max
+                    if connection.deadline <= now {
+                        connections[entry.connection]?.expiredAt = now
+                    } else {
+                        file(entry.connection)
+                    }
+                }
+                // Who is overdue by more than a tick was forgotten.
+                for (id, connection) in connections where connection.expiredAt == nil {
+                    #expect(connection.deadline + tickLength > now, "connection \(id) of seed \(seed)")
+                }
+            }
+        }
+        for (id, connection) in connections {
+            guard let expired = connection.expiredAt else { continue }
+            #expect(expired >= connection.deadline, "connection \(id) of seed \(seed) expired early")
+        }
+    }
+
+    @Test func eachEntryIsHandedOverOnce() {
+        var wheel = DeadlineWheel(tickMilliseconds: 10, bucketCount: 4, nowMilliseconds: 0)
+        for id in 0..<100 { _ = wheel.file(UInt64(id), deadlineMilliseconds: numericCast(id)) }
+        #expect(wheel.count == 100)
+        var seen: [UInt64] = []
+        for now in stride(from: 0, through: 200, by: 5) {
+            seen += wheel.take(nowMilliseconds: numericCast(now)).flatMap { $0 }.map(\.connection)
+        }
+        #expect(seen.sorted() == (0..<100).map { UInt64($0) })
+        #expect(wheel.count == 0)
+    }
+
+    @Test func aClockThatStandsStillHandsNothingOver() {
+        var wheel = DeadlineWheel(tickMilliseconds: 10, nowMilliseconds: 500)
+        _ = wheel.file(1, deadlineMilliseconds: 500)
+        #expect(wheel.take(nowMilliseconds: 500).isEmpty)
+        #expect(wheel.take(nowMilliseconds: 509).isEmpty)
+        #expect(wheel.take(nowMilliseconds: 510).flatMap { $0 }.count == 1)
+    }
+}
