@@ -40,11 +40,12 @@ let package = Package(
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
         // Pure rooms: no I/O.
+        target("JSONText"),
         target("Crypto", ["CCrypto"]),
         target("Compression", ["CZlib"]),
-        target("Tree", ["Crypto"]),
-        target("Tokens", ["Tree", "Crypto"]),
-        target("Rules", ["Tree", "CRE2"]),
+        target("Tree", ["Crypto", "JSONText"]),
+        target("Tokens", ["Tree", "Crypto", "JSONText"]),
+        target("Rules", ["Tree", "JSONText", "CRE2"]),
         target("Wire", ["Tree", "Crypto"]),
 
         // One wrapper per C library that does I/O, over Runtime.
@@ -69,10 +70,21 @@ let package = Package(
                 .embedInCode("Migrations/010_histories.sql"),
                 .embedInCode("Migrations/011_shared_log.sql"),
                 .embedInCode("Migrations/012_head_row.sql"),
+                .embedInCode("Migrations/013_function_files.sql"),
+                .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
+                .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
+                .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
+                .embedInCode("Migrations/functions/entries.sql"), .embedInCode("Migrations/functions/sessions.sql"),
+                .embedInCode("Migrations/functions/reading.sql"), .embedInCode("Migrations/functions/writing.sql"),
+                .embedInCode("Migrations/functions/wait_for.sql"), .embedInCode("Migrations/functions/log_entry.sql"),
+                .embedInCode("Migrations/functions/log_change.sql"),
+                .embedInCode("Migrations/functions/log_cursor.sql"),
+                .embedInCode("Migrations/functions/mirror_status.sql"),
+                .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
-        target("Mirrors", ["LogStore", "Postgres", "Tree", "Runtime"]),
+        target("Mirrors", ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"]),
 
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
@@ -103,6 +115,7 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Crypto", "Runtime"],
             path: "Tests/TestSupport", swiftSettings: settings),
+        tests("JSONTextTests", ["JSONText", "Mirrors", "Tokens", "Tree", "TestSupport"]),
         tests("CryptoTests", ["Crypto", "TestSupport"]),
         tests("TokensTests", ["Tokens", "Tree", "Crypto", "TestSupport"]),
         tests("CompressionTests", ["Compression"]),
@@ -116,15 +129,16 @@ let package = Package(
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
-        tests("LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+        tests(
+            "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
             "MirrorsTests", ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
             "GatewayTests",
             [
-                "Gateway", "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
-                "Compression", "Runtime", "TestSupport",
+                "Gateway", "Engine", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree",
+                "Crypto", "Compression", "Runtime", "TestSupport",
             ]),
         tests(
             "PathmirrorTests",

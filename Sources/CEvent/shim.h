@@ -10,7 +10,6 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -60,9 +59,6 @@ static inline int pathmirror_pending_error(int fd) {
     socklen_t length = sizeof(error);
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
-
-// Names the calling thread (15 bytes).
-static inline void pathmirror_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
 // The text of an errno into `buffer`, cut to `length`, always terminated.
 static inline void pathmirror_error_text(int number, char *buffer, size_t length) {

@@ -9,8 +9,12 @@ public final class Engine: Sendable {
     private let core: EngineCore
     private let wake: WakeHandle
     private let reader: LogReader
-    /// What sessions want done when they end.
-    public let sessions: SessionKeeper
+    /// The lease under which realtime sessions begin.
+    public let leases: GatewayLeases
+    /// What is executed when realtime sessions end.
+    public let disconnects: DisconnectKeeper
+    /// What the lease's thread is to do.
+    private let jobs: LeaseJobs
     private let threads: [Thread]
     private let largeWriter: Thread
 
@@ -26,14 +30,18 @@ public final class Engine: Sendable {
         self.core = core
         self.wake = wake
         self.reader = reader
-        let sessions = SessionKeeper(core)
-        self.sessions = sessions
+        let leases = GatewayLeases()
+        self.leases = leases
+        let jobs = LeaseJobs()
+        self.jobs = jobs
+        let disconnects = DisconnectKeeper(jobs)
+        self.disconnects = disconnects
         var threads = (0..<settings.committers).map { index in
             Thread(name: "committer-\(index)") { Committer(core, index: index).run() }
         }
-        threads.append(Thread(name: "tail") { Tail(core, wake).run() })
+        threads.append(Thread(name: "tail") { Tail(core).run(wake) })
         threads.append(Thread(name: "log-reader") { reader.run() })
-        threads.append(Thread(name: "sessions") { sessions.run() })
+        threads.append(Thread(name: "sessions") { LeaseThread(core, leases, disconnects, jobs).run() })
         threads.append(Thread(name: "watch") { BlockerWatch(core).run() })
         largeWriter = Thread(name: "large-writes") { LargeWriter(core).run() }
         self.threads = threads
@@ -79,17 +87,17 @@ public final class Engine: Sendable {
     /// Tells the other gateways of this database something short: each hears it soon, once at most. Dropped where the
     /// database is away.
     public func tellPeers(_ text: String) {
-        if let message = PeerMessage(sender: core.mailbox.id, text: text) { sessions.tell(message) }
+        if let message = core.peers.message(text) { jobs.add(.tell(message)) }
     }
 
     /// Called with what other gateways tell, on the tail's thread; must return soon.
     public func onPeerMessage(_ body: @escaping @Sendable (_ sender: String, _ text: String) -> Void) {
-        core.mailbox.onMessage(body)
+        core.peers.onMessage(body)
     }
 
     /// Refuses new writes, commits those that wait (for so long), and ends the threads.
     public func stop(milliseconds: Int64) {
-        sessions.waitUntilDone(milliseconds: milliseconds)
+        disconnects.waitUntilDone(milliseconds: milliseconds)
         for namespace in core.namespaces.all { namespace.refuseWrites(.stopping) }
         let deadline = Clock.monotonicMilliseconds + milliseconds
         while Clock.monotonicMilliseconds < deadline,
@@ -100,7 +108,7 @@ public final class Engine: Sendable {
         core.beginStop()
         wake.wake()
         reader.wake()
-        sessions.wake()
+        jobs.stop()
         for thread in threads { thread.join() }
         for namespace in core.namespaces.all {
             for item in namespace.takeAllWaiting() {

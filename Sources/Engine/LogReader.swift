@@ -67,13 +67,19 @@ final class LogReader: Sendable {
                 return false
             }
         }
-        var after = request.after
-        while after < request.through {
-            let page = try connection.read(request.namespace, after: after, through: request.through)
-            guard let last = page.last?.entry.seq, request.each(page.map(\.entry), page.map(\.batchID), after) else {
-                return true
+        var log = LogFollower(request.namespace, at: LogCursor(seq: request.after), through: request.through)
+        while log.cursor.seq < request.through {
+            let after = log.cursor.seq
+            switch try log.next(on: connection) {
+            case .entries(let page):
+                guard request.each(page.map(\.entry), page.map(\.batchID), after) else { return true }
+            case .missing(_, let page):
+                guard let last = page.last, request.each(page.map(\.entry), page.map(\.batchID), after) else {
+                    return true
+                }
+                log.restart(at: last.cursor)
+            case .bulk, .rules, .takenBack, .end: return true
             }
-            after = last
         }
         return true
     }

@@ -5,41 +5,51 @@ import Runtime
 /// Follows the announcements of commits: one thread, one connection that listens. A lost announcement does no harm, as
 /// the heads are looked at every so often, too; the same look tells whether the database is there, and whether it still
 /// has what this gateway has.
-final class Tail {
+final class Tail: AnnouncementListener {
     private let core: EngineCore
-    private let wake: WakeHandle
-    /// When the question was asked that waits for an answer.
-    private var askedAt: Int64 = 0
 
-    init(_ core: EngineCore, _ wake: WakeHandle) {
-        self.core = core
-        self.wake = wake
+    init(_ core: EngineCore) { self.core = core }
+
+    /// Listens until the engine stops.
+    func run(_ wake: WakeHandle) {
+        let machine = ListeningMachine(
+            pollMilliseconds: Int64(core.settings.pollMilliseconds),
+            backoff: Backoff(firstMilliseconds: 50, longestMilliseconds: 1_000))
+        var loop = AnnouncementLoop(machine, wake: wake)
+        loop.run(self)
     }
 
-    func run() {
-        var pause: Int64 = 50
-        while !core.stopsNow {
-            do throws(LogStoreError) {
-                askedAt = Clock.monotonicMilliseconds
-                let connection = try core.connect("tail")
-                defer { connection.close() }
-                connection.postgres.statementTimeoutMilliseconds = core.lookMilliseconds
-                // First listen, then look: what is committed in between is seen by both.
-                try connection.checkSchema()
-                try connection.listen()
-                // Before anybody is told that the database is there: it may be another one than before.
-                try look(connection, isNew: true)
-                pause = 50
-                try follow(connection)
-            } catch {
-                failed(error)
-                core.pause(milliseconds: pause)
-                pause = min(pause * 2, 1_000)
-            }
+    var stopsNow: Bool { core.stopsNow }
+
+    func connect() throws -> LogConnection {
+        let connection = try core.connect("tail")
+        do {
+            connection.statementTimeoutMilliseconds = core.lookMilliseconds
+            try connection.checkSchema()
+            try connection.listen(to: [.commits, .messages])
+            return connection
+        } catch {
+            connection.close()
+            throw error
         }
     }
 
-    private func failed(_ error: LogStoreError) {
+    /// On a new connection nobody has been told yet that the database is there: it may be another one than before.
+    func look(_ connection: LogConnection, isNew: Bool) throws { try core.look(connection, isNew: isNew) }
+
+    func heard(_ announcement: Announcement) -> Bool {
+        switch announcement {
+        case .commit(let id, let head):
+            core.metrics.notifications.add()
+            core.namespaces.live(id: id)?.headSeen(head)
+        case .message(let message): core.peers.received(message)
+        case .mirrors: break
+        }
+        return false
+    }
+
+    func failed(_ error: any Error, askedAt: Int64) {
+        let error = LogStoreError(error)
         if error.isSilence {
             core.databaseIsSilent(since: askedAt, error)
         } else {
@@ -47,28 +57,7 @@ final class Tail {
         }
     }
 
-    private func follow(_ connection: LogConnection) throws(LogStoreError) {
-        var nextLook = Clock.monotonicMilliseconds + Int64(core.settings.pollMilliseconds)
-        while !core.stopsNow {
-            let now = Clock.monotonicMilliseconds
-            if now >= nextLook {
-                try look(connection, isNew: false)
-                nextLook = now + Int64(core.settings.pollMilliseconds)
-            }
-            let wait = max(1, Int(nextLook - now))
-            for announcement in try connection.waitForAnnouncements(milliseconds: wait, wake: wake) {
-                switch announcement {
-                case .commit(let id, let head):
-                    core.metrics.notifications.add()
-                    core.namespaces.live(id: id)?.headSeen(head)
-                case .message(let message): core.mailbox.received(message)
-                }
-            }
-        }
-    }
+    func close(_ connection: LogConnection) { connection.close() }
 
-    private func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
-        askedAt = Clock.monotonicMilliseconds
-        try core.look(connection, isNew: isNew)
-    }
+    func pause(milliseconds: Int64) { core.pause(milliseconds: milliseconds) }
 }

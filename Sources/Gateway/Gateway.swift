@@ -2,22 +2,23 @@ public import Engine
 public import HTTPServer
 public import Runtime
 
-/// The gateway's doors: what a server calls with requests. Shared by all event loops.
+/// The gateway's transports: what a server calls with requests. Shared by all event loops.
 public final class Gateway: Sendable {
+    /// What callers can prove who they are with.
+    public typealias Credentials = GatewayCredentials
+
     public let engine: Engine
     public let metrics = GatewayMetrics()
     let settings: GatewaySettings
     let authenticator: Authenticator
     let limiter: RateLimiter
     let workers: WorkerPool
-    let memory: MemoryBudget
-    let listeners: ListenerHub
-    let sessions = RealtimeHub()
-    let transactionQueues = TransactionQueues()
+    let groups = ListenerGroups()
+    let realtime: RealtimeContext
     let refusedPages = RefusedPages()
-    let logger: Logger
     let pushIDs = PushIDs()
-    private let makeServerReport: @Sendable () -> ServerReport
+    let logger: Logger
+    let facts: GatewayFacts
 
     /// - Parameter serverReport: the server's own counts, for the metrics.
     public init(
@@ -27,28 +28,37 @@ public final class Gateway: Sendable {
     ) {
         self.engine = engine
         self.settings = settings
+        self.logger = logger
         let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
         keySet?.prepare()
         authenticator = Authenticator(credentials, keySet: keySet)
         limiter = RateLimiter(settings.limits)
         workers = WorkerPool(name: "worker", threads: settings.workers)
-        memory = settings.memory
-        listeners = ListenerHub()
-        self.logger = logger
-        makeServerReport = serverReport
-        // Others have done what the sessions here had asked for: their clients come back, and say it anew.
-        engine.sessions.onLeaseExpired { [sessions, logger] in
+        realtime = RealtimeContext(engine, settings, metrics, groups, authenticator, limiter, workers, logger)
+        facts = GatewayFacts(
+            engine: engine, metrics: metrics, limiter: limiter, memory: settings.memory,
+            maxReadyLag: settings.maxReadyLag, serverReport: serverReport)
+        closeSessionsWhenLeaseExpires()
+        if settings.transactionSlotMilliseconds > 0 { followPeers() }
+    }
+
+    /// When the gateway's lease has expired, other gateways have executed what the sessions here wanted done at their ends:
+    /// the clients are to come back, and to say it anew.
+    private func closeSessionsWhenLeaseExpires() {
+        engine.leases.onExpired { [directory = realtime.directory, logger] in
             logger.warning(
                 "what realtime sessions want done is not this gateway's any more (others took it for dead, or the database has lost entries); closing them all"
             )
-            sessions.closeAll()
+            directory.closeAll()
         }
-        guard settings.transactionSlotMilliseconds > 0 else { return }
-        engine.onPeerMessage { [sessions, transactionQueues] sender, text in
+    }
+
+    /// Has other gateways' clients take part in the queues of transactions here.
+    private func followPeers() {
+        engine.onPeerMessage { [directory = realtime.directory, queues = realtime.transactionQueues] sender, text in
             // Without sessions here nobody contends with the other gateway's.
-            guard let notice = SlotNotice(text), let link = sessions.anyLink else { return }
-            let outcome = transactionQueues.noticed(notice, from: sender)
-            link.post { $0.follow(outcome, at: notice.place) }
+            guard let notice = SlotNotice(text), let home = directory.anyHome else { return }
+            home.follow(queues.noticed(notice, from: sender), at: notice.place)
         }
     }
 
@@ -57,34 +67,19 @@ public final class Gateway: Sendable {
         GatewayLoop(self, loop)
     }
 
-    var serverReport: ServerReport { makeServerReport() }
+    /// Makes these the secrets that hold from now on; what rests on others ends. Any thread.
+    public func replaceSecrets(
+        administrators: [Secret<[UInt8]>], databases: [String: [Secret<[UInt8]>]]
+    ) {
+        authenticator.secrets.replace(administrators: administrators, databases: databases)
+    }
 
     /// Waits, once the server drains, until all realtime sessions have ended, so that the engine has been told what they
     /// want done; at most so long.
     public func waitForSessions(milliseconds: Int64) {
-        sessions.waitUntilEmpty(milliseconds: milliseconds)
+        realtime.directory.waitUntilEmpty(milliseconds: milliseconds)
     }
 
     /// Ends the threads for heavy work. Call when the server has stopped.
     public func stop() { workers.stop() }
-}
-
-/// What the metrics tell of the process around the doors.
-public struct ServerReport: Sendable {
-    public var server: HTTPServerStatistics
-    /// Seconds since 1970; nil where nothing is served over TLS.
-    public var certificateExpiresAt: Int64?
-    public var mirrors: [MirrorFacts]
-    /// What kept each event loop from all else.
-    public var stretches: [StretchMeter]
-
-    public init(
-        server: HTTPServerStatistics = HTTPServerStatistics(), certificateExpiresAt: Int64? = nil,
-        mirrors: [MirrorFacts] = [], stretches: [StretchMeter] = []
-    ) {
-        self.stretches = stretches
-        self.server = server
-        self.certificateExpiresAt = certificateExpiresAt
-        self.mirrors = mirrors
-    }
 }

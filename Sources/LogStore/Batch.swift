@@ -41,7 +41,7 @@ public struct Batch: Sendable {
     public let rows: RowChanges
     /// Security rules among the records, with their seqs.
     public let rules: [StoredRules]
-    /// Sessions whose onDisconnect orders are among the records: their rows go with this batch, or the batch doesn't.
+    /// Sessions whose onDisconnect operations are among the records: their rows go with this batch, or the batch doesn't.
     public let claims: [SessionClaim]
 
     public init(

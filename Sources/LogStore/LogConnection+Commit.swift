@@ -7,7 +7,7 @@ extension LogConnection {
         case committed
         /// Another gateway's entries are in the log behind the expected head. Nothing was written.
         case headMoved
-        /// A session's orders that are in the batch have been carried out by somebody else. Nothing was written.
+        /// Another gateway has executed a session's operations that are in the batch. Nothing was written.
         case alreadyClaimed
     }
 

@@ -1,6 +1,6 @@
 import Postgres
 
-/// What a gateway keeps sessions under: while its row is there, nobody else carries their orders out.
+/// What a gateway saves sessions' operations under: while its row is there, no other gateway executes them.
 public struct GatewayLease: Sendable, Equatable {
     /// 16 bytes; another for each lease.
     public let gateway: [UInt8]
@@ -45,9 +45,9 @@ extension LogConnection {
         }
     }
 
-    /// Goes on with a lease by this connection: waits for what an earlier one may still be saving, and from then on what it
-    /// sends is not taken. Nil when the lease is over, also where the database has gone back to an older state: what was saved
-    /// since is lost, and what it has may be of sessions that are over.
+    /// Continues a lease by this connection: waits for what an earlier one may still be saving, and from then on what that
+    /// sends is not taken. Nil when the lease has expired, also where the database has gone back to an older state: what was
+    /// saved since is lost, and what it has may be of sessions that are over.
     public func takeOver(_ lease: GatewayLease) throws(LogStoreError) -> GatewayLease? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -64,7 +64,7 @@ extension LogConnection {
         }
     }
 
-    /// Says that a gateway is alive, and gives the number of this beat. Nil when its lease is over: others took it for dead.
+    /// Says that a gateway is alive, and gives the number of this beat. Nil when its lease has expired.
     public func heartbeat(_ lease: GatewayLease) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -97,8 +97,8 @@ extension LogConnection {
         }
     }
 
-    /// Ends the lease of a gateway that was taken for dead, unless it has given a sign of life since. From then on none of
-    /// its saves is taken. False when it wasn't ended here.
+    /// Ends the expired lease of a gateway, unless that has given a sign of life since. From then on none of its saves is
+    /// taken. False when it wasn't ended here.
     public func endLease(of gateway: GatewayBeat) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(

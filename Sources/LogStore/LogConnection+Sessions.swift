@@ -2,7 +2,7 @@ import Postgres
 import Tokens
 public import Tree
 
-/// A session's onDisconnect orders, as the database keeps them.
+/// A session's onDisconnect operations, as the database keeps them.
 public struct StoredSession: Sendable, Equatable {
     public let namespace: Int64
     public let namespaceName: String
@@ -42,7 +42,7 @@ public struct SessionClaim: Sendable, Equatable {
     }
 }
 
-/// One save of a session's orders.
+/// One save of a session's operations.
 public struct SessionSave: Sendable {
     public let session: StoredSession
     /// Each of a session's saves has a greater one than those before.
@@ -63,14 +63,14 @@ extension LogConnection {
         case saved
         /// The lease is over, or the gateway has another connection by now.
         case lost
-        /// The session's row is gone: its orders have been carried out.
+        /// The session's row is gone: its operations have been executed.
         case ended
     }
 
-    /// Keeps a session's orders, if the lease holds and this is its newest connection.
+    /// Keeps a session's operations, if the lease holds and this is its newest connection.
     public func saveSession(_ save: SessionSave, _ lease: GatewayLease) throws(LogStoreError) -> SaveResult {
         let session = save.session
-        let orders =
+        let operations =
             Array("[".utf8) + session.operations.map(ChangeCodec.encode).joined(separator: [UInt8(ascii: ",")]) + [0x5D]
         var auth = JSONWriter(form: .export)
         auth.raw("{\"admin\":")
@@ -87,7 +87,7 @@ extension LogConnection {
             parameters.appendInt8(lease.connection)
             parameters.appendInt8(save.number)
             parameters.appendBool(save.isFirst)
-            parameters.appendJSON(orders)
+            parameters.appendJSON(operations)
             parameters.appendJSON(authText)
             return try postgres.execute(
                 "select pathmirror.save_session($1, $2, $3, $4, $5, $6, $7, $8)", parameters
@@ -97,7 +97,7 @@ extension LogConnection {
         return known
     }
 
-    /// The number of the save that a session's orders are of; nil where it has no row of this lease.
+    /// The number of the save that a session's operations are of; nil where it has no row of this lease.
     public func savedNumber(
         _ namespace: Int64, _ id: String, gateway: [UInt8]
     ) throws(LogStoreError) -> Int64? {
@@ -137,7 +137,7 @@ extension LogConnection {
         }
     }
 
-    /// A session's orders, if it has any.
+    /// A session's operations, if it has any.
     public func session(
         _ namespace: Int64, _ id: String
     ) throws(LogStoreError) -> (session: StoredSession, claim: SessionClaim)? {
@@ -164,7 +164,7 @@ extension LogConnection {
                 """, parameters)
             var found: [(session: StoredSession, claim: SessionClaim)] = []
             for row in 0..<rows.rowCount {
-                let orders = try (RawJSON(try rows.bytes(row, 3)).elements ?? []).map {
+                let operations = try (RawJSON(try rows.bytes(row, 3)).elements ?? []).map {
                     try ChangeCodec.decode($0.text)
                 }
                 // Its keys may be what no key of the database can be.
@@ -176,7 +176,7 @@ extension LogConnection {
                     (
                         StoredSession(
                             namespace: try rows.int64(row, 0), namespaceName: try rows.string(row, 1), id: id,
-                            operations: orders, isAdmin: auth.child(Key("admin")) == .bool(true),
+                            operations: operations, isAdmin: auth.child(Key("admin")) == .bool(true),
                             auth: auth.child(Key("auth")), origin: origin.map { Origin(json: Array($0.value.bytes)) }),
                         SessionClaim(session: id, gateway: try rows.bytes(row, 5), save: try rows.int64(row, 6))
                     ))

@@ -43,7 +43,7 @@ public final class LogConnection {
     /// The channel on which commits are announced: `<namespace id> <head>`.
     public static let channel = "pathmirror"
 
-    public let postgres: PostgresConnection
+    let postgres: PostgresConnection
     let settings: Settings
     /// Below which seq each namespace's log has tables to go to, as far as this connection knows.
     var partitionedTo: [Int64: Int64] = [:]
@@ -66,6 +66,19 @@ public final class LogConnection {
 
     /// Ends the connection. What was open on it is rolled back by the server.
     public func close() { postgres.close() }
+
+    /// Ends the connection from another thread: whoever waits for it stops waiting.
+    public var cancelHandle: PostgresCancelHandle { postgres.cancelHandle }
+
+    /// How long a statement may take until the connection counts as lost; 0 for ever.
+    public var statementTimeoutMilliseconds: Int {
+        get { postgres.statementTimeoutMilliseconds }
+        set { postgres.statementTimeoutMilliseconds = newValue }
+    }
+
+    /// The same connection for SQL on tables that are not of schema `pathmirror`, such as mirrors' tables in the same database.
+    /// What is done by it belongs to the transaction that is open here.
+    public var forOtherTables: PostgresConnection { postgres }
 
     // MARK: Namespaces
 

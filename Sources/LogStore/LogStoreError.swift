@@ -10,6 +10,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case schemaTooNew(found: Int, known: Int)
     /// A migration that was applied is not the one that this program knows.
     case migrationChanged(version: Int)
+    /// The database's functions are not those of this program's files.
+    case functionsChanged(file: String)
     case unknownNamespace(String)
     /// An import in chunks met somebody else's write.
     case importConflict(String)
@@ -21,7 +23,7 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case outdated(timeline: Int64, newest: Int64)
 
     /// An error of any of the ways into the database, in the log's terms.
-    init(_ error: any Error) {
+    public init(_ error: any Error) {
         switch error {
         case let error as LogStoreError: self = error
         case let error as PostgresError: self = .database(error)
@@ -44,6 +46,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
             "The database's schema is at version \(found), this program knows up to \(known): use a newer pathmirror."
         case .migrationChanged(let version):
             "Migration \(version) was applied with another text than this program's: the database was not made by this pathmirror."
+        case .functionsChanged(let file):
+            "The database's functions of \"\(file)\" are not this program's: run 'pathmirror migrate up'."
         case .unknownNamespace(let name): "There is no namespace \"\(name)\"."
         case .importConflict(let what): what
         case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."

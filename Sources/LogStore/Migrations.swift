@@ -2,16 +2,20 @@ import Crypto
 public import Postgres
 
 /// The schema's history: SQL files of `migrations/`, carried inside the program, applied in order, each in a transaction
-/// of its own and recorded with a checksum.
+/// of its own and recorded with a checksum. Functions and views are in files of their own: `FunctionFiles`.
 public enum Migrations {
+    /// One file of `migrations/`.
     public struct Migration: Sendable {
+        /// The number that its name begins with.
         public let version: Int
+        /// The file's name without its ending.
         public let name: String
         let sql: [UInt8]
 
         var checksum: String { Hex.encode(Digest.sha256(sql)) }
     }
 
+    /// All, in order.
     public static var all: [Migration] {
         [
             Migration(version: 1, name: "001_log_and_tree", sql: PackageResources._01_log_and_tree_sql),
@@ -26,14 +30,18 @@ public enum Migrations {
             Migration(version: 10, name: "010_histories", sql: PackageResources._10_histories_sql),
             Migration(version: 11, name: "011_shared_log", sql: PackageResources._11_shared_log_sql),
             Migration(version: 12, name: "012_head_row", sql: PackageResources._12_head_row_sql),
+            Migration(version: 13, name: "013_function_files", sql: PackageResources._13_function_files_sql),
         ]
     }
 
     /// The version that this program works with.
     public static var newest: Int { all.last?.version ?? 0 }
 
+    /// Whether the database has a migration.
     public struct Status: Sendable {
+        /// The migration's number.
         public let version: Int
+        /// The migration's name.
         public let name: String
         /// Seconds since 1970, or nil when it is still to be applied.
         public let appliedAt: Int64?
@@ -47,13 +55,26 @@ public enum Migrations {
         }
     }
 
-    /// Applies what is missing and returns what was applied. Gateways that start at once do it one after another, so that
-    /// each migration runs once.
+    /// What `up` has applied.
+    public struct Applied: Sendable {
+        /// The migrations, in order.
+        public fileprivate(set) var migrations: [Migration] = []
+        /// The names of the files of functions and views, in order.
+        public fileprivate(set) var functionFiles: [String] = []
+
+        /// The database had everything.
+        public var isEmpty: Bool { migrations.isEmpty && functionFiles.isEmpty }
+    }
+
+    /// Applies what is missing, and the files of functions that have changed, and returns what was applied. Gateways that
+    /// start at once do it one after another, so that each migration runs once.
     ///
-    /// - Parameter last: the last one to apply, where a test wants an older schema.
+    /// - Parameter last: the last migration to apply, where a test wants an older schema; without the newest one no file of
+    ///   functions is applied.
+    /// - Parameter functions: the files of functions, where a test wants others than the program's.
     public static func up(
-        _ connection: PostgresConnection, through last: Int = .max
-    ) throws(LogStoreError) -> [Migration] {
+        _ connection: PostgresConnection, through last: Int = .max, functions: [FunctionFiles.File] = FunctionFiles.all
+    ) throws(LogStoreError) -> Applied {
         try translated { () throws(PostgresError) in
             // Under a lock, as creating a schema that exists by then is an error all the same.
             try connection.executeScript(
@@ -70,16 +91,23 @@ public enum Migrations {
                 commit;
                 """)
         }
-        var done: [Migration] = []
+        var done = Applied()
         for migration in all where migration.version <= last {
-            if try apply(migration, connection) { done.append(migration) }
+            // In one transaction with the newest migration: at no time has the schema this version and older functions.
+            let files = migration.version == newest ? functions : nil
+            try inTransaction(connection) { () throws(LogStoreError) in
+                if try apply(migration, connection) { done.migrations.append(migration) }
+                if let files { done.functionFiles = try FunctionFiles.apply(files, connection) }
+            }
         }
-        if last >= newest { try check(connection) }
+        if last >= newest { try check(connection, functions: functions) }
         return done
     }
 
     /// Throws unless the database is exactly at this program's version.
-    public static func check(_ connection: PostgresConnection) throws(LogStoreError) {
+    public static func check(
+        _ connection: PostgresConnection, functions: [FunctionFiles.File] = FunctionFiles.all
+    ) throws(LogStoreError) {
         let applied = try applied(connection)
         let found = applied.keys.max() ?? 0
         if found > newest { throw .schemaTooNew(found: found, known: newest) }
@@ -87,37 +115,43 @@ public enum Migrations {
         for migration in all where applied[migration.version]?.checksum != migration.checksum {
             throw .migrationChanged(version: migration.version)
         }
+        try FunctionFiles.check(functions, connection)
     }
 
     /// "pathmirr" as a number: the lock that migrating gateways take.
     private static let lock: Int64 = 0x7061_7468_6D69_7272
 
-    private static func apply(_ migration: Migration, _ connection: PostgresConnection) throws(LogStoreError) -> Bool {
+    /// Runs `body` in a transaction under the migrations' lock.
+    private static func inTransaction(
+        _ connection: PostgresConnection, _ body: () throws(LogStoreError) -> Void
+    ) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             try connection.executeScript("begin; select pg_advisory_xact_lock(\(lock))")
         }
-        do throws(LogStoreError) {
-            let applied = try applied(connection)
-            if let found = applied.keys.max(), found > newest { throw .schemaTooNew(found: found, known: newest) }
-            if let record = applied[migration.version] {
-                guard record.checksum == migration.checksum else {
-                    throw .migrationChanged(version: migration.version)
-                }
-                try? connection.executeScript("rollback")
-                return false
-            }
-            try translated { () throws(PostgresError) in
-                try connection.executeScript(String(decoding: migration.sql, as: UTF8.self))
-                _ = try connection.execute(
-                    "insert into pathmirror.migration (version, name, checksum) values ($1, $2, $3)",
-                    [.int4(Int32(migration.version)), .text(migration.name), .text(migration.checksum)])
-                try connection.executeScript("commit")
-            }
-            return true
+        do {
+            try body()
+            try translated { () throws(PostgresError) in try connection.executeScript("commit") }
         } catch {
             try? connection.executeScript("rollback")
             throw error
         }
+    }
+
+    /// Applies a migration in the transaction that is open, unless the database has it.
+    private static func apply(_ migration: Migration, _ connection: PostgresConnection) throws(LogStoreError) -> Bool {
+        let applied = try applied(connection)
+        if let found = applied.keys.max(), found > newest { throw .schemaTooNew(found: found, known: newest) }
+        if let record = applied[migration.version] {
+            guard record.checksum == migration.checksum else { throw .migrationChanged(version: migration.version) }
+            return false
+        }
+        try translated { () throws(PostgresError) in
+            try connection.executeScript(String(decoding: migration.sql, as: UTF8.self))
+            _ = try connection.execute(
+                "insert into pathmirror.migration (version, name, checksum) values ($1, $2, $3)",
+                [.int4(Int32(migration.version)), .text(migration.name), .text(migration.checksum)])
+        }
+        return true
     }
 
     private static func applied(

@@ -24,10 +24,12 @@ public struct BinaryCopyRow: ~Copyable {
         try field(column).int64()
     }
 
+    /// A bool.
     public func bool(_ column: Int) throws(PostgresError) -> Bool {
         try field(column).bool()
     }
 
+    /// A float4, float8 or integer.
     public func double(_ column: Int) throws(PostgresError) -> Double {
         try field(column).double()
     }
@@ -37,6 +39,7 @@ public struct BinaryCopyRow: ~Copyable {
         try field(column).unixMicroseconds()
     }
 
+    /// Text, or any type whose binary format is its text.
     public func string(_ column: Int) throws(PostgresError) -> String {
         try field(column).string()
     }

@@ -4,16 +4,16 @@ import Glibc
 /// Writes rows into a COPY … FROM STDIN, in the format that the statement names: binary (`WITH (FORMAT binary)`) or
 /// text.
 ///
-/// One row: `beginRow()`, one append a column, `endRow()`. Or hand over bytes that are already in the format with
-/// ``appendRaw(_:)``. Rows gather in one buffer, which goes to the server whenever it is full; so memory is bounded,
-/// and the server's refusal of an early row may show at a much later one, or when the COPY ends.
+/// One row: `beginRow()`, one append a column, `endRow()`. Rows gather in one buffer, which goes to the server whenever
+/// it is full; so memory is bounded, and the server's refusal of an early row may show at a much later one, or when the
+/// COPY ends.
 public struct CopyWriter: ~Copyable {
     /// Whether the statement asked for the binary format. Values are then taken as exactly the type appended, without
     /// conversion: appending an int8 to an int4 column fails.
     public let isBinary: Bool
     /// The columns of the COPY.
     public let columnCount: Int
-    /// Rows ended so far, raw bytes not counted.
+    /// Rows ended so far.
     public private(set) var rowCount = 0
 
     private let link: Link
@@ -34,6 +34,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// Begins a row.
     public mutating func beginRow() {
         columnsInRow = 0
         if isBinary {
@@ -41,7 +42,10 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
-    /// - Throws: `invalidParameter` if the row has too many or too few values; what `appendRaw` throws.
+    /// Ends a row.
+    ///
+    /// - Throws: `invalidParameter` if the row has too many or too few values; the server's error for an earlier row, or one that has
+    ///   closed the connection.
     public mutating func endRow() throws(PostgresError) {
         guard columnsInRow == columnCount else {
             throw PostgresError(
@@ -56,6 +60,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// A NULL.
     public mutating func appendNull() {
         column()
         if isBinary {
@@ -65,16 +70,18 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// A bool.
     public mutating func appendBool(_ value: Bool) {
         if isBinary {
             begin(1)
-            buffer.append(value ? 1 : 0)
+            buffer.appendBool(value)
         } else {
             column()
             buffer.append(value ? UInt8(ascii: "t") : UInt8(ascii: "f"))
         }
     }
 
+    /// An int4.
     public mutating func appendInt4(_ value: Int32) {
         if isBinary {
             begin(4)
@@ -84,6 +91,7 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// An int8.
     public mutating func appendInt8(_ value: Int64) {
         if isBinary {
             begin(8)
@@ -93,10 +101,11 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// A float8.
     public mutating func appendFloat8(_ value: Double) {
         if isBinary {
             begin(8)
-            buffer.appendBigEndian(value.bitPattern)
+            buffer.appendFloat8(value)
         } else {
             column()
             // Swift's shortest round-trip form; PostgreSQL reads "inf" and "nan" too.
@@ -104,26 +113,40 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// A text.
+    ///
     /// - Throws: `invalidParameter` for U+0000, which PostgreSQL text cannot store.
     public mutating func appendText(_ value: String) throws(PostgresError) {
-        try appendText([UInt8](value.utf8))
+        // In place: an array of the bytes costs more than the rest of it.
+        var value = value
+        let holdsNUL = value.withUTF8 { utf8 in
+            let utf8 = UnsafeRawBufferPointer(utf8)
+            guard !utf8.containsNUL else { return true }
+            appendChecked(utf8)
+            return false
+        }
+        if holdsNUL { throw self.holdsNUL() }
     }
 
+    /// The same, of UTF-8.
     public mutating func appendText(_ utf8: [UInt8]) throws(PostgresError) {
         // A closure given to `withUnsafeBytes` cannot both mutate self and throw a typed error.
         guard !utf8.withUnsafeBytes({ $0.containsNUL }) else { throw holdsNUL() }
         utf8.withUnsafeBytes { appendChecked($0) }
     }
 
+    /// The same, of UTF-8 that somebody else owns.
     public mutating func appendText(_ utf8: UnsafeRawBufferPointer) throws(PostgresError) {
         guard !utf8.containsNUL else { throw holdsNUL() }
         appendChecked(utf8)
     }
 
+    /// A bytea.
     public mutating func appendBytea(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { appendBytea($0) }
     }
 
+    /// A bytea, of bytes that somebody else owns.
     public mutating func appendBytea(_ bytes: UnsafeRawBufferPointer) {
         if isBinary {
             begin(bytes.count)
@@ -143,8 +166,7 @@ public struct CopyWriter: ~Copyable {
     public mutating func appendJSONB(_ utf8: [UInt8]) throws(PostgresError) {
         guard isBinary else { return try appendText(utf8) }
         begin(utf8.count + 1)
-        buffer.append(jsonbVersion)
-        buffer.append(contentsOf: utf8)
+        utf8.withUnsafeBytes { buffer.appendJSONB($0) }
     }
 
     /// Microseconds since 1970-01-01 UTC, for a timestamptz column. Binary format only.
@@ -153,22 +175,23 @@ public struct CopyWriter: ~Copyable {
             throw PostgresError(.protocol, "timestamps need COPY … WITH (FORMAT binary)")
         }
         begin(8)
-        buffer.appendBigEndian(unixMicroseconds &- postgresEpochUnixMicroseconds)
+        buffer.appendTimestamp(unixMicroseconds: unixMicroseconds)
     }
 
-    /// Whole rows that are in the COPY's format already. For binary that is rows without header and trailer.
+    /// Days since 1970-01-01, for a date column. Binary format only.
+    public mutating func appendDate(unixDays: Int) {
+        begin(4)
+        buffer.appendDate(unixDays: unixDays)
+    }
+
+    /// An array, for a column of its type. Binary format only.
     ///
-    /// - Throws: The server's error for an earlier row, or one that has closed the connection.
-    public mutating func appendRaw(_ bytes: UnsafeRawBufferPointer) throws(PostgresError) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let piece = rest.prefix(max(Self.flushBytes - buffer.count, 1))
-            buffer.append(contentsOf: piece)
-            rest = rest.dropFirst(piece.count)
-            if buffer.count >= Self.flushBytes {
-                try flush()
-            }
-        }
+    /// - Throws: `invalidParameter` for U+0000 in a text.
+    public mutating func append(_ array: PostgresArray) throws(PostgresError) {
+        guard array.indexOfTextWithNUL == nil else { throw holdsNUL() }
+        var bytes: [UInt8] = []
+        array.encode(into: &bytes)
+        appendBytea(bytes)
     }
 
     private mutating func appendDecimal(_ value: Int64) {

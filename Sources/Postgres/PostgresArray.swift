@@ -4,6 +4,7 @@
 /// `removeAll()` keeps the storage for the next batch. Appending another type than `elementType` is a programming
 /// error.
 public struct PostgresArray: Sendable {
+    /// What each element is of.
     public let elementType: PostgresType
     /// The number of elements, NULLs included.
     public private(set) var count = 0
@@ -13,6 +14,7 @@ public struct PostgresArray: Sendable {
     /// Each element: its length in four bytes (-1 for NULL), then its bytes.
     private(set) var elements: [UInt8] = []
 
+    /// An array without elements.
     public init(of elementType: PostgresType) {
         precondition(elementType.arrayType != nil, "no array type known for \(elementType)")
         self.elementType = elementType
@@ -31,36 +33,41 @@ public struct PostgresArray: Sendable {
         elements.reserveCapacity(bytes)
     }
 
+    /// An element that is NULL.
     public mutating func appendNull() {
         elements.appendBigEndian(Int32(-1))
         count += 1
         hasNull = true
     }
 
+    /// A bool element.
     public mutating func appendBool(_ value: Bool) {
         begin(.bool, length: 1)
-        elements.append(value ? 1 : 0)
+        elements.appendBool(value)
     }
 
+    /// An int4 element.
     public mutating func appendInt4(_ value: Int32) {
         begin(.int4, length: 4)
         elements.appendBigEndian(value)
     }
 
+    /// An int8 element.
     public mutating func appendInt8(_ value: Int64) {
         begin(.int8, length: 8)
         elements.appendBigEndian(value)
     }
 
+    /// A float8 element.
     public mutating func appendFloat8(_ value: Double) {
         begin(.float8, length: 8)
-        elements.appendBigEndian(value.bitPattern)
+        elements.appendFloat8(value)
     }
 
     /// Microseconds since 1970-01-01 UTC, without leap seconds.
     public mutating func appendTimestamp(unixMicroseconds: Int64) {
         begin(.timestamptz, length: 8)
-        elements.appendBigEndian(unixMicroseconds &- postgresEpochUnixMicroseconds)
+        elements.appendTimestamp(unixMicroseconds: unixMicroseconds)
     }
 
     /// A text (or json) element; U+0000 in it makes the call that uses the array fail with `invalidParameter`.
@@ -69,10 +76,12 @@ public struct PostgresArray: Sendable {
         value.withUTF8 { appendText(UnsafeRawBufferPointer($0)) }
     }
 
+    /// The same, of UTF-8.
     public mutating func appendText(_ utf8: [UInt8]) {
         utf8.withUnsafeBytes { appendText($0) }
     }
 
+    /// The same, of UTF-8 that somebody else owns.
     public mutating func appendText(_ utf8: UnsafeRawBufferPointer) {
         if indexOfTextWithNUL == nil && utf8.containsNUL {
             indexOfTextWithNUL = count
@@ -87,14 +96,15 @@ public struct PostgresArray: Sendable {
             indexOfTextWithNUL = count
         }
         begin(.jsonb, length: utf8.count + 1)
-        elements.append(jsonbVersion)
-        elements.append(contentsOf: utf8)
+        elements.appendJSONB(utf8)
     }
 
+    /// A bytea element.
     public mutating func appendBytea(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { appendBytea($0) }
     }
 
+    /// A bytea element, of bytes that somebody else owns.
     public mutating func appendBytea(_ bytes: UnsafeRawBufferPointer) {
         begin(.bytea, length: bytes.count)
         elements.append(contentsOf: bytes)
@@ -125,8 +135,3 @@ public struct PostgresArray: Sendable {
         }
     }
 }
-
-/// 2000-01-01 00:00 UTC, where PostgreSQL's timestamps begin.
-let postgresEpochUnixMicroseconds: Int64 = 946_684_800_000_000
-/// The first byte of jsonb's binary format.
-let jsonbVersion: UInt8 = 1

@@ -74,12 +74,6 @@ public struct PostgresError: Error, Sendable, Equatable {
         }
     }
 
-    /// The server stopped the statement on request (a cancel) or by its own `statement_timeout`. The connection is
-    /// usable.
-    public var isStatementCancelled: Bool {
-        kind == .server(sqlState: "57014")
-    }
-
     static let changedPlanMessage = "cached plan must not change result type"
 }
 

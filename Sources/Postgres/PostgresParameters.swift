@@ -16,6 +16,7 @@ public struct PostgresParameters: Sendable {
     /// Why the parameters cannot be sent.
     private(set) var problem: String?
 
+    /// A list without parameters.
     public init() {}
 
     /// The number of parameters.
@@ -36,49 +37,59 @@ public struct PostgresParameters: Sendable {
         bytes.reserveCapacity(count)
     }
 
+    /// A NULL of a type.
     public mutating func appendNull(_ type: PostgresType) {
         slots.append(Slot(type: type, offset: 0, length: -1))
     }
 
+    /// A bool.
     public mutating func appendBool(_ value: Bool) {
-        append(.bool) { $0.append(value ? 1 : 0) }
+        append(.bool) { $0.appendBool(value) }
     }
 
+    /// An int4.
     public mutating func appendInt4(_ value: Int32) {
         append(.int4) { $0.appendBigEndian(value) }
     }
 
+    /// An int8.
     public mutating func appendInt8(_ value: Int64) {
         append(.int8) { $0.appendBigEndian(value) }
     }
 
+    /// A float8.
     public mutating func appendFloat8(_ value: Double) {
-        append(.float8) { $0.appendBigEndian(value.bitPattern) }
+        append(.float8) { $0.appendFloat8(value) }
     }
 
     /// Microseconds since 1970-01-01 UTC, without leap seconds.
     public mutating func appendTimestamp(unixMicroseconds: Int64) {
-        append(.timestamptz) { $0.appendBigEndian(unixMicroseconds &- postgresEpochUnixMicroseconds) }
+        append(.timestamptz) { $0.appendTimestamp(unixMicroseconds: unixMicroseconds) }
     }
 
+    /// A text.
     public mutating func appendText(_ value: String) {
         var value = value
         value.withUTF8 { appendText(UnsafeRawBufferPointer($0)) }
     }
 
+    /// A text, of UTF-8.
     public mutating func appendText(_ utf8: [UInt8]) {
         utf8.withUnsafeBytes { appendText($0) }
     }
 
+    /// A text, of UTF-8 that somebody else owns.
     public mutating func appendText(_ utf8: UnsafeRawBufferPointer) {
         checkText(utf8)
         append(.text) { $0.append(contentsOf: utf8) }
     }
 
+    /// A bytea.
     public mutating func appendBytea(_ value: [UInt8]) {
         value.withUnsafeBytes { appendBytea($0) }
     }
 
+    /// A bytea, of bytes that somebody else owns.
     public mutating func appendBytea(_ value: UnsafeRawBufferPointer) {
         append(.bytea) { $0.append(contentsOf: value) }
     }
@@ -100,12 +111,10 @@ public struct PostgresParameters: Sendable {
     /// JSON text for a `jsonb` column, which stores the value and not the text.
     public mutating func appendJSONB(_ utf8: [UInt8]) {
         utf8.withUnsafeBytes { checkText($0) }
-        append(.jsonb) {
-            $0.append(jsonbVersion)
-            $0.append(contentsOf: utf8)
-        }
+        append(.jsonb) { bytes in utf8.withUnsafeBytes { bytes.appendJSONB($0) } }
     }
 
+    /// An array of any type.
     public mutating func append(_ array: PostgresArray) {
         if let index = array.indexOfTextWithNUL {
             note("element \(index + 1) of parameter $\(count + 1) holds U+0000, which PostgreSQL text cannot store")
@@ -113,6 +122,7 @@ public struct PostgresParameters: Sendable {
         append(array.elementType.arrayType ?? .textArray) { array.encode(into: &$0) }
     }
 
+    /// A value of any type.
     public mutating func append(_ value: PostgresValue) {
         switch value {
         case .null(let type): appendNull(type)
@@ -148,6 +158,7 @@ public struct PostgresParameters: Sendable {
 }
 
 extension PostgresParameters: ExpressibleByArrayLiteral {
+    /// The parameters in order.
     public init(arrayLiteral elements: PostgresValue...) {
         for element in elements {
             append(element)

@@ -30,11 +30,6 @@ public final class PostgresResult: @unchecked Sendable {
         PQcmdTuples(pointer).flatMap { Int(String(cString: $0)) } ?? 0
     }
 
-    /// What the server says it did, such as `INSERT 0 5`. COMMIT of a failed transaction says `ROLLBACK`.
-    public var commandTag: String {
-        PQcmdStatus(pointer).map { String(cString: $0) } ?? ""
-    }
-
     /// The name of a column, or nil if there is none at this index.
     public func columnName(_ column: Int) -> String? {
         PQfname(pointer, Int32(clamping: column)).map { String(cString: $0) }

@@ -5,6 +5,7 @@ internal import Synchronization
 public final class Thread: Sendable {
     private struct State {
         var handle: pthread_t?
+        var errorNumber: Int32?
         var isJoined = false
     }
     private let state = Mutex(State())
@@ -15,10 +16,18 @@ public final class Thread: Sendable {
     /// - Parameters:
     ///   - name: at most 15 bytes are shown by the system's tools.
     ///   - isVital: false where the caller looks at `isStarted` and can do without.
-    public init(name: String, isVital: Bool = true, _ body: @escaping @Sendable () -> Void) {
-        let handle = Self.create(Start(name: name, body: body))
-        if handle == nil, isVital { Self.endProcess(withoutThread: name) }
-        state.withLock { $0.handle = handle }
+    ///   - blocksSignals: true where no signal may interrupt what the thread waits in. What a thread does to itself it still
+    ///     gets: blocked, it would end the process without a word of where.
+    public init(
+        name: String, isVital: Bool = true, blocksSignals: Bool = false, _ body: @escaping @Sendable () -> Void
+    ) {
+        let start = Start(name: name, body: body)
+        let made = blocksSignals ? Self.withSignalsBlocked { Self.create(start) } : Self.create(start)
+        if made.handle == nil, isVital { Self.endProcess(withoutThread: name) }
+        state.withLock { state in
+            state.handle = made.handle
+            state.errorNumber = made.errorNumber
+        }
     }
 
     private static func endProcess(withoutThread name: String) -> Never {
@@ -29,13 +38,24 @@ public final class Thread: Sendable {
         _exit(1)
     }
 
-    private static func create(_ start: Start) -> pthread_t? {
+    private static func create(_ start: Start) -> (handle: pthread_t?, errorNumber: Int32?) {
         let start = Unmanaged.passRetained(start)
         var handle = pthread_t()
         let status = pthread_create(&handle, nil, threadMain, start.toOpaque())
-        if status == 0 { return handle }
+        if status == 0 { return (handle, nil) }
         start.release()
-        return nil
+        return (nil, status)
+    }
+
+    /// Runs `body` with all signals blocked but those that a thread causes itself. A new thread inherits the mask.
+    private static func withSignalsBlocked<Result>(_ body: () -> Result) -> Result {
+        var all = sigset_t()
+        var before = sigset_t()
+        sigfillset(&all)
+        for own in [SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV] { sigdelset(&all, own) }
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        return body()
     }
 
     /// Tells the system's tools the thread's name. Swift sees neither of the two calls made for it.
@@ -49,6 +69,9 @@ public final class Thread: Sendable {
 
     /// False when the system refused to make the thread.
     public var isStarted: Bool { state.withLock { $0.handle != nil } }
+
+    /// Why the system refused; nil when the thread was made.
+    public var errorNumber: Int32? { state.withLock { $0.errorNumber } }
 
     /// Waits until the body has returned. Later calls return at once.
     public func join() {

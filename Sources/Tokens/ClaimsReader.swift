@@ -1,46 +1,58 @@
+internal import JSONText
+
 /// Reads the JSON of tokens and key sets, strictly: RFC 8259, valid UTF-8, no name twice, nothing behind the value,
 /// bounded depth. Two readers of one token must not come to different claims.
 public struct ClaimsReader {
-    private let bytes: [UInt8]
-    private var index = 0
+    private var scanner: JSONScanner
     private var depth = 0
     private static let maxDepth = 32
 
+    /// The object that is the whole text.
+    ///
     /// - Throws: `malformed`.
     public static func object(_ bytes: [UInt8]) throws(JWTError) -> Claims {
         guard case .object(let claims) = try value(bytes) else { throw .malformed("not a JSON object") }
         return claims
     }
 
-    /// Reads a JSON text. Throws where it is no JSON, has a key twice, or is nested too deep.
+    /// The value that is the whole text.
+    ///
+    /// - Throws: `malformed`.
     public static func value(_ bytes: [UInt8]) throws(JWTError) -> ClaimValue {
         guard String(validating: bytes, as: UTF8.self) != nil else { throw .malformed("not UTF-8") }
-        var reader = ClaimsReader(bytes: bytes)
-        let value = try reader.value()
-        reader.skipSpace()
-        guard reader.index == bytes.count else { throw .malformed("something behind the JSON") }
-        return value
+        return try bytes.withUnsafeBufferPointer { (buffer) throws(JWTError) in
+            var reader = ClaimsReader(scanner: JSONScanner(buffer))
+            let value = try reader.value()
+            reader.scanner.skipSpace()
+            guard reader.scanner.isAtEnd else { throw .malformed("something behind the JSON") }
+            return value
+        }
     }
 
-    private init(bytes: [UInt8]) { self.bytes = bytes }
+    private init(scanner: JSONScanner) { self.scanner = scanner }
 
-    private var peek: UInt8? { index < bytes.count ? bytes[index] : nil }
-
-    private mutating func skipSpace() {
-        while let byte = peek, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { index += 1 }
-    }
-
-    private mutating func take(_ expected: UInt8) throws(JWTError) {
-        guard peek == expected else { throw .malformed("bad JSON") }
-        index += 1
+    /// Runs a step of the scanner and says its fault in a token's words.
+    private mutating func step<Result>(
+        _ body: (inout JSONScanner) throws(JSONFault) -> Result
+    ) throws(JWTError) -> Result {
+        do { return try body(&scanner) } catch {
+            switch error.kind {
+            case .leadingZero: throw .malformed("bad number")
+            case .openString: throw .malformed("an open string")
+            case .controlCharacter: throw .malformed("a bare control character")
+            case .unknownEscape, .badHexDigits: throw .malformed("a bad escape")
+            case .halfOfPair: throw .malformed("half a character")
+            case .noValue, .noName, .noColon, .noSeparator, .noFirstDigit, .noDigit: throw .malformed("bad JSON")
+            }
+        }
     }
 
     private mutating func value() throws(JWTError) -> ClaimValue {
-        skipSpace()
-        switch peek {
+        scanner.skipSpace()
+        switch scanner.peek {
         case UInt8(ascii: "{"): return .object(try members())
         case UInt8(ascii: "["): return .array(try elements())
-        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "\""): return .string(try step { (scanner) throws(JSONFault) in try scanner.string() })
         case UInt8(ascii: "t"): return try word("true", .bool(true))
         case UInt8(ascii: "f"): return try word("false", .bool(false))
         case UInt8(ascii: "n"): return try word("null", .null)
@@ -49,144 +61,48 @@ public struct ClaimsReader {
     }
 
     private mutating func word(_ text: StaticString, _ value: ClaimValue) throws(JWTError) -> ClaimValue {
-        for offset in 0..<text.utf8CodeUnitCount { try take(text.utf8Start[offset]) }
+        guard scanner.take(text) else { throw .malformed("bad JSON") }
         return value
     }
 
-    private mutating func enter() throws(JWTError) {
-        depth += 1
-        guard depth <= Self.maxDepth else { throw .malformed("JSON nested too deeply") }
-        index += 1
-        skipSpace()
+    /// Goes into an object or array; false if nothing is in it.
+    private mutating func enter(closing: UInt8) throws(JWTError) -> Bool {
+        guard depth < Self.maxDepth else { throw .malformed("JSON nested too deeply") }
+        return scanner.enter(closing: closing)
     }
 
     private mutating func members() throws(JWTError) -> Claims {
-        try enter()
-        defer { depth -= 1 }
         var claims = Claims()
+        guard try enter(closing: UInt8(ascii: "}")) else { return claims }
+        depth += 1
+        defer { depth -= 1 }
         var names = Set<[UInt8]>()
-        if peek == UInt8(ascii: "}") {
-            index += 1
-            return claims
-        }
-        while true {
-            skipSpace()
-            guard peek == UInt8(ascii: "\"") else { throw .malformed("bad JSON") }
-            let name = try string()
+        repeat {
+            let name = try step { (scanner) throws(JSONFault) in try scanner.name() }
             // Bytes: two spellings of one letter are two names.
             guard names.insert(Array(name.utf8)).inserted else { throw .malformed("a name comes twice") }
-            skipSpace()
-            try take(UInt8(ascii: ":"))
+            try step { (scanner) throws(JSONFault) in try scanner.colon() }
             claims.append(name, try value())
-            if try isLast(before: UInt8(ascii: "}")) { return claims }
-        }
+        } while try step { (scanner) throws(JSONFault) in try scanner.goesOn(closing: UInt8(ascii: "}")) }
+        return claims
     }
 
     private mutating func elements() throws(JWTError) -> [ClaimValue] {
-        try enter()
-        defer { depth -= 1 }
         var values: [ClaimValue] = []
-        if peek == UInt8(ascii: "]") {
-            index += 1
-            return values
-        }
-        while true {
+        guard try enter(closing: UInt8(ascii: "]")) else { return values }
+        depth += 1
+        defer { depth -= 1 }
+        repeat {
             values.append(try value())
-            if try isLast(before: UInt8(ascii: "]")) { return values }
-        }
-    }
-
-    private mutating func isLast(before end: UInt8) throws(JWTError) -> Bool {
-        skipSpace()
-        if peek == UInt8(ascii: ",") {
-            index += 1
-            return false
-        }
-        try take(end)
-        return true
+        } while try step { (scanner) throws(JSONFault) in try scanner.goesOn(closing: UInt8(ascii: "]")) }
+        return values
     }
 
     private mutating func number() throws(JWTError) -> ClaimValue {
-        let start = index
-        if peek == UInt8(ascii: "-") { index += 1 }
-        let firstDigit = index
-        try digits()
-        guard bytes[firstDigit] != UInt8(ascii: "0") || index == firstDigit + 1 else { throw .malformed("bad number") }
-        var isWhole = true
-        if peek == UInt8(ascii: ".") {
-            isWhole = false
-            index += 1
-            try digits()
-        }
-        if peek == UInt8(ascii: "e") || peek == UInt8(ascii: "E") {
-            isWhole = false
-            index += 1
-            if peek == UInt8(ascii: "+") || peek == UInt8(ascii: "-") { index += 1 }
-            try digits()
-        }
-        let text = String(decoding: bytes[start..<index], as: UTF8.self)
-        if isWhole, let integer = Int64(text) { return .integer(integer) }
+        let number = try step { (scanner) throws(JSONFault) in try scanner.number() }
+        let text = String(decoding: scanner.bytes[number.range], as: UTF8.self)
+        if number.isWhole, let integer = Int64(text) { return .integer(integer) }
         guard let number = Double(text), number.isFinite else { throw .malformed("bad number") }
         return .number(number)
-    }
-
-    private mutating func digits() throws(JWTError) {
-        let start = index
-        while let byte = peek, (0x30...0x39).contains(byte) { index += 1 }
-        guard index > start else { throw .malformed("bad JSON") }
-    }
-
-    private mutating func string() throws(JWTError) -> String {
-        index += 1
-        var text: [UInt8] = []
-        while let byte = peek {
-            index += 1
-            switch byte {
-            case UInt8(ascii: "\""): return String(decoding: text, as: UTF8.self)
-            case UInt8(ascii: "\\"): text.append(contentsOf: String(try escape()).utf8)
-            case 0..<0x20: throw .malformed("a bare control character")
-            default: text.append(byte)
-            }
-        }
-        throw .malformed("an open string")
-    }
-
-    private mutating func escape() throws(JWTError) -> Unicode.Scalar {
-        guard let byte = peek else { throw .malformed("an open string") }
-        index += 1
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)
-        case UInt8(ascii: "b"): return "\u{8}"
-        case UInt8(ascii: "f"): return "\u{C}"
-        case UInt8(ascii: "n"): return "\n"
-        case UInt8(ascii: "r"): return "\r"
-        case UInt8(ascii: "t"): return "\t"
-        case UInt8(ascii: "u"):
-            let unit = try codeUnit()
-            if let scalar = Unicode.Scalar(unit) { return scalar }
-            // The first of a pair; anything else is half a character.
-            guard unit < 0xDC00, bytes[index...].starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else {
-                throw .malformed("half a character")
-            }
-            index += 2
-            let low = try codeUnit()
-            guard (0xDC00...0xDFFF).contains(low),
-                let scalar = Unicode.Scalar(0x1_0000 + (unit - 0xD800) << 10 + (low - 0xDC00))
-            else { throw .malformed("half a character") }
-            return scalar
-        default: throw .malformed("a bad escape")
-        }
-    }
-
-    private mutating func codeUnit() throws(JWTError) -> UInt32 {
-        var unit: UInt32 = 0
-        for _ in 0..<4 {
-            guard let byte = peek, byte < 0x80, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
-                throw .malformed("a bad escape")
-            }
-            unit = unit << 4 | UInt32(digit)
-            index += 1
-        }
-        return unit
     }
 }

@@ -27,13 +27,6 @@ struct KeyTests {
             Hex.encode(HMAC.sha256([], key: [])) == "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad")
     }
 
-    @Test func `random bytes differ`() throws {
-        let first = try RandomBytes.make(32)
-        #expect(first.count == 32)
-        #expect(try RandomBytes.make(32) != first)
-        #expect(try RandomBytes.make(0) == [])
-    }
-
     @Test func `a signature holds for its text and its key, in both forms of the key`() throws {
         let text = Array("signed".utf8)
         let signature = try TestKeys.privateKey().sign(text)

@@ -78,7 +78,7 @@ import Tree
             }
             let connection = try LogConnection(url)
             defer { connection.close() }
-            try connection.postgres.executeScript(
+            try connection.sql.executeScript(
                 """
                 delete from pathmirror.log where seq <= \(5 - left);
                 update pathmirror.namespace set retained_from = \(6 - left)
@@ -102,7 +102,7 @@ import Tree
             for value in 1...3 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
             let connection = try LogConnection(url)
             defer { connection.close() }
-            try connection.postgres.executeScript(
+            try connection.sql.executeScript(
                 """
                 begin;
                 delete from pathmirror.log where seq > 1;

@@ -97,7 +97,7 @@ import Tree
             listener.started(namespace.subscribe(listener, at: .root), at: .root)
             let connection = try LogConnection(url)
             defer { connection.close() }
-            try connection.postgres.executeScript(
+            try connection.sql.executeScript(
                 """
                 begin;
                 delete from pathmirror.node where namespace_id = \(namespace.id);
@@ -144,7 +144,7 @@ import Tree
     static func takeBack(_ url: PostgresURL, to seq: Int64) throws {
         let connection = try LogConnection(url)
         defer { connection.close() }
-        try connection.postgres.executeScript(
+        try connection.sql.executeScript(
             """
             begin;
             delete from pathmirror.log where seq > \(seq);

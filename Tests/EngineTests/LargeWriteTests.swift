@@ -43,7 +43,7 @@ import Tree
             let found = try connection.readSubtrees(
                 namespace.id, [Path(splitting: "big/k7"), Path(splitting: "small")])
             #expect(found.map(\.version) == [2, 1])
-            let rows = try connection.postgres.execute(
+            let rows = try connection.sql.execute(
                 "select distinct pathmirror.version_seq(version) from pathmirror.node where path like '/big/%'")
             #expect(try (0..<rows.rowCount).map { try rows.int64($0, 0) } == [2])
         }

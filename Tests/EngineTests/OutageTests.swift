@@ -229,7 +229,7 @@ import Tree
                 let connection = try LogConnection(url)
                 defer { connection.close() }
                 // From here on what is written can't be read: entry 2 has an operation that nobody knows.
-                try connection.postgres.executeScript(
+                try connection.sql.executeScript(
                     """
                     create function damage() returns trigger language plpgsql as $$
                     begin new.op = 'damaged'; return new; end $$;
@@ -253,7 +253,7 @@ import Tree
 
     /// How often entries were looked for, as far as the server has counted it yet.
     private static func indexScans(_ connection: LogConnection) throws -> Int64 {
-        try connection.postgres.execute(
+        try connection.sql.execute(
             "select coalesce(sum(idx_scan + seq_scan), 0)::bigint from pg_stat_user_tables where relname like 'log\\_%'"
         ).int64(0, 0)
     }

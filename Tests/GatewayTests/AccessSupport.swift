@@ -16,7 +16,7 @@ struct TestSigner: Sendable {
     static let second: Result<TestSigner, any Error> = Result { try TestSigner() }
 
     private init() throws {
-        let directory = "/tmp/pathmirror-keys-\(getpid())-\(try Hex.encode(RandomBytes.make(6)))"
+        let directory = "/tmp/pathmirror-keys-\(getpid())-\(UInt64.random(in: 0 ... .max))"
         mkdir(directory, 0o700)
         defer {
             for name in ["k", "c"] { unlink("\(directory)/\(name)") }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Tree
 
-/// What the doors answer, over a real server.
+/// What the gateway answers, over a real server.
 @Suite struct AnswersTests {
     @Test func writeAndRead() throws {
         try withGateway { gateway in

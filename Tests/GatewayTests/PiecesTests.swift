@@ -3,7 +3,7 @@ import Tree
 
 @testable import Gateway
 
-/// Small parts of the doors, without a server.
+/// Small parts of the gateway, without a server.
 @Suite struct PiecesTests {
     @Test func etags() {
         #expect(ETag.of(.null) == "null_etag")

@@ -36,7 +36,7 @@ private final class Line {
         #expect(queue.leaves("a", at: 1) == Outcome())
     }
 
-    @Test func turnsGoRoundInOrder() {
+    @Test func slotsGoRoundInOrder() {
         #expect(queue.wasRefused("a", at: 0) == Outcome(next: slot("a", 1)))
         #expect(queue.wasRefused("b", at: 0) == Outcome())
         #expect(!queue.arrives("c", mayWait: true, at: 0))
@@ -73,7 +73,7 @@ private final class Line {
         #expect(queue.leaves("d", at: 0).next?.session == "b")
     }
 
-    @Test func aTurnEndsWithoutASign() {
+    @Test func aSlotEndsWithoutASign() {
         _ = queue.wasRefused("a", at: 0)
         _ = queue.arrives("b", mayWait: true, at: 10)
         let first = slot("a", 1)
@@ -88,7 +88,7 @@ private final class Line {
         #expect(queue.check(first, patience: 100, at: 660) == .over)
     }
 
-    @Test func aTurnOfFailuresEnds() {
+    @Test func aSlotOfFailuresEnds() {
         _ = queue.wasRefused("a", at: 0)
         _ = queue.arrives("b", mayWait: true, at: 0)
         var now: Int64 = 0
@@ -102,7 +102,7 @@ private final class Line {
             queue.check(slot("a", 1), patience: 100, at: now) == .expired(Outcome(next: slot("b", 2), notice: .isDone)))
     }
 
-    @Test func whoFailsInItsTurnHasOtherGatewaysAsked() {
+    @Test func whoFailsInItsSlotHasOtherGatewaysAsked() {
         _ = queue.wasRefused("a", at: 0)
         for _ in 1..<TransactionQueue.refusalsBeforeAsking { #expect(queue.wasRefused("a", at: 0) == Outcome()) }
         #expect(queue.wasRefused("a", at: 0) == Outcome(notice: .asks))
@@ -131,47 +131,47 @@ private final class Line {
     }
 
     /// Whatever happens: one slot at a time, everybody who stays has one, and nothing is kept of those who left.
-    @Test(arguments: 0..<20) func everybodyHasATurn(seed: Int) {
+    @Test(arguments: 0..<20) func everybodyHasASlot(seed: Int) {
         var state = UInt64(seed) &* 0x9E37_79B9_7F4A_7C15 | 1
         func dice(_ bound: Int) -> Int {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             return Int(state >> 33) % bound
         }
         let queue = Line()
-        var turns: [TransactionQueue.Slot] = []
-        var inLine: Set<String> = []
+        var slots: [TransactionQueue.Slot] = []
+        var inQueue: Set<String> = []
         func follow(_ outcome: Outcome) {
             if let next = outcome.next {
-                #expect(inLine.contains(next.session))
-                turns.append(next)
+                #expect(inQueue.contains(next.session))
+                slots.append(next)
             }
         }
         for step in 0..<2_000 {
             let session = "\(dice(12))"
             switch dice(4) {
             case 0:
-                if !queue.arrives(session, mayWait: dice(4) > 0, at: Int64(step)), inLine.insert(session).inserted {
+                if !queue.arrives(session, mayWait: dice(4) > 0, at: Int64(step)), inQueue.insert(session).inserted {
                     #expect(!queue.isEmpty)
                 }
             case 1:
-                inLine.insert(session)
+                inQueue.insert(session)
                 follow(queue.wasRefused(session, at: Int64(step)))
             case 2:
-                inLine.remove(session)
+                inQueue.remove(session)
                 follow(queue.leaves(session, at: Int64(step)))
             default:
-                inLine.insert("remote")
+                inQueue.insert("remote")
                 follow(queue.asks("remote", at: Int64(step)))
             }
-            #expect(queue.isEmpty == inLine.isEmpty)
+            #expect(queue.isEmpty == inQueue.isEmpty)
         }
         // Once nobody comes any more all are served, each once.
         var served: [String] = []
-        while let slot = turns.last, inLine.remove(slot.session) != nil {
+        while let slot = slots.last, inQueue.remove(slot.session) != nil {
             served.append(slot.session)
             follow(queue.leaves(slot.session, at: 9_999))
         }
-        #expect(Set(served).count == served.count && inLine.isEmpty && queue.isEmpty)
+        #expect(Set(served).count == served.count && inQueue.isEmpty && queue.isEmpty)
     }
 
     @Test func notices() {

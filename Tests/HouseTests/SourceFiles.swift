@@ -54,7 +54,7 @@ enum SourceFiles {
         return stat(path, &information) == 0 && information.st_mode & S_IFMT == S_IFDIR
     }
 
-    private static func text(_ path: String) -> String {
+    static func text(_ path: String) -> String {
         let descriptor = open(root + "/" + path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return "" }
         defer { close(descriptor) }

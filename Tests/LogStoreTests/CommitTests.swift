@@ -22,7 +22,7 @@ import Tree
             #expect(entries.allSatisfy { $0.batchID == first.id })
             #expect(entries[1].entry.changes.count == 2)
             // A row has the seq that last wrote it.
-            let versions = try connection.postgres.execute("select path, version from pathmirror.node order by path")
+            let versions = try connection.sql.execute("select path, version from pathmirror.node order by path")
             let found = try (0..<versions.rowCount).map { "\(try versions.string($0, 0)) \(try versions.int64($0, 1))" }
             #expect(found == ["/a 2", "/b/c 2", "/b/c/.priority 2"])
             #expect(try connection.loadTree(writer.namespace).root == writer.root)
@@ -36,7 +36,7 @@ import Tree
             #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
             let batch = late.set("b", .int(1))
             #expect(try connection.commit(batch) == .headMoved)
-            #expect(!connection.postgres.isInTransaction)
+            #expect(!connection.sql.isInTransaction)
             #expect(try connection.findBatch(batch) == false)
             #expect(try connection.namespace(id: writer.namespace)?.head == 1)
             #expect(try connection.loadTree(writer.namespace).root == writer.root)
@@ -53,7 +53,7 @@ import Tree
             let wide = Node(children: (0..<50).map { (Key("k\($0)"), Node.int(Int64($0))) })
             #expect(try connection.commit(writer.set("w", wide)) == .committed)
             #expect(try connection.commit(late.set("w", wide)) == .headMoved)
-            #expect(!connection.postgres.isInTransaction)
+            #expect(!connection.sql.isInTransaction)
             // Updated, removed and new rows.
             let other = Node(children: (20..<80).map { (Key("k\($0)"), Node.int(Int64($0 * 2))) })
             #expect(try connection.commit(writer.set("w", other)) == .committed)
@@ -129,7 +129,7 @@ import Tree
             #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
             #expect(try connection.lockHead(writer.namespace, expectedHead: 1) == 1)
             #expect(try connection.commit(writer.set("a", .int(2)), isLocked: true) == .committed)
-            #expect(!connection.postgres.isInTransaction)
+            #expect(!connection.sql.isInTransaction)
             #expect(try connection.lockHead(writer.namespace, expectedHead: 2) == 2)
             connection.unlockHead()
             #expect(try connection.commit(writer.set("a", .int(3))) == .committed)

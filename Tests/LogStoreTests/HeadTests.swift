@@ -11,10 +11,10 @@ import Tree
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
             #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
-            try connection.postgres.executeScript(
+            try connection.sql.executeScript(
                 "update pathmirror.namespace set stamped_at = clock_timestamp() + interval '1 hour'")
             #expect(try connection.commit(writer.set("a", .int(2))) == .committed)
-            try connection.postgres.executeScript("select pathmirror.set('\(try Self.name(connection))', '/b', '1')")
+            try connection.sql.executeScript("select pathmirror.set('\(try Self.name(connection))', '/b', '1')")
             let times = try connection.read(writer.namespace, after: 0).map(\.entry.committedAt)
             #expect(times.count == 3)
             #expect(times == times.sorted())
@@ -35,7 +35,7 @@ import Tree
                 namespace: second.namespace, expectedHead: second.expectedHead, expectedBatch: Batch.makeID(),
                 id: Batch.makeID(), records: second.records, rows: second.rows)
             #expect(try connection.commit(onPhantom) == .headMoved)
-            #expect(!connection.postgres.isInTransaction)
+            #expect(!connection.sql.isInTransaction)
             let onReal = Batch(
                 namespace: second.namespace, expectedHead: second.expectedHead, expectedBatch: first.id,
                 id: Batch.makeID(), records: second.records, rows: second.rows)
@@ -69,7 +69,7 @@ import Tree
             for value in 0..<40 as Range<Int64> {
                 let connection = value / 3 % 2 == 0 ? first : second
                 #expect(try connection.commit(writer.set("a", .int(value))) == .committed)
-                if value == 20 { try second.postgres.executeScript("vacuum full pathmirror.namespace") }
+                if value == 20 { try second.sql.executeScript("vacuum full pathmirror.namespace") }
                 if value == 30 {
                     #expect(try first.lockHead(writer.namespace, expectedHead: 31) == 31)
                     first.unlockHead()
@@ -93,7 +93,7 @@ import Tree
                 if let asked { settings.synchronousCommit = asked }
                 let connection = try LogConnection(url, settings: settings)
                 defer { connection.close() }
-                let rows = try connection.postgres.execute("select current_setting('synchronous_commit')")
+                let rows = try connection.sql.execute("select current_setting('synchronous_commit')")
                 #expect(try rows.string(0, 0) == found)
             }
         }
@@ -102,8 +102,8 @@ import Tree
     /// How often the row was looked up by its id.
     private static func lookups(_ connection: LogConnection) throws -> Int64 {
         // What was counted is told at the end of a transaction, and at once if asked to.
-        try connection.postgres.executeScript("select pg_stat_force_next_flush()")
-        let rows = try connection.postgres.execute(
+        try connection.sql.executeScript("select pg_stat_force_next_flush()")
+        let rows = try connection.sql.execute(
             "select idx_scan from pg_stat_user_indexes where indexrelname = 'namespace_pkey'")
         return try rows.int64(0, 0)
     }

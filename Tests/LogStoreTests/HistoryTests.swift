@@ -50,7 +50,7 @@ import Tree
             #expect(empty.relation(of: 0, batch: try connection.loadTree(record.id).batch) == .goesOn)
             var seen: [[UInt8]] = []
             for _ in 0..<2 {
-                _ = try connection.postgres.execute("select pathmirror.set('test', '/a', '1')")
+                _ = try connection.sql.execute("select pathmirror.set('test', '/a', '1')")
                 let head = try #require(try connection.heads([record.id]).first)
                 let batch = try #require(head.batch)
                 #expect(try connection.history(record.id, at: head.head)?.batch == batch)
@@ -63,10 +63,17 @@ import Tree
             try importer.finish()
             let head = try #require(try connection.heads([record.id]).first)
             #expect(try connection.history(record.id, at: head.head)?.batch == head.batch)
-            let (history, entries) = try connection.readOn(record.id, after: 1)
+            let history = try connection.history(record.id, at: 1)
             #expect(history?.relation(of: 1, batch: seen[0]) == .goesOn)
             #expect(history?.relation(of: 1, batch: seen[1]) == .takenBack)
-            #expect(entries.map(\.entry.seq) == [2, 3])
+            for (batch, goesOn) in zip(seen, [true, false]) {
+                var log = LogFollower(record.id, at: LogCursor(seq: 1, batch: batch)) { $0.checksHistory = true }
+                switch try log.next(on: connection) {
+                case .entries(let entries): #expect(goesOn && entries.map(\.entry.seq) == [2, 3])
+                case .takenBack(let history): #expect(!goesOn && history?.head == 3)
+                default: Issue.record("neither entries nor another history")
+                }
+            }
         }
     }
 
@@ -74,7 +81,7 @@ import Tree
     @Test func aBatchOnAnotherHistoryIsRefused() throws {
         try withSession { connection in
             let record = try #require(try connection.namespace(named: "test", creating: true))
-            _ = try connection.postgres.execute("select pathmirror.set('test', '/a', '1')")
+            _ = try connection.sql.execute("select pathmirror.set('test', '/a', '1')")
             let head = try #require(try connection.heads([record.id]).first)
             let entry = Batch.Record(
                 operation: .set, path: Path(splitting: "b"),

@@ -10,7 +10,7 @@ import Testing
             let connection = try PostgresConnection(url)
             defer { connection.close() }
             #expect(try Migrations.status(connection).allSatisfy { $0.appliedAt == nil })
-            #expect(try Migrations.up(connection).map(\.version) == Migrations.all.map(\.version))
+            #expect(try Migrations.up(connection).migrations.map(\.version) == Migrations.all.map(\.version))
             #expect(try Migrations.up(connection).isEmpty)
             #expect(try Migrations.status(connection).allSatisfy { $0.appliedAt != nil })
             try Migrations.check(connection)
@@ -27,7 +27,7 @@ import Testing
                     do {
                         let connection = try PostgresConnection(url)
                         defer { connection.close() }
-                        let versions = try Migrations.up(connection).map(\.version)
+                        let versions = try Migrations.up(connection).migrations.map(\.version)
                         done.withLock { $0 += versions }
                     } catch {
                         failures.withLock { $0.append("\(error)") }

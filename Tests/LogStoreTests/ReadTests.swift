@@ -21,10 +21,10 @@ import Tree
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
             for value in 0..<9 as Range<Int64> { _ = try connection.commit(writer.set("a", .int(value))) }
-            try connection.postgres.executeScript("delete from pathmirror.log where seq = 5")
+            try connection.sql.executeScript("delete from pathmirror.log where seq = 5")
             #expect(throws: LogStoreError.self) { try connection.read(writer.namespace, after: 0) }
             // What is pruned from the beginning is no gap.
-            try connection.postgres.executeScript("delete from pathmirror.log where seq < 5")
+            try connection.sql.executeScript("delete from pathmirror.log where seq < 5")
             #expect(try connection.read(writer.namespace, after: 0).map(\.entry.seq) == [6, 7, 8, 9])
             // Also where it is more than a page.
             #expect(try connection.read(writer.namespace, after: 0, limit: 2).map(\.entry.seq) == [6, 7])

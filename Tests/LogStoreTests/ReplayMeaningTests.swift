@@ -32,7 +32,7 @@ import Tree
                 accepted = seq
                 model.apply(changes)
                 try #require(following.waitFor(seq))
-                _ = try connection.postgres.execute(
+                _ = try connection.sql.execute(
                     "select pathmirror.update('sql', '/', $1)",
                     [.jsonb(ChangeCodec.encode(entries.tree.random.shuffled(changes)))])
                 let applier = EntryApplier(connection, replayed)
@@ -110,18 +110,18 @@ import Tree
                 (4, #"{"/c/d":null,"/c/e":1}"#),
             ] {
                 try connection.ensurePartition(record.id, upTo: 10)
-                _ = try connection.postgres.execute(
+                _ = try connection.sql.execute(
                     """
                     insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
                     values ($1, $2, now(), gen_random_uuid(), 'update', '/', $3)
                     """, [.int8(record.id), .int8(Int64(seq)), .json(Array(changes.utf8))])
             }
-            _ = try connection.postgres.execute("update pathmirror.namespace set head = 4, any_order_from = 5")
+            _ = try connection.sql.execute("update pathmirror.namespace set head = 4, any_order_from = 5")
             let older = try JSONParser.parse(#"{"a":{"b":1},"c":{"e":1}}"#)
             var tree = try PastTree(connection, record, for: 4)
             try tree.advance(to: 4)
             #expect(tree.root == older)
-            _ = try connection.postgres.execute("update pathmirror.namespace set any_order_from = 1")
+            _ = try connection.sql.execute("update pathmirror.namespace set any_order_from = 1")
             tree = try PastTree(connection, record, for: 4)
             try tree.advance(to: 4)
             #expect(
@@ -148,7 +148,7 @@ import Tree
     }
 
     private func read(_ connection: LogConnection, _ name: String) throws -> PlainRows {
-        let text = try connection.postgres.execute("select pathmirror.get_json($1)::text", [.text(name)])
+        let text = try connection.sql.execute("select pathmirror.get_json($1)::text", [.text(name)])
         return PlainRows(text.isNull(0, 0) ? .null : try JSONParser.parse(try text.bytes(0, 0)).node)
     }
 
@@ -164,7 +164,7 @@ import Tree
 
     /// Writes the changes of each entry and of each part backwards, and the parts themselves.
     private func turnAround(_ connection: LogConnection) throws {
-        try connection.postgres.executeScript(
+        try connection.sql.executeScript(
             """
             create function pg_temp.backwards(changes json) returns json language sql as $$
                 select coalesce(json_object_agg(path, value order by position desc), '{}')

@@ -25,7 +25,7 @@ import Tree
                 let outcome = try #require(live.write(write.write))
                 var refusal: String?
                 do {
-                    _ = try connection.postgres.execute(write.sql, write.parameters)
+                    _ = try connection.sql.execute(write.sql, write.parameters)
                 } catch {
                     refusal = "\(error)"
                 }
@@ -42,13 +42,13 @@ import Tree
                     let isSame = expected == found
                     try #require(
                         isSame, "step \(step), seed \(seed): \(write.description): \(found.difference(from: expected))")
-                    let export = try connection.postgres.execute("select pathmirror.get_json('sql')::text")
+                    let export = try connection.sql.execute("select pathmirror.get_json('sql')::text")
                     let root = live.snapshot.root
                     let read = export.isNull(0, 0) ? Node.null : try JSONParser.parse(try export.bytes(0, 0)).node
                     try #require(read == root)
-                    let plain = try connection.postgres.execute("select pathmirror.get('sql', '/', 'plain')::text")
+                    let plain = try connection.sql.execute("select pathmirror.get('sql', '/', 'plain')::text")
                     if !root.isNull {
-                        let wanted = try connection.postgres.execute(
+                        let wanted = try connection.sql.execute(
                             "select $1::jsonb = $2::jsonb",
                             [.text(try plain.string(0, 0)), .textBytes(JSONWriter.encode(root, form: .plain))])
                         try #require(try wanted.bool(0, 0))
@@ -70,12 +70,12 @@ import Tree
             defer { connection.close() }
             let live = try engines[0].namespace("test")
             _ = live.write(.set("/a", .int(1)))
-            let seq = try connection.postgres.execute("select pathmirror.set('test', '/b', '[1, null, 3]')").int64(0, 0)
+            let seq = try connection.sql.execute("select pathmirror.set('test', '/b', '[1, null, 3]')").int64(0, 0)
             #expect(seq == 2)
             #expect(live.waitFor(seq))
             #expect(live.snapshot.root[Path(splitting: "/b/2")] == .int(3))
             #expect(live.write(.set("/b/2", .null))?.committedSeq == 3)
-            let read = try connection.postgres.execute("select pathmirror.get('test', '/b', 'plain')::text")
+            let read = try connection.sql.execute("select pathmirror.get('test', '/b', 'plain')::text")
             #expect(try read.string(0, 0) == "[1]")
         }
     }
@@ -84,15 +84,15 @@ import Tree
     @Test func seqsAreGapless() throws {
         try withSession { connection in
             let record = try #require(try connection.namespace(named: "test", creating: true))
-            try connection.postgres.executeScript(
+            try connection.sql.executeScript(
                 "begin; select pathmirror.set('test', '/a', '1'); select pathmirror.set('test', '/b', '1'); rollback")
-            _ = try connection.postgres.execute("select pathmirror.set('test', '/c', '1')")
-            try connection.postgres.executeScript(
+            _ = try connection.sql.execute("select pathmirror.set('test', '/c', '1')")
+            try connection.sql.executeScript(
                 "begin; select pathmirror.set('test', '/d', '1'); select pathmirror.remove('test', '/c'); commit")
             let result = try Verification.run(connection, record)
             #expect(result.isClean)
             #expect(result.head == 3)
-            let batches = try connection.postgres.execute(
+            let batches = try connection.sql.execute(
                 "select count(distinct batch_id) from pathmirror.log"
             ).int64(0, 0)
             #expect(batches == 2, "one batch a transaction")
@@ -108,7 +108,7 @@ struct StoredRow: Equatable {
     let version: Int64
 
     static func all(_ connection: LogConnection, _ namespace: Int64, versions: Bool = true) throws -> [StoredRow] {
-        let rows = try connection.postgres.execute(
+        let rows = try connection.sql.execute(
             "select path, rest, value::text, version from pathmirror.node where namespace_id = $1 order by path",
             [.int8(namespace)])
         return try (0..<rows.rowCount).map { row in

@@ -70,7 +70,7 @@ import Tree
             _ = try engines[0].namespace("test").write(.set("/damage", .string("whole")))
             let head = try connection.takeSnapshot(record.id)
             #expect(try Verification.run(connection, record).isClean)
-            let damaged = try connection.postgres.execute(
+            let damaged = try connection.sql.execute(
                 "update pathmirror.snapshot_chunk set leaves = replace(leaves::text, '\"whole\"', '\"hole\"')::json")
             #expect(damaged.affectedRows == 1)
             let result = try Verification.run(connection, record)
@@ -94,7 +94,7 @@ import Tree
             #expect(try ownPartitions(connection) == Array(before.dropFirst(2)))
             let pruned = try #require(try connection.namespace(id: record.id))
             #expect(pruned.retainedFrom == 101)
-            #expect(try connection.postgres.execute("select count(*), min(seq) from pathmirror.log").int64(0, 0) == 50)
+            #expect(try connection.sql.execute("select count(*), min(seq) from pathmirror.log").int64(0, 0) == 50)
             let result = try Verification.run(connection, record)
             #expect(result.isClean, "\(result.problems)")
             #expect(result.startSeq == 100)
@@ -119,7 +119,7 @@ import Tree
         try withEngines { url, engines in
             let (connection, record, _) = try history(url, engines[0], seed: 41, 40)
             defer { connection.close() }
-            _ = try connection.postgres.execute(
+            _ = try connection.sql.execute(
                 "insert into pathmirror.cursor (namespace_id, kind, name, seq) values ($1, 'feed', 'orders', 12)",
                 [.int8(record.id)])
             let pruning = Pruning(connection, record)
@@ -144,14 +144,14 @@ import Tree
             // Cut after the namespace was marked and one partition detached.
             struct Cut: Error {}
             try connection.saveSnapshot(record.id, at: plan.newFrom - 1, trees[Int(plan.newFrom) - 1], for: .prune)
-            _ = try connection.postgres.execute(
+            _ = try connection.sql.execute(
                 "update pathmirror.namespace set retained_from = $1", [.int8(plan.newFrom)])
-            try connection.postgres.executeScript(
+            try connection.sql.executeScript(
                 "alter table pathmirror.log_rest detach partition pathmirror.\(plan.partitions[0])")
             let rest = try pruning.plan(.entries(10), force: false)
             #expect(rest.partitions == plan.partitions)
             try pruning.run(rest)
-            #expect(try connection.postgres.execute("select min(seq) from pathmirror.log").int64(0, 0) == plan.newFrom)
+            #expect(try connection.sql.execute("select min(seq) from pathmirror.log").int64(0, 0) == plan.newFrom)
             #expect(try Verification.run(connection, record).isClean)
             #expect(try pruning.plan(.entries(10), force: false).isEmpty)
         }
@@ -162,7 +162,7 @@ import Tree
             let (connection, record, _) = try history(url, engines[0], seed: 61, 30)
             defer { connection.close() }
             // Entry n at minute n of an hour.
-            _ = try connection.postgres.execute(
+            _ = try connection.sql.execute(
                 "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00:00Z' + seq * interval '1 minute'"
             )
             let seq = { (text: String) in try LogPosition(text).seq(connection, record) }
@@ -367,7 +367,7 @@ extension TreeGenerator {
             let record = try connection.make()
             var writer = BatchWriter(record)
             for number in 0..<10 { _ = try connection.commit(writer.set("k\(number)", .int(Int64(number)))) }
-            _ = try connection.postgres.execute(
+            _ = try connection.sql.execute(
                 "update pathmirror.log set committed_at = now() - interval '40 days' where seq <= 5")
             try body(connection, record)
         }
@@ -375,7 +375,7 @@ extension TreeGenerator {
 
     @Test func ageIsRefusedWhereTheClocksDiffer() throws {
         try withLog { connection, record in
-            let now = try connection.postgres.execute("select (extract(epoch from now()) * 1000)::bigint").int64(0, 0)
+            let now = try connection.sql.execute("select (extract(epoch from now()) * 1000)::bigint").int64(0, 0)
             #expect(try Pruning(connection, record).plan(.seconds(86_400), force: false).newFrom == 6)
             for (apart, isRefused) in [(290, false), (-290, false), (310, true), (-310, true)] as [(Int64, Bool)] {
                 let pruning = Pruning(connection, record, machineClock: { now + apart * 1_000 })
@@ -400,7 +400,7 @@ extension TreeGenerator {
 
     @Test func ageIsRefusedWhereTheClockIsBehindTheLog() throws {
         try withLog { connection, record in
-            _ = try connection.postgres.execute(
+            _ = try connection.sql.execute(
                 "update pathmirror.log set committed_at = now() + interval '2 hours' where seq = 10")
             let pruning = Pruning(connection, record)
             let error = #expect(throws: ReplayError.self) { try pruning.plan(.seconds(86_400), force: false) }

@@ -90,17 +90,17 @@ import Tree
                 late.close()
             }
             let (namespace, lease) = try begin(early)
-            try early.postgres.executeScript("begin")
+            try early.sql.executeScript("begin")
             #expect(try early.saveSession(save(1, 1, isFirst: true, of: namespace), lease) == .saved)
-            try late.postgres.executeScript("set lock_timeout = '100ms'")
+            try late.sql.executeScript("set lock_timeout = '100ms'")
             #expect(throws: LogStoreError.self) { try late.takeOver(lease) }
-            try early.postgres.executeScript("commit")
+            try early.sql.executeScript("commit")
             #expect(try late.takeOver(lease)?.connection == 2)
             #expect(try value(late, namespace) == .int(1))
         }
     }
 
-    /// A session whose row is gone has been carried out: it is not inserted again.
+    /// A session whose row is gone has been executed: it is not inserted again.
     @Test func aRowThatIsGoneStaysGone() throws {
         try withSession { session in
             let (namespace, lease) = try begin(session)

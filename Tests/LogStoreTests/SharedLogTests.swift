@@ -18,7 +18,7 @@ import Tree
     /// The namespace as if it had so many entries, all of them writes of one leaf.
     private func grow(_ connection: LogConnection, _ record: NamespaceRecord, to seq: Int64) throws {
         let before = try head(connection, record.id)
-        try connection.postgres.executeScript(
+        try connection.sql.executeScript(
             """
             begin;
             update pathmirror.namespace set head = \(seq) where id = \(record.id);
@@ -42,7 +42,7 @@ import Tree
                 #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
                 #expect(try connection.lockHead(writer.namespace, expectedHead: 1) == 1)
                 #expect(try connection.commit(writer.set("a", .int(2)), isLocked: true) == .committed)
-                _ = try connection.postgres.execute(
+                _ = try connection.sql.execute(
                     "select pathmirror.set('n\(number)', '/b', '3'::jsonb)")
             }
             // Two gateways that take turns, and so contend.
@@ -153,7 +153,7 @@ import Tree
             let record = try connection.make()
             var refused = BatchWriter(record)
             var writer = BatchWriter(record)
-            try connection.postgres.executeScript(
+            try connection.sql.executeScript(
                 """
                 create function refuse() returns trigger language plpgsql as $$
                 begin raise exception 'not now'; end $$;
@@ -162,8 +162,8 @@ import Tree
             let writes = (0..<30).map { [Change(path: Path(splitting: "k\($0)"), value: .int(1))] }
             #expect(try connection.lockHead(record.id, expectedHead: 0) == 0)
             #expect(throws: LogStoreError.self) { try connection.commit(refused.batch(writes), isLocked: true) }
-            #expect(!connection.postgres.isInTransaction)
-            try connection.postgres.executeScript("drop trigger refuse on pathmirror.node")
+            #expect(!connection.sql.isInTransaction)
+            try connection.sql.executeScript("drop trigger refuse on pathmirror.node")
             if nextIsLocked { #expect(try connection.lockHead(record.id, expectedHead: 0) == 0) }
             #expect(try connection.commit(writer.batch(writes), isLocked: nextIsLocked) == .committed)
             #expect(try connection.loadTree(record.id).root == writer.root)
@@ -188,7 +188,7 @@ import Tree
                         [.text(name), .text("/k\(number % 7)"), .text("\(number)")])
                 }
             }
-            let applied = try Migrations.up(connection).map(\.version)
+            let applied = try Migrations.up(connection).migrations.map(\.version)
             #expect(applied.contains(11))
             let log = try LogConnection(url)
             defer { log.close() }

@@ -118,7 +118,7 @@ import Tree
             #expect(throws: (any Error).self) {
                 try load(connection, record, Array("{\"b\":1,\"c\":{\"d\":2},\"e\":oops}".utf8), bufferBytes: 1)
             }
-            #expect(!connection.postgres.isInTransaction)
+            #expect(!connection.sql.isInTransaction)
             #expect(try connection.loadTree(record.id).root == writer.root)
             #expect(try connection.namespace(id: record.id)?.head == 1)
             #expect(try count(connection, "select count(*) from pathmirror.log_part") == 0)
@@ -165,7 +165,7 @@ import Tree
             _ = try connection.commit(writer.set("a/mine", .bool(true)))
 
             #expect(throws: LogStoreError.self) { try first.add(rows[10].0, rows[10].1) }
-            #expect(!connection.postgres.isInTransaction)
+            #expect(!connection.sql.isInTransaction)
             // Another session would wait for the head's lock, or find the import still half done.
             #expect(try connection.commit(writer.set("b", .int(1))) == .committed)
             let second = try Importer(connection, record, at: place, settings: settings, fingerprint: "file")

@@ -81,7 +81,7 @@ import Tree
             let record = try connection.make()
             var writer = BatchWriter(record)
             for value in 0..<20 as Range<Int64> { _ = try connection.commit(writer.set("k\(value)", .int(value))) }
-            try connection.postgres.executeScript(sql)
+            try connection.sql.executeScript(sql)
             let verification = try Verification.run(connection, record)
             try check(verification)
             if sql != "select 1" { #expect(!verification.isClean) }

@@ -42,11 +42,11 @@ import Tree
                 case 2:
                     services.removeFirst().stop()
                     services.append(try makeService(url))
-                case 3: try loseConnections(log.postgres)
+                case 3: try loseConnections(log.sql)
                 case 4: try load(url, &generator)
                 case 5:
                     for mirror in try operators.mirrors() where generator.tree.random.oneIn(2) {
-                        try Catalog.setPaused(log.postgres, mirror, !mirror.isPaused)
+                        try operators.setPaused(mirror, !mirror.isPaused)
                     }
                 case 6:
                     if let mirror = try operators.mirrors().first { _ = try operators.retryConversionErrors(mirror) }
@@ -64,7 +64,7 @@ import Tree
                 count += number
                 try check(log, operators)
             }
-            for mirror in try operators.mirrors() { try Catalog.setPaused(log.postgres, mirror, false) }
+            for mirror in try operators.mirrors() { try operators.setPaused(mirror, false) }
             let isThere = try eventually(seconds: 60) {
                 try operators.statuses().allSatisfy { $0.seq == $0.head }
             }
@@ -101,10 +101,10 @@ import Tree
         let clean = try Verification.run(log, record, projections: found.projections)
         #expect(clean.isClean && found.problems.isEmpty, "\(clean.problems) \(found.problems)")
         #expect(clean.projections.count == found.projections.count)
-        for mirror in try Catalog.mirrors(log.postgres) {
+        for mirror in try log.catalogMirrors() {
             let table =
                 "\(quotedIdentifier(mirror.definition.schema)).\(quotedIdentifier(mirror.definition.table))"
-            let gone = try log.postgres.execute(
+            let gone = try log.sql.execute(
                 "delete from \(table) where ctid = (select ctid from \(table) limit 1)")
             guard gone.affectedRows == 1 else { continue }
             let damaged = try Verification.run(log, record, projections: found.projections)

@@ -29,7 +29,7 @@ import Testing
                     for number in 1...2 { try write(log, "lost\(number)", number) }
                     #expect(try eventually { try keys(table) == ["a", "lost1", "lost2"] })
                 }
-                try log.postgres.executeScript(
+                try log.sql.executeScript(
                     """
                     begin;
                     delete from pathmirror.log where seq > 1;
@@ -53,7 +53,7 @@ import Testing
     }
 
     private func write(_ log: LogConnection, _ key: String, _ value: Int) throws {
-        _ = try log.postgres.execute(
+        _ = try log.sql.execute(
             "select pathmirror.set('test', $1, to_jsonb($2))", [.text("/" + key), .int8(Int64(value))])
     }
 

@@ -65,17 +65,6 @@ import Testing
         try connection.copyOut("COPY c TO STDOUT") { _ in Issue.record("a row") }
     }
 
-    @Test func rawBytesPassThrough() throws {
-        let connection = try connect()
-        let line = Array("1\tx\t\\N\tt\t1.5\t2\n".utf8)
-        let other = (2...50_000).flatMap { Array("\($0)\tx\t\\N\tt\t1.5\t2\n".utf8) }
-        let taken = try connection.copyIn("COPY c FROM STDIN") { writer in
-            try line.withUnsafeBytes { try writer.appendRaw($0) }
-            try other.withUnsafeBytes { try writer.appendRaw($0) }
-        }
-        #expect(taken == 50_000)
-    }
-
     @Test func anErrorOfTheBodyUndoesTheCopy() throws {
         let connection = try connect()
         #expect(throws: Stop.self) {

@@ -1,17 +1,12 @@
 import LogStore
+import Runtime
 
-/// Decides which of the sessions that committers wait for is to be stopped. Pure: its caller says what it saw, and when.
+/// Decides which of the database connections that committers wait for is to be stopped. Pure: its caller says what it saw, and when.
 ///
-/// A session is only ended when it waits for its own client and has done nothing at all for so long: its gateway is frozen,
+/// A connection is only ended when it waits for its own client and has done nothing at all for so long: its gateway is frozen,
 /// cut off or gone, and PostgreSQL, which waits for the rest of a message, would keep its locks for ever.
 struct BlockerHistory {
-    struct Patience: Sendable {
-        /// For a gateway's session. PostgreSQL shows nothing of a message that is still coming: it has to be longer than a
-        /// slow line takes for what is sent under the head's lock (see `EngineSettings.maxBatchBytes`).
-        var gatewayMilliseconds: Int64 = 6_000
-        /// For any other program of this one's, such as an import, which may read from something slow.
-        var otherMilliseconds: Int64 = 60_000
-    }
+    typealias Patience = BlockerPatience
 
     enum Verdict: Equatable {
         /// A large write that holds rows of others is to begin anew.
@@ -21,7 +16,7 @@ struct BlockerHistory {
 
     private struct Seen {
         var blocker: Blocker
-        var since: Int64
+        var since: Milliseconds
     }
 
     private let patience: Patience
@@ -33,7 +28,7 @@ struct BlockerHistory {
     ///
     /// - Parameter now: monotonic milliseconds. After a gap between two looks (this gateway was frozen itself) the time
     ///   counts from the later one.
-    mutating func judge(_ blockers: [Blocker], now: Int64, sinceLastLook: Int64) -> [Verdict] {
+    mutating func judge(_ blockers: [Blocker], now: Milliseconds, sinceLastLook: Milliseconds) -> [Verdict] {
         var verdicts: [Verdict] = []
         var next: [Int32: Seen] = [:]
         for blocker in blockers {
@@ -52,19 +47,9 @@ struct BlockerHistory {
         return verdicts
     }
 
-    private func limit(_ blocker: Blocker) -> Int64? {
+    private func limit(_ blocker: Blocker) -> Milliseconds? {
         guard blocker.application.hasPrefix("pathmirror") else { return nil }
         let isGateway = [BackendName.committer, BackendName.largeWrite].contains { blocker.application.hasPrefix($0) }
         return isGateway ? patience.gatewayMilliseconds : patience.otherMilliseconds
     }
-}
-
-/// What the engine's sessions call themselves: other gateways tell by it what they may do to one.
-enum BackendName {
-    private static let program = "pathmirror "
-    static let committerShort = "committer"
-    static let largeWriteShort = "large write"
-    static let committer = program + committerShort
-    /// While it writes rows. At the head's lock it says so, and is not to be disturbed.
-    static let largeWrite = program + largeWriteShort
 }

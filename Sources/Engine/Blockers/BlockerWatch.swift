@@ -8,14 +8,14 @@ final class BlockerWatch: Sendable {
 
     init(_ core: EngineCore) { self.core = core }
 
-    private static let lookEvery: Int64 = 250
+    private static let lookEvery: Milliseconds = 250
     /// Nobody who has been waiting for less is helped.
-    private static let tooLong: Int64 = 300
+    private static let tooLong: Milliseconds = 300
 
     func run() {
         var connection: LogConnection?
         var history = BlockerHistory(core.settings.blockerPatience)
-        var lastLook: Int64 = 0
+        var lastLook: Milliseconds = 0
         while core.blockers.pause(milliseconds: Self.lookEvery) {
             let now = Clock.monotonicMilliseconds
             let waiting = core.blockers.pids(longerThan: Self.tooLong)
@@ -39,7 +39,7 @@ final class BlockerWatch: Sendable {
     private func execute(_ verdict: BlockerHistory.Verdict, _ connection: LogConnection) throws(LogStoreError) {
         switch verdict {
         case .makeWay(let blocker):
-            // Where it has written its rows and waits for its turn, behind those whom it holds up, there is nothing to cancel.
+            // Where it has written its rows and waits for the head's lock, behind those whom it holds up, there is nothing to cancel.
             try connection.stop(blocker, endingSession: blocker.waitsForClient)
         case .end(let blocker):
             core.metrics.endedBlockers.add()

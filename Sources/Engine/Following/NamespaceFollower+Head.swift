@@ -19,11 +19,8 @@ extension NamespaceFollower {
         // Whether the entry there is still the same, the commit will see.
         guard head != known.seq else { return (true, []) }
         // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
-        let (history, entries) = try connection.readOn(namespace.id, after: known.seq)
-        let isPlain = entries.allSatisfy { !$0.entry.isBulk && $0.entry.operation != .rules }
-        guard history?.relation(of: known.seq, batch: known.batch) == .goesOn,
-            entries.first?.entry.seq == known.seq + 1, isPlain
-        else {
+        var log = LogFollower(namespace.id, at: known.cursor) { $0.checksHistory = true }
+        guard case .entries(let entries) = try log.next(on: connection), entries.allSatisfy(\.isPlain) else {
             connection.unlockHead()
             return (false, try follow(namespace, connection, to: head))
         }

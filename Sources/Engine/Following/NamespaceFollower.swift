@@ -24,10 +24,30 @@ struct NamespaceFollower {
     ) throws(LogStoreError) -> [[UInt8]] {
         var batches: [[UInt8]] = []
         var wasTakenBack = false
+        var log = LogFollower(namespace.id, at: namespace.snapshot.cursor) {
+            $0.checksHistory = true
+            $0.separatesKinds = true
+        }
         while true {
-            let known = namespace.snapshot
-            let (history, logged) = try connection.readOn(namespace.id, after: known.seq)
-            guard let history, history.relation(of: known.seq, batch: known.batch) != .takenBack else {
+            switch try log.next(on: connection) {
+            case .entries(let entries):
+                batches.append(contentsOf: entries.map(\.batchID))
+                apply(entries, to: namespace)
+                core.metrics.followedEntries.add(entries.count)
+            case .bulk(let logged):
+                batches.append(logged.batchID)
+                try applyBulk(logged, to: namespace, connection)
+                core.metrics.followedEntries.add()
+            case .rules(let logged):
+                batches.append(logged.batchID)
+                try applyRules(logged, to: namespace, connection)
+                core.metrics.followedEntries.add()
+            case .missing(_, let read):
+                // The entries between were pruned; only the tree has what they made.
+                batches.append(contentsOf: read.map(\.batchID))
+                try reload(namespace, connection)
+                log.restart(at: namespace.snapshot.cursor)
+            case .takenBack:
                 guard !wasTakenBack else {
                     throw .corrupt(
                         "the head of namespace \"\(namespace.name)\" is of another batch than the log has there")
@@ -35,37 +55,11 @@ struct NamespaceFollower {
                 wasTakenBack = true
                 try takeBack(namespace, connection)
                 namespace.checked()
-                continue
-            }
-            guard let first = logged.first else {
-                // What there is was pruned; only the tree has it.
-                if history.head > known.seq { try reload(namespace, connection) }
-                namespace.checked(head, reaches: history.head)
+                log.restart(at: namespace.snapshot.cursor)
+            case .end(let end):
+                namespace.checked(head, reaches: end)
                 return batches
             }
-            batches.append(contentsOf: logged.map(\.batchID))
-            guard first.entry.seq == known.seq + 1, history.relation(of: known.seq, batch: known.batch) == .goesOn
-            else {
-                // The entries between are pruned.
-                try reload(namespace, connection)
-                continue
-            }
-            var entries: [LoggedEntry] = []
-            for item in logged {
-                guard item.entry.isBulk || item.entry.operation == .rules else {
-                    entries.append(item)
-                    continue
-                }
-                apply(entries, to: namespace)
-                entries.removeAll()
-                if item.entry.isBulk {
-                    try applyBulk(item, to: namespace, connection)
-                } else {
-                    try applyRules(item, to: namespace, connection)
-                }
-            }
-            apply(entries, to: namespace)
-            core.metrics.followedEntries.add(logged.count)
         }
     }
 }

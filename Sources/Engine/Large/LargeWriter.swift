@@ -4,7 +4,7 @@ import Tree
 
 /// Prepares large writes beside all others: evaluates each against a snapshot and puts its rows into a transaction of its
 /// own, which takes no lock that small writes elsewhere need. Then a committer makes it the next entry (see
-/// `Committer+Large`), if nothing that came between touches the same places; else it is prepared anew, and after some tries
+/// `LargeCommit`), if nothing that came between touches the same places; else it is prepared anew, and after some tries
 /// written among the others. One thread, one connection; one large write at a time.
 final class LargeWriter: Sendable {
     private static let maxAttempts = 4
@@ -108,9 +108,10 @@ final class LargeWriter: Sendable {
     /// Takes in what was written meanwhile, so that little is left to be done under the head's lock. What can't be taken in
     /// is found again there.
     private func catchUp(_ write: LargeWrite, in namespace: LiveNamespace) throws(LogStoreError) {
-        while true {
-            let page = try write.connection.read(namespace.id, after: write.seq, allowsGaps: true)
-            guard !page.isEmpty, write.take(page) else { return }
+        // By its batch, as the database may have another history than the tree that it was evaluated on.
+        var log = LogFollower(namespace.id, at: LogCursor(seq: write.tree.seq, batch: write.tree.batch)) {
+            $0.checksHistory = true
         }
+        while case .entries(let page) = try log.next(on: write.connection), write.tree.take(page) {}
     }
 }

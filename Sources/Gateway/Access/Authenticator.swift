@@ -39,7 +39,7 @@ final class Authenticator: Sendable {
     private let customTokens: CustomTokens
     private let idTokens: IDTokens?
 
-    init(_ credentials: Gateway.Credentials, keySet: KeySet? = nil) {
+    init(_ credentials: GatewayCredentials, keySet: KeySet? = nil) {
         acceptsOwner = credentials.acceptsOwner
         acceptsUnsignedTokens = credentials.acceptsUnsignedTokens
         customTokens = CustomTokens(skewSeconds: credentials.clockSkewSeconds)

@@ -1,25 +1,23 @@
 public import HTTPClient
 public import Runtime
 
-extension Gateway {
-    /// What callers can prove who they are with. Nothing is accepted unless it is set here.
-    public struct Credentials: Sendable {
-        /// `owner` is an administrator, for peers on this machine. For `dev` only.
-        public var acceptsOwner = false
-        /// Tokens that nobody signed are believed, for peers on this machine. For `dev` only.
-        public var acceptsUnsignedTokens = false
-        /// Texts that make whoever names one an administrator of every namespace, and that sign service tokens.
-        public var administratorSecrets: [Secret<[UInt8]>] = []
-        /// Each namespace's own secrets: texts that make whoever names one an administrator there, and that sign custom
-        /// tokens. Several hold at once, so that they can be rotated.
-        public var databaseSecrets: [String: [Secret<[UInt8]>]] = [:]
-        /// Who issues ID tokens; nil accepts none.
-        public var idTokens: IDTokenSettings?
-        /// By how many seconds the clocks of those who issue tokens may differ from this one.
-        public var clockSkewSeconds: Int64 = 30
+/// What callers can prove who they are with. Nothing is accepted unless it is set here.
+public struct GatewayCredentials: Sendable {
+    /// `owner` is an administrator, for peers on this machine. For `dev` only.
+    public var acceptsOwner = false
+    /// Tokens that nobody signed are believed, for peers on this machine. For `dev` only.
+    public var acceptsUnsignedTokens = false
+    /// Texts that make whoever names one an administrator of every namespace, and that sign service tokens.
+    public var administratorSecrets: [Secret<[UInt8]>] = []
+    /// Each namespace's own secrets: texts that make whoever names one an administrator there, and that sign custom
+    /// tokens. Several hold at once, so that they can be rotated.
+    public var databaseSecrets: [String: [Secret<[UInt8]>]] = [:]
+    /// Who issues ID tokens; nil accepts none.
+    public var idTokens: IDTokenSettings?
+    /// By how many seconds the clocks of those who issue tokens may differ from this one.
+    public var clockSkewSeconds: Int64 = 30
 
-        public init() {}
-    }
+    public init() {}
 }
 
 /// Whose ID tokens are believed, and for whom they must be.

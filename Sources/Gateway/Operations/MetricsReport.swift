@@ -6,14 +6,14 @@ import Runtime
 struct MetricsReport {
     let text: String
 
-    init(_ gateway: Gateway) {
+    init(_ facts: GatewayFacts) {
         var metrics = MetricsText()
-        Self.addEngine(gateway.engine, &metrics)
-        Self.addDoors(gateway, &metrics)
-        let report = gateway.serverReport
+        Self.addEngine(facts.engine, &metrics)
+        Self.addTransports(facts, &metrics)
+        let report = facts.serverReport()
         Self.addServer(report, &metrics)
         Self.addMirrors(report.mirrors, &metrics)
-        Self.addBounds(gateway, report.stretches + gateway.engine.stretches, &metrics)
+        Self.addBounds(facts, report.stretches + facts.engine.stretches, &metrics)
         text = metrics.text
     }
 
@@ -59,8 +59,8 @@ struct MetricsReport {
         NamespaceGauges(engine.liveNamespaces).write(to: &metrics)
     }
 
-    private static func addDoors(_ gateway: Gateway, _ metrics: inout MetricsText) {
-        let counts = gateway.metrics
+    private static func addTransports(_ facts: GatewayFacts, _ metrics: inout MetricsText) {
+        let counts = facts.metrics
         metrics.counter("pathmirror_rest_reads_total", "GET requests for data.", counts.reads.current)
         metrics.counter("pathmirror_rest_writes_total", "Requests that write.", counts.writes.current)
         metrics.gauge("pathmirror_listeners", "Open event streams.", counts.streams.current)
@@ -82,7 +82,7 @@ struct MetricsReport {
             "pathmirror_listen_events_total", "Events handed to realtime listens.", counts.listenEvents.current)
         metrics.counters(
             "pathmirror_rate_limited_total", "Requests and realtime messages over a limit.", label: "limit",
-            gateway.limiter.counts.map { ($0.kind.rawValue, $0.count) })
+            facts.limiter.counts.map { ($0.kind.rawValue, $0.count) })
         metrics.counter("pathmirror_client_errors_total", "Requests refused (4xx).", counts.clientErrors.current)
         metrics.counter("pathmirror_server_errors_total", "Requests failed (5xx).", counts.serverErrors.current)
     }
@@ -111,7 +111,7 @@ struct MetricsReport {
             Int(expiresAt))
     }
 
-    private static func addBounds(_ gateway: Gateway, _ stretches: [StretchMeter], _ metrics: inout MetricsText) {
+    private static func addBounds(_ facts: GatewayFacts, _ stretches: [StretchMeter], _ metrics: inout MetricsText) {
         metrics.gauges(
             "pathmirror_longest_stretch_microseconds",
             "For how long a thread was kept from all else, at most in the last minute or two.", label: "thread",
@@ -121,9 +121,9 @@ struct MetricsReport {
             stretches.map { ($0.name, $0.tooLongCount) })
         metrics.gauge(
             "pathmirror_memory_taken_bytes", "What bodies, messages and what was parsed of them take of the budget.",
-            gateway.memory.taken)
+            facts.memory.taken)
         metrics.counter(
-            "pathmirror_memory_refused_total", "Times that there was no room for more of it.", gateway.memory.refused)
+            "pathmirror_memory_refused_total", "Times that there was no room for more of it.", facts.memory.refused)
     }
 
     /// Those that this gateway runs; each mirror is told of by one gateway.

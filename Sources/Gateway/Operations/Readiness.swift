@@ -7,13 +7,13 @@ struct Readiness {
     let body: [UInt8]
 
     /// - Parameter hasDetails: whether more is told than whether it is ready: that is the operators'.
-    init(_ gateway: Gateway, hasDetails: Bool) {
-        let health = gateway.engine.health
+    init(_ facts: GatewayFacts, hasDetails: Bool) {
+        let health = facts.engine.health
         let isUp = health.isUp
-        let lag = gateway.engine.liveNamespaces.map(\.lag).max() ?? 0
+        let lag = facts.engine.liveNamespaces.map(\.lag).max() ?? 0
         // What the database has lost, and this gateway still has, is no better than what it can't see.
-        let isStale = !isUp || gateway.engine.liveNamespaces.contains(where: \.isSuspect)
-        isReady = !isStale && lag <= gateway.settings.maxReadyLag
+        let isStale = !isUp || facts.engine.liveNamespaces.contains(where: \.isSuspect)
+        isReady = !isStale && lag <= facts.maxReadyLag
         var writer = JSONWriter(form: .plain)
         writer.beginObject()
         writer.writeKey("status", isFirst: true)
@@ -35,7 +35,7 @@ struct Readiness {
             writer.writeInteger(health.millisecondsSinceChange)
         }
         // A broken mirror is told of, but keeps no gateway from serving.
-        let mirrors = gateway.serverReport.mirrors
+        let mirrors = facts.serverReport().mirrors
         if !mirrors.isEmpty { Self.write(mirrors, to: &writer) }
         writer.endObject()
         body = writer.bytes + [0x0A]

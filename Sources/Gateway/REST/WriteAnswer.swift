@@ -48,16 +48,16 @@ struct WriteAnswer: Sendable {
         return rows > settings.heavyRows
     }
 
-    func run() -> ReadJob.Answer {
+    func run() -> DataAnswer {
         switch result {
         case .committed(let changes):
-            if print == .silent { return ReadJob.Answer.silent(seq: seq, etag: etag(changes)) }
+            if print == .silent { return DataAnswer.silent(seq: seq, etag: etag(changes)) }
             let reply = Reply(options, seq: seq, etag: etag(changes), body: text(changes))
-            return ReadJob.Answer(status: 200, headers: reply.headers, body: reply.body)
+            return DataAnswer(status: 200, headers: reply.headers, body: reply.body)
         case .stale(let current):
             let body = JSONWriter.encode(current, form: form, pretty: print == .pretty)
             let reply = Reply(options, seq: seq, etag: ETag.of(current), body: body)
-            return ReadJob.Answer(status: 412, headers: reply.headers, body: reply.body)
+            return DataAnswer(status: 412, headers: reply.headers, body: reply.body)
         }
     }
 

@@ -18,8 +18,6 @@ struct WriteJob: Sendable {
         let share: MemoryShare?
     }
 
-    static let tooBig = "Data to write exceeds the maximum size that can be modified with a single request."
-
     private static let noRoom = RESTError(503, "The server is receiving too much at once. Try again later.")
 
     private let request: HTTPRequest
@@ -152,7 +150,7 @@ struct WriteJob: Sendable {
         } catch {
             switch error {
             case .damaged: throw RESTError(400, "The body is not valid \(encoding) data")
-            case .tooLarge: throw RESTError(413, Self.tooBig)
+            case .tooLarge: throw RESTError(413, AnswerText.tooBig)
             case .noRoom: throw Self.noRoom
             }
         }

@@ -20,6 +20,8 @@ final class LongPollTransport: RealtimeTransport {
     /// The number of the response behind which there is nothing more, once it has been made.
     private var lastResponse: Int?
     private let maxBytes: Int
+    /// What the client has sent in part; nil once it sends nothing more by polling.
+    var segments: LongPollSegments?
     /// Called when the client can't be served any more.
     var onEnd: (() -> Void)?
     /// Called when nothing waits any more.

@@ -2,7 +2,7 @@ import Engine
 import Rules
 import Tree
 
-/// Judges what a client wants done at its end as if that were now. Any thread.
+/// Judges operations that a client wants to be executed at its end as if that were now. Any thread.
 struct OperationTrial: Sendable {
     private let changes: [Change]
     private let snapshot: Snapshot

@@ -1,35 +1,203 @@
-import Crypto
+import Engine
+import HTTPServer
 import Runtime
+import Synchronization
+import Wire
 
-/// Where each realtime session lives: its loop.
-final class RealtimeHub: Sendable {
-    private let loops = Condition<[String: LoopLink]>([:])
+/// A loop's realtime sessions and their listens: begins them, ends them, and looks after them. One for each loop.
+final class RealtimeHub: RealtimeHost, GroupHearer {
+    let context: RealtimeContext
+    let loop: EventLoop
+    private let link: LoopLink<RealtimeHub>
+    /// Those that live on this loop.
+    let sessions = SessionTable()
+    private let listens: ListenerTable<RealtimeListen>
+    private let writes: RealtimeWrites
+    private let slots: TransactionSlots
+    private var lastListen: UInt64 = 0
+    /// Sessions that have ended, with those of their listens that are not forgotten yet.
+    private var ending: [String: (session: RealtimeSession, listens: [RealtimeListen])] = [:]
+    private(set) var isDraining = false
 
-    func add(_ session: String, _ link: LoopLink) { loops.withLock { $0[session] = link } }
-    func remove(_ session: String) { loops.broadcast { $0[session] = nil } }
-
-    /// 32 hex digits that nobody can guess: session ids and their passwords.
-    static func makeToken() -> String {
-        var generator = SystemRandomNumberGenerator()
-        let words = (generator.next() as UInt64, generator.next() as UInt64)
-        return withUnsafeBytes(of: words) { Hex.encode($0) }
+    init(_ context: RealtimeContext, _ loop: EventLoop) {
+        self.context = context
+        self.loop = loop
+        link = LoopLink(loop)
+        listens = ListenerTable(
+            loop, bufferBytes: context.settings.streamBufferBytes, delivered: context.metrics.listenEvents)
+        writes = RealtimeWrites(loop, sessions)
+        slots = TransactionSlots(context, loop, sessions)
+        link.lead(to: self)
     }
 
-    /// The loop of one of the sessions.
-    var anyLink: LoopLink? { loops.withLock { $0.first?.value } }
+    var home: any SessionHome { link }
 
-    /// Closes all sessions, on their loops.
-    func closeAll() {
-        let links = loops.withLock { loops in
-            Dictionary(loops.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
+    // MARK: Sessions
+
+    /// Whether another session may begin, on any loop.
+    var hasRoom: Bool { context.metrics.sessions.current < context.settings.maxSessions }
+
+    func begin(
+        _ namespace: LiveNamespace, _ transport: any RealtimeTransport, isLoopback: Bool, _ remoteAddress: String
+    ) -> RealtimeSession {
+        let session = RealtimeSession(
+            context.settings.sessionLabel + SessionDirectory.makeToken(), self, loop, namespace, transport,
+            isLoopback: isLoopback, remoteAddress: remoteAddress)
+        sessions.add(session)
+        context.directory.add(session.id, link)
+        context.metrics.sessions.add(1)
+        context.metrics.sessionsOpened.add()
+        return session
+    }
+
+    func ended(_ id: String, _ completion: @escaping @Sendable () -> Void) {
+        guard let session = sessions.remove(id) else { return completion() }
+        context.metrics.sessions.add(-1)
+        session.ended(completion)
+        // Last: who waits until there are no sessions finds their operations under way.
+        context.directory.remove(id)
+    }
+
+    /// A client that comes back names its last session: that one ends first, lest its end undo what the new one does
+    /// (reference: rtdb-protocol 9).
+    func endEarlier(_ last: String, before session: RealtimeSession) {
+        guard last != session.id else { return }
+        session.hold()
+        let id = session.id
+        let isReleased = MutexBox(false)
+        let release: @Sendable () -> Void = { [link] in
+            let isFirst = isReleased.withLock { value -> Bool in
+                defer { value = true }
+                return !value
+            }
+            if isFirst { link.post(to: id) { $0.release() } }
         }
-        for link in links.values { link.post { $0.closeSessions() } }
+        // The new session must not wait for ever for what the database does with the old one.
+        _ = loop.schedule(afterMilliseconds: 5_000) { release() }
+        if let home = context.directory.home(of: last) {
+            home.end(last, release)
+        } else {
+            context.engine.disconnects.takeOver(last, in: session.namespace, release)
+        }
     }
 
-    /// Waits until no session is left; at most so long.
-    func waitUntilEmpty(milliseconds: Int64) {
-        _ = loops.wait(milliseconds: milliseconds) { $0.isEmpty ? true : nil }
+    /// Closes all sessions once their writes are done; what they want done then is begun at once, however long clients
+    /// take to let go of their connections.
+    func closeSessions() {
+        for session in sessions.all { session.close() }
     }
 
-    func link(of session: String) -> LoopLink? { loops.withLock { $0[session] } }
+    /// The same, and no session begins any more.
+    func drain() {
+        isDraining = true
+        closeSessions()
+    }
+
+    // MARK: Listens
+
+    func join(_ target: ListenTarget, _ session: RealtimeSession) -> (RealtimeListen, Snapshot) {
+        let key = ListenerKey(
+            namespace: session.namespace.id, path: target.path, query: target.query, encoding: .realtime)
+        let (group, snapshot) = context.groups.join(key, session.namespace, link)
+        lastListen += 1
+        let listen = RealtimeListen(lastListen, target, group, session, seq: snapshot.seq)
+        listens.add(listen)
+        context.metrics.listens.add(1)
+        return (listen, snapshot)
+    }
+
+    func listen(_ id: UInt64, in group: ListenerGroup) -> RealtimeListen? {
+        listens.find(id, in: ObjectIdentifier(group))
+    }
+
+    func forget(_ listen: RealtimeListen) {
+        guard listens.remove(listen.id, from: ObjectIdentifier(listen.group)) != nil else { return }
+        context.metrics.listens.add(-1)
+        context.groups.leave(listen.group, link)
+    }
+
+    /// They refer to the session until they are forgotten.
+    func forgetLater(_ listens: [RealtimeListen], of session: RealtimeSession) {
+        guard !listens.isEmpty else { return }
+        ending[session.id] = (session, listens)
+        forgetSome(of: session.id)
+    }
+
+    private func forgetSome(of id: String) {
+        while let listen = ending[id]?.listens.popLast() {
+            forget(listen)
+            if loop.isSliceOver { return link.post { $0.forgetSome(of: id) } }
+        }
+        ending[id] = nil
+    }
+
+    func hear(_ news: GroupNews, from group: ObjectIdentifier) { listens.hear(news, from: group) }
+
+    // MARK: Writes
+
+    func submit(
+        _ write: Write, for session: RealtimeSession, _ body: @escaping (RealtimeSession, WriteOutcome) -> Void
+    ) -> UInt64 {
+        writes.submit(write, for: session, body)
+    }
+
+    func afterWrite(_ number: UInt64, _ body: @escaping () -> Void) { writes.afterWrite(number, body) }
+
+    func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { slots.follow(outcome, at: key) }
+
+    func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey) { slots.watch(slot, at: key) }
+
+    // MARK: Time
+
+    /// Finds peers that have gone silently, logins that hold no more, and readers whom data elsewhere or the time has shut
+    /// out, some in each slice of the loop's time.
+    func sweep(then completion: @escaping @Sendable () -> Void = {}) {
+        link.inSlices(sessions.ids, of: self) { hub, id in
+            hub.sweep(id)
+        } then: { _ in
+            completion()
+        }
+    }
+
+    private func sweep(_ id: String) {
+        guard let session = sessions[id] else { return }
+        let now = Clock.monotonicMilliseconds
+        let timeout = Milliseconds(context.settings.sessionTimeoutMilliseconds)
+        session.recheckLogin(now: Clock.unixMilliseconds)
+        session.transport.tick()
+        if now - session.lastHeard > timeout
+            || now - session.lastSaid > Milliseconds(context.settings.keepAliveTimeoutMilliseconds)
+        {
+            session.transport.abandon()
+            return ended(session.id)
+        }
+        if now - session.lastHeard > timeout / 3 { session.transport.ping() }
+        // Rules may look at data that a listen has nothing to do with: whoever lost a permission by a change elsewhere is
+        // found here (and before anything is sent anyway).
+        let seq = session.namespace.snapshot.seq
+        guard seq != session.recheckedSeq else { return }
+        session.recheckedSeq = seq
+        session.recheckListens()
+    }
+}
+
+extension LoopLink: SessionHome where Owner == RealtimeHub {
+    func post(
+        to id: String, otherwise: @escaping @Sendable () -> Void, _ work: @escaping @Sendable (RealtimeSession) -> Void
+    ) {
+        post { hub in
+            if let session = hub.sessions[id] { work(session) } else { otherwise() }
+        }
+    }
+
+    func end(_ id: String, _ completion: @escaping @Sendable () -> Void) {
+        post { hub in
+            hub.sessions[id]?.transport.close()
+            hub.ended(id, completion)
+        }
+    }
+
+    func closeAll() { post { $0.closeSessions() } }
+
+    func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { post { $0.follow(outcome, at: key) } }
 }

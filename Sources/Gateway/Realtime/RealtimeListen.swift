@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Rules
 import Runtime
 import Wire
 
@@ -20,16 +21,14 @@ final class RealtimeListen {
     /// The session's, which keeps it so; here as thousands of listens are sent an event one after another.
     var transport: any RealtimeTransport
     /// The entry that the client was brought to.
-    var seq: Int64
+    private(set) var seq: Int64
     var state = State.live {
         didSet {
             if (oldValue == .live) != (state == .live) { session.unsettledListens += state == .live ? -1 : 1 }
         }
     }
-    /// The rules that last let the client in, with the login that it has: another login is judged at once.
-    var judgedBy: RulesVersion?
-    /// The session's login then, by its number.
-    var judgedLogin = 0
+    /// By what the client was last let in: another login is judged at once.
+    var admission = Admission()
     /// Events that wait for the value, and whether there were too many to keep.
     private var waiting: [EncodedEvents] = []
     private var waitingBytes = 0
@@ -42,22 +41,6 @@ final class RealtimeListen {
         self.session = session
         transport = session.transport
         self.seq = seq
-    }
-
-    /// Sends the client what has changed, or skips it where the client is behind.
-    func changed(_ frames: inout TaggedFrames, last: Int64, bufferBytes: Int) {
-        if state == .opening { return wait(frames.encoded, bufferBytes) }
-        guard state == .live, last > seq else { return }
-        if transport.queuedBytes > bufferBytes {
-            session.loop.gateway.metrics.conflations.add()
-            state = .conflated
-            return
-        }
-        guard let bytes = frames.frames(after: seq, tag: target.tag, type(of: transport)) else {
-            return session.cancel(self)
-        }
-        transport.send(frames: bytes)
-        seq = last
     }
 
     // MARK: While the value is encoded
@@ -87,9 +70,8 @@ final class RealtimeListen {
         state = hasMissed ? .conflated : .live
         hasMissed = false
         for encoded in waiting {
-            guard let last = encoded.events.last?.seq else { continue }
             var frames = TaggedFrames(encoded)
-            changed(&frames, last: last, bufferBytes: bufferBytes)
+            deliver(&frames, bufferBytes: bufferBytes)
         }
     }
 
@@ -100,32 +82,33 @@ final class RealtimeListen {
     }
 }
 
-/// The frames of one group's events, made once for each tag that the group's listens have.
-struct TaggedFrames {
-    let encoded: EncodedEvents
-    private var byTag: [Int64?: SharedBytes] = [:]
-    /// The last of them: most listens of a group have one tag, or none.
-    private var last: (tag: Int64?, frames: SharedBytes)?
+extension RealtimeListen: Listener {
+    static func delivery(of events: EncodedEvents) -> TaggedFrames { TaggedFrames(events) }
 
-    init(_ encoded: EncodedEvents) { self.encoded = encoded }
+    var reader: AuthContext { session.login.context }
+    var loginNumber: Int { session.loginNumber }
 
-    /// The frames of the events after `seq`; nil if there are none, or they are longer than clients can take.
-    mutating func frames(after seq: Int64, tag: Int64?, _ transport: any RealtimeTransport.Type) -> SharedBytes? {
-        guard let first = encoded.events.first else { return nil }
-        let isWhole = first.seq > seq && transport.isWebSocket
-        if isWhole {
-            if let last, last.tag == tag { return last.frames }
-            if let frames = byTag[tag] {
-                last = (tag, frames)
-                return frames
-            }
+    func deliver(_ delivery: inout TaggedFrames, bufferBytes: Int) {
+        if state == .opening { return wait(delivery.encoded, bufferBytes) }
+        let last = delivery.encoded.lastSeq
+        guard state == .live, last > seq else { return }
+        if transport.queuedBytes > bufferBytes {
+            session.context.metrics.conflations.add()
+            state = .conflated
+            return
         }
-        let messages = encoded.events.filter { $0.seq > seq }.map { ServerMessage.finish($0.bytes.bytes, tag: tag) }
-        guard !messages.isEmpty, let frames = transport.frames(for: messages) else { return nil }
-        if isWhole {
-            byTag[tag] = frames
-            last = (tag, frames)
-        }
-        return frames
+        guard let bytes = delivery.frames(after: seq, tag: target.tag, type(of: transport)) else { return shutOut() }
+        transport.send(frames: bytes)
+        seq = last
     }
+
+    /// Whoever is behind begins again anyway, once it has caught up.
+    func restart(from snapshot: Snapshot) {
+        if state != .conflated { session.sendAnew(self, snapshot) }
+    }
+
+    func shutOut() { session.cancel(self) }
+
+    /// Realtime sessions are closed with the gateway's lease.
+    func namespaceEnded() {}
 }

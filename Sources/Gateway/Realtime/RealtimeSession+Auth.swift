@@ -17,16 +17,13 @@ extension RealtimeSession {
         } catch {
             return refuse(number, error)
         }
-        switch loop.gateway.authenticator.authenticate(credentials) {
+        switch context.authenticator.authenticate(credentials) {
         case .now(let result): authenticated(number, result)
         case .later(let start):
             // Requests behind it are judged by it (reference: rtdb-protocol 3.6).
             hold()
-            guard let link = loop.link else { return }
-            let id = id
-            start { result in
-                link.post { loop in
-                    guard let session = loop.sessions[id] else { return }
+            start { [home = host.home, id] result in
+                home.post(to: id) { session in
                     session.authenticated(number, result)
                     session.release()
                 }
@@ -71,13 +68,13 @@ extension RealtimeSession {
             loginNumber += 1
             recheckListens(holdsRequests: true)
         }
-        // What is done at the end is judged by the login that the session has then.
-        if !disconnects.isEmpty { store() }
+        // The onDisconnect operations are judged by the login that the session has at its end.
+        perform(saving.loginChanged())
     }
 
     /// Ends a login that holds no more: expired, or its secret taken away (reference: rtdb-protocol 10.1).
     func recheckLogin(now: Int64) {
-        guard !loop.gateway.authenticator.isValid(login, now: now) else { return }
+        guard !context.authenticator.isValid(login, now: now) else { return }
         answer(ServerMessage.authRevoked("expired_token", "Auth token is expired."))
         changeLogin(.anonymous(isLoopback: isLoopback))
     }

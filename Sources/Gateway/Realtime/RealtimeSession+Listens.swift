@@ -16,7 +16,7 @@ extension RealtimeSession {
         }
         // The same place and query again, with another tag: the new one counts.
         if let old = listens[target] { forget(old) }
-        guard let (listen, joined) = loop.join(target, self) else { return }
+        let (listen, joined) = host.join(target, self)
         listens[target] = listen
         open(listen, at: joined, FirstValue(listen.group, joined, target, hash, compound)) { session, opening in
             switch opening {
@@ -52,11 +52,11 @@ extension RealtimeSession {
         }
         listen.open()
         let listenID = listen.id
-        let group = ObjectIdentifier(listen.group)
+        let group = listen.group
         onWorker {
             value.message()
         } then: { session, message in
-            guard let listen = session.loop.listens[group]?[listenID] else {
+            guard let listen = session.host.listen(listenID, in: group) else {
                 completion(session, .gone)
                 return session.settled()
             }
@@ -77,14 +77,14 @@ extension RealtimeSession {
         }
         listen.opened(at: seq, bufferBytes: settings.streamBufferBytes)
         // What it has missed follows as soon as the client has taken this.
-        if listen.state == .conflated, transport.queuedBytes == 0 { loop.drainSoon(self) }
+        if listen.state == .conflated, transport.queuedBytes == 0 { drainSoon() }
         return .sent
     }
 
     private func forget(_ listen: RealtimeListen) {
         listens[listen.target] = nil
         listen.state = .live
-        loop.forget(listen)
+        host.forget(listen)
     }
 
     func unlisten(_ number: Int64, _ target: ListenTarget) {
@@ -128,7 +128,7 @@ extension RealtimeSession {
     // MARK: Judging again
 
     /// Ends the listens that rules, data or the login don't allow any more (reference: rtdb-protocol 3.5): some now, and
-    /// the others in the loop's next turns. Before a listen is sent anything it is judged anyway.
+    /// the others in later slices of the loop's time. Before a listen is sent anything it is judged anyway.
     ///
     /// - Parameter holdsRequests: whether what comes behind waits until all are judged.
     func recheckListens(holdsRequests: Bool = false) {
@@ -155,9 +155,7 @@ extension RealtimeSession {
         }
         listensToCheck.removeLast(min(Self.checksInASlice, listensToCheck.count))
         guard listensToCheck.isEmpty || isEnded else {
-            let id = id
-            loop.link?.post { $0.sessions[id]?.checkSomeListens() }
-            return
+            return host.home.post(to: id) { $0.checkSomeListens() }
         }
         listensToCheck.removeAll()
         guard isHeldForChecks else { return }
@@ -175,6 +173,9 @@ extension RealtimeSession {
         }
         settled()
     }
+
+    /// Does the same in a slice of its own.
+    private func drainSoon() { host.home.post(to: id) { $0.drained() } }
 
     /// Begins a listen again from a snapshot.
     func sendAnew(_ listen: RealtimeListen, _ snapshot: Snapshot) {

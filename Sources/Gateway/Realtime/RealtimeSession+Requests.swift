@@ -36,11 +36,11 @@ extension RealtimeSession {
         case .request(let request):
             guard admits(request) else { return refusedInARow <= settings.limits.maxRefusedMessages }
             sendWaitingTransaction()
-            if !isWaiting, !mustWait(request), !loop.loop.isSliceOver {
+            if !isWaiting, !mustWait(request), !loop.isSliceOver {
                 perform(request, byteCount)
                 return true
             }
-            guard let share = loop.gateway.memory.take(byteCount + 256, for: memoryAddress),
+            guard let share = context.memory.take(byteCount + 256, for: memoryAddress),
                 enqueue(.read(request, share))
             else { return false }
             performLater()
@@ -50,9 +50,9 @@ extension RealtimeSession {
 
     private func takeLong(_ message: [UInt8]) -> Bool {
         guard message.count <= (login.context.isAdmin ? settings.maxBodyBytes : settings.maxMessageBytes),
-            let share = loop.gateway.memory.take(message.count, for: memoryAddress)
+            let share = context.memory.take(message.count, for: memoryAddress)
         else {
-            loop.gateway.logger.debug("no room for a realtime message", [("session", id)])
+            context.logger.debug("no room for a realtime message", [("session", id)])
             return false
         }
         sendWaitingTransaction()
@@ -68,7 +68,7 @@ extension RealtimeSession {
     }
 
     private func refused(_ error: MessageError) -> Bool {
-        loop.gateway.logger.debug("realtime message refused", [("session", id), ("reason", error.reason)])
+        context.logger.debug("realtime message refused", [("session", id), ("reason", error.reason)])
         return false
     }
 
@@ -105,17 +105,15 @@ extension RealtimeSession {
         _ work: @escaping @Sendable () -> Result,
         then completion: @escaping @Sendable (RealtimeSession, Result) -> Void
     ) {
-        guard let link = loop.link else { return }
-        let id = id
-        let isQueued = loop.gateway.workers.submit {
+        let isQueued = context.workers.submit { [home = host.home, id] in
             let result = work()
-            link.post { loop in
-                if let session = loop.sessions[id], !session.isEnded { completion(session, result) }
+            home.post(to: id) { session in
+                if !session.isEnded { completion(session, result) }
             }
         }
         if isQueued { return }
         // The workers have more than enough to do: a little later.
-        _ = loop.loop.schedule(afterMilliseconds: 50) { [weak self] in
+        _ = loop.schedule(afterMilliseconds: 50) { [weak self] in
             guard let self, !self.isEnded else { return }
             self.submitToWorker(work, then: completion)
         }
@@ -129,16 +127,14 @@ extension RealtimeSession {
     private func mustWait(_ request: ClientRequest) -> Bool {
         if holds > 0 { return true }
         if !writes.isEmpty, request.action.reads { return true }
-        return isStoring && request.action.writes
+        return saving.isSaving && request.action.writes
     }
 
-    /// Goes on in the loop's next turn: whoever sends much at once must not keep the others waiting.
+    /// Goes on in the loop's next slice: whoever sends much at once must not keep the others waiting.
     private func performLater() {
-        guard !isToPerform, let link = loop.link else { return }
+        guard !isToPerform else { return }
         isToPerform = true
-        let id = id
-        link.post { loop in
-            guard let session = loop.sessions[id] else { return }
+        host.home.post(to: id) { session in
             session.isToPerform = false
             session.performWaiting()
         }
@@ -146,7 +142,7 @@ extension RealtimeSession {
 
     func performWaiting() {
         while nextWaiting < waiting.count, !isClosing, !isEnded {
-            if loop.loop.isSliceOver { return performLater() }
+            if loop.isSliceOver { return performLater() }
             switch waiting[nextWaiting] {
             case .reading: return
             case .unread(let message, let share):
@@ -176,11 +172,9 @@ extension RealtimeSession {
     /// refuse in the end not queued.
     private func read(_ message: [UInt8], _ share: MemoryShare) {
         guard !login.context.isAdmin else { return read(message, share, on: nil) }
-        guard let link = loop.link else { return }
-        let id = id
-        namespace.withCurrentSnapshot { result in
-            link.post { loop in
-                guard let session = loop.sessions[id], !session.isEnded else { return }
+        namespace.withCurrentSnapshot { [home = host.home, id] result in
+            home.post(to: id) { session in
+                guard !session.isEnded else { return }
                 session.read(message, share, on: (try? result.get()) ?? session.namespace.snapshot)
             }
         }
@@ -234,14 +228,14 @@ extension RealtimeSession {
                 number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
                 byteCount: byteCount, isLast: !isWaiting)
         case .onDisconnectPut(let path, let value):
-            order(number, [Change(path: path, value: value)], byteCount) { $0.put(path, value) }
-        case .onDisconnectMerge(_, let changes): order(number, changes, byteCount) { $0.merge(changes) }
-        case .onDisconnectCancel(let path): order(number, nil, 0) { $0.cancel(path) }
+            changeOperations(number, [Change(path: path, value: value)], byteCount) { $0.put(path, value) }
+        case .onDisconnectMerge(_, let changes): changeOperations(number, changes, byteCount) { $0.merge(changes) }
+        case .onDisconnectCancel(let path): changeOperations(number, nil, 0) { $0.cancel(path) }
         case .authenticate(let login): authenticate(number, login)
         case .unauthenticate: unauthenticate(number)
         case .echo(let value): answer(number, "ok", .raw(value.text))
         case .denied:
-            loop.gateway.engine.metrics.deniedWrites.add()
+            context.engine.metrics.deniedWrites.add()
             answer(number, "permission_denied", .text("Permission denied"))
         case .refused(let reason): answer(number, "failure", .text(reason))
         }

@@ -21,25 +21,25 @@ extension RealtimeSession {
     ///   - mayWait: false when requests wait behind it.
     func transact(_ number: Int64, _ write: Write, mayJoin: Bool, mayWait: Bool) {
         let place = TransactionKey(namespace: namespace.id, path: write.path)
-        let queues = loop.gateway.transactionQueues
+        let queues = context.transactionQueues
         guard settings.transactionSlotMilliseconds > 0, mayJoin else {
             return submit(number, write, at: place, performed)
         }
         if queues.arrives(id, at: place, mayWait: mayWait) { return submit(number, write, at: place, performed) }
         contended.insert(place)
-        let timer = loop.loop.schedule(afterMilliseconds: settings.transactionSlotMilliseconds * 10) { [weak self] in
+        let timer = loop.schedule(afterMilliseconds: settings.transactionSlotMilliseconds * 10) { [weak self] in
             self?.sendWaitingTransaction()
         }
         waitingTransaction = WaitingTransaction(
             number: number, write: write, place: place, share: performed, timer: timer)
-        loop.gateway.metrics.waitingTransactions.add(1)
+        context.metrics.waitingTransactions.add(1)
     }
 
     /// Sends the transaction that waits for its slot, if any: requests are applied in the order of their arrival
     /// (reference: rtdb-protocol 3.6), and none has to wait for other clients.
     func sendWaitingTransaction() {
         guard let waiting = takeWaitingTransaction() else { return }
-        loop.gateway.transactionQueues.sendsEarly(id, at: waiting.place)
+        context.transactionQueues.sendsEarly(id, at: waiting.place)
         submit(waiting.number, waiting.write, at: waiting.place, waiting.share)
     }
 
@@ -47,12 +47,12 @@ extension RealtimeSession {
         guard let waiting = waitingTransaction else { return nil }
         waitingTransaction = nil
         waiting.timer.cancel()
-        loop.gateway.metrics.waitingTransactions.add(-1)
+        context.metrics.waitingTransactions.add(-1)
         return waiting
     }
 
     private func submit(_ number: Int64, _ write: Write, at place: TransactionKey, _ share: MemoryShare?) {
-        loop.submit(write, for: self) { session, outcome in
+        host.submit(write, for: self) { session, outcome in
             withExtendedLifetime(share) {
                 session.transacted(outcome, at: place)
                 session.answer(number, outcome)
@@ -64,17 +64,17 @@ extension RealtimeSession {
         guard settings.transactionSlotMilliseconds > 0 else { return }
         if case .preconditionFailed = outcome {
             contended.insert(place)
-            loop.follow(loop.gateway.transactionQueues.wasRefused(id, at: place), at: place)
+            host.follow(context.transactionQueues.wasRefused(id, at: place), at: place)
         } else if contended.remove(place) != nil {
-            loop.follow(loop.gateway.transactionQueues.leaves(id, place), at: place)
+            host.follow(context.transactionQueues.leaves(id, place), at: place)
         }
     }
 
     /// The session is over: nobody waits for it, and what waits is not done. Clients send it again, or not: they never
     /// had an answer.
-    func leaveLines() {
+    func leaveQueues() {
         _ = takeWaitingTransaction()
-        for place in contended { loop.follow(loop.gateway.transactionQueues.leaves(id, place), at: place) }
+        for place in contended { host.follow(context.transactionQueues.leaves(id, place), at: place) }
         contended.removeAll()
     }
 }

@@ -48,7 +48,7 @@ extension RealtimeSession {
         polling.onFinish = { [weak socket] in socket?.release() }
         polling.finish(with: ServerMessage.endOfTransmission)
         formerTransport = polling
-        loop.polling[id] = nil
+        polling.segments = nil
         transport = socket
         return steps.waiting.allSatisfy { take($0) }
     }

@@ -12,7 +12,9 @@ import Wire
 /// of outcomes, and the loop does both in the order told.
 final class RealtimeSession {
     let id: String
-    unowned let loop: GatewayLoop
+    let context: RealtimeContext
+    unowned let host: any RealtimeHost
+    let loop: EventLoop
     let namespace: LiveNamespace
     var transport: any RealtimeTransport {
         didSet { for listen in listens.values { listen.transport = transport } }
@@ -37,7 +39,6 @@ final class RealtimeSession {
     /// Listens that are not live: their values are to be sent first.
     var unsettledListens = 0
     var listens: [ListenTarget: RealtimeListen] = [:]
-    var disconnects = DisconnectQueue()
     /// Requests that wait while a login is checked, or an earlier session of the client is being ended; and those that
     /// depend on unfinished ones before them. From `nextWaiting` on.
     var waiting: [WaitingRequest] = []
@@ -45,30 +46,21 @@ final class RealtimeSession {
     var holds = 0
     /// What the request that is being performed has taken of memory: kept until it is done.
     var performed: MemoryShare?
-    /// Whether the loop's next turn goes on with the waiting requests.
+    /// Whether the loop's next slice goes on with the waiting requests.
     var isToPerform = false
     /// What pieces of polled messages take of memory.
     var pollingShare: MemoryShare?
-    /// What the operations take of memory.
-    var orderShare: MemoryShare?
-    /// Requests for operations that are not being stored yet.
-    var unstored: [Int64] = []
-    var isStoring = false
-    /// The operations that the database has.
-    var storedDisconnects = DisconnectQueue()
+    /// What is executed when the client disconnects, and how far that is saved.
+    var saving = DisconnectSaving()
+    /// What that takes of memory.
+    var operationsShare: MemoryShare?
     /// The gateway's lease under which the session began.
-    let lease: SessionLease
-    /// Counts the saves of its operations.
-    var saves: Int64 = 0
-    /// The database has a row of it.
-    var isKept = false
-    /// The operations have changed since they began to be stored.
-    var mustStoreAgain = false
+    let lease: LeaseNumber
     /// Writes that are not answered yet, and what is to be done when they are.
     var writes: [UInt64: (RealtimeSession, WriteOutcome) -> Void] = [:]
     /// The write among them that others may overtake, but nothing of this client's, its end included.
     var largeWrite: UInt64?
-    /// The transaction that waits for its turn. Nothing that came after it waits.
+    /// The transaction that waits for its slot. Nothing that came after it waits.
     var waitingTransaction: WaitingTransaction?
     /// Where others may wait for a transaction of this client.
     var contended: Set<TransactionKey> = []
@@ -84,27 +76,23 @@ final class RealtimeSession {
     var lastSaid = Clock.monotonicMilliseconds
 
     init(
-        _ id: String, _ loop: GatewayLoop, _ namespace: LiveNamespace, _ transport: any RealtimeTransport,
-        isLoopback: Bool, remoteAddress: String
+        _ id: String, _ host: any RealtimeHost, _ loop: EventLoop, _ namespace: LiveNamespace,
+        _ transport: any RealtimeTransport, isLoopback: Bool, remoteAddress: String
     ) {
         self.id = id
+        self.host = host
         self.loop = loop
+        context = host.context
         self.namespace = namespace
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
-        lease = loop.gateway.engine.sessions.lease
+        lease = context.engine.leases.current
         login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
 
-    var settings: GatewaySettings { loop.gateway.settings }
-
-    /// Operations have been stored, or could not be.
-    func hasStored() {
-        closeIfDone()
-        performWaiting()
-    }
+    var settings: GatewaySettings { context.settings }
 
     // MARK: Answers
 
@@ -141,20 +129,11 @@ final class RealtimeSession {
         closeIfDone()
     }
 
-    private func closeIfDone() {
-        guard isClosing, !isEnded, writes.isEmpty, !isStoring else { return }
+    /// Closes once everything is answered.
+    func closeIfDone() {
+        guard isClosing, !isEnded, writes.isEmpty, !saving.isSaving else { return }
         transport.close()
-        loop.ended(id)
-    }
-
-    /// Its operations have been carried out by others, who took the session or the whole gateway for gone: the client is to
-    /// come back, and to say anew what it wants. None of its requests for operations is answered.
-    func isOver() {
-        isKept = false
-        disconnects = DisconnectQueue()
-        unstored.removeAll()
-        mustStoreAgain = false
-        close()
+        host.ended(id)
     }
 
     /// A write was answered.
@@ -163,31 +142,23 @@ final class RealtimeSession {
         performWaiting()
     }
 
-    /// The connection is gone, however that came: what the client had asked for in this case is done.
+    /// The connection is gone, however that came: its onDisconnect operations are executed.
     func ended(_ completion: @escaping @Sendable () -> Void = {}) {
         guard !isEnded else { return completion() }
         isEnded = true
-        leaveLines()
+        leaveQueues()
         upgrade?.transport.close()
         formerTransport?.close()
-        loop.forgetLater(Array(listens.values), of: self)
+        host.forgetLater(Array(listens.values), of: self)
         listens.removeAll()
         listensToCheck.removeAll()
         writes.removeAll()
         waiting.removeAll()
         nextWaiting = 0
-        guard isKept || isStoring else { return completion() }
-        guard let largeWrite else { return loop.gateway.engine.sessions.end(stored, completion) }
-        let sessions = loop.gateway.engine.sessions
+        guard saving.mustBeExecuted else { return completion() }
+        guard let largeWrite else { return context.engine.disconnects.execute(stored, completion) }
+        let disconnects = context.engine.disconnects
         let stored = stored
-        loop.endings[largeWrite] = { sessions.end(stored, completion) }
-    }
-
-    /// The session and what it wants done at its end.
-    var stored: DisconnectOperations {
-        DisconnectOperations(
-            id: id, namespace: namespace, lease: lease, operations: disconnects.operations.map(\.changes),
-            auth: login.context,
-            origin: login.origin(via: .ws, address: remoteAddress))
+        host.afterWrite(largeWrite) { disconnects.execute(stored, completion) }
     }
 }

@@ -1,6 +1,6 @@
 import Tree
 
-/// What gateways tell one another about turns: `turn asks|done NAMESPACE PATH`.
+/// What gateways tell one another about slots: `turn asks|done NAMESPACE PATH`.
 struct SlotNotice: Equatable {
     let kind: TransactionQueue.Notice
     let place: TransactionKey

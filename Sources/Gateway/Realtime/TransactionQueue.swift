@@ -1,8 +1,8 @@
 /// The clients that contend for one path with conditional writes, in the order in which they first failed. One at a time
-/// has its slot: the others' writes would only be refused because of what it wrote, and SDKs give up after 25 refusals.
+/// has the slot: the others' writes would only be refused because of what it wrote, and SDKs give up after 25 refusals.
 ///
 /// Each gateway has queues of its own. A client that fails again and again in its slot does so because of another gateway's
-/// clients: then that gateway is asked to let it go first, and keeps a place for it (a remote).
+/// clients. Then the other gateways are asked to let it go first, and each keeps a place in its queue for it: a remote.
 ///
 /// A state machine: time comes in as monotonic milliseconds, and what is to be done goes out as results.
 struct TransactionQueue {
@@ -47,14 +47,14 @@ struct TransactionQueue {
     private var places: [Slot] = []
     private var firstPlace = 0
     private var nextTicket: UInt64 = 0
-    private var turnBegan: Int64 = 0
+    private var slotBegan: Int64 = 0
     private var lastSign: Int64 = 0
 
     var isEmpty: Bool { members.isEmpty }
 
     // MARK: Clients
 
-    /// A session has a write. True: it is to be sent now; false: it waits, for `Slot` or until the session no longer
+    /// A session has a write. True: it is to be sent now; false: it waits, for its slot or until the session no longer
     /// wants to wait.
     mutating func arrives(_ session: String, mayWait: Bool, at now: Int64) -> Bool {
         if isEmpty { return true }
@@ -97,7 +97,7 @@ struct TransactionQueue {
         return Outcome(next: hadSlot ? begin(at: now) : nil, notice: member.hasAsked ? .isDone : nil)
     }
 
-    // MARK: Guests
+    // MARK: Remotes
 
     /// Another gateway asks that its client go first. It goes next.
     mutating func asks(_ remote: String, at now: Int64) -> Outcome {
@@ -129,7 +129,7 @@ struct TransactionQueue {
     /// altogether.
     mutating func check(_ slot: Slot, patience: Int64, at now: Int64) -> Check {
         guard current == slot, let member = members[slot.session] else { return .over }
-        let left = min(lastSign + patience, turnBegan + 8 * patience) - now
+        let left = min(lastSign + patience, slotBegan + 8 * patience) - now
         if left > 0 { return .goesOn(left) }
         // The client is not to blame for the time that its write takes.
         if member.isSending { return .goesOn(patience) }
@@ -154,7 +154,7 @@ struct TransactionQueue {
             places.removeFirst(firstPlace)
             firstPlace = 0
         }
-        turnBegan = now
+        slotBegan = now
         lastSign = now
         guard let slot = current else { return nil }
         if members[slot.session]?.isWaiting == true { sendsEarly(slot.session) }

@@ -29,7 +29,7 @@ final class TransactionQueues: Sendable {
         }
     }
 
-    /// Another gateway has said something about turns.
+    /// Another gateway has said something about slots.
     func noticed(_ notice: SlotNotice, from gatewayID: String) -> TransactionQueue.Outcome {
         // No session's id has this form.
         let remote = "gateway \(gatewayID)"

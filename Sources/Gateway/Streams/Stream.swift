@@ -1,6 +1,16 @@
 import Engine
 import HTTPServer
-import Tree
+import Rules
+import Runtime
+import Wire
+
+/// What a stream needs of whoever opened it.
+protocol StreamHost: AnyObject {
+    /// Sends a stream a `put` of the value as of a snapshot: with `Stream.begin`, now or later.
+    func sendValue(_ stream: Stream, _ snapshot: Snapshot)
+    /// Counts slow streams.
+    var conflations: Counter { get }
+}
 
 /// One client's event stream. Belongs to its loop's thread.
 ///
@@ -20,70 +30,39 @@ final class Stream {
     let exchange: HTTPExchange
     let group: ListenerGroup
     let identity: Identity
+    private unowned let host: any StreamHost
     /// The entry that the client was brought to.
-    var seq: Int64
-    var state = State.opening([])
+    private(set) var seq: Int64
+    private(set) var state = State.opening([])
     /// The id of the last event that the client has seen, as it says.
-    var resumeID: String?
+    let resumeID: String?
     /// The entry that the client has seen and this gateway has not: the stream begins when it has.
     var awaitedSeq: Int64?
-    /// The rules that last let the reader in.
-    var judgedBy: RulesVersion?
+    var admission = Admission()
     /// Bytes of events that wait while opening.
     private var waitingBytes = 0
     /// Behind first values of earlier entries there is a gap: events between were dropped.
     private var oldestFirstValue: Int64 = 0
 
-    init(_ exchange: HTTPExchange, _ group: ListenerGroup, _ identity: Identity, seq: Int64) {
+    init(
+        _ exchange: HTTPExchange, _ group: ListenerGroup, _ identity: Identity, seq: Int64, resumeID: String?,
+        _ host: any StreamHost
+    ) {
         self.exchange = exchange
         self.group = group
         self.identity = identity
         self.seq = seq
+        self.resumeID = resumeID
+        self.host = host
     }
 
-    /// Takes new events. False when the stream has to be conflated.
-    func receive(_ encoded: EncodedEvents, bufferBytes: Int) -> Bool {
-        switch state {
-        case .closed, .conflated: return true
-        case .opening(var waiting):
-            waiting.append(contentsOf: encoded.events)
-            waitingBytes += encoded.joined.count
-            state = .opening(waiting)
-            // Too much happened before the first value was out: it will be sent as of then.
-            return waitingBytes <= bufferBytes
-        case .live:
-            send(encoded)
-            return exchange.queuedOutputBytes <= bufferBytes
-        }
-    }
+    var isOpening: Bool { if case .opening = state { true } else { false } }
+    var isLive: Bool { if case .live = state { true } else { false } }
 
-    private func send(_ encoded: EncodedEvents) {
-        guard let first = encoded.events.first, let last = encoded.events.last, last.seq > seq else { return }
-        if first.seq > seq {
-            exchange.send(encoded.joined)
-        } else {
-            for event in encoded.events where event.seq > seq { exchange.send(event.bytes) }
-        }
-        seq = last.seq
-    }
+    // MARK: The value
 
-    /// Sends a last event and closes. What had not been sent is not sent any more.
-    func end(with event: [UInt8]) {
-        exchange.dropQueuedOutput()
-        exchange.send(SharedBytes(event))
-        state = .closed
-        exchange.close()
-    }
-
-    /// Drops the events that wait: after a value of before `seq`, which may still be on its way from a worker, there has
-    /// to come another one.
-    func reopen(at seq: Int64) {
-        state = .opening([])
-        waitingBytes = 0
-        oldestFirstValue = seq
-    }
-
-    /// The first value (or what was missed) goes out, then what has waited for it.
+    /// The first value (or what was missed) goes out, then what has waited for it. If more has been dropped meanwhile, the
+    /// value follows anew as soon as the client has taken this: it makes progress however fast things change.
     func begin(with bytes: [SharedBytes], at seq: Int64) {
         guard case .opening(let waiting) = state else { return }
         for piece in bytes { exchange.send(piece) }
@@ -93,7 +72,7 @@ final class Stream {
             // What followed it was dropped: true as of its seq, and to be followed by the value as it is then.
             state = .conflated
             // What went out at once drains nothing later.
-            if exchange.queuedOutputBytes == 0 { exchange.onDrain?() }
+            if exchange.queuedOutputBytes == 0 { drained() }
             return
         }
         state = .live
@@ -102,4 +81,97 @@ final class Stream {
             self.seq = event.seq
         }
     }
+
+    /// Drops the events that wait: after a value of before `seq`, which may still be on its way from a worker, there has
+    /// to come another one.
+    private func reopen(at seq: Int64) {
+        state = .opening([])
+        waitingBytes = 0
+        oldestFirstValue = seq
+    }
+
+    private func sendValueAnew(_ snapshot: Snapshot) {
+        reopen(at: snapshot.seq)
+        host.sendValue(self, snapshot)
+    }
+
+    // MARK: Slow clients
+
+    private func conflate() {
+        host.conflations.add()
+        // A value is on its way; `begin` will see that it is not the last.
+        if isOpening { return reopen(at: group.namespace.snapshot.seq) }
+        exchange.dropQueuedOutput()
+        state = .conflated
+        // What is partly sent goes out first; `drained` follows, unless nothing is left to wait for.
+        if exchange.queuedOutputBytes == 0 { drained() }
+    }
+
+    /// The client has taken everything that was on its way.
+    func drained() {
+        guard case .conflated = state else { return }
+        sendValueAnew(group.namespace.snapshot)
+    }
+
+    // MARK: The end
+
+    /// Sends a last event and closes. What had not been sent is not sent any more.
+    func end(with event: [UInt8]) {
+        exchange.dropQueuedOutput()
+        exchange.send(SharedBytes(event))
+        state = .closed
+        exchange.close()
+    }
+
+    /// The connection is gone.
+    func closed() { state = .closed }
+}
+
+extension Stream: Listener {
+    static func delivery(of events: EncodedEvents) -> EncodedEvents { events }
+
+    var id: UInt64 { exchange.id }
+    var reader: AuthContext { identity.context }
+    /// A stream has one login from beginning to end.
+    var loginNumber: Int { 0 }
+
+    func deliver(_ delivery: inout EncodedEvents, bufferBytes: Int) {
+        switch state {
+        case .closed, .conflated: return
+        case .opening(var waiting):
+            waiting.append(contentsOf: delivery.events)
+            waitingBytes += delivery.joined.count
+            state = .opening(waiting)
+            // Too much happened before the first value was out: it will be sent as of then.
+            if waitingBytes > bufferBytes { conflate() }
+        case .live:
+            send(delivery)
+            if exchange.queuedOutputBytes > bufferBytes { conflate() }
+        }
+    }
+
+    private func send(_ encoded: EncodedEvents) {
+        guard let first = encoded.events.first, encoded.lastSeq > seq else { return }
+        if first.seq > seq {
+            exchange.send(encoded.joined)
+        } else {
+            for event in encoded.events where event.seq > seq { exchange.send(event.bytes) }
+        }
+        seq = encoded.lastSeq
+    }
+
+    func restart(from snapshot: Snapshot) {
+        switch state {
+        case .live: sendValueAnew(snapshot)
+        // A value that is on its way may be of a history that is no more, with a seq beyond this one's.
+        case .opening: reopen(at: .max)
+        // Begins again anyway, as soon as the client has caught up.
+        case .conflated, .closed: break
+        }
+    }
+
+    func shutOut() { end(with: StreamEvent.cancel) }
+
+    /// Its client comes back to what has the namespace's name by then.
+    func namespaceEnded() { exchange.close() }
 }

@@ -1,4 +1,3 @@
-import Glibc
 public import Runtime
 import Synchronization
 
@@ -27,7 +26,7 @@ public final class HTTPServer: Sendable {
 
     private enum State {
         case made
-        case started([pthread_t])
+        case started([Thread])
         case stopped
     }
 
@@ -62,14 +61,15 @@ public final class HTTPServer: Sendable {
     public func start() throws(HTTPServerError) {
         let failure = state.withLock { state -> HTTPServerError? in
             guard case .made = state else { return nil }
-            var threads: [pthread_t] = []
+            var threads: [Thread] = []
             for index in loops.indices {
-                do throws(HTTPServerError) {
-                    threads.append(try LoopThread.start(name: "http-\(index)", makeBody(index)))
-                } catch {
+                // Signals are the main thread's business.
+                let thread = Thread(name: "http-\(index)", isVital: false, blocksSignals: true, makeBody(index))
+                if let errorNumber = thread.errorNumber {
                     state = .started(threads)
-                    return error
+                    return .cannotStartLoop(step: "pthread_create", errorNumber: errorNumber)
                 }
+                threads.append(thread)
             }
             state = .started(threads)
             return nil
@@ -88,7 +88,7 @@ public final class HTTPServer: Sendable {
     /// Drains, waits until every connection has ended or `deadlineMilliseconds` has passed, closes the rest, and returns when the
     /// loops' threads have ended. A second call does nothing.
     public func stop(deadlineMilliseconds: Milliseconds) {
-        let (threads, wasStopped) = state.withLock { state -> ([pthread_t], Bool) in
+        let (threads, wasStopped) = state.withLock { state -> ([Thread], Bool) in
             defer { state = .stopped }
             switch state {
             case .made: return ([], false)
@@ -99,7 +99,7 @@ public final class HTTPServer: Sendable {
         for (loop, _) in zip(loops, threads) {
             loop.post { loop.service?.stop(deadlineMilliseconds: deadlineMilliseconds) }
         }
-        for thread in threads { pthread_join(thread, nil) }
+        for thread in threads { thread.join() }
         // Those of loops whose thread never was.
         for sockets in sockets.dropFirst(threads.count) where !wasStopped {
             for socket in sockets { socket.closeDescriptor() }

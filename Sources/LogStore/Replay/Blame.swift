@@ -23,9 +23,7 @@ public struct Blame: Sendable {
         while before > namespace.retainedFrom {
             let after = max(namespace.retainedFrom - 1, before - 1 - page)
             for seq in try touching(connection, namespace.id, path, after: after, before: before) {
-                guard let entry = try connection.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
-                    continue
-                }
+                guard let entry = try connection.entry(namespace.id, seq)?.entry else { continue }
                 var changes = entry.changes.compactMap { $0.narrowed(to: path) }
                 if entry.isBulk {
                     try connection.forEachPart(namespace.id, of: seq) { (part) throws(LogStoreError) in

@@ -120,8 +120,7 @@ public struct LogLines {
         self.connection = connection
         self.namespace = namespace
         self.path = path.flatMap { $0.isRoot ? nil : $0 }
-        let installation = try connection.postgres.execute("select id::text from pathmirror.installation").string(0, 0)
-        source = "\(installation)/\(namespace.name)" + (self.path?.description ?? "")
+        source = "\(try connection.installation())/\(namespace.name)" + (self.path?.description ?? "")
     }
 
     /// Calls `body` with each line of the entries from `first` to `last`; `progress` after each page of them.
@@ -130,9 +129,11 @@ public struct LogLines {
         progress: (Int64) throws -> Void = { _ in }, _ body: (LogLine) throws -> Void
     ) throws {
         var after = max(first, 1) - 1
+        var follower = LogFollower(namespace.id, at: LogCursor(seq: after), through: last) {
+            $0.pageEntries = pageLimit
+        }
         while after < last {
-            let page = try connection.read(namespace.id, after: after, through: last, limit: pageLimit)
-            guard let start = page.first?.entry.seq, start == after + 1 else {
+            guard case .entries(let page) = try follower.next(on: connection) else {
                 throw ReplayError.pruned(seq: after + 1)
             }
             for logged in page {

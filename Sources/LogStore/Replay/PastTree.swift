@@ -60,9 +60,11 @@ public struct PastTree {
 
     /// Applies the entries up to `last`. `progress` is told of the seq now and then.
     public mutating func advance(to last: Int64, progress: (Int64) throws -> Void = { _ in }) throws {
+        var follower = LogFollower(namespace, at: LogCursor(seq: seq), through: last) { $0.pageEntries = pageLimit }
         while seq < last {
-            let page = try connection.read(namespace, after: seq, through: last, limit: pageLimit)
-            guard let first = page.first, first.entry.seq == seq + 1 else { throw ReplayError.pruned(seq: seq + 1) }
+            guard case .entries(let page) = try follower.next(on: connection) else {
+                throw ReplayError.pruned(seq: seq + 1)
+            }
             for logged in page { try apply(logged.entry) }
             try progress(seq)
         }

@@ -137,18 +137,16 @@ public final class Importer {
 
     /// Between chunks others may write, but not where the rest goes: rows can only be added where nothing is.
     private func refuseOthersWrites(through head: Int64) throws {
-        var after = lastSeq
-        while after < head {
-            let page = try connection.read(destination.id, after: after, through: head)
-            guard let last = page.last?.entry, page.first?.entry.seq == after + 1 else {
-                throw ImportConflict(path: path, seq: after + 1)
+        var follower = LogFollower(destination.id, at: LogCursor(seq: lastSeq), through: head)
+        while follower.cursor.seq < head {
+            guard case .entries(let page) = try follower.next(on: connection) else {
+                throw ImportConflict(path: path, seq: follower.cursor.seq + 1)
             }
             for entry in page.map(\.entry) {
                 let isTouched = entry.changes.contains { $0.path.contains(path) || path.contains($0.path) }
                 let isBulkHere = entry.isBulk && (entry.path.contains(path) || path.contains(entry.path))
                 if isTouched || isBulkHere { throw ImportConflict(path: path, seq: entry.seq) }
             }
-            after = last.seq
         }
     }
 

@@ -135,17 +135,22 @@ public struct Verification: Sendable {
         _ progress: (Int64) -> Void
     ) throws {
         try checks.reached(tree, connection, record)
-        while true {
-            let page = try connection.read(record.id, after: tree.seq, limit: tree.pageLimit, allowsGaps: true)
-            if page.isEmpty { break }
-            for logged in page {
-                if logged.entry.seq != tree.seq + 1 {
-                    checks.problems.append("Seq \(tree.seq + 1) is missing: the log goes on with \(logged.entry.seq).")
+        var follower = LogFollower(record.id, at: LogCursor(seq: tree.seq)) {
+            $0.pageEntries = tree.pageLimit
+            $0.gaps = .reported
+        }
+        reading: while true {
+            switch try follower.next(on: connection) {
+            case .entries(let page):
+                for logged in page {
+                    try tree.apply(logged.entry)
+                    try checks.reached(tree, connection, record)
                 }
-                try tree.apply(logged.entry)
-                try checks.reached(tree, connection, record)
+                progress(tree.seq)
+            case .missing(let seqs, _):
+                checks.problems.append("Seq \(seqs.lowerBound) is missing: the log goes on with \(seqs.upperBound).")
+            case .bulk, .rules, .takenBack, .end: break reading
             }
-            progress(tree.seq)
         }
         if tree.seq != record.head {
             checks.problems.append("The head is \(record.head), but the log ends at \(tree.seq).")

@@ -47,7 +47,7 @@ extension MirrorAdministration {
     ) throws -> RebuildSurvey {
         let target = try connect(mirror)
         defer { target.close() }
-        let cursor = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first
+        let cursor = try MirrorCursor.of(mirror, target)
         let definition = cursor?.definition ?? mirror.definition
         let projector = Projector(definition)
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
@@ -74,7 +74,7 @@ extension MirrorAdministration {
     public func estimatedRows(_ mirror: CatalogMirror) throws -> Int64? {
         let target = try connect(mirror)
         defer { target.close() }
-        guard let cursor = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first else { return nil }
+        guard let cursor = try MirrorCursor.of(mirror, target) else { return nil }
         let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         let rows = try target.execute(
             "select reltuples::bigint from pg_class where oid = to_regclass($1) and reltuples > 0",
@@ -115,7 +115,7 @@ extension MirrorAdministration {
         var isCareful = false
         while true {
             try target.executeScript("begin; set local lock_timeout = '30s'")
-            guard let cursor = try Catalog.lockedCursor(target, mirror) else {
+            guard let cursor = try MirrorCursor.of(mirror, target, locking: true) else {
                 throw MirrorError.refused("Mirror \"\(mirror.name)\" has no table yet.")
             }
             guard let record = try source.beginSnapshot(mirror.namespaceID) else {
@@ -150,9 +150,9 @@ extension MirrorAdministration {
         let first = try Self.first(first, record, cursor.seq)
         var position = first - 1
         var touching: Int64 = 0
+        var log = LogFollower(mirror.namespaceID, at: LogCursor(seq: position), through: record.head)
         while position < record.head {
-            let page = try source.read(mirror.namespaceID, after: position, through: record.head)
-            guard let newest = page.last?.entry.seq else { break }
+            guard case .entries(let page) = try log.next(on: source), let newest = page.last?.entry.seq else { break }
             for logged in page where try touches(logged.entry, mirror, cursor.definition) { touching += 1 }
             position = newest
             progress(position)
@@ -185,11 +185,11 @@ extension MirrorAdministration {
     private func cursor(_ mirror: CatalogMirror) throws -> MirrorCursor? {
         let target = try connect(mirror)
         defer { target.close() }
-        return try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first
+        return try MirrorCursor.of(mirror, target)
     }
 
     private func cursor(_ mirror: CatalogMirror, _ target: PostgresConnection) throws -> MirrorCursor {
-        guard let cursor = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first else {
+        guard let cursor = try MirrorCursor.of(mirror, target) else {
             throw MirrorError.refused("Mirror \"\(mirror.name)\" has no table yet.")
         }
         return cursor

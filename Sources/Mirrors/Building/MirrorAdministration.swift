@@ -27,7 +27,7 @@ public final class MirrorAdministration {
     }
 
     /// All mirrors of all namespaces.
-    public func mirrors() throws -> [CatalogMirror] { try Catalog.mirrors(source.postgres) }
+    public func mirrors() throws -> [CatalogMirror] { try source.catalogMirrors() }
 
     /// The mirror of that name; nil where the namespace has none.
     public func mirror(named name: String, of namespace: String) throws -> CatalogMirror {
@@ -35,6 +35,11 @@ public final class MirrorAdministration {
             throw MirrorError.refused("There is no mirror \"\(name)\" of namespace \"\(namespace)\".")
         }
         return mirror
+    }
+
+    /// Stops or restarts a mirror's following of the log.
+    public func setPaused(_ mirror: CatalogMirror, _ isPaused: Bool) throws {
+        try source.setMirrorPaused(mirror.namespaceID, mirror.id, isPaused)
     }
 
     /// What applying a definition would do; `namespace` is for definitions that name none.
@@ -59,7 +64,9 @@ public final class MirrorAdministration {
         case .create, .rebuild:
             var mirror = plan.existing
             if mirror == nil {
-                _ = try Catalog.insert(source.postgres, plan.namespaceID, plan.definition)
+                _ = try source.addMirror(
+                    plan.namespaceID, name: plan.definition.name, definition: plan.definition.json,
+                    target: plan.definition.target)
                 mirror = try self.mirror(named: plan.definition.name, of: plan.namespace)
             }
             guard let mirror else { return nil }
@@ -87,34 +94,27 @@ public final class MirrorAdministration {
     private func alter(_ mirror: CatalogMirror, _ definition: MirrorDefinition, _ statements: [String]) throws {
         let target = try connector.connect(mirror.target, as: "mirror alter")
         defer { target.close() }
-        var cursor: PostgresParameters = [.int8(mirror.namespaceID), .uuid(mirror.id)]
-        cursor.appendJSON(definition.json)
         // The cursor first: it keeps the mirror's runner away.
         let steps: [PipelineStep] =
             [
                 .query("begin"), .query("set local lock_timeout = '5s'"),
-                .query(
-                    """
-                    update pathmirror.mirror_cursor set definition = $3, generation = generation
-                    where namespace_id = $1 and mirror = $2
-                    """, cursor),
+                MirrorCursors.redefineStep(mirror.namespaceID, mirror.id, definition: definition.json),
             ] + statements.map { .query($0) } + [.query("commit")]
         _ = try target.pipeline(steps)
-        try Catalog.update(source.postgres, mirror.id, definition)
-        try Catalog.announce(source.postgres)
+        try source.redefineMirror(mirror.id, definition: definition.json)
     }
 
     /// Removes a mirror and its table.
     public func drop(_ mirror: CatalogMirror) throws {
         let target = try connector.connect(mirror.target, as: "mirror drop")
         defer { target.close() }
-        let parameters: PostgresParameters = [.int8(mirror.namespaceID), .uuid(mirror.id)]
-        let cursor = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first
+        let cursor = try MirrorCursor.of(mirror, target)
         var steps: [PipelineStep] = [
             .query("begin"), .query("set local lock_timeout = '5s'"),
-            .query("delete from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2", parameters),
+            MirrorCursors.removeStep(mirror.namespaceID, mirror.id),
         ]
-        steps += ErrorLimit.forgetting(mirror.namespaceID, mirror.id)
+        steps += MirrorErrors.forgetSteps(
+            MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: 0), .all)
         let table = cursor.map { MirrorTable($0.definition, name: $0.definition.table, label: "") }
         if let table { steps.append(.query("drop table if exists \(table.qualifiedName)")) }
         for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query("drop table if exists \(name)")) }
@@ -126,7 +126,6 @@ public final class MirrorAdministration {
             try target.executeScript("rollback")
             throw try TableReaders.refusal(of: mirror.name, table, target, error)
         }
-        try Catalog.delete(source.postgres, mirror)
-        try Catalog.announce(source.postgres)
+        try source.removeMirror(mirror.namespaceID, mirror.id)
     }
 }

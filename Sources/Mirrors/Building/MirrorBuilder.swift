@@ -87,7 +87,7 @@ public final class MirrorBuilder {
                     "select pg_advisory_unlock(hashtextextended($1, 0))", [.text("pathmirror build \(shadow)")])
             }
         }
-        let old = try Catalog.cursors(target, mirror.namespaceID, [mirror.id]).first
+        let old = try MirrorCursor.of(mirror, target)
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         do {
@@ -101,8 +101,7 @@ public final class MirrorBuilder {
             }
             let swap = TableSwap(target, mirror, from: table, replacing: old)
             let seq = try catchUpAndSwap(&building, swap)
-            try Catalog.update(source.postgres, mirror.id, definition)
-            try Catalog.announce(source.postgres)
+            try source.redefineMirror(mirror.id, definition: definition.json)
             return Outcome(rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq)
         } catch {
             if target.isOpen {
@@ -117,7 +116,8 @@ public final class MirrorBuilder {
     private func nextGeneration(_ old: MirrorCursor?) throws -> Int64 {
         let next = (old?.generation ?? 0) + 1
         _ = try target.pipeline(
-            ErrorLimit.forgetting(mirror.namespaceID, mirror.id, where: "generation >= $3", next))
+            MirrorErrors.forgetSteps(
+                MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: next), .from))
         return next
     }
 
@@ -169,7 +169,7 @@ public final class MirrorBuilder {
         }
         records.removeAll(keepingCapacity: true)
         for some in misfits.chunked(5_000) {
-            _ = try misfitWriter.pipeline([ErrorLimit.storing(Array(some), of: building)])
+            _ = try misfitWriter.pipeline([building.storing(Array(some))])
         }
         misfitCount += misfits.count
         progress(.copying(rows: rowCount))
@@ -192,8 +192,7 @@ public final class MirrorBuilder {
         let name = building.table.qualifiedName
         try target.executeScript("drop table \(name)")
         for sql in building.table.createSQL + building.table.indexSQL { try target.executeScript(sql) }
-        _ = try target.pipeline(
-            ErrorLimit.forgetting(mirror.namespaceID, mirror.id, where: "generation >= $3", building.generation))
+        _ = try target.pipeline(MirrorErrors.forgetSteps(building.asGeneration, .from))
         try target.executeScript("begin")
         building.isCareful = true
         building.pending.reloadEverything()
@@ -204,7 +203,9 @@ public final class MirrorBuilder {
         building.isCareful = false
         building.mayHaveErrors = true
         rowCount = Int(try target.execute("select count(*) from \(name)").int64(0, 0))
-        misfitCount = Int(try ErrorLimit.kept(target, building) + ErrorLimit.unkept(target, building))
+        misfitCount = Int(
+            try MirrorErrors.kept(target, building.asGeneration)
+                + MirrorErrors.unkept(target, building.asGeneration))
     }
 
     // MARK: Catching up

@@ -54,7 +54,7 @@ extension MirrorPlan {
                 definition: definition, namespace: namespace.name, namespaceID: namespace.id, action: action,
                 reasons: reasons, existing: existing)
         }
-        let cursor = try existing.flatMap { try Catalog.cursors(target, namespace.id, [$0.id]).first }
+        let cursor = try existing.flatMap { try MirrorCursor.of($0, target) }
         if let existing, existing.target != definition.target {
             throw MirrorError.refused(
                 "Mirror \"\(definition.name)\" can't move to another database: drop it, then apply the definition.")

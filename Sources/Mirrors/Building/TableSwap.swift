@@ -20,11 +20,8 @@ struct TableSwap {
     func begin() throws {
         try target.executeScript("begin; set local lock_timeout = '2s'")
         guard let old else { return }
-        let rows = try target.execute(
-            """
-            select generation from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2 for update
-            """, [.int8(mirror.namespaceID), .uuid(mirror.id)])
-        guard rows.rowCount == 1, try rows.int64(0, 0) == old.generation else { throw MirrorError.moved }
+        let generation = try MirrorCursors.lockedGeneration(target, mirror.namespaceID, mirror.id)
+        guard generation == old.generation else { throw MirrorError.moved }
     }
 
     /// Swaps, moves the cursor, commits.
@@ -163,19 +160,12 @@ struct TableSwap {
     private func moveCursor(
         _ definition: MirrorDefinition, _ generation: Int64, _ seq: Int64, _ batch: [UInt8]?
     ) throws {
-        var cursor: PostgresParameters = [
-            .int8(mirror.namespaceID), .uuid(mirror.id), .int8(seq), .int8(generation),
-        ]
-        cursor.appendJSON(definition.json)
-        if let batch { cursor.appendUUID(batch) } else { cursor.appendNull(.uuid) }
-        _ = try target.execute(
-            """
-            insert into pathmirror.mirror_cursor (namespace_id, mirror, seq, generation, definition, batch)
-            values ($1, $2, $3, $4, $5, $6) on conflict (namespace_id, mirror) do update
-            set seq = excluded.seq, generation = excluded.generation, definition = excluded.definition,
-                batch = excluded.batch, entry_at = null, moved_at = clock_timestamp()
-            """, cursor)
+        try MirrorCursors.put(
+            target, mirror.namespaceID,
+            MirrorCursorRecord(
+                mirror: mirror.id, seq: seq, batch: batch, generation: generation, definition: definition.json))
         _ = try target.pipeline(
-            ErrorLimit.forgetting(mirror.namespaceID, mirror.id, where: "generation <> $3", generation))
+            MirrorErrors.forgetSteps(
+                MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: generation), .allBut))
     }
 }

@@ -1,3 +1,5 @@
+internal import JSONText
+
 /// Where something is in a text; lines and columns count from 1, columns in bytes.
 public struct SourcePlace: Sendable, Equatable {
     public let line: Int
@@ -46,30 +48,27 @@ struct SourceTextError: Error {
 
 /// Reads JSON text strictly (RFC 8259); equal keys in one object are an error.
 struct SourceText {
-    private let bytes: [UInt8]
-    private var index = 0
+    private var scanner: JSONScanner
     /// Where each line begins: every value asks for its place.
     private let lineStarts: [Int]
     private static let maxDepth = 64
 
-    private init(_ bytes: [UInt8]) {
-        self.bytes = bytes
+    private init(_ bytes: UnsafeBufferPointer<UInt8>) {
+        scanner = JSONScanner(bytes)
         lineStarts = [0] + bytes.indices.filter { bytes[$0] == 0x0A }.map { $0 + 1 }
     }
 
     static func read(_ bytes: [UInt8]) throws(SourceTextError) -> SourceValue {
-        var text = SourceText(bytes)
-        if let bad = text.firstBadByte {
-            throw SourceTextError(place: text.place(of: bad), reason: "this is not UTF-8")
+        guard String(validating: bytes, as: UTF8.self) != nil else {
+            throw SourceTextError(place: SourcePlace(line: 1, column: 1), reason: "this is not UTF-8")
         }
-        let value = try text.value(0)
-        text.skipSpace()
-        if text.index < bytes.count { throw text.error("there is more text after the value") }
-        return value
-    }
-
-    private var firstBadByte: Int? {
-        String(validating: bytes, as: UTF8.self) == nil ? 0 : nil
+        return try bytes.withUnsafeBufferPointer { (buffer) throws(SourceTextError) in
+            var text = SourceText(buffer)
+            let value = try text.value(0)
+            text.scanner.skipSpace()
+            if !text.scanner.isAtEnd { throw text.error("there is more text after the value") }
+            return value
+        }
     }
 
     private func place(of offset: Int) -> SourcePlace {
@@ -84,182 +83,90 @@ struct SourceText {
     }
 
     private func error(_ reason: String) -> SourceTextError {
-        SourceTextError(place: place(of: index), reason: reason)
+        SourceTextError(place: place(of: scanner.index), reason: reason)
     }
 
-    private mutating func skipSpace() {
-        while index < bytes.count, [0x20, 0x09, 0x0A, 0x0D].contains(bytes[index]) { index += 1 }
+    /// Runs a step of the scanner and says its fault in words for people who write definitions.
+    private mutating func step<Result>(
+        in container: String = "", _ body: (inout JSONScanner) throws(JSONFault) -> Result
+    ) throws(SourceTextError) -> Result {
+        do { return try body(&scanner) } catch {
+            let reason =
+                switch error.kind {
+                case .noValue: "unexpected character where a value should be"
+                case .noName: "expected a key in double quotes"
+                case .noColon: "expected : after a key"
+                case .noSeparator: container
+                case .noFirstDigit, .leadingZero: "this is not a number"
+                case .noDigit: "expected a digit"
+                case .openString: "the text ends inside a string"
+                case .controlCharacter: "a control character in a string"
+                case .unknownEscape: "unknown escape in a string"
+                case .badHexDigits: "expected four hexadecimal digits"
+                case .halfOfPair: "half of a surrogate pair"
+                }
+            throw SourceTextError(place: place(of: error.offset), reason: reason)
+        }
     }
-
-    private var peek: UInt8? { index < bytes.count ? bytes[index] : nil }
 
     private mutating func value(_ depth: Int) throws(SourceTextError) -> SourceValue {
-        skipSpace()
+        scanner.skipSpace()
         guard depth <= Self.maxDepth else { throw error("the text is more than \(Self.maxDepth) levels deep") }
-        let place = place(of: index)
-        guard let first = peek else { throw error("the text ends where a value should be") }
+        let place = place(of: scanner.index)
+        guard let first = scanner.peek else { throw error("the text ends where a value should be") }
         let kind: SourceValue.Kind
         switch first {
-        case UInt8(ascii: "{"): kind = try object(depth)
-        case UInt8(ascii: "["): kind = try array(depth)
-        case UInt8(ascii: "\""): kind = .string(try string())
-        case UInt8(ascii: "-"), 0x30...0x39: kind = .number(try number())
-        default: kind = try word()
+        case UInt8(ascii: "{"): kind = .object(try members(depth))
+        case UInt8(ascii: "["): kind = .array(try elements(depth))
+        case UInt8(ascii: "\""): kind = .string(try step { (scanner) throws(JSONFault) in try scanner.string() })
+        case UInt8(ascii: "-"), 0x30...0x39:
+            let range = try step { (scanner) throws(JSONFault) in try scanner.number().range }
+            kind = .number(String(decoding: scanner.bytes[range], as: UTF8.self))
+        default:
+            if scanner.take("true") {
+                kind = .bool(true)
+            } else if scanner.take("false") {
+                kind = .bool(false)
+            } else if scanner.take("null") {
+                kind = .null
+            } else {
+                throw error("unexpected character where a value should be")
+            }
         }
         return SourceValue(kind: kind, place: place)
     }
 
-    private mutating func word() throws(SourceTextError) -> SourceValue.Kind {
-        let words: [(String, SourceValue.Kind)] = [("true", .bool(true)), ("false", .bool(false)), ("null", .null)]
-        for (text, kind) in words where bytes[index...].starts(with: text.utf8) {
-            index += text.utf8.count
-            return kind
-        }
-        throw error("unexpected character where a value should be")
-    }
-
-    private mutating func object(_ depth: Int) throws(SourceTextError) -> SourceValue.Kind {
-        index += 1
+    private mutating func members(_ depth: Int) throws(SourceTextError) -> [SourceValue.Member] {
         var members: [SourceValue.Member] = []
+        guard scanner.enter(closing: UInt8(ascii: "}")) else { return members }
         var seen: Set<String> = []
-        skipSpace()
-        if peek == UInt8(ascii: "}") {
-            index += 1
-            return .object([])
-        }
-        while true {
-            skipSpace()
-            let place = place(of: index)
-            guard peek == UInt8(ascii: "\"") else { throw error("expected a key in double quotes") }
-            let key = try string()
+        var goesOn = true
+        while goesOn {
+            scanner.skipSpace()
+            let place = place(of: scanner.index)
+            let key = try step { (scanner) throws(JSONFault) in try scanner.name() }
             guard seen.insert(key).inserted else {
                 throw SourceTextError(place: place, reason: "\"\(key)\" comes twice in one object")
             }
-            skipSpace()
-            guard peek == UInt8(ascii: ":") else { throw error("expected : after a key") }
-            index += 1
+            try step { (scanner) throws(JSONFault) in try scanner.colon() }
             members.append(.init(key: key, place: place, value: try value(depth + 1)))
-            skipSpace()
-            switch peek {
-            case UInt8(ascii: ","): index += 1
-            case UInt8(ascii: "}"):
-                index += 1
-                return .object(members)
-            default: throw error("expected , or } in an object")
+            goesOn = try step(in: "expected , or } in an object") { (scanner) throws(JSONFault) in
+                try scanner.goesOn(closing: UInt8(ascii: "}"))
             }
         }
+        return members
     }
 
-    private mutating func array(_ depth: Int) throws(SourceTextError) -> SourceValue.Kind {
-        index += 1
+    private mutating func elements(_ depth: Int) throws(SourceTextError) -> [SourceValue] {
         var elements: [SourceValue] = []
-        skipSpace()
-        if peek == UInt8(ascii: "]") {
-            index += 1
-            return .array([])
-        }
-        while true {
+        guard scanner.enter(closing: UInt8(ascii: "]")) else { return elements }
+        var goesOn = true
+        while goesOn {
             elements.append(try value(depth + 1))
-            skipSpace()
-            switch peek {
-            case UInt8(ascii: ","): index += 1
-            case UInt8(ascii: "]"):
-                index += 1
-                return .array(elements)
-            default: throw error("expected , or ] in an array")
+            goesOn = try step(in: "expected , or ] in an array") { (scanner) throws(JSONFault) in
+                try scanner.goesOn(closing: UInt8(ascii: "]"))
             }
         }
-    }
-
-    private mutating func number() throws(SourceTextError) -> String {
-        let start = index
-        if peek == UInt8(ascii: "-") { index += 1 }
-        let digits = index
-        skipDigits()
-        guard index > digits, bytes[digits] != 0x30 || index == digits + 1 else { throw error("this is not a number") }
-        if peek == UInt8(ascii: ".") {
-            index += 1
-            let fraction = index
-            skipDigits()
-            guard index > fraction else { throw error("expected a digit") }
-        }
-        if let byte = peek, byte | 0x20 == UInt8(ascii: "e") {
-            index += 1
-            if peek == UInt8(ascii: "+") || peek == UInt8(ascii: "-") { index += 1 }
-            let exponent = index
-            skipDigits()
-            guard index > exponent else { throw error("expected a digit") }
-        }
-        return String(decoding: bytes[start..<index], as: UTF8.self)
-    }
-
-    private mutating func skipDigits() {
-        while let byte = peek, byte &- 0x30 <= 9 { index += 1 }
-    }
-
-    private mutating func string() throws(SourceTextError) -> String {
-        index += 1
-        var text: [UInt8] = []
-        while let byte = peek {
-            index += 1
-            switch byte {
-            case UInt8(ascii: "\""): return String(decoding: text, as: UTF8.self)
-            case UInt8(ascii: "\\"): text.append(contentsOf: String(try escape()).utf8)
-            case 0..<0x20:
-                index -= 1
-                throw error("a control character in a string")
-            default: text.append(byte)
-            }
-        }
-        throw error("the text ends inside a string")
-    }
-
-    private mutating func escape() throws(SourceTextError) -> Character {
-        guard let byte = peek else { throw error("the text ends inside a string") }
-        index += 1
-        switch byte {
-        case UInt8(ascii: "\""): return "\""
-        case UInt8(ascii: "\\"): return "\\"
-        case UInt8(ascii: "/"): return "/"
-        case UInt8(ascii: "b"): return "\u{8}"
-        case UInt8(ascii: "f"): return "\u{C}"
-        case UInt8(ascii: "n"): return "\n"
-        case UInt8(ascii: "r"): return "\r"
-        case UInt8(ascii: "t"): return "\t"
-        case UInt8(ascii: "u"):
-            var value = try hexUnit()
-            if value & 0xFC00 == 0xD800, bytes[index...].starts(with: [0x5C, 0x75]) {
-                index += 2
-                let low = try hexUnit()
-                guard low & 0xFC00 == 0xDC00 else { throw error("half of a surrogate pair") }
-                value = 0x10000 + (value - 0xD800) << 10 + (low - 0xDC00)
-            }
-            guard let scalar = UnicodeScalar(value) else { throw error("half of a surrogate pair") }
-            return Character(scalar)
-        default:
-            index -= 1
-            throw error("unknown escape in a string")
-        }
-    }
-
-    private mutating func hexUnit() throws(SourceTextError) -> UInt32 {
-        var value: UInt32 = 0
-        for offset in 0..<4 {
-            guard index + offset < bytes.count, let digit = Self.hexDigit(bytes[index + offset]) else {
-                throw error("expected four hexadecimal digits")
-            }
-            value = value << 4 | digit
-        }
-        index += 4
-        return value
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt32? {
-        switch byte {
-        case 0x30...0x39: UInt32(byte) - 0x30
-        case 0x41...0x46: UInt32(byte) - 0x37
-        case 0x61...0x66: UInt32(byte) - 0x57
-        default: nil
-        }
+        return elements
     }
 }

@@ -27,9 +27,9 @@ extension GroupRunner {
 
     private func rebuild(_ mirror: CatalogMirror, _ cursor: MirrorCursor) throws -> MirrorBuilder.Outcome {
         let source = try core.source("mirror builder")
-        defer { core.close(source.postgres) }
+        defer { core.close(source) }
         let lookup = try core.source("mirror builder")
-        defer { core.close(lookup.postgres) }
+        defer { core.close(lookup) }
         let target = try core.target(group.target)
         defer { core.close(target) }
         let misfitWriter = try core.target(group.target)

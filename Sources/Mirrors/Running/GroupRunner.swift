@@ -44,17 +44,19 @@ final class GroupRunner: Sendable {
     private var stopsNow: Bool { core.stopsNow || news.withLock { $0.stops } }
 
     func run() {
-        var pause = core.settings.firstRetryMilliseconds
+        var backoff = Backoff(
+            firstMilliseconds: core.settings.firstRetryMilliseconds,
+            longestMilliseconds: core.settings.maxRetryMilliseconds)
         while !stopsNow {
             var hasWorked = false
             do {
                 let source = try core.source("mirror reader")
-                defer { core.close(source.postgres) }
+                defer { core.close(source) }
                 // Throws on a standby.
                 _ = try source.serverIdentity()
                 let target = try core.target(group.target)
                 defer { core.close(target) }
-                source.postgres.statementTimeoutMilliseconds = MirrorCore.silenceMilliseconds
+                source.statementTimeoutMilliseconds = MirrorCore.silenceMilliseconds
                 target.statementTimeoutMilliseconds = MirrorCore.silenceMilliseconds
                 var work = MirrorWork(core, group, source, target)
                 try takeLock(source, target, &work)
@@ -63,13 +65,13 @@ final class GroupRunner: Sendable {
             } catch {
                 guard !stopsNow else { return }
                 let error = MirrorError(error)
+                if hasWorked { backoff.reset() }
+                let pause = backoff.nextMilliseconds()
                 report(failure: "\(error)")
                 store(failure: "\(error)", retryAfter: pause)
                 core.logger.warning(
                     "mirrors stopped", [("namespace", group.namespace), ("error", "\(error)")])
-                if hasWorked { pause = core.settings.firstRetryMilliseconds }
                 wait(milliseconds: pause)
-                pause = min(pause * 2, core.settings.maxRetryMilliseconds)
             }
         }
     }
@@ -93,27 +95,17 @@ final class GroupRunner: Sendable {
     /// knows better.
     private func store(failure: String, retryAfter pause: Int64) {
         guard group.target != nil, let source = try? core.source("mirror report") else { return }
-        defer { core.close(source.postgres) }
+        defer { core.close(source) }
         for mirror in news.withLock({ $0.mirrors }) {
-            _ = try? source.postgres.execute(
-                """
-                insert into pathmirror.mirror_run (namespace_id, mirror, state, message, gateway, reported_at, retry_at)
-                values ($1, $2, 'broken', $3, $4, now(), now() + $5 * interval '1 millisecond')
-                on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
-                    gateway = excluded.gateway, reported_at = excluded.reported_at, retry_at = excluded.retry_at
-                where mirror_run.gateway = excluded.gateway or mirror_run.state = 'broken'
-                    or mirror_run.reported_at < now() - interval '30 seconds'
-                """,
-                [
-                    .int8(mirror.namespaceID), .uuid(mirror.id), .text(failure), .text(core.settings.gateway),
-                    .float8(Double(pause)),
-                ])
+            try? source.reportMirrorOutOfReach(
+                mirror.namespaceID, mirror.id, message: failure, gateway: core.settings.gateway,
+                retryMilliseconds: pause)
         }
     }
 
     /// Waits until no other gateway runs these mirrors.
     private func takeLock(_ source: LogConnection, _ target: PostgresConnection, _ work: inout MirrorWork) throws {
-        let name = "pathmirror mirrors \(try Catalog.installation(source.postgres)) \(group.namespaceID)"
+        let name = "pathmirror mirrors \(try source.installation()) \(group.namespaceID)"
         while !stopsNow {
             let isHeld = try target.execute(
                 "select pg_try_advisory_lock(hashtextextended($1, 0))", [.text(name)]

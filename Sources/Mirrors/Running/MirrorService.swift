@@ -39,7 +39,7 @@ public final class MirrorService: Sendable {
         let wake = try WakeHandle()
         self.core = core
         self.wake = wake
-        thread = Thread(name: "mirrors") { MirrorSupervisor(core, wake).run() }
+        thread = Thread(name: "mirrors") { MirrorSupervisor(core).run(wake) }
     }
 
     /// How the mirrors fare.
@@ -104,13 +104,13 @@ final class MirrorCore: Sendable {
         var log = LogConnection.Settings()
         log.connection = connectionSettings
         let opened = try LogConnection(url.withApplicationName("pathmirror \(purpose)"), settings: log)
-        register(opened.postgres, isHome: true)
+        register(opened.cancelHandle, isHome: true)
         return opened
     }
 
     func target(_ target: String?) throws -> PostgresConnection {
         let connection = try connector.connect(target, as: "mirror writer")
-        register(connection, isHome: target == nil)
+        register(connection.cancelHandle, isHome: target == nil)
         return connection
     }
 
@@ -122,107 +122,23 @@ final class MirrorCore: Sendable {
         for connection in silent { connection.handle.abandon() }
     }
 
-    private func register(_ connection: PostgresConnection, isHome: Bool) {
-        let handle = connection.cancelHandle
+    private func register(_ handle: PostgresCancelHandle, isHome: Bool) {
         connections.withLock { $0[ObjectIdentifier(handle)] = Registered(handle: handle, isHome: isHome) }
-        if stopsNow { connection.cancelHandle.abandon() }
+        if stopsNow { handle.abandon() }
+    }
+
+    func close(_ connection: LogConnection) {
+        forget(connection.cancelHandle)
+        connection.close()
     }
 
     func close(_ connection: PostgresConnection) {
-        connections.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(connection.cancelHandle)) }
+        forget(connection.cancelHandle)
         connection.close()
     }
-}
 
-/// Follows announcements of commits and of changed mirrors, and sees that each group of mirrors has its runner.
-private final class MirrorSupervisor {
-    private let core: MirrorCore
-    private let wake: WakeHandle
-    private var runners: [MirrorGroup: (runner: GroupRunner, thread: Thread)] = [:]
-    private var catalogIsStale = true
-    /// When the question was asked that waits for an answer.
-    private var askedAt: Int64 = 0
-
-    init(_ core: MirrorCore, _ wake: WakeHandle) {
-        self.core = core
-        self.wake = wake
-    }
-
-    func run() {
-        var pause = core.settings.firstRetryMilliseconds
-        while !core.stopsNow {
-            do {
-                askedAt = Clock.monotonicMilliseconds
-                let log = try core.source("mirrors")
-                defer { core.close(log.postgres) }
-                // Throws on a standby.
-                _ = try log.serverIdentity()
-                log.postgres.statementTimeoutMilliseconds = MirrorCore.lookMilliseconds
-                try log.listen()
-                try log.postgres.executeScript("listen \(Catalog.channel)")
-                catalogIsStale = true
-                try follow(log)
-                pause = core.settings.firstRetryMilliseconds
-            } catch {
-                guard !core.stopsNow else { break }
-                if MirrorError(error).isSilence { core.abandonSilent(since: askedAt) }
-                core.logger.debug("mirrors have lost the database", [("error", "\(MirrorError(error))")])
-                core.pause(milliseconds: pause)
-                pause = min(pause * 2, core.settings.maxRetryMilliseconds)
-            }
-        }
-        for (runner, thread) in runners.values {
-            runner.stop()
-            thread.join()
-        }
-    }
-
-    private func follow(_ log: LogConnection) throws {
-        var nextLook: Int64 = 0
-        while !core.stopsNow {
-            let now = Clock.monotonicMilliseconds
-            if catalogIsStale || now >= nextLook {
-                try readCatalog(log)
-                nextLook = now + core.settings.pollMilliseconds
-            }
-            let wait = max(1, Int(nextLook - Clock.monotonicMilliseconds))
-            for notification in try log.postgres.waitForNotifications(timeoutMilliseconds: wait, wake: wake) {
-                if notification.channel == Catalog.channel {
-                    catalogIsStale = true
-                    continue
-                }
-                let parts = notification.payload.split(separator: " ")
-                guard parts.count == 2, let namespace = Int64(parts[0]), let head = Int64(parts[1]) else { continue }
-                for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }
-            }
-        }
-    }
-
-    private func readCatalog(_ log: LogConnection) throws {
-        catalogIsStale = false
-        askedAt = Clock.monotonicMilliseconds
-        let mirrors = try Catalog.mirrors(log.postgres)
-        let groups = Dictionary(grouping: mirrors) {
-            MirrorGroup(namespaceID: $0.namespaceID, namespace: $0.namespace, target: $0.target)
-        }
-        for (group, mirrors) in groups {
-            if let running = runners[group] {
-                running.runner.mirrorsSeen(mirrors)
-                continue
-            }
-            let runner = GroupRunner(core, group, mirrors)
-            runners[group] = (runner, Thread(name: "mirror") { runner.run() })
-        }
-        for (group, running) in runners where groups[group] == nil {
-            running.runner.stop()
-            running.thread.join()
-            core.board.set(group.description, nil)
-            runners[group] = nil
-        }
-        let heads = try log.heads(Array(Set(groups.keys.map(\.namespaceID))))
-        for (namespace, head, _) in heads {
-            for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }
-        }
+    private func forget(_ handle: PostgresCancelHandle) {
+        connections.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(handle)) }
     }
 }
 

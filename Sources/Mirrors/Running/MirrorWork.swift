@@ -8,7 +8,7 @@ import Tree
 struct MirrorWork {
     private struct Trouble {
         var retryAt: Int64
-        var pause: Int64
+        var backoff: Backoff
         var message: String
     }
 
@@ -62,7 +62,7 @@ struct MirrorWork {
 
     /// Reads cursors and tables' definitions.
     mutating func load(_ mirrors: [CatalogMirror]) throws {
-        let cursors = try Catalog.cursors(target, group.namespaceID, mirrors.map(\.id))
+        let cursors = try MirrorCursor.of(mirrors.map(\.id), in: group.namespaceID, target)
         active = []
         paused = []
         building = []
@@ -168,15 +168,18 @@ struct MirrorWork {
     private static let heldPause: Int64 = 100
 
     private mutating func setAside(_ name: String, _ message: String) {
-        let pause = min(
-            (troubles[name]?.pause).map { $0 * 2 } ?? core.settings.firstRetryMilliseconds,
-            core.settings.maxRetryMilliseconds)
+        var backoff =
+            troubles[name]?.backoff
+            ?? Backoff(
+                firstMilliseconds: core.settings.firstRetryMilliseconds,
+                longestMilliseconds: core.settings.maxRetryMilliseconds)
+        let pause = backoff.nextMilliseconds()
         if troubles[name] == nil {
             core.logger.warning(
                 "mirror is broken", [("namespace", group.namespace), ("mirror", name), ("error", message)])
         }
         troubles[name] = Trouble(
-            retryAt: Clock.monotonicMilliseconds + pause, pause: pause, message: message)
+            retryAt: Clock.monotonicMilliseconds + pause, backoff: backoff, message: message)
         // What broke it may have been a change of the mirror.
         needsReload = true
     }
@@ -221,36 +224,17 @@ struct MirrorWork {
     }
 
     private func store() throws {
-        var steps: [PipelineStep] = []
         let now = Clock.monotonicMilliseconds
-        for mirror in active {
+        let runs = try active.map { mirror in
             let trouble = troubles[mirror.name]
-            var errors: PostgresValue = .null(.int8)
-            var unkept: PostgresValue = .null(.int8)
-            if group.target != nil, mirror.mayHaveErrors {
-                errors = .int8(try ErrorLimit.kept(target, mirror))
-                unkept = .int8(try ErrorLimit.unkept(target, mirror))
-            }
-            steps.append(
-                .query(
-                    """
-                    insert into pathmirror.mirror_run
-                        (namespace_id, mirror, state, message, gateway, reported_at, seq, error_count, retry_at, unkept_errors)
-                    values ($1, $2, $3, $4, $5, now(), $6, $7, now() + $8 * interval '1 millisecond', $9)
-                    on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
-                        gateway = excluded.gateway, reported_at = excluded.reported_at, seq = excluded.seq,
-                        error_count = excluded.error_count, retry_at = excluded.retry_at,
-                        unkept_errors = excluded.unkept_errors
-                    """,
-                    [
-                        .int8(mirror.namespace), .uuid(mirror.id), .text(trouble == nil ? "running" : "broken"),
-                        trouble.map { .text($0.message) } ?? .null(.text), .text(core.settings.gateway),
-                        .int8(mirror.seq), errors,
-                        trouble.map { .float8(Double(max(0, $0.retryAt - now))) } ?? .null(.float8),
-                        unkept,
-                    ]))
+            let asks = group.target != nil && mirror.mayHaveErrors
+            return MirrorRun(
+                namespace: mirror.namespace, mirror: mirror.id, trouble: trouble?.message, seq: mirror.seq,
+                errors: asks ? try MirrorErrors.kept(target, mirror.asGeneration) : nil,
+                unkeptErrors: asks ? try MirrorErrors.unkept(target, mirror.asGeneration) : nil,
+                retryMilliseconds: trouble.map { max(0, $0.retryAt - now) })
         }
-        try source.postgres.pipeline(steps)
+        try source.reportMirrors(runs, gateway: core.settings.gateway)
     }
 }
 

@@ -81,10 +81,7 @@ struct TableWriter {
         guard mirror.mayHaveErrors else { return }
         for keys in ranges {
             let path = mirror.definition.pattern.path(above: keys).description
-            add(
-                .prepared(
-                    CursorSQL.deleteErrorsBelow,
-                    [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation), .text(path)]), mirror)
+            add(MirrorErrors.removeStep(below: path, of: mirror.asGeneration), mirror)
         }
     }
 
@@ -105,12 +102,8 @@ struct TableWriter {
             }
         }
         if mirror.mayHaveErrors {
-            var paths = PostgresArray(of: .text)
-            for record in records { paths.appendText(mirror.definition.pattern.path(of: record.keys).description) }
-            add(
-                .prepared(
-                    CursorSQL.deleteErrors,
-                    [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation), .array(paths)]), mirror)
+            let paths = records.map { mirror.definition.pattern.path(of: $0.keys).description }
+            add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
         }
         if !gone.isEmpty { add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, gone)), mirror) }
         try upsert(rows, &misfits, &mirror)
@@ -135,7 +128,7 @@ struct TableWriter {
     private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) {
         guard !misfits.isEmpty else { return }
         mirror.mayHaveErrors = true
-        add(ErrorLimit.storing(misfits, of: mirror), mirror)
+        add(mirror.storing(misfits), mirror)
     }
 
     /// Finds the rows that the table refuses (an index that can't hold a value, a constraint that somebody added),

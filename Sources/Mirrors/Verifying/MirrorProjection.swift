@@ -38,12 +38,12 @@ public final class MirrorProjection: VerifiableProjection {
         var projections: [MirrorProjection] = []
         var problems: [String] = []
         var unbuilt: [String] = []
-        for mirror in try Catalog.mirrors(log.postgres) where mirror.namespaceID == namespace.id {
+        for mirror in try log.catalogMirrors() where mirror.namespaceID == namespace.id {
             do {
                 let elsewhere = try mirror.target.map { try connector.connect($0, as: "log verify") }
                 try elsewhere?.executeScript("begin isolation level repeatable read read only")
-                let cursors = try Catalog.cursors(elsewhere ?? log.postgres, namespace.id, [mirror.id])
-                if cursors.isEmpty {
+                let cursor = try MirrorCursor.of(mirror, elsewhere ?? log.forOtherTables)
+                if cursor == nil {
                     elsewhere?.close()
                     unbuilt.append(mirror.name)
                 } else {
@@ -62,8 +62,8 @@ public final class MirrorProjection: VerifiableProjection {
 
     /// - Throws: `MirrorError.moved` when the table has just been replaced: begin the verification anew.
     public func cursor(_ log: LogConnection) throws -> Int64? {
-        let connection = elsewhere ?? log.postgres
-        guard let cursor = try Catalog.cursors(connection, mirror.namespaceID, [mirror.id]).first else { return nil }
+        let connection = elsewhere ?? log.forOtherTables
+        guard let cursor = try MirrorCursor.of(mirror, connection) else { return nil }
         let active = ActiveMirror(mirror, cursor)
         self.active = active
         isThere = try lock(active.table, connection)
@@ -96,7 +96,7 @@ public final class MirrorProjection: VerifiableProjection {
     public func compare(with root: Node, at seq: Int64, _ log: LogConnection) throws -> [String] {
         guard let active else { return [] }
         guard isThere else { return ["its table \(active.definition.tableName) is not there"] }
-        let connection = elsewhere ?? log.postgres
+        let connection = elsewhere ?? log.forOtherTables
         // As for connections that write mirrors; here the session is somebody else's.
         try connection.executeScript("set local plan_cache_mode = force_custom_plan; savepoint mirror_compare")
         do {

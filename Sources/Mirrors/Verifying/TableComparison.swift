@@ -1,3 +1,4 @@
+import LogStore
 import Postgres
 import Tree
 
@@ -92,16 +93,9 @@ final class TableComparison {
     /// What the table once refused is recorded, and is missing rightly.
     private func take(missing: [[Key]]) throws {
         guard !missing.isEmpty else { return }
-        var records = PostgresArray(of: .text)
         let pattern = mirror.definition.pattern
-        for keys in missing { records.appendText(pattern.path(of: keys).description) }
-        let rows = try connection.execute(
-            """
-            select record from pathmirror.mirror_error
-            where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = ''
-            and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
-            """, [.int8(mirror.namespace), .uuid(mirror.id), .int8(mirror.generation), .array(records)])
-        let refused = Set(try (0..<rows.rowCount).map { try rows.bytes($0, 0) })
+        let refused = try MirrorErrors.refused(
+            connection, mirror.asGeneration, of: missing.map { pattern.path(of: $0).description })
         for keys in missing where !refused.contains(Array(pattern.path(of: keys).description.utf8)) {
             missingCount += 1
             note("\(text(keys)) is missing")
@@ -178,7 +172,7 @@ final class TableComparison {
     /// With more errors than are kept, rows may be missing that the table has refused.
     private func noteUnkeptErrors() throws {
         guard missingCount > 0 else { return }
-        let unkept = try ErrorLimit.unkept(connection, mirror)
+        let unkept = try MirrorErrors.unkept(connection, mirror.asGeneration)
         guard unkept > 0 else { return }
         differences.append(
             "\(missingCount) rows are missing; the table may have refused some, as \(unkept) errors were not kept (see \"keep errors\")"

@@ -1,3 +1,5 @@
+internal import JSONText
+
 /// Reads the tolerant JSON of rule files: comments between tokens, trailing commas, raw line breaks in strings.
 struct TextReader {
     let bytes: [UInt8]
@@ -81,47 +83,24 @@ struct TextReader {
 
     private mutating func escapedScalar() throws(TextError) -> Unicode.Scalar {
         let start = index
-        index += 1
-        guard let byte = peek else { throw error("Parse error.", at: start) }
-        index += 1
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): return Unicode.Scalar(byte)
-        case UInt8(ascii: "b"): return "\u{08}"
-        case UInt8(ascii: "f"): return "\u{0C}"
-        case UInt8(ascii: "n"): return "\n"
-        case UInt8(ascii: "r"): return "\r"
-        case UInt8(ascii: "t"): return "\t"
-        case UInt8(ascii: "u"):
-            var code = try hexDigits(from: start)
-            if (0xD800...0xDBFF).contains(code), peek == UInt8(ascii: "\\"), index + 1 < bytes.count,
-                bytes[index + 1] == UInt8(ascii: "u")
-            {
-                index += 2
-                let low = try hexDigits(from: start)
-                guard (0xDC00...0xDFFF).contains(low) else { throw error("Invalid escape: '\\u'", at: start) }
-                code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
+        var end = index
+        defer { index = end }
+        do throws(JSONFault) {
+            return try bytes.withUnsafeBufferPointer { (buffer) throws(JSONFault) in
+                try JSONEscape.scalar(in: buffer, at: &end)
             }
-            guard let scalar = Unicode.Scalar(code) else { throw error("Invalid escape: '\\u'", at: start) }
-            return scalar
-        default:
-            // The character may take several bytes.
-            var end = index
-            while end < bytes.count, bytes[end] & 0xC0 == 0x80 { end += 1 }
-            let character = String(decoding: bytes[(index - 1)..<end], as: UTF8.self)
-            throw error("Invalid escape: '\\\(character)'", at: start)
-        }
-    }
-
-    private mutating func hexDigits(from start: Int) throws(TextError) -> UInt32 {
-        var code: UInt32 = 0
-        for _ in 0..<4 {
-            guard let byte = peek, let digit = hexDigitValue(byte) else {
-                throw error("Invalid escape: '\\u'", at: start)
+        } catch {
+            switch error.kind {
+            case .badHexDigits, .halfOfPair: throw self.error("Invalid escape: '\\u'", at: start)
+            case .unknownEscape:
+                // The character may take several bytes.
+                var last = error.offset + 1
+                while last < bytes.count, bytes[last] & 0xC0 == 0x80 { last += 1 }
+                let character = String(decoding: bytes[error.offset..<last], as: UTF8.self)
+                throw self.error("Invalid escape: '\\\(character)'", at: start)
+            default: throw self.error("Parse error.", at: start)
             }
-            code = code << 4 | UInt32(digit)
-            index += 1
         }
-        return code
     }
 
     /// The bytes of a number or word.
@@ -199,13 +178,4 @@ struct TextReader {
 
     /// The deepest nesting of a document: far beyond the 32 levels that data can have.
     static let maxNesting = 100
-}
-
-func hexDigitValue(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case 0x30...0x39: byte - 0x30
-    case 0x41...0x46: byte - 0x37
-    case 0x61...0x66: byte - 0x57
-    default: nil
-    }
 }

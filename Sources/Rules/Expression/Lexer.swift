@@ -1,3 +1,5 @@
+internal import JSONText
+
 /// Cuts a rule expression into tokens: JavaScript's, as far as rules may use them (reference: security-rules 2).
 ///
 /// A slash is always a mark here: only the parser knows whether an operand is due, and then reads `regex(at:)`.
@@ -120,7 +122,7 @@ struct Lexer {
         index += 2
         var value = 0.0
         let digits = index
-        while let byte = peek, let digit = hexDigitValue(byte) {
+        while let byte = peek, let digit = JSONEscape.hexDigit(byte) {
             value = value * 16 + Double(digit)
             index += 1
         }
@@ -190,7 +192,7 @@ struct Lexer {
     private mutating func hex(digits: Int) throws(TextError) -> UInt32 {
         var code: UInt32 = 0
         for _ in 0..<digits {
-            guard let byte = peek, let digit = hexDigitValue(byte) else { throw error("malformed escape") }
+            guard let byte = peek, let digit = JSONEscape.hexDigit(byte) else { throw error("malformed escape") }
             code = code << 4 | UInt32(digit)
             index += 1
         }

@@ -1,3 +1,5 @@
+internal import JSONText
+
 /// Strings and keys.
 extension JSONParser {
     /// A key and the colon after it, checked unless it is special.
@@ -109,53 +111,16 @@ extension JSONParser {
 
     private mutating func escape(into text: inout [UInt8]) throws(JSONError) {
         let start = index
-        index += 1
-        guard let byte = peek else { throw syntax("the text ends inside a string") }
-        index += 1
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(byte)
-        case UInt8(ascii: "b"): text.append(0x08)
-        case UInt8(ascii: "f"): text.append(0x0C)
-        case UInt8(ascii: "n"): text.append(0x0A)
-        case UInt8(ascii: "r"): text.append(0x0D)
-        case UInt8(ascii: "t"): text.append(0x09)
-        case UInt8(ascii: "u"):
-            var code = try hexDigits()
-            if (0xD800...0xDBFF).contains(code) {
-                guard peek == UInt8(ascii: "\\"), index + 1 < bytes.count, bytes[index + 1] == UInt8(ascii: "u") else {
-                    throw error(.syntax, "a lone surrogate is not text", at: start)
-                }
-                index += 2
-                let low = try hexDigits()
-                guard (0xDC00...0xDFFF).contains(low) else {
-                    throw error(.syntax, "a lone surrogate is not text", at: start)
-                }
-                code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
-            }
-            guard let scalar = UnicodeScalar(code) else {
-                throw error(.syntax, "a lone surrogate is not text", at: start)
-            }
+        do throws(JSONFault) {
+            let scalar = try JSONEscape.scalar(in: bytes, at: &index)
             text.append(contentsOf: UTF8.encode(scalar).map { Array($0) } ?? [])
-        default: throw error(.syntax, "unknown escape in a string", at: start)
-        }
-    }
-
-    private mutating func hexDigits() throws(JSONError) -> UInt32 {
-        var code: UInt32 = 0
-        for _ in 0..<4 {
-            guard let byte = peek, let digit = Self.hexValue(byte) else { throw syntax("expected four hex digits") }
-            code = code << 4 | UInt32(digit)
-            index += 1
-        }
-        return code
-    }
-
-    private static func hexValue(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case 0x30...0x39: byte - 0x30
-        case 0x41...0x46: byte - 0x37
-        case 0x61...0x66: byte - 0x57
-        default: nil
+        } catch {
+            switch error.kind {
+            case .unknownEscape: throw self.error(.syntax, "unknown escape in a string", at: start)
+            case .badHexDigits: throw syntax("expected four hex digits")
+            case .halfOfPair: throw self.error(.syntax, "a lone surrogate is not text", at: start)
+            default: throw syntax("the text ends inside a string")
+            }
         }
     }
 }

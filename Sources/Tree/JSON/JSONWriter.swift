@@ -1,3 +1,5 @@
+internal import JSONText
+
 /// How a value is written out (reference: rtdb-protocol 6.4).
 public enum JSONForm: Sendable, Hashable {
     /// Priorities dropped, arrays where the keys look like one.

@@ -1,21 +1,22 @@
 public import Tree
 
-/// What a client wants done when its connection ends. Pure.
+/// The operations that a client has asked to be executed when it disconnects. Pure.
 ///
-/// A later order at a place replaces earlier ones at and below it, and is folded into one that already sets a place
-/// above; a cancel takes a place out again, also from within such a one (reference: rtdb-protocol 9).
+/// A later operation at a path replaces earlier ones at and below it, and is folded into one that already sets a path
+/// above; a cancel takes a path out again, also from within such a one (reference: rtdb-protocol 9).
 public struct DisconnectQueue: Sendable, Equatable {
-    /// One order: done as one write, whole.
-    public struct Order: Sendable, Equatable {
+    /// One operation: executed as one write, whole.
+    public struct Operation: Sendable, Equatable {
         public internal(set) var changes: [Change]
     }
 
-    public private(set) var operations: [Order] = []
+    /// In the order in which they are executed.
+    public private(set) var operations: [Operation] = []
 
     public init() {}
 
     public init(_ operations: [[Change]]) {
-        self.operations = operations.map { Order(changes: $0) }
+        self.operations = operations.map { Operation(changes: $0) }
     }
 
     public var isEmpty: Bool { operations.isEmpty }
@@ -26,12 +27,12 @@ public struct DisconnectQueue: Sendable, Equatable {
     /// Adds a write of one value at a path.
     public mutating func put(_ path: Path, _ value: Node) { merge([Change(path: path, value: value)]) }
 
-    /// - Parameter changes: none at or below another's place.
+    /// - Parameter changes: none at or below another's path.
     public mutating func merge(_ changes: [Change]) {
         guard let first = changes.first else { return }
         remove(atAndBelow: changes)
         let own = fold(changes, first)
-        if !own.isEmpty { operations.append(Order(changes: own)) }
+        if !own.isEmpty { operations.append(Operation(changes: own)) }
         compact()
     }
 
@@ -52,7 +53,7 @@ public struct DisconnectQueue: Sendable, Equatable {
         compact()
     }
 
-    /// Takes earlier operations at and below the changes' places out. Linear in both.
+    /// Takes earlier operations at and below the changes' paths out. Linear in both.
     private mutating func remove(atAndBelow changes: [Change]) {
         let isReplaced: (Change) -> Bool
         if changes.count == 1 {
@@ -70,29 +71,29 @@ public struct DisconnectQueue: Sendable, Equatable {
         }
     }
 
-    /// Puts the values into earlier operations that set a place above; returns the changes for which there is none.
+    /// Puts the values into earlier operations that set a path above; returns the changes for which there is none.
     private mutating func fold(_ changes: [Change], _ first: Change) -> [Change] {
-        var places: [Path: (order: Int, change: Int)] = [:]
-        for (order, earlier) in operations.enumerated() {
+        var places: [Path: (operation: Int, change: Int)] = [:]
+        for (operation, earlier) in operations.enumerated() {
             for (index, change) in earlier.changes.enumerated() where !change.path.namesPriority {
                 // Others have nothing below them.
-                if changes.count > 1 || change.path.contains(first.path) { places[change.path] = (order, index) }
+                if changes.count > 1 || change.path.contains(first.path) { places[change.path] = (operation, index) }
             }
         }
         guard !places.isEmpty else { return changes }
         return changes.filter { change in
             for depth in 0..<max(1, change.path.depth) {
                 guard let place = places[Path(Array(change.path.keys.prefix(depth)))] else { continue }
-                let above = operations[place.order].changes[place.change]
+                let above = operations[place.operation].changes[place.change]
                 let folded = above.value.replacing(change.path.relative(to: above.path), with: change.value)
-                operations[place.order].changes[place.change] = Change(path: above.path, value: folded)
+                operations[place.operation].changes[place.change] = Change(path: above.path, value: folded)
                 return false
             }
             return true
         }
     }
 
-    /// The children of a set place as changes of their own, but for the one that is cancelled.
+    /// The children of a set path as changes of their own, but for the one that is cancelled.
     private static func split(_ change: Change, without path: Path) -> [Change] {
         // A leaf has no part that could be taken out.
         guard case .branch(let branch) = change.value else { return [change] }

@@ -1,3 +1,5 @@
+internal import Crypto
+
 /// Puts together what a polling client sends in pieces: base64url with `.` as padding, numbered over the session
 /// (reference: rtdb-protocol 1.8). Pure.
 public struct LongPollSegments: Sendable {
@@ -33,35 +35,11 @@ public struct LongPollSegments: Sendable {
             for number in range { text += pieces.removeValue(forKey: number)?.data ?? "" }
             next = range.upperBound
             byteCount -= text.utf8.count
-            guard let message = Self.decode(text), message.count <= maxBytes else { return nil }
+            guard let message = Base64URL.decodeTolerantly(text.utf8, padding: UInt8(ascii: ".")),
+                message.count <= maxBytes
+            else { return nil }
             messages.append(message)
         }
         return messages
-    }
-
-    private static func decode(_ text: String) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.utf8.count / 4 * 3 + 3)
-        var bits: UInt32 = 0
-        var count = 0
-        for byte in Array(text.utf8) {
-            let value: UInt32
-            switch byte {
-            case 0x41...0x5A: value = UInt32(byte - 0x41)
-            case 0x61...0x7A: value = UInt32(byte - 0x61 + 26)
-            case 0x30...0x39: value = UInt32(byte - 0x30 + 52)
-            case UInt8(ascii: "-"): value = 62
-            case UInt8(ascii: "_"): value = 63
-            case UInt8(ascii: "."): continue
-            default: return nil
-            }
-            bits = bits << 6 | value
-            count += 6
-            if count >= 8 {
-                count -= 8
-                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
-            }
-        }
-        return bytes
     }
 }

@@ -30,7 +30,7 @@ enum Database {
         settings.connection.statementTimeoutMilliseconds = 0
         let connection = try LogConnection(
             try url(arguments, dataOption: dataOption).withApplicationName("pathmirror \(purpose)"), settings: settings)
-        try Migrations.check(connection.postgres)
+        try connection.checkSchema()
         return connection
     }
 

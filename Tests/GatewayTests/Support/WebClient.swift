@@ -33,6 +33,13 @@ final class WebClient {
         guard result == 0 else { throw Failure(what: "connect: \(errno)") }
     }
 
+    /// A client on a connection that is there already; it is closed with the client.
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+        var limit = timeval(tv_sec: 20, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+    }
+
     deinit { close(descriptor) }
 
     func request(
@@ -49,7 +56,11 @@ final class WebClient {
         var text = "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n"
         for (name, value) in headers { text += "\(name): \(value)\r\n" }
         if let body { text += "Content-Length: \(body.utf8.count)\r\n\r\n\(body)" } else { text += "\r\n" }
-        var rest = Array(text.utf8)[...]
+        try send(bytes: Array(text.utf8))
+    }
+
+    func send(bytes: [UInt8]) throws {
+        var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
             guard count > 0 else { throw Failure(what: "send: \(errno)") }
@@ -70,6 +81,27 @@ final class WebClient {
         }
         return (status, headers)
     }
+
+    /// Whether the server has closed the connection, once everything that it sent before is taken.
+    func isAtEnd() -> Bool {
+        var piece = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = recv(descriptor, &piece, piece.count, 0)
+            guard count > 0 else { return count == 0 }
+        }
+    }
+
+    /// Ends the client's side of the connection, or all of it.
+    func shutDown(_ how: Int32 = Int32(SHUT_RDWR)) { shutdown(descriptor, how) }
+
+    /// The next so many bytes.
+    func read(bytes count: Int) throws -> [UInt8] { try take(count) }
+
+    /// The next so many bytes as a text.
+    func read(count: Int) throws -> String { String(decoding: try take(count), as: UTF8.self) }
+
+    /// What has been sent up to and including `end`.
+    func read(through end: String) throws -> String { try text(through: end) }
 
     /// One event of a stream: its name, id and data.
     func event() throws -> (name: String, id: Int64?, data: String) {

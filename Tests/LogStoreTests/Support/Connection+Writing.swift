@@ -19,6 +19,8 @@ struct BatchWriter {
 
     init(_ record: NamespaceRecord) { namespace = record.id }
 
+    init(namespace: Int64) { self.namespace = namespace }
+
     /// The batch of several writes, each a list of changes; the writer's tree has them then.
     mutating func batch(_ writes: [[Change]]) -> Batch {
         var records: [Batch.Record] = []
@@ -57,5 +59,5 @@ func longPath(_ variant: Int, depth: Int = 32) -> Path {
 
 /// A number that the database counts.
 func count(_ connection: LogConnection, _ sql: String) throws -> Int64 {
-    try connection.postgres.execute(sql).int64(0, 0)
+    try connection.sql.execute(sql).int64(0, 0)
 }

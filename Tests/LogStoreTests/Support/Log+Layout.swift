@@ -20,7 +20,7 @@ func shareLog(upTo seq: Int64, _ url: PostgresURL) throws {
 
 /// The partitions that belong to one namespace each, by name.
 func ownPartitions(_ connection: LogConnection) throws -> [String] {
-    let rows = try connection.postgres.execute(
+    let rows = try connection.sql.execute(
         """
         select relname from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r' and relispartition
             and relname ~ '^log_[0-9]+_[0-9]+$'

@@ -1,6 +1,7 @@
 import LogStore
 import Mirrors
 import Postgres
+import TestSupport
 import Tree
 
 /// What a mirror's table does hold, and the tree as the log says it was at the mirror's cursor: one consistent read.
@@ -12,17 +13,17 @@ struct StoredProjection {
     let root: Node
 
     init?(_ log: LogConnection, _ mirror: CatalogMirror) throws {
-        try log.postgres.executeScript(
+        try log.sql.executeScript(
             "begin isolation level repeatable read read only; set local timezone = 'UTC'")
-        defer { try? log.postgres.executeScript("rollback") }
-        guard let cursor = try Catalog.cursors(log.postgres, mirror.namespaceID, [mirror.id]).first else {
+        defer { try? log.sql.executeScript("rollback") }
+        guard let cursor = try MirrorCursor.of([mirror.id], in: mirror.namespaceID, log.sql).first else {
             return nil
         }
         definition = cursor.definition
         seq = cursor.seq
         root = try Self.tree(log, mirror.namespaceID, at: seq)
-        try readRows(log.postgres)
-        let found = try log.postgres.execute(
+        try readRows(log.sql)
+        let found = try log.sql.execute(
             "select record, column_name from pathmirror.mirror_error where mirror = $1 and generation = $2",
             [.uuid(mirror.id), .int8(cursor.generation)])
         for row in 0..<found.rowCount { errors.insert([Key(try found.string(row, 0)), Key(try found.string(row, 1))]) }

@@ -71,15 +71,19 @@ struct LogListCommand: Command {
         let from = Int64(try arguments.integer("from", in: everything) ?? 0)
         let to = Int64(try arguments.integer("to", in: everything) ?? Int(Int64.max))
         var left = try arguments.integer("limit", in: everything) ?? 1_000
-        var after = max(from, namespace.retainedFrom) - 1
-        while left > 0, after < to {
-            let page = try connection.read(namespace.id, after: after, through: to)
-            guard let last = page.last?.entry.seq else { return }
-            for logged in page where left > 0 && LogOptions.touches(logged.entry, path) {
-                console.write(arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry))
-                left -= 1
+        let before = max(from, namespace.retainedFrom) - 1
+        var log = LogFollower(namespace.id, at: LogCursor(seq: before), through: to)
+        while left > 0, log.cursor.seq < to {
+            switch try log.next(on: connection) {
+            case .entries(let page):
+                for logged in page where left > 0 && LogOptions.touches(logged.entry, path) {
+                    console.write(arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry))
+                    left -= 1
+                }
+            // Pruned while this reads.
+            case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
+            case .bulk, .rules, .takenBack, .end: return
             }
-            after = last
         }
     }
 }
@@ -96,7 +100,7 @@ struct LogShowCommand: Command {
         let connection = try Database.connection(arguments, "log")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
-        guard let entry = try connection.read(namespace.id, after: seq - 1, through: seq).first?.entry else {
+        guard let entry = try connection.entry(namespace.id, seq)?.entry else {
             throw CommandFailure(
                 seq <= namespace.head
                     ? "Entry \(seq) is not in the log any more: it begins at \(namespace.retainedFrom)."
@@ -135,26 +139,26 @@ struct LogTailCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try Database.connection(arguments, "log tail")
         defer { connection.close() }
-        try connection.listen()
+        try connection.listen(to: [.commits])
         let namespace = try Database.namespace(arguments, connection)
         let path = try arguments["path"].map(PathArgument.parse)
         var after = namespace.head
         if let from = try arguments.integer("from", in: 0...Int(Int64.max)) {
             after = max(Int64(from), namespace.retainedFrom) - 1
         }
+        // Short waits, as the signals that end this are looked for in between.
+        var log = LogFollower(namespace.id, at: LogCursor(seq: after)) { $0.pollMilliseconds = 100 }
         while true {
-            while true {
-                let page = try connection.read(namespace.id, after: after)
-                guard let last = page.last?.entry.seq else { break }
+            switch try log.nextOrWait(on: connection) {
+            case .entries(let page):
                 for logged in page where LogOptions.touches(logged.entry, path) {
                     let text = arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry)
                     guard console.writeBytes(Array((text + "\n").utf8)) else { return }
                 }
-                after = last
+            case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
+            case .bulk, .rules, .takenBack, .end: break
+            case nil: if console.signals.isTerminationWanted(milliseconds: 0) { return }
             }
-            // Short waits, as the signals that end this are looked for in between.
-            _ = try connection.waitForAnnouncements(milliseconds: 100, wake: nil)
-            if console.signals.isTerminationWanted(milliseconds: 0) { return }
         }
     }
 }

@@ -1,5 +1,4 @@
 import LogStore
-import Postgres
 import Runtime
 
 struct MigrateStatusCommand: Command {
@@ -9,20 +8,28 @@ struct MigrateStatusCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
-        let all = try Migrations.status(connection.postgres)
+        let (migrations, files) = try connection.migrationStatus()
         if arguments.has("json") {
-            let rows = all.map { status in
-                let time = status.appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
-                return "{\"version\":\(status.version),\"name\":\"\(status.name)\",\"appliedAt\":\(time)}"
-            }
+            let rows =
+                migrations.map {
+                    "{\"version\":\($0.version),\"name\":\"\($0.name)\",\"appliedAt\":\(json($0.appliedAt))}"
+                }
+                + files.map {
+                    "{\"version\":null,\"name\":\"functions/\($0.name)\",\"appliedAt\":\(json($0.appliedAt))}"
+                }
             console.write("[\(rows.joined(separator: ","))]")
         } else {
-            for status in all {
-                let time =
-                    status.appliedAt.map { "applied \(Timestamp.iso8601(unixMilliseconds: $0 * 1000))" } ?? "missing"
-                console.write("\(status.name)  \(time)")
-            }
+            for status in migrations { console.write("\(status.name)  \(text(status.appliedAt))") }
+            for status in files { console.write("functions/\(status.name)  \(text(status.appliedAt))") }
         }
-        try Migrations.check(connection.postgres)
+        try connection.checkSchema()
+    }
+
+    private static func json(_ appliedAt: Int64?) -> String {
+        appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
+    }
+
+    private static func text(_ appliedAt: Int64?) -> String {
+        appliedAt.map { "applied \(Timestamp.iso8601(unixMilliseconds: $0 * 1000))" } ?? "missing"
     }
 }

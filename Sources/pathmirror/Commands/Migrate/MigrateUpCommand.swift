@@ -1,5 +1,4 @@
 import LogStore
-import Postgres
 
 struct MigrateUpCommand: Command {
     static let specification = CommandSpecification(
@@ -8,13 +7,15 @@ struct MigrateUpCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
-        let done = try Migrations.up(connection.postgres)
+        let done = try connection.migrate()
         if arguments.has("json") {
-            let names = done.map { "\"\($0.name)\"" }.joined(separator: ",")
-            console.write("{\"applied\":[\(names)],\"version\":\(Migrations.newest)}")
+            let names = done.migrations.map { "\"\($0.name)\"" }.joined(separator: ",")
+            let files = done.functionFiles.map { "\"\($0)\"" }.joined(separator: ",")
+            console.write("{\"applied\":[\(names)],\"functions\":[\(files)],\"version\":\(Migrations.newest)}")
             return
         }
-        for migration in done { console.write("applied \(migration.name)") }
+        for migration in done.migrations { console.write("applied \(migration.name)") }
+        for file in done.functionFiles { console.write("applied functions/\(file)") }
         console.write("The schema is at version \(Migrations.newest).")
     }
 }

@@ -25,7 +25,7 @@ struct MirrorErrorsCommand: Command {
             return console.write(line)
         }
         let limit = try arguments.integer("limit", in: 1...1_000_000_000) ?? 1_000
-        for misfit in try administration.misfits(mirror, limit: limit) {
+        for (misfit, foundAt) in try administration.misfits(mirror, limit: limit) {
             guard arguments.has("json") else {
                 console.write(
                     "\(misfit.path)  seq \(misfit.seq)  \(misfit.column.isEmpty ? "(row)" : misfit.column): \(misfit.reason)"
@@ -35,7 +35,7 @@ struct MirrorErrorsCommand: Command {
             let line = JSONOutput.object([
                 "record": .text(misfit.record), "column": .text(misfit.column), "path": .text(misfit.path),
                 "seq": .number(misfit.seq), "value": JSONOutput(misfit.value), "reason": .text(misfit.reason),
-                "foundAt": .text(Timestamp.iso8601(unixMilliseconds: misfit.foundAt)),
+                "foundAt": .text(Timestamp.iso8601(unixMilliseconds: foundAt)),
             ]).line
             console.write(line)
         }

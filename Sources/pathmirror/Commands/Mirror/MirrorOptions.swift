@@ -9,7 +9,7 @@ enum MirrorOptions {
     static func administration(_ arguments: ParsedArguments) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
             try Database.url(arguments), environment: arguments.environment.all)
-        try Migrations.check(administration.source.postgres)
+        try administration.source.checkSchema()
         return administration
     }
 

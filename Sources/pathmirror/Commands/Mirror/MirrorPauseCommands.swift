@@ -26,6 +26,6 @@ private enum MirrorSwitch {
         let administration = try MirrorOptions.administration(arguments)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
-        try Catalog.setPaused(administration.source.postgres, mirror, isPaused)
+        try administration.setPaused(mirror, isPaused)
     }
 }

@@ -13,8 +13,7 @@ struct RulesHistoryCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         for stored in try connection.rulesHistory(namespace.id) {
             // The entry may have been pruned; the rules stay.
-            let page = try connection.read(namespace.id, after: stored.seq - 1, through: stored.seq, limit: 1)
-            let entry = page.first?.entry
+            let entry = try connection.entry(namespace.id, stored.seq)?.entry
             let time = entry.map { Timestamp.iso8601(unixMilliseconds: $0.committedAt) }
             let origin = entry?.origin?.json
             if arguments.has("json") {

@@ -39,8 +39,12 @@ struct DevCommand: Command {
         var cluster = try PostgresCluster.start(settings)
         defer { cluster.stop() }
         let connection = try LogConnection(cluster.url)
-        for migration in try Migrations.up(connection.postgres) {
+        let done = try connection.migrate()
+        for migration in done.migrations {
             logger.info("migrated", [("migration", migration.name)])
+        }
+        if !done.functionFiles.isEmpty {
+            logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
         }
         if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, connection, console) }
         _ = try connection.namespace(named: namespace, creating: true)

@@ -37,10 +37,14 @@ struct ServeCommand: Command {
 
         let connection = try LogConnection(url.withApplicationName("pathmirror start"), settings: options.connection)
         if arguments.has("no-migrate") {
-            try Migrations.check(connection.postgres)
+            try connection.checkSchema()
         } else {
-            for migration in try Migrations.up(connection.postgres) {
+            let done = try connection.migrate()
+            for migration in done.migrations {
                 options.logger.info("migrated", [("migration", migration.name)])
+            }
+            if !done.functionFiles.isEmpty {
+                options.logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
             }
         }
         for name in names { _ = try connection.namespace(named: name, creating: true) }

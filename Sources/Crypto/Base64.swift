@@ -1,0 +1,63 @@
+/// Base64 (RFC 4648): the standard alphabet with padding, and the parts that `Base64URL` shares with it.
+public enum Base64 {
+    /// The text with padding.
+    public static func encode(_ bytes: [UInt8]) -> [UInt8] {
+        var text: [UInt8] = []
+        bytes.withUnsafeBytes { append($0, to: &text) }
+        return text
+    }
+
+    /// Appends the encoded form of bytes.
+    static func append(_ bytes: UnsafeRawBufferPointer, to text: inout [UInt8]) {
+        var index = 0
+        while index < bytes.count {
+            let rest = bytes.count - index
+            var group = UInt32(bytes[index]) << 16
+            if rest > 1 { group |= UInt32(bytes[index + 1]) << 8 }
+            if rest > 2 { group |= UInt32(bytes[index + 2]) }
+            text.append(digit(group >> 18))
+            text.append(digit(group >> 12))
+            text.append(rest > 1 ? digit(group >> 6) : UInt8(ascii: "="))
+            text.append(rest > 2 ? digit(group) : UInt8(ascii: "="))
+            index += 3
+        }
+    }
+
+    /// The digit for the low six bits.
+    private static func digit(_ bits: UInt32) -> UInt8 {
+        let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+        return alphabet.utf8Start[Int(bits & 63)]
+    }
+
+    /// The bytes of digits of the alphabet for URLs, and the bits that are left over at the end, which make no byte.
+    /// Digits that are `padding` are passed over. Nil for what is no digit.
+    static func decodeURL(
+        _ text: some Collection<UInt8>, padding: UInt8? = nil
+    ) -> (bytes: [UInt8], unusedBits: UInt32)? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 4 * 3 + 3)
+        var bits: UInt32 = 0
+        var bitCount = 0
+        for byte in text where byte != padding {
+            guard let digit = urlValue(of: byte) else { return nil }
+            bits = bits << 6 | digit
+            bitCount += 6
+            if bitCount >= 8 {
+                bitCount -= 8
+                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(bitCount)))
+            }
+        }
+        return (bytes, bits & (1 << UInt32(bitCount) - 1))
+    }
+
+    private static func urlValue(of byte: UInt8) -> UInt32? {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(byte - UInt8(ascii: "A"))
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(byte - UInt8(ascii: "a")) + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0")) + 52
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import LogStore
+import Runtime
+import Tree
+
+/// Commits one batch: does what its `CommitMachine` says, on the committer's thread and connection.
+struct BatchCommit {
+    /// The writes as they were evaluated, and the batch that they become.
+    private struct Evaluated {
+        let batch: Batch
+        let evaluation: Evaluation
+    }
+
+    private let context: CommitterContext
+    private let namespace: LiveNamespace
+    private let waiting: [WriteQueue.Waiting]
+    private var machine: CommitMachine
+    private var connection: LogConnection?
+    private var current: Evaluated?
+    /// Those that the machine has kept, by its numbers.
+    private var lost: [Evaluated] = []
+    private var error: LogStoreError?
+
+    init(
+        _ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool, _ context: CommitterContext
+    ) {
+        self.context = context
+        self.namespace = namespace
+        self.waiting = waiting
+        machine = CommitMachine(deadline: waiting.first?.deadline ?? 0, isContended: isContended)
+    }
+
+    /// Returns when the writes are answered.
+    mutating func run() {
+        defer { context.core.blockers.leave(context.index) }
+        var effect = machine.start()
+        while let event = outcome(of: effect) { effect = machine.handle(event) }
+    }
+
+    private mutating func outcome(of effect: CommitMachine.Effect) -> CommitMachine.Event? {
+        do throws(LogStoreError) {
+            return try execute(effect)
+        } catch {
+            self.error = error
+            context.core.blockers.leave(context.index)
+            return .failed(
+                CommitMachine.Failure(error),
+                CommitMachine.Circumstances(
+                    now: Clock.monotonicMilliseconds, isDatabaseUp: context.core.health.isUp,
+                    isStopping: context.core.stopsNow))
+        }
+    }
+
+    /// Does what the machine says; nil after the last effect.
+    private mutating func execute(_ effect: CommitMachine.Effect) throws(LogStoreError) -> CommitMachine.Event? {
+        switch effect {
+        case .connect(let isRetry):
+            if isRetry { context.core.metrics.retries.add() }
+            let connection = try context.connection.get(by: waiting.first?.deadline)
+            context.core.blockers.enter(context.index, pid: connection.backendPID)
+            self.connection = connection
+            return .connected
+        case .evaluate(let isRepeated):
+            return evaluate(at: isRepeated ? lost.first?.evaluation.timestamp : nil)
+        case .keepLost:
+            context.core.metrics.unknownCommits.add()
+            if let current { lost.append(current) }
+        case .dropConnection:
+            connection = nil
+            context.connection.drop()
+        case .reportFailure:
+            context.core.logger.error(
+                "commit failed", [("namespace", namespace.name), ("error", error.map { "\($0)" } ?? "")])
+        case .pause: context.pauseBeforeRetry()
+        case .search, .follow, .lockHead, .unlockHead, .checkHead, .forgetClaims, .send:
+            guard let connection else { preconditionFailure("\(effect) needs a connection") }
+            return try execute(effect, on: connection)
+        case .publish, .answer, .answerClaimed, .fail:
+            end(effect)
+            return nil
+        }
+        return .done
+    }
+
+    private func execute(
+        _ effect: CommitMachine.Effect, on connection: LogConnection
+    ) throws(LogStoreError) -> CommitMachine.Event {
+        switch effect {
+        case .search(let number):
+            let batch = lost[number].batch
+            let isFound = try connection.findBatch(batch)
+            let now = namespace.snapshot
+            return .searched(
+                isFound: isFound, hasMoved: now.seq != batch.expectedHead || !now.isOf(batch.expectedBatch))
+        case .follow:
+            let before = namespace.snapshot.seq
+            let batches = try context.follower.follow(namespace, connection)
+            return .followed(batches, isComplete: namespace.snapshot.seq - before == Int64(batches.count))
+        case .lockHead:
+            let (isHeld, batches) = try context.follower.lockHead(namespace, connection)
+            return .locked(isHeld: isHeld, batches)
+        case .unlockHead: connection.unlockHead()
+        case .checkHead:
+            return .headChecked(isNewest: try context.follower.isAtHead(namespace, connection))
+        case .forgetClaims:
+            for claim in current?.batch.claims ?? [] { try connection.forgetSession(namespace.id, claim) }
+        case .send(let isLocked):
+            guard let current else { break }
+            return try send(current.batch, isLocked: isLocked, on: connection)
+        default: break
+        }
+        return .done
+    }
+
+    /// - Parameter timestamp: milliseconds since 1970; nil: now.
+    private mutating func evaluate(at timestamp: Int64?) -> CommitMachine.Event {
+        let snapshot = namespace.snapshot
+        var evaluation = Evaluation(
+            snapshot, timestamp: timestamp ?? Clock.unixMilliseconds, keepsSteps: namespace.listenerCount > 0)
+        context.stretches.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
+        let batch = Batch(
+            namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch,
+            id: evaluation.batchID, records: evaluation.records, rows: evaluation.rows.sink,
+            rules: evaluation.newRules, claims: evaluation.claims)
+        current = Evaluated(batch: batch, evaluation: evaluation)
+        return .evaluated(batch: batch.id, hasRecords: !batch.records.isEmpty)
+    }
+
+    private func send(
+        _ batch: Batch, isLocked: Bool, on connection: LogConnection
+    ) throws(LogStoreError) -> CommitMachine.Event {
+        let start = Clock.monotonicNanoseconds
+        switch try connection.commit(batch, isLocked: isLocked) {
+        case .committed:
+            context.core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
+            namespace.noteContention(false)
+            return .committed
+        case .alreadyClaimed: return .alreadyClaimed
+        case .headMoved:
+            context.core.metrics.conflicts.add()
+            namespace.noteContention(true)
+            return .headMoved
+        }
+    }
+
+    // MARK: The end
+
+    private func end(_ effect: CommitMachine.Effect) {
+        switch effect {
+        case .publish(let sent): if let evaluation = evaluation(sent) { publish(evaluation) }
+        case .answer(let sent):
+            if let evaluation = evaluation(sent) { context.answers.complete(waiting, evaluation.outcomes) }
+        case .answerClaimed:
+            context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
+        case .fail(.asReported): context.answers.fail(waiting, error.map { EngineError($0) } ?? .unavailable(""))
+        case .fail(.outcomeUnknown): context.answers.fail(waiting, .outcomeUnknown)
+        default: break
+        }
+    }
+
+    private func evaluation(_ sent: CommitMachine.Sent) -> Evaluation? {
+        switch sent {
+        case .current: current?.evaluation
+        case .lost(let number): lost[number].evaluation
+        }
+    }
+
+    private func publish(_ evaluation: Evaluation) {
+        let metrics = context.core.metrics
+        metrics.batches.add()
+        metrics.batchSize.observe(Double(evaluation.records.count))
+        metrics.writes.add(evaluation.records.count)
+        context.core.recent.note(namespace.id, evaluation.snapshot)
+        // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
+        if evaluation.keepsSteps {
+            context.stretches.measure("listeners") { namespace.publish(evaluation.steps, evaluation.snapshot) }
+        } else if !namespace.publishUnheard(evaluation.snapshot) {
+            // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
+            var again = Evaluation(
+                namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true, batchID: evaluation.batchID)
+            for item in waiting { again.apply(item.write) }
+            context.stretches.measure("listeners") { namespace.publish(again.steps, evaluation.snapshot) }
+        }
+        context.answers.complete(waiting, evaluation.outcomes)
+    }
+}
+
+extension CommitMachine.Failure {
+    /// What a database error means.
+    init(_ error: LogStoreError) {
+        self = error.isConnectionLost ? .connectionLost : error.isLockConflict ? .lockConflict : .other
+    }
+}

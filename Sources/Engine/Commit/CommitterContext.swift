@@ -1,0 +1,24 @@
+import Runtime
+
+/// What one committer's thread works with, whatever it does.
+struct CommitterContext {
+    let core: EngineCore
+    /// Which of the committers it is.
+    let index: Int
+    let stretches: StretchMeter
+    let connection: CommitterConnection
+    let follower: NamespaceFollower
+    let answers: WriteAnswers
+
+    init(_ core: EngineCore, index: Int) {
+        self.core = core
+        self.index = index
+        stretches = core.stretches[index]
+        connection = CommitterConnection(core, index: index)
+        follower = NamespaceFollower(core, stretches)
+        answers = WriteAnswers(core.metrics)
+    }
+
+    /// Waits before another try, each time for another while, so that those who failed together don't come back together.
+    func pauseBeforeRetry() { core.pause(milliseconds: 20 + Int64.random(in: 0...80)) }
+}

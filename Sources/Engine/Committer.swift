@@ -1,0 +1,93 @@
+import LogStore
+import Runtime
+
+/// One committer: a thread with a connection that takes namespaces with work, one at a time.
+final class Committer {
+    private let core: EngineCore
+    private let context: CommitterContext
+    private let loader: NamespaceLoader
+
+    init(_ core: EngineCore, index: Int) {
+        self.core = core
+        context = CommitterContext(core, index: index)
+        loader = NamespaceLoader(core, context.stretches)
+    }
+
+    /// Works until the engine stops.
+    func run() {
+        while true {
+            switch core.takeJob() {
+            case .work(let namespace):
+                let isRead = work(namespace)
+                if namespace.finishedTask(followsLog: isRead) { core.add(.work(namespace)) }
+            case .load(let name): load(name)
+            case .stop: return context.connection.drop()
+            }
+        }
+    }
+
+    // MARK: Loading
+
+    private func load(_ name: String) {
+        var result = tryToLoad(name)
+        // The connection may be one of before an outage: that says nothing about the database.
+        if !context.connection.isThere, case .failure(.unavailable) = result { result = tryToLoad(name) }
+        core.namespaces.loaded(name, result)
+        // What was committed while the tree was being read has been announced to nobody.
+        if case .success(let namespace) = result { namespace.schedule() }
+    }
+
+    private func tryToLoad(_ name: String) -> Result<LiveNamespace, EngineError> {
+        do throws(LogStoreError) {
+            guard let namespace = try loader.load(name, try context.connection.get()) else {
+                return .failure(.unknownNamespace(name))
+            }
+            return .success(namespace)
+        } catch {
+            if error.isConnectionLost { context.connection.drop() }
+            return .failure(EngineError(error))
+        }
+    }
+
+    // MARK: Work
+
+    /// False when the log could not be read: what the tail finds next is a reason to try again, not what it has found.
+    private func work(_ namespace: LiveNamespace) -> Bool {
+        let task = namespace.takeTask()
+        guard core.health.isUp || context.connection.answers() else {
+            context.answers.fail(task.batch, .unavailable(core.health.reason))
+            return false
+        }
+        do throws(LogStoreError) {
+            if task.hasToFollow(from: namespace.snapshot.seq) { try catchUp(namespace, to: task.remoteHead) }
+        } catch {
+            core.logger.error("the log can't be read", [("namespace", namespace.name), ("error", "\(error)")])
+            context.answers.fail(task.batch, EngineError(error))
+            return false
+        }
+        if let large = task.batch.first?.large {
+            var commit = LargeCommit(large, in: namespace, context)
+            commit.run()
+        } else if !task.batch.isEmpty {
+            var commit = BatchCommit(task.batch, in: namespace, isContended: task.isContended, context)
+            commit.run()
+        }
+        return true
+    }
+
+    private func catchUp(_ namespace: LiveNamespace, to head: Int64) throws(LogStoreError) {
+        var hasReconnected = false
+        while true {
+            do throws(LogStoreError) {
+                _ = try context.follower.follow(namespace, try context.connection.get(), to: head)
+                return
+            } catch {
+                guard error.isConnectionLost else { throw error }
+                context.connection.drop()
+                // The connection may be one of before an outage that is over.
+                if hasReconnected || !core.health.isUp { throw error }
+                hasReconnected = true
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+public import Runtime
+
+/// What the engine counts.
+public final class EngineMetrics: Sendable {
+    public let writes = Counter()
+    public let failedPreconditions = Counter()
+    public let deniedWrites = Counter()
+    public let failedWrites = Counter()
+    public let batches = Counter()
+    public let batchSize = Histogram(bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000])
+    /// Seconds from sending a batch to its COMMIT's answer.
+    public let commitSeconds = Histogram(
+        bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10])
+    /// Batches that found the head moved by another gateway.
+    public let conflicts = Counter()
+    public let retries = Counter()
+    public let unknownCommits = Counter()
+    /// Database connections of vanished peers that were ended, as they held others up.
+    public let endedBlockers = Counter()
+    /// Writes that were prepared beside the others, and how often one had to be prepared anew.
+    public let largeWrites = Counter()
+    public let largeWriteRetries = Counter()
+    /// Entries of other gateways that were read from the log.
+    public let followedEntries = Counter()
+    public let notifications = Counter()
+    /// Times that a namespace went back to an older state, as the database had lost entries.
+    public let takenBack = Counter()
+    /// Entries that were lost so.
+    public let takenBackEntries = Counter()
+
+    public init() {}
+}

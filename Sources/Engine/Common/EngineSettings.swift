@@ -1,0 +1,38 @@
+import Rules
+
+/// How the engine works; every field has its default.
+public struct EngineSettings: Sendable {
+    /// Threads that commit, each with a connection. Namespaces commit side by side, the batches of one after another.
+    public var committers = 2
+    /// The most writes in one SQL transaction.
+    public var maxBatchWrites = 1_000
+    /// About how many bytes of values one SQL transaction takes before it is closed; a larger write goes alone.
+    public var maxBatchBytes = 2 << 20
+    /// The most writes of a namespace that may wait to be committed; more are refused.
+    public var maxWaitingWrites = 50_000
+    /// The most bytes of values in waiting writes of a namespace; more are refused.
+    public var maxWaitingBytes = 512 << 20
+    /// How long a write may wait for a lost database before it fails.
+    public var commitDeadlineMilliseconds: Int64 = 10_000
+    /// How long a database connection that keeps committers waiting may hear nothing of its client.
+    var blockerPatience = BlockerPatience()
+    /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
+    public var largeWriteBytes = 1 << 20
+    public var largeWriteRows = 20_000
+    /// How often the heads are looked at although nothing was announced.
+    public var pollMilliseconds = 1_000
+    /// How often the gateway says that it is alive.
+    public var heartbeatMilliseconds: Int64 = 3_000
+    /// How long a gateway may say nothing until its lease expires and others execute its sessions' onDisconnect operations.
+    public var leaseExpiryMilliseconds: Int64 = 15_000
+    /// Whether a namespace that is asked for is made when it doesn't exist.
+    public var createsNamespaces = false
+
+    /// The rules of namespaces that have none of their own. Unless told otherwise, nobody but administrators gets in.
+    public var defaultRules = RulesVersion(seq: 0, set: .denyAll, enforcesIndexes: false)
+
+    /// What a committer may do without a pause, and without waiting for the database, before the log says so; 0: never.
+    public var longStretchMilliseconds = 100
+
+    public init() {}
+}

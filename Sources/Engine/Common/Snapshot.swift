@@ -1,0 +1,59 @@
+import LogStore
+public import Rules
+public import Tree
+
+/// The tree of a namespace as of one seq, and the rules that hold there. Immutable: reading it waits for nobody.
+public struct Snapshot: Sendable {
+    public let seq: Int64
+    public let root: Node
+    public let rules: RulesVersion
+    /// The batch of the entry at `seq`, by which its history can be told from others; nil where it isn't known.
+    public let batch: [UInt8]?
+
+    public init(seq: Int64, root: Node, rules: RulesVersion, batch: [UInt8]? = nil) {
+        self.seq = seq
+        self.root = root
+        self.rules = rules
+        self.batch = batch
+    }
+
+    /// Where in the log this is.
+    var cursor: LogCursor { LogCursor(seq: seq, batch: batch) }
+
+    /// False where this is of another batch than `other`; true where one of them isn't known.
+    func isOf(_ other: [UInt8]?) -> Bool {
+        guard let batch, let other else { return true }
+        return batch == other
+    }
+}
+
+/// Security rules, compiled, and where they come from.
+public final class RulesVersion: Sendable {
+    /// The entry that brought them; 0 for those that a gateway has for namespaces without any of their own.
+    public let seq: Int64
+    public let set: RuleSet
+    /// Whether REST queries need the indexes that the rules declare. Not where nobody has written rules.
+    public let enforcesIndexes: Bool
+
+    public init(seq: Int64, set: RuleSet, enforcesIndexes: Bool = true) {
+        self.seq = seq
+        self.set = set
+        self.enforcesIndexes = enforcesIndexes
+    }
+}
+
+/// One entry, with the tree before and after it.
+public struct Step: Sendable {
+    public let entry: Entry
+    public let before: Node
+    public let after: Node
+    /// The batch that the entry is of; nil where it isn't known.
+    public let batch: [UInt8]?
+
+    public init(entry: Entry, before: Node, after: Node, batch: [UInt8]? = nil) {
+        self.entry = entry
+        self.before = before
+        self.after = after
+        self.batch = batch
+    }
+}

@@ -1,0 +1,104 @@
+import LogStore
+import Postgres
+import Runtime
+import Synchronization
+
+/// What the engine's threads share.
+final class EngineCore: Sendable {
+    /// A piece of work for the next free committer.
+    enum Job: Sendable {
+        case work(LiveNamespace)
+        case load(String)
+        case stop
+    }
+
+    let url: PostgresURL
+    let settings: EngineSettings
+    let connectionSettings: LogConnection.Settings
+    let metrics: EngineMetrics
+    let logger: Logger
+    let health = DatabaseHealth()
+    let servers = ServerFence()
+    let connections = OpenConnections()
+    let recent = RecentPositions()
+    let namespaces: NamespaceTable
+    let peers = PeerMailbox()
+    let blockers = DatabaseStays()
+    let large = LargeQueue()
+    /// One a committer.
+    let stretches: [StretchMeter]
+    private let jobs = Condition<[Job]>([])
+    /// Waited on by those who pause. Not `jobs`: its wakes are for committers.
+    private let stopping = Condition(false)
+    private let isStopping = Atomic<Bool>(false)
+    private let histories = Atomic<Int>(0)
+
+    init(
+        url: PostgresURL, settings: EngineSettings, connectionSettings: LogConnection.Settings, metrics: EngineMetrics,
+        logger: Logger
+    ) {
+        self.url = url
+        self.settings = settings
+        var connectionSettings = connectionSettings
+        // The server gives up before this side does: then a statement fails, instead of the connection. Behind an import
+        // that holds a namespace's lock, writes are tried until their deadline, and fail as unavailable.
+        let silence = Self.silenceMilliseconds(settings)
+        connectionSettings.connection.statementTimeoutMilliseconds = Int(silence)
+        connectionSettings.connection.connectTimeoutMilliseconds = min(
+            connectionSettings.connection.connectTimeoutMilliseconds, Int(Self.mostConnectMilliseconds))
+        connectionSettings.connection.sessionSettings["lock_timeout"] =
+            "\(min(settings.commitDeadlineMilliseconds, silence - 1_000))"
+        // A gateway that vanishes while it holds a namespace's lock must not keep it until TCP notices.
+        connectionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
+            "\(max(1, settings.commitDeadlineMilliseconds / 2))"
+        self.connectionSettings = connectionSettings
+        self.metrics = metrics
+        self.logger = logger
+        namespaces = NamespaceTable()
+        stretches = (0..<settings.committers).map { index in
+            let name = "committer-\(index)"
+            return StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
+                kind, nanoseconds, count in
+                logger.longStretch(of: name, kind, nanoseconds, count)
+            }
+        }
+    }
+
+    /// Changes when the database was found to have another history than this gateway had followed.
+    var historyNumber: Int { histories.load(ordering: .acquiring) }
+
+    func noteOtherHistory() { histories.wrappingAdd(1, ordering: .releasing) }
+
+    var stopsNow: Bool { isStopping.load(ordering: .acquiring) }
+
+    func add(_ job: Job) { jobs.signal { $0.append(job) } }
+
+    func takeJob() -> Job {
+        jobs.wait { jobs in jobs.isEmpty ? nil : jobs.removeFirst() } ?? .stop
+    }
+
+    func beginStop() {
+        isStopping.store(true, ordering: .releasing)
+        stopping.broadcast { $0 = true }
+        blockers.stop()
+        large.stop()
+        jobs.broadcast { jobs in
+            for _ in 0..<settings.committers { jobs.append(.stop) }
+        }
+    }
+
+    /// Waits; ends early when the engine stops.
+    func pause(milliseconds: Int64) {
+        _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
+    }
+
+    func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
+        if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
+            logger.error("database lost", [("error", "\(error)")])
+        }
+    }
+
+    func databaseAnswered() {
+        if health.markUp() { logger.notice("database connected") }
+    }
+}

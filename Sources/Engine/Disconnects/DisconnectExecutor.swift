@@ -1,0 +1,120 @@
+import LogStore
+import Rules
+import Tree
+
+/// A session of this gateway that has ended, and its operations as they are in memory.
+struct EndedSession: Sendable {
+    let session: StoredSession
+    /// The lease under which the session began.
+    let lease: LeaseNumber
+    let completion: @Sendable () -> Void
+}
+
+/// A session whose client says that it is over, whichever gateway had it.
+struct SessionTakeover: Sendable {
+    let namespace: LiveNamespace
+    let id: String
+    /// How often its operations may still be read anew.
+    let triesLeft: Int
+    let completion: @Sendable () -> Void
+}
+
+/// Executes onDisconnect operations, as one write each session. The session's row goes in the same transaction, so they are
+/// executed once, whichever gateway tries. Belongs to the lease's thread; outcomes come by committers'.
+final class DisconnectExecutor {
+    private let core: EngineCore
+    private let leases: GatewayLeases
+    private let keeper: DisconnectKeeper
+    private let jobs: LeaseJobs
+
+    /// How many orphaned sessions are read at a time.
+    private static let orphansAtOnce = 1_000
+
+    init(_ core: EngineCore, _ leases: GatewayLeases, _ keeper: DisconnectKeeper, _ jobs: LeaseJobs) {
+        self.core = core
+        self.leases = leases
+        self.keeper = keeper
+        self.jobs = jobs
+    }
+
+    /// Executes the operations of a session of this gateway.
+    func execute(
+        _ ended: EndedSession, _ connection: LogConnection, _ lease: GatewayLease
+    ) throws(LogStoreError) {
+        let done = { @Sendable [keeper] in
+            keeper.finished()
+            ended.completion()
+        }
+        // Otherwise its row is executed by whichever gateway finds it without a lease.
+        guard ended.lease == leases.current else { return done() }
+        let claim = SessionClaim(session: ended.session.id, gateway: lease.gateway, save: nil)
+        try submit(ended.session, claim, connection) { [jobs] outcome in
+            switch ExecutionMachine.next(after: outcome, of: .ended) {
+            case .retry: jobs.retry(.execute(ended))
+            case .done, .lookAgain: done()
+            }
+        }
+    }
+
+    /// Executes the operations of a session that may be another gateway's, as long as it has some.
+    func takeOver(_ takeover: SessionTakeover, _ connection: LogConnection) throws(LogStoreError) {
+        guard takeover.triesLeft > 0,
+            let found = try connection.session(takeover.namespace.id, takeover.id)
+        else { return takeover.completion() }
+        try submit(found.session, found.claim, connection) { [jobs] outcome in
+            switch ExecutionMachine.next(after: outcome, of: .takenOver(triesLeft: takeover.triesLeft)) {
+            case .lookAgain(let triesLeft):
+                jobs.add(
+                    .takeOver(
+                        SessionTakeover(
+                            namespace: takeover.namespace, id: takeover.id, triesLeft: triesLeft,
+                            completion: takeover.completion)))
+            case .done, .retry: takeover.completion()
+            }
+        }
+    }
+
+    /// Executes the operations of sessions whose gateways have no lease any more. Whatever fails is found again.
+    func executeOrphaned(_ connection: LogConnection) throws(LogStoreError) {
+        for orphan in try connection.orphanedSessions(limit: Self.orphansAtOnce) {
+            try submit(orphan.session, orphan.claim, connection) { _ in }
+        }
+    }
+
+    private func submit(
+        _ stored: StoredSession, _ claim: SessionClaim, _ connection: LogConnection,
+        _ completion: @escaping @Sendable (WriteOutcome) -> Void
+    ) throws(LogStoreError) {
+        guard !stored.operations.isEmpty else {
+            try connection.forgetSession(stored.namespace, claim)
+            return completion(.committed(seq: 0, changes: []))
+        }
+        let auth = stored.isAdmin ? AuthContext.admin : AuthContext(auth: stored.auth)
+        let write = Write(
+            .disconnect(claim, operations: stored.operations), operation: .disconnect, hasServerValue: true,
+            byteCount: 256, auth: auth, origin: stored.origin)
+        let sink = OutcomeSink(completion)
+        if let namespace = core.namespaces.live(id: stored.namespace) {
+            return namespace.submit(write, to: sink, token: 0)
+        }
+        let name = stored.namespaceName
+        let isNew = core.namespaces.request(name) { result in
+            switch result {
+            case .success(let namespace): namespace.submit(write, to: sink, token: 0)
+            case .failure(let error): sink.complete([(0, .failed(error))])
+            }
+        }
+        if isNew { core.add(.load(name)) }
+    }
+}
+
+/// Hands one outcome to a closure.
+private final class OutcomeSink: WriteSink {
+    private let body: @Sendable (WriteOutcome) -> Void
+
+    init(_ body: @escaping @Sendable (WriteOutcome) -> Void) { self.body = body }
+
+    func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        for (_, outcome) in outcomes { body(outcome) }
+    }
+}

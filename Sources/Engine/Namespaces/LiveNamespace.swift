@@ -1,0 +1,222 @@
+import LogStore
+import Rules
+import Runtime
+import Synchronization
+public import Tree
+
+/// A namespace that is in use: its newest tree, its waiting writes, its listeners. Any thread may use it.
+public final class LiveNamespace: Sendable {
+    public let id: Int64
+    public let name: String
+    /// What the ids of stream events are signed with, here and on other gateways.
+    public let streamKey: [UInt8]
+
+    /// Ordered indexes for queries.
+    public let indexes = IndexCache()
+    let published: Published
+    private let scheduling: Mutex<NamespaceSchedule>
+    private let settings: EngineSettings
+    private let health: DatabaseHealth?
+    private let handOver: @Sendable (LiveNamespace) -> Void
+    private let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+
+    convenience init(
+        _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, health: DatabaseHealth? = nil,
+        schedule: @escaping @Sendable (LiveNamespace) -> Void,
+        prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+    ) {
+        self.init(
+            id: record.id, name: record.name, streamKey: Array(record.streamKey.utf8), snapshot, settings,
+            health: health, schedule: schedule, prepare: prepare)
+    }
+
+    /// - Parameters:
+    ///   - schedule: hands it to the committers.
+    ///   - prepare: hands a large write of it to the large writer.
+    init(
+        id: Int64, name: String, streamKey: [UInt8], _ snapshot: Snapshot, _ settings: EngineSettings,
+        health: DatabaseHealth?, schedule: @escaping @Sendable (LiveNamespace) -> Void,
+        prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+    ) {
+        self.id = id
+        self.name = name
+        self.streamKey = streamKey
+        published = Published(snapshot)
+        scheduling = Mutex(NamespaceSchedule(head: snapshot.seq))
+        self.settings = settings
+        self.health = health
+        self.handOver = schedule
+        self.prepare = prepare
+    }
+
+    /// The newest state that this gateway has.
+    public var snapshot: Snapshot { published.snapshot }
+    public var listenerCount: Int { published.listenerCount }
+    public var waitingWrites: Int { scheduling.withLock { $0.waitingWrites } }
+    /// Entries that are in the log and not yet here.
+    public var lag: Int64 {
+        let head = scheduling.withLock { $0.remoteHead }
+        return max(0, head - snapshot.seq)
+    }
+
+    // MARK: Listening
+
+    /// Adds a listener at a path. It is told of every step after the snapshot returned, in order, and of none before.
+    public func subscribe(_ listener: any ChangeListener, at path: Path) -> Snapshot {
+        published.subscribe(listener, at: path)
+    }
+
+    /// Takes a listener away. It may still be told of steps that are being published now.
+    public func unsubscribe(_ listener: any ChangeListener, at path: Path) {
+        published.unsubscribe(listener, at: path)
+    }
+
+    /// Calls `body` once this gateway has applied `seq`; at once when it has. On any thread. Forgets it after
+    /// `milliseconds`: a seq that never comes must cost no memory for ever.
+    public func whenApplied(_ seq: Int64, within milliseconds: Int64 = 60_000, _ body: @escaping @Sendable () -> Void) {
+        let now = Clock.monotonicMilliseconds
+        let isWaiting = scheduling.withLock { state -> Bool in
+            guard published.snapshot.seq < seq else { return false }
+            state.addWaiter(seq, now: now, deadline: now + milliseconds, body)
+            return true
+        }
+        if isWaiting { schedule() } else { body() }
+    }
+
+    // MARK: Writing
+
+    /// Queues a write. The outcome comes to the sink, with the token, from another thread.
+    public func submit(_ write: Write, to sink: any WriteSink, token: UInt64) {
+        let item = WriteQueue.Waiting(
+            write: write, sink: sink, token: token,
+            deadline: Clock.monotonicMilliseconds + settings.commitDeadlineMilliseconds)
+        if write.mayBeOvertaken, isLarge(write) {
+            if let refusal = scheduling.withLock({ $0.refusal }) { return sink.complete([(token, .failed(refusal))]) }
+            prepare(item, self)
+        } else {
+            enqueue(item)
+        }
+    }
+
+    /// Whether a write is so large that it would be prepared beside others, if it may be overtaken.
+    public func isLarge(_ write: Write) -> Bool { write.isLarge(settings, snapshot.root) }
+
+    /// Queues a write behind the others that wait.
+    func enqueue(_ item: WriteQueue.Waiting) {
+        let refusal = scheduling.withLock { $0.add(item, settings, outage: health?.refusal) }
+        if let refusal {
+            item.sink.complete([(item.token, .failed(refusal))])
+        } else {
+            schedule()
+        }
+    }
+
+    /// Queues what is left of a large write.
+    func submit(_ large: LargeWrite) {
+        var item = large.item
+        item.large = large
+        let refusal = scheduling.withLock { $0.addLarge(item) }
+        if let refusal { large.finish(.failed(refusal)) } else { schedule() }
+    }
+
+    /// Calls back, from another thread, with a snapshot in which is everything that was committed before the call, by
+    /// whatever gateway.
+    public func withCurrentSnapshot(_ body: @escaping @Sendable (Result<Snapshot, EngineError>) -> Void) {
+        // An update of nothing: committers look at the head before they answer.
+        let write = Write(.update(base: .root, []), operation: .update, byteCount: 0, auth: .admin)
+        let sink = SnapshotSink { [self] outcome in
+            if case .failed(let error) = outcome { body(.failure(error)) } else { body(.success(snapshot)) }
+        }
+        submit(write, to: sink, token: 0)
+    }
+
+    /// From now on refuses new writes with this error; nil accepts them again.
+    func refuseWrites(_ error: EngineError?) { scheduling.withLock { $0.refusal = error } }
+
+    // MARK: For the committers
+
+    /// Hands the namespace to the committers unless one of them has it already.
+    func schedule() {
+        if scheduling.withLock({ $0.schedule() }) { handOver(self) }
+    }
+
+    /// Notes that the log reaches to `seq`, as somebody said.
+    func headSeen(_ seq: Int64) {
+        if scheduling.withLock({ $0.headSeen(seq, known: published.snapshot.seq) }) { handOver(self) }
+    }
+
+    /// The database has another history of the namespace, or none, as the tail found: a committer has to look.
+    func suspect() {
+        if scheduling.withLock({ $0.suspect() }) { handOver(self) }
+    }
+
+    /// Whether what this gateway has of the namespace may not be what the database has.
+    public var isSuspect: Bool { scheduling.withLock { $0.isSuspect } }
+
+    /// The working committer has compared the namespace with the log, and it is as the log says.
+    ///
+    /// - Parameters:
+    ///   - head: where the log was said to end, if anybody said so.
+    ///   - end: where it does.
+    func checked(_ head: Int64? = nil, reaches end: Int64? = nil) {
+        scheduling.withLock { $0.checked(head, reaches: end, known: published.snapshot.seq) }
+    }
+
+    /// What the working committer has to do.
+    func takeTask() -> NamespaceTask { scheduling.withLock { $0.takeTask(settings) } }
+
+    /// True when nothing waits and no committer works here.
+    var isIdle: Bool { scheduling.withLock { $0.isIdle } }
+
+    /// What is left when the committers have ended; nothing comes after it.
+    func takeAllWaiting() -> [WriteQueue.Waiting] { scheduling.withLock { $0.close() } }
+
+    /// The working committer is done for now. True when there is more to do, and it still is the working one.
+    ///
+    /// - Parameter followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
+    func finishedTask(followsLog: Bool) -> Bool {
+        scheduling.withLock { $0.finishedTask(followsLog: followsLog, known: published.snapshot.seq) }
+    }
+
+    /// Whether the last batch found that others write here, too.
+    func noteContention(_ isContended: Bool) { scheduling.withLock { $0.noteContention(isContended) } }
+
+    /// Publishes what a batch or the log brought, and wakes who waited for it.
+    func publish(_ steps: [Step], _ snapshot: Snapshot) {
+        published.publish(steps, snapshot)
+        wakeWaiters(snapshot.seq)
+    }
+
+    /// Publishes a state to which nobody has followed the way. False, and nothing is done, when somebody listens.
+    func publishUnheard(_ snapshot: Snapshot) -> Bool {
+        guard published.publishUnheard(snapshot) else { return false }
+        wakeWaiters(snapshot.seq)
+        return true
+    }
+
+    /// The database has this namespace no more: what listens ends, and so do writes.
+    func end(with snapshot: Snapshot) {
+        refuseWrites(.unknownNamespace(name))
+        published.end(with: snapshot)
+    }
+
+    func reset(to snapshot: Snapshot) {
+        published.reset(to: snapshot)
+        for body in scheduling.withLock({ $0.reset(to: snapshot.seq) }) { body() }
+    }
+
+    private func wakeWaiters(_ seq: Int64) {
+        for body in scheduling.withLock({ $0.reached(seq) }) { body() }
+    }
+}
+
+/// Waits for one outcome.
+private final class SnapshotSink: WriteSink {
+    private let body: @Sendable (WriteOutcome) -> Void
+
+    init(_ body: @escaping @Sendable (WriteOutcome) -> Void) { self.body = body }
+
+    func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        for (_, outcome) in outcomes { body(outcome) }
+    }
+}

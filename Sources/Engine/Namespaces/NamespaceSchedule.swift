@@ -1,0 +1,134 @@
+import Runtime
+
+/// What waits for the committers in one namespace, and whether one of them has it. A value; its owner locks.
+///
+/// At most one committer works on a namespace at a time, so that everything that only the working committer touches needs no
+/// lock. Whoever adds work hands the namespace over unless somebody has it; whoever works on it asks at the end whether there
+/// is more.
+struct NamespaceSchedule: Sendable {
+    private var queue = WriteQueue()
+    private var waiters = SeqWaiters()
+    private var contention = Contention()
+    /// The highest head that was heard of.
+    private(set) var remoteHead: Int64
+    /// Somebody has found that the database has another history of it: not ruled out or dealt with yet.
+    private(set) var isSuspect = false
+    /// A committer has it, or it waits for one.
+    private(set) var isScheduled = false
+    /// Why new writes are refused.
+    var refusal: EngineError?
+    /// No committer takes anything any more.
+    private var isClosed = false
+
+    /// - Parameter head: where the namespace's snapshot is.
+    init(head: Int64) { remoteHead = head }
+
+    /// How many writes wait.
+    var waitingWrites: Int { queue.count }
+
+    /// True when nothing waits and no committer works here.
+    var isIdle: Bool { queue.isEmpty && !isScheduled }
+
+    // MARK: Work that comes
+
+    /// True when the namespace has to be handed to the committers, as none has it.
+    mutating func schedule() -> Bool {
+        defer { isScheduled = true }
+        return !isScheduled
+    }
+
+    /// Queues a write; what it is refused for, if it is.
+    ///
+    /// - Parameter outage: why the database can't be written to, if it is known that it can't.
+    mutating func add(_ item: WriteQueue.Waiting, _ settings: EngineSettings, outage: String?) -> EngineError? {
+        if let refusal { return refusal }
+        // Behind a batch whose outcome is being found out it would wait for nothing.
+        if let outage { return .unavailable(outage) }
+        return queue.append(item, settings) ? nil : .overloaded
+    }
+
+    /// Queues what is left of a large write; what it is refused for, if it is.
+    mutating func addLarge(_ item: WriteQueue.Waiting) -> EngineError? {
+        // It was accepted before the engine began to stop, and is finished as long as there are committers.
+        if isClosed { return .stopping }
+        if let refusal, refusal != .stopping { return refusal }
+        // What it stands for is written already: it takes no room of others.
+        queue.appendAnyway(item)
+        return nil
+    }
+
+    /// Adds somebody who waits until the snapshot has come to a seq.
+    mutating func addWaiter(_ seq: Int64, now: Milliseconds, deadline: Milliseconds, _ body: @escaping SeqWaiters.Body)
+    {
+        waiters.add(seq, now: now, deadline: deadline, body)
+    }
+
+    /// Somebody said that the log reaches to `seq`. True when the namespace has to be handed to the committers.
+    ///
+    /// - Parameter known: where the snapshot is.
+    mutating func headSeen(_ seq: Int64, known: Int64) -> Bool {
+        remoteHead = max(remoteHead, seq)
+        return remoteHead > known && schedule()
+    }
+
+    /// The database may have another history of it. True when the namespace has to be handed to the committers.
+    mutating func suspect() -> Bool {
+        isSuspect = true
+        return schedule()
+    }
+
+    // MARK: Work that is done
+
+    /// What the committer that has it does next.
+    mutating func takeTask(_ settings: EngineSettings) -> NamespaceTask {
+        NamespaceTask(
+            remoteHead: remoteHead, isSuspect: isSuspect, batch: queue.takeBatch(settings),
+            isContended: contention.isContended, hasWaiters: !waiters.isEmpty)
+    }
+
+    /// The committer that has it is done for now. True when there is more to do, and it keeps it.
+    ///
+    /// - Parameters:
+    ///   - followsLog: false when the log can't be read now; then what is in it is left to the tail's next look.
+    ///   - known: where the snapshot is.
+    mutating func finishedTask(followsLog: Bool, known: Int64) -> Bool {
+        isScheduled = !queue.isEmpty || (followsLog && remoteHead > known)
+        return isScheduled
+    }
+
+    /// The committer that has it has compared it with the log, and it is as the log says.
+    ///
+    /// - Parameters:
+    ///   - head: where the log was said to end, if anybody said so.
+    ///   - end: where it does.
+    ///   - known: where the snapshot is.
+    mutating func checked(_ head: Int64?, reaches end: Int64?, known: Int64) {
+        isSuspect = false
+        // A head of a history that is no more; a later one is heard of again.
+        if let head, let end, head > end, remoteHead == head { remoteHead = known }
+    }
+
+    /// Whether the last batch found the head moved.
+    mutating func noteContention(_ isContended: Bool) {
+        if isContended { contention.conflicted() } else { contention.committed() }
+    }
+
+    /// The snapshot has come to `seq`: those who waited for it, to be told.
+    mutating func reached(_ seq: Int64) -> [SeqWaiters.Body] {
+        remoteHead = max(remoteHead, seq)
+        return waiters.take(upTo: seq)
+    }
+
+    /// The snapshot is another one, of whatever history: those who waited for it, to be told.
+    mutating func reset(to seq: Int64) -> [SeqWaiters.Body] {
+        // What was heard of a later head was of a database that is no more; a still later one is heard of again.
+        remoteHead = seq
+        return waiters.take(upTo: seq)
+    }
+
+    /// What is left when the committers have ended; nothing comes after it.
+    mutating func close() -> [WriteQueue.Waiting] {
+        isClosed = true
+        return queue.takeAll()
+    }
+}

@@ -1,0 +1,108 @@
+public import LogStore
+public import Rules
+public import Tree
+
+/// A write as a client asked for it: its values may still hold server values.
+public struct Write: Sendable {
+    public enum Action: Sendable {
+        /// Replaces what is at the path (null: removes it). The path may end in `.priority`.
+        case set(Path, Node)
+        /// Replaces several places below the base, all or none.
+        case update(base: Path, [Change])
+        /// Makes these the namespace's rules.
+        case rules(RuleSet)
+        /// Executes a session's onDisconnect operations, each as a write of its own; a denied one is left out. They are
+        /// executed once, whichever gateways try.
+        case disconnect(SessionClaim, operations: [[Change]])
+    }
+
+    public let action: Action
+    /// The hash that the value at the path must have (`""` for nothing), or nil.
+    public let expectedHash: String?
+    public let operation: Tree.Operation
+    /// Whether anything in it is a server value.
+    public let hasServerValue: Bool
+    /// About the size of its values; for the bounds on batches and queues.
+    public let byteCount: Int
+    /// The most rows that it may touch, if the client has set a limit.
+    public let rowLimit: Int?
+    /// Whom the rules judge.
+    public let auth: AuthContext
+    /// Who makes it, for the log.
+    public let origin: Origin?
+    /// Whether its client waits for its outcome before it makes another: then, if it is large, it may be prepared beside
+    /// others, which are done before it.
+    public var mayBeOvertaken: Bool
+
+    public init(
+        _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
+        byteCount: Int, rowLimit: Int? = nil, auth: AuthContext, origin: Origin? = nil, mayBeOvertaken: Bool = false
+    ) {
+        self.mayBeOvertaken = mayBeOvertaken
+        self.action = action
+        self.operation = operation
+        self.expectedHash = expectedHash
+        self.hasServerValue = hasServerValue
+        self.byteCount = byteCount
+        self.rowLimit = rowLimit
+        self.auth = auth
+        self.origin = origin
+    }
+
+    /// The rows that it brings, and its places.
+    public var rowCount: Int {
+        switch action {
+        case .set(_, let node): node.rowCount + 1
+        case .update(_, let changes): changes.reduce(changes.count) { $0 + $1.value.rowCount }
+        case .rules, .disconnect: 0
+        }
+    }
+
+    /// Whether it would keep the others of its namespace waiting for long.
+    func isLarge(_ settings: EngineSettings, _ root: Node) -> Bool {
+        if byteCount > settings.largeWriteBytes { return true }
+        return switch action {
+        case .set(let path, let node): node.rowCount + root[path].rowCount > settings.largeWriteRows
+        case .update(_, let changes):
+            // Asked on event loops: many places are many rows.
+            changes.count > settings.largeWriteRows / 5
+                || changes.reduce(0) { $0 + $1.value.rowCount + root[$1.path].rowCount } > settings.largeWriteRows
+        case .rules, .disconnect: false
+        }
+    }
+
+    /// Whether it has to be the only write of its SQL transaction.
+    var goesAlone: Bool {
+        if case .disconnect = action { true } else { false }
+    }
+
+    /// The place that the request named.
+    public var path: Path {
+        switch action {
+        case .set(let path, _): path
+        case .update(let base, _): base
+        case .rules, .disconnect: .root
+        }
+    }
+}
+
+/// What became of a write.
+public enum WriteOutcome: Sendable {
+    /// Durable in the log at `seq`; the changes have their server values filled in, but for sums with what the writer may
+    /// not read.
+    case committed(seq: Int64, changes: [Change])
+    /// The value at the path is not the one that the write named. `current`: what it is; nil where the writer may not
+    /// read that.
+    case preconditionFailed(seq: Int64, current: Node?)
+    case denied(Denial)
+    /// It would touch more rows than its limit.
+    case tooLarge
+    /// It can't be applied to what is there.
+    case refused(String)
+    case failed(EngineError)
+}
+
+/// Receives outcomes, in the order in which the writes were made. Called on committer threads; must return soon.
+public protocol WriteSink: AnyObject, Sendable {
+    func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)])
+}

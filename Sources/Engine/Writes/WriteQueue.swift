@@ -1,0 +1,70 @@
+import Runtime
+
+/// The writes of a namespace that wait for the next batch. Bounded: see `EngineSettings`. A value; its owner locks.
+struct WriteQueue {
+    struct Waiting: Sendable {
+        let write: Write
+        let sink: any WriteSink
+        let token: UInt64
+        /// Monotonic milliseconds after which the write fails instead of waiting for the database.
+        let deadline: Milliseconds
+        /// Set where its rows are written, and the rest is to be done.
+        var large: LargeWrite?
+
+        /// Whether it has to be the only write of its SQL transaction.
+        var goesAlone: Bool { large != nil || write.goesAlone }
+    }
+
+    private var waiting: [Waiting] = []
+    private var first = 0
+    private var byteCount = 0
+
+    var count: Int { waiting.count - first }
+    var isEmpty: Bool { count == 0 }
+
+    /// False when the queue is full.
+    mutating func append(_ item: Waiting, _ settings: EngineSettings) -> Bool {
+        guard count < settings.maxWaitingWrites,
+            isEmpty || byteCount + item.write.byteCount <= settings.maxWaitingBytes
+        else { return false }
+        appendAnyway(item)
+        return true
+    }
+
+    mutating func appendAnyway(_ item: Waiting) {
+        waiting.append(item)
+        byteCount += item.write.byteCount
+    }
+
+    /// The writes for one batch, at least one if there is any.
+    mutating func takeBatch(_ settings: EngineSettings) -> [Waiting] {
+        var bytes = 0
+        var end = first
+        while end < waiting.count, end - first < settings.maxBatchWrites {
+            if end > first, waiting[end].goesAlone || waiting[first].goesAlone { break }
+            bytes += waiting[end].write.byteCount
+            if end > first, bytes > settings.maxBatchBytes { break }
+            end += 1
+        }
+        let batch = Array(waiting[first..<end])
+        for item in batch { byteCount -= item.write.byteCount }
+        first = end
+        if first == waiting.count {
+            waiting.removeAll(keepingCapacity: waiting.capacity < 4_096)
+            first = 0
+        } else if first > 4_096 {
+            waiting.removeFirst(first)
+            first = 0
+        }
+        return batch
+    }
+
+    mutating func takeAll() -> [Waiting] {
+        defer {
+            waiting.removeAll()
+            first = 0
+            byteCount = 0
+        }
+        return Array(waiting[first...])
+    }
+}

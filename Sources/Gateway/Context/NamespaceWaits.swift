@@ -1,0 +1,30 @@
+import Engine
+import HTTPServer
+
+/// The one place where requests wait until the namespace that they are for is loaded. One for each loop.
+final class NamespaceWaits {
+    private let engine: Engine
+    private let responder: Responder
+    private let waits: ExchangeWaits<Result<LiveNamespace, EngineError>>
+
+    init(_ engine: Engine, _ services: LoopServices) {
+        self.engine = engine
+        responder = services.responder
+        waits = ExchangeWaits(services.loop)
+    }
+
+    /// The namespace, if it is loaded.
+    func loaded(_ name: String) -> LiveNamespace? { engine.liveNamespace(name) }
+
+    /// Does `work` with the namespace once it is loaded, but never before this call returns. Answers by itself where the
+    /// namespace can't be had; forgets `work` where the client goes away.
+    func whenLoaded(_ name: String, _ exchange: HTTPExchange, _ work: @escaping (LiveNamespace) -> Void) {
+        let loaded = waits.wait(exchange) { [responder] result in
+            switch result {
+            case .success(let namespace): work(namespace)
+            case .failure(let error): responder.respond(error, to: exchange)
+            }
+        }
+        engine.withNamespace(name, loaded)
+    }
+}

@@ -1,0 +1,17 @@
+import Tree
+import Wire
+
+/// What listeners have to have in common to be sent the same bytes.
+struct ListenerKey: Hashable, Sendable {
+    enum Encoding: Hashable, Sendable {
+        /// Server-sent events.
+        case events(JSONForm)
+        /// Pushes of the realtime protocol, but for their end, which holds each listen's own tag.
+        case realtime
+    }
+
+    let namespace: Int64
+    let path: Path
+    let query: Query?
+    let encoding: Encoding
+}

@@ -1,0 +1,54 @@
+import HTTPServer
+import Wire
+
+/// Serves what operators ask: `/.health/…` and `/.metrics`. One for each loop.
+final class OperationsHandler {
+    private let services: LoopServices
+    private let callers: Callers
+    private let facts: GatewayFacts
+
+    init(_ services: LoopServices, _ callers: Callers, _ facts: GatewayFacts) {
+        self.services = services
+        self.callers = callers
+        self.facts = facts
+    }
+
+    /// Whether the process is there at all.
+    func live(_ exchange: HTTPExchange) {
+        exchange.respond(status: 200, headers: Responder.plainHeaders, body: Array("{\"status\":\"live\"}\n".utf8))
+    }
+
+    /// Whether it should be sent requests.
+    func ready(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        try withOperator(request, exchange) { [facts] isOperator in
+            let readiness = Readiness(facts, hasDetails: isOperator)
+            exchange.respond(
+                status: readiness.isReady ? 200 : 503, headers: Responder.plainHeaders, body: readiness.body)
+        }
+    }
+
+    func metrics(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        try withOperator(request, exchange) { [services, facts] isOperator in
+            guard isOperator else { return services.responder.respond(.permissionDenied, to: exchange) }
+            exchange.respond(
+                status: 200, headers: ["Content-Type": "text/plain; version=0.0.4; charset=utf-8"],
+                body: Array(MetricsReport(facts).text.utf8))
+        }
+    }
+
+    /// Finds out whether a caller may know how the gateway does: its numbers tell of every namespace. From this machine,
+    /// and from the networks that are set, everybody may; elsewhere it takes an administrator of everything.
+    private func withOperator(
+        _ request: HTTPRequest, _ exchange: HTTPExchange, _ body: @escaping (_ isOperator: Bool) -> Void
+    ) throws(RESTError) {
+        let address = callers.clientAddress(of: request)
+        let settings = services.settings
+        if callers.isFromLoopback(request) || settings.metricsNetworks.contains(where: { $0.contains(address) }) {
+            return body(true)
+        }
+        let parameters = try RESTParameters.settings(request.query)
+        try callers.withIdentity(request, parameters, namespace: settings.defaultNamespace, exchange) { identity in
+            body(identity.mayOperate)
+        }
+    }
+}

@@ -1,0 +1,18 @@
+import HTTPServer
+
+/// A whole answer, made on any thread.
+struct DataAnswer: Sendable {
+    let status: Int
+    let headers: HTTPHeaders
+    let body: [UInt8]
+
+    func send(to exchange: HTTPExchange) { exchange.respond(status: status, headers: headers, body: body) }
+
+    /// An answer without data.
+    static func silent(_ status: Int = 204, seq: Int64, etag: String?) -> DataAnswer {
+        var headers: HTTPHeaders = ["Cache-Control": "no-cache"]
+        headers.add("X-Pathmirror-Seq", UInt64(seq))
+        if let etag { headers.add("ETag", etag) }
+        return DataAnswer(status: status, headers: headers, body: [])
+    }
+}

@@ -1,0 +1,116 @@
+import Engine
+import HTTPServer
+import Rules
+import Runtime
+import Wire
+
+/// Serves requests for data: takes each through the steps before its own work, and hands it to whoever does that. One for
+/// each loop.
+final class RESTHandler {
+    private let services: LoopServices
+    private let callers: Callers
+    private let namespaces: NamespaceWaits
+    private let reads: RESTReads
+    private let writes: RESTWrites
+    private let streams: StreamHub
+    private let calls = WaitingCalls()
+    private let link: LoopLink<RESTHandler>
+
+    init(
+        _ services: LoopServices, _ callers: Callers, _ namespaces: NamespaceWaits, _ reads: RESTReads,
+        _ writes: RESTWrites, _ streams: StreamHub
+    ) {
+        self.services = services
+        self.callers = callers
+        self.namespaces = namespaces
+        self.reads = reads
+        self.writes = writes
+        self.streams = streams
+        link = LoopLink(services.loop)
+        link.lead(to: self)
+    }
+
+    /// Serves a request whose path is one of data.
+    func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        let path = try RequestPath.parse(request.path)
+        let parameters = try RESTParameters(request.query)
+        let method = try Call.Method(request, parameters)
+        let name = try NamespaceName.find(request, parameters, services.settings)
+        try callers.withIdentity(request, parameters, namespace: name, exchange) { [self] identity in
+            guard callers.admits(identity, in: name, exchange) else { return }
+            begin(
+                Call(
+                    request: request, exchange: exchange, method: method, path: path, parameters: parameters,
+                    identity: identity, namespaceName: name, address: callers.clientAddress(of: request)))
+        }
+    }
+
+    // MARK: The steps before a request's own work
+
+    /// Waits until the namespace is there, and then until the gateway has applied the seq that the client has seen.
+    private func begin(_ call: Call) {
+        if let namespace = namespaces.loaded(call.namespaceName) { return reached(namespace, call) }
+        namespaces.whenLoaded(call.namespaceName, call.exchange) { [self] namespace in reached(namespace, call) }
+    }
+
+    private func reached(_ namespace: LiveNamespace, _ call: Call) {
+        guard let text = call.request.headerText("x-pathmirror-min-seq") else { return perform(call, namespace) }
+        guard let seq = Int64(text), seq >= 0 else {
+            return refuse(call, RESTError(400, "X-Pathmirror-Min-Seq must be a seq: a whole number"))
+        }
+        let snapshot = namespace.snapshot
+        if snapshot.seq >= seq { return perform(call, namespace) }
+        // Nobody waits, or learns how far the log is, whom the rules refuse whatever there may be.
+        guard Self.mayBeAnswered(call, snapshot) else { return refuse(call, .permissionDenied) }
+        wait(call, for: seq, in: namespace)
+    }
+
+    private func wait(_ call: Call, for seq: Int64, in namespace: LiveNamespace) {
+        calls.suspend(call)
+        let id = call.exchange.id
+        let milliseconds = services.settings.minSeqWaitMilliseconds
+        call.timer = services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
+            guard let self, let call = self.calls.resume(id) else { return }
+            self.services.responder.respond(
+                RESTError(503, "This gateway has not applied seq \(seq) yet"), to: call.exchange, retryAfter: 1)
+        }
+        namespace.whenApplied(seq, within: Int64(milliseconds)) { [link] in
+            link.post { handler in
+                guard let call = handler.calls.resume(id) else { return }
+                handler.perform(call, namespace)
+            }
+        }
+    }
+
+    private static func mayBeAnswered(_ call: Call, _ snapshot: Snapshot) -> Bool {
+        let rules = snapshot.rules.set
+        let now = Clock.unixMilliseconds
+        return switch call.method {
+        case .get: rules.mayEverRead(call.path, query: .overREST(call.parameters.query), auth: call.auth, now: now)
+        case .put, .delete: rules.refusal(of: call.path, .path, auth: call.auth, now: now) == nil
+        case .post, .patch: rules.refusal(of: call.path, .pathAndBelow, auth: call.auth, now: now) == nil
+        }
+    }
+
+    private func perform(_ call: Call, _ namespace: LiveNamespace) {
+        call.namespace = namespace
+        switch call.method {
+        case .get where call.wantsStream: openStream(call, namespace)
+        case .get: reads.read(call, namespace)
+        case .put, .post, .patch, .delete: writes.write(call, namespace)
+        }
+    }
+
+    private func openStream(_ call: Call, _ namespace: LiveNamespace) {
+        if let refusal = ReadPermission.refusal(of: call, namespace.snapshot) { return refuse(call, refusal) }
+        if call.parameters.isShallow || call.parameters.callback != nil {
+            return refuse(call, RESTError(400, "shallow and callback are not supported on streams"))
+        }
+        streams.open(
+            StreamRequest(
+                path: call.path, query: call.parameters.query, form: call.parameters.form, identity: call.identity,
+                lastEventID: call.request.headerText("last-event-id")), namespace, call.exchange)
+    }
+
+    private func refuse(_ call: Call, _ error: RESTError) { services.responder.respond(error, to: call.exchange) }
+}

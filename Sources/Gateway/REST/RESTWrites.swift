@@ -1,0 +1,152 @@
+import Engine
+import HTTPServer
+import Rules
+import Runtime
+import Wire
+
+/// Serves requests that write: reads the body, queues the write, and answers when it is committed. One for each loop.
+///
+/// Whom the rules refuse wherever and whatever it is gets the refusal first: their bodies are not unpacked, parsed, counted
+/// or queued.
+final class RESTWrites {
+    private let services: LoopServices
+    private let callers: Callers
+    private let pushIDs: PushIDs
+    private let deniedWrites: Counter
+    private let calls = WaitingCalls()
+    private let link: LoopLink<RESTWrites>
+    private let sink: RESTWriteSink
+
+    /// - Parameter deniedWrites: counts the writes that the rules refuse.
+    init(_ services: LoopServices, _ callers: Callers, _ pushIDs: PushIDs, deniedWrites: Counter) {
+        self.services = services
+        self.callers = callers
+        self.pushIDs = pushIDs
+        self.deniedWrites = deniedWrites
+        link = LoopLink(services.loop)
+        sink = RESTWriteSink(link)
+        link.lead(to: self)
+    }
+
+    func write(_ call: Call, _ namespace: LiveNamespace) {
+        services.metrics.writes.add()
+        if call.request.header("if-match") != nil, call.method != .put, call.method != .delete {
+            return respond(RESTError(400, "if-match is only supported on PUT and DELETE"), to: call)
+        }
+        if call.parameters.query != nil {
+            return respond(RESTError(400, "Query parameters are not supported on writes"), to: call)
+        }
+        let snapshot = namespace.snapshot
+        let permission = WritePermission(snapshot.rules.set, call.auth, now: Clock.unixMilliseconds)
+        let job = WriteJob(
+            call, services.settings, permission, name: call.method == .post ? pushIDs.next() : nil)
+        guard permission.mayBeGiven(at: job.path, job.reach) else { return deny(call) }
+        // Who is going to be refused for what is stored must not use up what others may write.
+        if permission.mayBeGiven(at: job.path, job.reach, root: snapshot.root) {
+            guard callers.admitsWrite(call.request.body.count, to: call.namespaceName, call.exchange) else { return }
+        }
+        guard job.isHeavy else { return parsed(job.run(), call, namespace) }
+        parseLarge(job, call, namespace)
+    }
+
+    // MARK: Large bodies
+
+    private func parseLarge(_ job: WriteJob, _ call: Call, _ namespace: LiveNamespace) {
+        calls.suspend(call)
+        let id = call.exchange.id
+        if call.auth.isAdmin { return parse(job, on: nil, id, namespace) }
+        // What is refused in the end must cost no committer anything: it is tried on the newest tree first.
+        namespace.withCurrentSnapshot { [link] result in
+            link.post { writes in
+                switch result {
+                case .success(let snapshot): writes.parse(job, on: snapshot, id, namespace)
+                case .failure(let error):
+                    if let call = writes.calls.resume(id) {
+                        writes.services.responder.respond(error, to: call.exchange)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Parses a large body on a worker.
+    private func parse(_ job: WriteJob, on snapshot: Snapshot?, _ id: UInt64, _ namespace: LiveNamespace) {
+        let isQueued = services.workers.submit { [link] in
+            let result = job.run(on: snapshot)
+            link.post { writes in
+                if let call = writes.calls.resume(id) { writes.parsed(result, call, namespace) }
+            }
+        }
+        if !isQueued, let call = calls.resume(id) { services.responder.respond(.overloaded, to: call.exchange) }
+    }
+
+    // MARK: The write
+
+    private func parsed(_ result: Result<WriteJob.Parsed, RESTError>, _ call: Call, _ namespace: LiveNamespace) {
+        switch result {
+        case .failure(.permissionDenied): deny(call)
+        case .failure(let error): respond(error, to: call)
+        case .success(let parsed):
+            call.body = parsed.body
+            call.hasServerValue = parsed.write.hasServerValue
+            call.pushedName = parsed.name
+            call.memory = parsed.share
+            if let refusal = parsed.refusal { return answer(call, refusal) }
+            calls.suspend(call)
+            namespace.submit(parsed.write, to: sink, token: call.exchange.id)
+        }
+    }
+
+    private func deny(_ call: Call) {
+        deniedWrites.add()
+        respond(.permissionDenied, to: call)
+    }
+
+    // MARK: Answers
+
+    /// Answers writes that the committers are done with.
+    fileprivate func written(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        for (token, outcome) in outcomes {
+            if let call = calls.resume(token) { answer(call, outcome) }
+        }
+    }
+
+    private func answer(_ call: Call, _ outcome: WriteOutcome) {
+        switch outcome {
+        case .committed(let seq, let changes): answer(call, .committed(changes), seq)
+        case .preconditionFailed(let seq, let current?): answer(call, .stale(current), seq)
+        case .preconditionFailed(_, nil):
+            respond(RESTError(412, "The value is not the one that if-match names"), to: call)
+        case .denied: respond(.permissionDenied, to: call)
+        case .tooLarge: respond(RESTError(400, AnswerText.tooBig), to: call)
+        case .refused(let reason): respond(RESTError(400, reason), to: call)
+        case .failed(let error): services.responder.respond(error, to: call.exchange)
+        }
+    }
+
+    /// Answers with data: made here, or on a worker where there is much of it.
+    private func answer(_ call: Call, _ result: WriteAnswer.Result, _ seq: Int64) {
+        let job = WriteAnswer(call, result, seq, services.settings)
+        guard job.isHeavy(services.settings) else { return job.run().send(to: call.exchange) }
+        let reference = call.exchange.reference
+        let isQueued = services.workers.submit {
+            let reply = job.run()
+            reference.perform { reply.send(to: $0) }
+        }
+        // The write is done, but there is no room to say what it was.
+        if !isQueued { services.responder.respond(.overloaded, to: call.exchange) }
+    }
+
+    private func respond(_ error: RESTError, to call: Call) { services.responder.respond(error, to: call.exchange) }
+}
+
+/// Brings the outcomes of writes back to their loop.
+private final class RESTWriteSink: WriteSink {
+    private let link: LoopLink<RESTWrites>
+
+    init(_ link: LoopLink<RESTWrites>) { self.link = link }
+
+    func complete(_ outcomes: [(token: UInt64, outcome: WriteOutcome)]) {
+        link.post { $0.written(outcomes) }
+    }
+}

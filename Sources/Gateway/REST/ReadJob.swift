@@ -1,0 +1,51 @@
+import HTTPServer
+import Tree
+import Wire
+
+/// Everything that a GET's answer is made of; made on the loop, run there or on a worker.
+struct ReadJob: Sendable {
+    private let seq: Int64
+    private let node: Node
+    private let selection: Selection
+    private let parameters: RESTParameters
+    private let options: Reply.Options
+    private let wantsETag: Bool
+    private let ifNoneMatch: String?
+
+    init(_ call: Call, _ seq: Int64, _ node: Node, _ selection: Selection, _ settings: GatewaySettings) {
+        self.selection = selection
+        self.seq = seq
+        self.node = node
+        parameters = call.parameters
+        options = Reply.Options(call, settings)
+        // A tag is of all the data at the path; a query's answer is something else (reference: rtdb-protocol 7.4).
+        wantsETag = call.wantsETag && call.parameters.query == nil
+        ifNoneMatch = call.request.headerText("if-none-match")
+    }
+
+    func run() -> DataAnswer {
+        var etag: String?
+        if wantsETag {
+            let tag = ETag.of(node)
+            etag = tag
+            if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
+                return DataAnswer.silent(304, seq: seq, etag: tag)
+            }
+        }
+        if parameters.print == .silent {
+            return DataAnswer.silent(seq: seq, etag: etag)
+        }
+        let reply = Reply(options, seq: seq, etag: etag, body: encode())
+        return DataAnswer(status: 200, headers: reply.headers, body: reply.body)
+    }
+
+    private func encode() -> [UInt8] {
+        let selected = selection.select(from: node)
+        guard parameters.isShallow else {
+            return JSONWriter.encode(selected, form: parameters.form, pretty: parameters.print == .pretty)
+        }
+        var writer = JSONWriter(form: .plain, pretty: parameters.print == .pretty)
+        writer.writeShallow(selected)
+        return writer.bytes
+    }
+}

@@ -1,0 +1,62 @@
+import Compression
+import HTTPServer
+import Tree
+import Wire
+
+/// An answer with data, ready to send. Made on any thread.
+struct Reply: Sendable {
+    let headers: HTTPHeaders
+    let body: [UInt8]
+
+    /// Headers of every answer with data. Which page may read an answer is said in the exchange's common headers.
+    private static let jsonHeaders: HTTPHeaders = [
+        "Content-Type": "application/json; charset=utf-8",
+        "Access-Control-Expose-Headers": "ETag, X-Pathmirror-Seq",
+        "Cache-Control": "no-cache",
+    ]
+
+    /// What of a request decides about the form of its answer.
+    struct Options: Sendable {
+        let callback: String?
+        let download: String?
+        let gzipFromBytes: Int?
+
+        init(_ call: Call, _ settings: GatewaySettings) {
+            callback = call.parameters.callback
+            download = call.parameters.download
+            gzipFromBytes = call.acceptsGzip ? settings.gzipFromBytes : nil
+        }
+    }
+
+    init(_ options: Options, seq: Int64, etag: String?, body: [UInt8]) {
+        var headers = Self.jsonHeaders
+        var body = body
+        headers.add("X-Pathmirror-Seq", UInt64(seq))
+        if let etag { headers.add("ETag", etag) }
+        if let callback = options.callback {
+            headers = [
+                "Content-Type": "application/javascript; charset=utf-8", "Cache-Control": "no-cache",
+                "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
+            ]
+            body = Array("/**/\(callback)(".utf8) + ScriptText.escaped(body) + Array(");".utf8)
+        }
+        if let download = options.download {
+            headers.add("Content-Disposition", "attachment; filename=\"\(Self.fileName(download))\"")
+        }
+        if let least = options.gzipFromBytes {
+            headers.add("Vary", "Accept-Encoding")
+            if body.count >= least, let packed = Gzip.compress(body), packed.count < body.count {
+                headers.add("Content-Encoding", "gzip")
+                body = packed
+            }
+        }
+        self.headers = headers
+        self.body = body
+    }
+
+    private static func fileName(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.filter { $0.value >= 0x20 && $0 != "\"" && $0 != "\\" && $0 != "/" }))
+    }
+}

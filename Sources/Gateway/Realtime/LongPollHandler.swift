@@ -1,0 +1,141 @@
+import Crypto
+import Engine
+import HTTPServer
+import Runtime
+import Wire
+
+/// Serves `/.lp`: browsers that could not keep a WebSocket open poll here (reference: rtdb-protocol 1.8). One for each loop.
+final class LongPollHandler {
+    private let services: LoopServices
+    private let callers: Callers
+    private let namespaces: NamespaceWaits
+    private let context: RealtimeContext
+    private let hub: RealtimeHub
+
+    init(
+        _ services: LoopServices, _ callers: Callers, _ namespaces: NamespaceWaits, _ context: RealtimeContext,
+        _ hub: RealtimeHub
+    ) {
+        self.services = services
+        self.callers = callers
+        self.namespaces = namespaces
+        self.context = context
+        self.hub = hub
+    }
+
+    func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        guard request.method == .get else { throw RESTError(405, "The method must be GET") }
+        let parameters = RealtimeParameters(request.query)
+        if parameters["start"] != nil { return try start(request, parameters, exchange) }
+        if parameters["dframe"] != nil { return try DisconnectFrame.send(parameters, exchange) }
+        guard let id = parameters["id"], let password = parameters["pw"], let home = context.directory.home(of: id)
+        else {
+            // The session is over: the client opens another.
+            return Self.close(exchange.reference)
+        }
+        // Browsers don't close their side only: what such a poll is answered would be lost.
+        exchange.endsWithInput = true
+        let poll = Poll(
+            password: password, parameters: parameters, isDisconnect: parameters["disconn"] != nil,
+            exchange: exchange.reference)
+        home.post(to: id) {
+            Self.close(poll.exchange)
+        } _: { session in
+            Self.take(poll, session)
+        }
+    }
+
+    private static func close(_ exchange: ExchangeReference) {
+        LongPollTransport.answer(exchange, Array("pLPCommand('close')".utf8))
+    }
+
+    // MARK: Beginning
+
+    private func start(
+        _ request: HTTPRequest, _ parameters: RealtimeParameters, _ exchange: HTTPExchange
+    ) throws(RESTError) {
+        guard parameters.version == "5" else { throw RESTError(400, "The protocol version must be 5") }
+        guard let callback = parameters["cb"], Self.isCallback(callback) else {
+            throw RESTError(400, "cb must be the callback's number")
+        }
+        let name = try NamespaceName.find(request, parameters.namespace, services.settings)
+        guard hub.hasRoom else { throw RESTError(503, "Too many sessions are open") }
+        let host = request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost"
+        let last = parameters.lastSession
+        let isLoopback = callers.isFromLoopback(request)
+        let address = callers.clientAddress(of: request).description
+        namespaces.whenLoaded(name, exchange) { [self] namespace in
+            let transport = LongPollTransport(
+                password: SessionDirectory.makeToken(), maxBytes: services.settings.streamBufferBytes * 16)
+            transport.segments = LongPollSegments(maxBytes: services.settings.maxMessageBytes)
+            let session = hub.begin(namespace, transport, isLoopback: isLoopback, address)
+            connect(transport, to: session)
+            let hello = ServerMessage.hello(timestamp: Clock.unixMilliseconds, host: host, session: session.id)
+            LongPollTransport.answer(
+                exchange.reference,
+                LongPollTransport.opening(
+                    callback: callback, session: session.id, password: transport.password, hello: hello))
+            if let last { hub.endEarlier(last, before: session) }
+        }
+    }
+
+    private static func isCallback(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0)
+            }
+    }
+
+    private func connect(_ transport: LongPollTransport, to session: RealtimeSession) {
+        let home = hub.home
+        let id = session.id
+        // Not from inside a session's own work.
+        transport.onEnd = { home.post(to: id) { $0.host.ended(id) } }
+        transport.onDrain = { [weak session] in session?.drained() }
+        transport.onLoss = { response in home.post(to: id) { $0.pollingTransport?.keep(response) } }
+    }
+
+    // MARK: On the session's loop
+
+    /// A request of a polling session.
+    private struct Poll: Sendable {
+        let password: String
+        let parameters: RealtimeParameters
+        let isDisconnect: Bool
+        let exchange: ExchangeReference
+    }
+
+    private static func take(_ poll: Poll, _ session: RealtimeSession) {
+        guard let transport = session.pollingTransport,
+            Digest.isEqualInConstantTime(Array(poll.password.utf8), Array(transport.password.utf8))
+        else { return close(poll.exchange) }
+        session.lastHeard = Clock.monotonicMilliseconds
+        session.lastSaid = session.lastHeard
+        let isFormer = session.formerTransport === transport
+        if poll.isDisconnect {
+            if isFormer {
+                session.formerTransport = nil
+                transport.onFinish?()
+            }
+            transport.close()
+            return LongPollTransport.answer(poll.exchange, [])
+        }
+        transport.poll(poll.exchange)
+        if isFormer { return }
+        guard let messages = transport.segments?.take(poll.parameters),
+            hasRoom(for: transport.segments?.waitingBytes ?? 0, of: session)
+        else { return session.transport.close() }
+        for message in messages where !session.take(message) { return session.transport.close() }
+    }
+
+    /// Whether there is memory for the pieces that a session waits to be completed.
+    private static func hasRoom(for bytes: Int, of session: RealtimeSession) -> Bool {
+        guard bytes > 0 else {
+            session.pollingShare = nil
+            return true
+        }
+        if let share = session.pollingShare { return share.resize(to: bytes) }
+        session.pollingShare = session.context.memory.take(bytes, for: session.memoryAddress)
+        return session.pollingShare != nil
+    }
+}

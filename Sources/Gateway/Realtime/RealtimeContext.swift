@@ -1,0 +1,35 @@
+import Engine
+import HTTPServer
+import Runtime
+
+/// What realtime sessions need of the gateway. Shared by all loops.
+final class RealtimeContext: Sendable {
+    let engine: Engine
+    let settings: GatewaySettings
+    let metrics: GatewayMetrics
+    let groups: ListenerGroups
+    /// Where each session lives.
+    let directory = SessionDirectory()
+    let transactionQueues = TransactionQueues()
+    let authenticator: Authenticator
+    let limiter: RateLimiter
+    let memory: MemoryBudget
+    /// Threads for what takes too long for a loop.
+    let workers: WorkerPool
+    let logger: Logger
+
+    init(
+        _ engine: Engine, _ settings: GatewaySettings, _ metrics: GatewayMetrics, _ groups: ListenerGroups,
+        _ authenticator: Authenticator, _ limiter: RateLimiter, _ workers: WorkerPool, _ logger: Logger
+    ) {
+        self.engine = engine
+        self.settings = settings
+        self.metrics = metrics
+        self.groups = groups
+        self.authenticator = authenticator
+        self.limiter = limiter
+        memory = settings.memory
+        self.workers = workers
+        self.logger = logger
+    }
+}

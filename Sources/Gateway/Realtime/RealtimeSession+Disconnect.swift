@@ -1,0 +1,94 @@
+import Engine
+import HTTPServer
+import Rules
+import Runtime
+import Tree
+import Wire
+
+extension RealtimeSession {
+    /// Changes what is executed when the client disconnects: judged by the rules now (and again then), saved, answered.
+    ///
+    /// - Parameters:
+    ///   - changes: what the rules judge; nil for a cancel, which nobody may be denied.
+    ///   - change: makes the operations what they shall be.
+    func changeOperations(
+        _ number: Int64, _ changes: [Change]?, _ byteCount: Int,
+        _ change: @escaping @Sendable (inout DisconnectQueue) -> Void
+    ) {
+        let share = operationsShare ?? context.memory.take(0, for: memoryAddress)
+        operationsShare = share
+        // Counted up as they come, and measured only when that has become too much: most replace earlier ones.
+        let isToMeasure = (share?.bytes ?? 0) + byteCount > settings.maxMessageBytes
+        guard let share, isToMeasure || share.grow(by: byteCount) else {
+            return answer(number, "too_big", .text(Self.tooManyOperations))
+        }
+        let trial = OperationTrial(changes ?? [], namespace.snapshot, login.context, now: Clock.unixMilliseconds)
+        let before = saving.operations
+        let revision = saving.revision
+        let make: @Sendable () -> ChangedOperations? = {
+            guard trial.isAllowed() else { return nil }
+            var queue = before
+            change(&queue)
+            return ChangedOperations(queue: queue, revision: revision, byteCount: isToMeasure ? queue.byteCount : nil)
+        }
+        guard isToMeasure || trial.isHeavy(settings) else { return changed(number, make(), share) }
+        onWorker(make) { session, made in session.changed(number, made, share) }
+    }
+
+    /// What a request makes of the operations.
+    private struct ChangedOperations: Sendable {
+        let queue: DisconnectQueue
+        /// `DisconnectSaving.revision` of the operations that it was made of.
+        let revision: Int
+        /// The size, where that was measured.
+        let byteCount: Int?
+    }
+
+    private static let tooManyOperations = "The onDisconnect operations are too large"
+
+    /// - Parameter made: nil where the rules deny the change.
+    private func changed(_ number: Int64, _ made: ChangedOperations?, _ share: MemoryShare) {
+        guard let made else { return answer(number, "permission_denied", .text("Permission denied")) }
+        if let byteCount = made.byteCount, byteCount > settings.maxMessageBytes || !share.resize(to: byteCount) {
+            return answer(number, "too_big", .text(Self.tooManyOperations))
+        }
+        guard made.queue.operations.count <= settings.maxDisconnectOperations else {
+            return answer(number, "too_big", .text("Too many onDisconnect operations"))
+        }
+        if made.queue.isEmpty { operationsShare = nil }
+        perform(saving.change(to: made.queue, since: made.revision, by: number))
+    }
+
+    /// Does what `DisconnectSaving` says.
+    func perform(_ effects: [DisconnectSaving.Effect]) {
+        for effect in effects {
+            switch effect {
+            case .save(let save): begin(save)
+            case .accept(let number): answer(number, "ok", .none)
+            case .refuse(let number):
+                answer(number, "unavailable", .text("The service is unavailable. Try again later."))
+            case .close: close()
+            }
+        }
+    }
+
+    private func begin(_ save: DisconnectSaving.Save) {
+        context.engine.disconnects.save(stored, number: save.number, isFirst: save.isFirst) {
+            [home = host.home, id] outcome in
+            home.post(to: id) { $0.saveEnded(outcome) }
+        }
+    }
+
+    private func saveEnded(_ outcome: SaveOutcome) {
+        perform(saving.saveEnded(outcome))
+        closeIfDone()
+        performWaiting()
+    }
+
+    /// The session and what is executed at its end.
+    var stored: DisconnectOperations {
+        DisconnectOperations(
+            id: id, namespace: namespace, lease: lease, operations: saving.operations.operations.map(\.changes),
+            auth: login.context, origin: login.origin(via: .ws, address: remoteAddress))
+    }
+}

@@ -1,0 +1,21 @@
+public import Runtime
+
+/// What the gateway counts.
+public final class GatewayMetrics: Sendable {
+    public let reads = Counter()
+    public let writes = Counter()
+    public let streams = Gauge()
+    public let streamsOpened = Counter()
+    public let streamsResumed = Counter()
+    public let streamEvents = Counter()
+    public let conflations = Counter()
+    public let sessions = Gauge()
+    public let sessionsOpened = Counter()
+    public let waitingTransactions = Gauge()
+    public let listens = Gauge()
+    public let listenEvents = Counter()
+    public let clientErrors = Counter()
+    public let serverErrors = Counter()
+
+    public init() {}
+}

@@ -1,0 +1,101 @@
+import Engine
+import HTTPServer
+import Runtime
+import Wire
+
+/// A loop's event streams: opens them, keeps them alive, and ends them. One for each loop.
+final class StreamHub: GroupHearer {
+    private let services: LoopServices
+    private let groups: ListenerGroups
+    private let authenticator: Authenticator
+    private let streams: ListenerTable<Stream>
+    private let opener: StreamOpener
+    private let link: LoopLink<StreamHub>
+    /// When credentials of open streams have to be looked at again.
+    private var identityWatch = IdentityWatch()
+
+    init(_ services: LoopServices, _ engine: Engine, _ groups: ListenerGroups, _ authenticator: Authenticator) {
+        self.services = services
+        self.groups = groups
+        self.authenticator = authenticator
+        streams = ListenerTable(
+            services.loop, bufferBytes: services.settings.streamBufferBytes, delivered: services.metrics.streamEvents)
+        opener = StreamOpener(services, engine, streams)
+        link = LoopLink(services.loop)
+        link.lead(to: self)
+    }
+
+    /// Opens an event stream: subscribes, then sends the value, or what the client has missed since its last event. Answers
+    /// 503 where there are too many streams.
+    func open(_ request: StreamRequest, _ namespace: LiveNamespace, _ exchange: HTTPExchange) {
+        guard services.metrics.streams.current < services.settings.maxStreams else {
+            return services.responder.respond(
+                RESTError(503, "Too many streams are open"), to: exchange, retryAfter: 5)
+        }
+        let key = ListenerKey(
+            namespace: namespace.id, path: request.path, query: request.query, encoding: .events(request.form))
+        let (group, snapshot) = groups.join(key, namespace, link)
+        let stream = Stream(
+            exchange, group, request.identity, seq: snapshot.seq, resumeID: request.lastEventID, opener)
+        identityWatch.add(request.identity)
+        streams.add(stream)
+        services.metrics.streams.add(1)
+        services.metrics.streamsOpened.add()
+        exchange.startStream(headers: [
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+            "X-Pathmirror-Seq": "\(snapshot.seq)",
+        ])
+        let id = exchange.id
+        exchange.onClose = { [weak self] in self?.closed(id, group) }
+        // By its id: an object that is referred to weakly is slower to retain ever after.
+        exchange.onDrain = { [weak self] in self?.streams.find(id, in: ObjectIdentifier(group))?.drained() }
+        opener.begin(stream, snapshot)
+    }
+
+    private func closed(_ id: UInt64, _ group: ListenerGroup) {
+        guard let stream = streams.remove(id, from: ObjectIdentifier(group)) else { return }
+        stream.closed()
+        services.metrics.streams.add(-1)
+        groups.leave(group, link)
+    }
+
+    func hear(_ news: GroupNews, from group: ObjectIdentifier) { streams.hear(news, from: group) }
+
+    // MARK: Time
+
+    /// Sends a sign of life to every stream that nothing waits for.
+    func sendKeepAlives() {
+        let bytes = SharedBytes(StreamEvent.keepAlive)
+        for stream in streams.all where stream.isLive && stream.exchange.queuedOutputBytes == 0 {
+            stream.exchange.send(bytes)
+        }
+    }
+
+    /// Finds readers whom data elsewhere or the time has shut out, some in each slice of the loop's time.
+    func sweep(then completion: @escaping @Sendable () -> Void) {
+        link.inSlices(streams.groupIDs, of: self) { hub, group in
+            hub.streams.recheck(group)
+        } then: { _ in
+            completion()
+        }
+    }
+
+    /// Ends the streams whose credentials hold no more.
+    func endInvalidIdentities(now: Milliseconds = Clock.unixMilliseconds) {
+        guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
+        for stream in streams.all {
+            if authenticator.isValid(stream.identity, now: now) {
+                identityWatch.add(stream.identity)
+            } else {
+                stream.end(with: StreamEvent.authRevoked)
+            }
+        }
+    }
+
+    /// Closes all streams: their clients reconnect, elsewhere (reference: rtdb-protocol 1.4).
+    func drain() {
+        for stream in streams.all { stream.exchange.close() }
+    }
+}

@@ -1,0 +1,116 @@
+import Engine
+import HTTPServer
+import Rules
+import Runtime
+import Tree
+import Wire
+
+/// Begins streams: with the value, behind what their clients have seen, or when this gateway has come as far as they. One for
+/// each loop.
+final class StreamOpener: StreamHost {
+    private let services: LoopServices
+    private let engine: Engine
+    private let streams: ListenerTable<Stream>
+    private let link: LoopLink<StreamOpener>
+
+    init(_ services: LoopServices, _ engine: Engine, _ streams: ListenerTable<Stream>) {
+        self.services = services
+        self.engine = engine
+        self.streams = streams
+        link = LoopLink(services.loop)
+        link.lead(to: self)
+    }
+
+    var conflations: Counter { services.metrics.conflations }
+
+    /// Begins a stream: at once, or once this gateway has come as far as its client.
+    func begin(_ stream: Stream, _ snapshot: Snapshot) {
+        let start = StreamStart(
+            stream.resumeID, isAdmin: stream.identity.context.isAdmin, stream.group, snapshot)
+        switch start {
+        case .fresh: sendValue(stream, snapshot)
+        case .behind(let seen): resume(stream, seen, snapshot)
+        case .waiting(let seq): awaitSeen(stream, seq)
+        }
+    }
+
+    // MARK: The value
+
+    /// Sends a `put` of the whole value, encoded here or, where it is large, on a worker.
+    func sendValue(_ stream: Stream, _ snapshot: Snapshot) {
+        let group = stream.group
+        guard group.value(in: snapshot).rowCount > services.settings.heavyRows else {
+            return stream.begin(with: [group.initialEvent(snapshot)], at: snapshot.seq)
+        }
+        let id = stream.id
+        let isQueued = services.workers.submit { [link] in
+            let bytes = group.initialEvent(snapshot)
+            link.post { opener in
+                opener.streams.find(id, in: ObjectIdentifier(group))?.begin(with: [bytes], at: snapshot.seq)
+            }
+        }
+        // The client comes back by itself.
+        if !isQueued { stream.exchange.close() }
+    }
+
+    // MARK: Resuming
+
+    /// Continues a stream behind what its client has seen: from memory if nothing happened since, else from the log. What
+    /// can't be told as events (entries pruned, too many, an import, a changed window of a query) is told as a fresh `put`.
+    private func resume(_ stream: Stream, _ seen: EventIDs.Seen, _ snapshot: Snapshot) {
+        if seen.seq == snapshot.seq {
+            guard seen.isOf(snapshot.batch) else { return sendValue(stream, snapshot) }
+            services.metrics.streamsResumed.add()
+            return stream.begin(with: [], at: seen.seq)
+        }
+        guard snapshot.seq - seen.seq <= services.settings.maxResumeEntries else {
+            return sendValue(stream, snapshot)
+        }
+        let group = stream.group
+        let id = stream.id
+        let reading = ResumeReading(
+            group.key, group.ids(snapshot.rules), maxBytes: services.settings.streamBufferBytes * 8)
+        let isMeant = { @Sendable (batch: [UInt8]) in seen.isOf(batch) }
+        engine.readLog(
+            group.namespace.id, after: seen.seq, through: snapshot.seq, isMeant: isMeant, each: reading.take
+        ) { [link] result in
+            let missed = reading.finish(result, expecting: snapshot.seq)
+            link.post { opener in
+                guard let stream = opener.streams.find(id, in: ObjectIdentifier(group)) else { return }
+                guard let missed else { return opener.sendValue(stream, snapshot) }
+                opener.services.metrics.streamsResumed.add()
+                stream.begin(with: missed, at: snapshot.seq)
+            }
+        }
+    }
+
+    /// The client has seen more than this gateway: it waits until that is applied here. If it never is (another database
+    /// under the same name, or none that answers), the client is told the value that there is.
+    private func awaitSeen(_ stream: Stream, _ lastSeen: Int64) {
+        stream.awaitedSeq = lastSeen
+        let group = ObjectIdentifier(stream.group)
+        let id = stream.id
+        let milliseconds = services.settings.minSeqWaitMilliseconds
+        _ = services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in self?.goOn(group, id) }
+        stream.group.namespace.whenApplied(lastSeen, within: Int64(milliseconds)) { [link] in
+            link.post { $0.goOn(group, id) }
+        }
+    }
+
+    /// The wait is over, one way or the other. Rules and data may have changed meanwhile: the reader is judged anew.
+    private func goOn(_ group: ObjectIdentifier, _ id: UInt64) {
+        guard let stream = streams.find(id, in: group), let awaited = stream.awaitedSeq else { return }
+        stream.awaitedSeq = nil
+        guard stream.isOpening else { return }
+        var check = ReaderCheck(stream.group)
+        guard streams.mayGoOn(stream, &check) else { return }
+        let snapshot = stream.group.namespace.snapshot
+        guard snapshot.seq < awaited else { return begin(stream, snapshot) }
+        // Programs can tell by the id, which is smaller than the one that they named.
+        stream.exchange.send(SharedBytes(Array(Self.repeatsNote.utf8)))
+        sendValue(stream, snapshot)
+    }
+
+    private static let repeatsNote =
+        ": this gateway has not come to the event that was named: what follows may repeat\n"
+}

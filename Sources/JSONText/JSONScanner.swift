@@ -1,0 +1,161 @@
+/// Goes over JSON text (RFC 8259) token by token and says where the grammar is broken. It builds no values: each reader has
+/// its own, its own limits, and its own words for what is wrong.
+///
+/// Looks at bytes that somebody else owns, and no longer than they last. Whether they are UTF-8 is the caller's to check.
+public struct JSONScanner {
+    /// The whole text.
+    public let bytes: UnsafeBufferPointer<UInt8>
+    @usableFromInline var position = 0
+    /// The byte that is looked at next.
+    @inlinable public var index: Int { position }
+
+    /// Begins at the text's beginning.
+    @inlinable public init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    /// The next byte, nil at the end.
+    @inlinable public var peek: UInt8? { position < bytes.count ? bytes[position] : nil }
+
+    /// Nothing is left.
+    @inlinable public var isAtEnd: Bool { position == bytes.count }
+
+    /// A fault at the next byte.
+    public func fault(_ kind: JSONFault.Kind) -> JSONFault { JSONFault(kind, at: position) }
+
+    /// Goes behind white space.
+    @inlinable public mutating func skipSpace() {
+        while let byte = peek, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { position += 1 }
+    }
+
+    /// Goes behind the byte, if it is next.
+    @inlinable public mutating func take(_ byte: UInt8) -> Bool {
+        guard peek == byte else { return false }
+        position += 1
+        return true
+    }
+
+    /// Goes behind the word, if all of it is next.
+    public mutating func take(_ word: StaticString) -> Bool {
+        let count = word.utf8CodeUnitCount
+        guard bytes.count - position >= count else { return false }
+        for offset in 0..<count where bytes[position + offset] != word.utf8Start[offset] { return false }
+        position += count
+        return true
+    }
+
+    // MARK: Objects and arrays
+
+    /// Goes behind the opening bracket, which is next, and says whether anything is in it; if not, behind the closing one.
+    @inlinable public mutating func enter(closing: UInt8) -> Bool {
+        position += 1
+        skipSpace()
+        return !take(closing)
+    }
+
+    /// A member's name; what follows is its colon.
+    ///
+    /// - Throws: `noName`, and what `string` throws.
+    public mutating func name() throws(JSONFault) -> String {
+        skipSpace()
+        guard peek == UInt8(ascii: "\"") else { throw fault(.noName) }
+        return try string()
+    }
+
+    /// Goes behind the colon that has to follow a name.
+    ///
+    /// - Throws: `noColon`.
+    public mutating func colon() throws(JSONFault) {
+        skipSpace()
+        guard take(UInt8(ascii: ":")) else { throw fault(.noColon) }
+    }
+
+    /// Behind a member or element: true behind a comma, false behind the closing bracket.
+    ///
+    /// - Throws: `noSeparator`.
+    public mutating func goesOn(closing: UInt8) throws(JSONFault) -> Bool {
+        skipSpace()
+        if take(UInt8(ascii: ",")) { return true }
+        guard take(closing) else { throw fault(.noSeparator) }
+        return false
+    }
+
+    // MARK: Scalars
+
+    /// Goes behind a number, and says where it stands and whether it has neither fraction nor exponent.
+    ///
+    /// - Throws: `noFirstDigit`, `leadingZero`, `noDigit`.
+    public mutating func number() throws(JSONFault) -> (range: Range<Int>, isWhole: Bool) {
+        let start = position
+        _ = take(UInt8(ascii: "-"))
+        let firstDigit = position
+        skipDigits()
+        guard position > firstDigit else { throw fault(.noFirstDigit) }
+        guard bytes[firstDigit] != UInt8(ascii: "0") || position == firstDigit + 1 else { throw fault(.leadingZero) }
+        var isWhole = true
+        if take(UInt8(ascii: ".")) {
+            isWhole = false
+            try digits()
+        }
+        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
+            isWhole = false
+            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+            try digits()
+        }
+        return (start..<position, isWhole)
+    }
+
+    private mutating func digits() throws(JSONFault) {
+        let start = position
+        skipDigits()
+        guard position > start else { throw fault(.noDigit) }
+    }
+
+    private mutating func skipDigits() {
+        while let byte = peek, byte &- 0x30 <= 9 { position += 1 }
+    }
+
+    /// A string without its escapes. Its opening quote is next.
+    ///
+    /// - Throws: `openString`, `controlCharacter`, and what `JSONEscape` throws.
+    public mutating func string() throws(JSONFault) -> String {
+        let start = position + 1
+        var seen: UInt64 = 0
+        position = ByteScan.endOfPlainText(bytes, from: start, seen: &seen)
+        if take(UInt8(ascii: "\"")) {
+            return String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<(position - 1)]), as: UTF8.self)
+        }
+        var text = [UInt8](bytes[start..<position])
+        while let byte = peek {
+            guard byte == UInt8(ascii: "\\") else { throw fault(.controlCharacter) }
+            let scalar = try JSONEscape.scalar(in: bytes, at: &position)
+            text.append(contentsOf: Unicode.UTF8.encode(scalar).map { Array($0) } ?? [])
+            let plain = position
+            position = ByteScan.endOfPlainText(bytes, from: plain, seen: &seen)
+            text.append(contentsOf: bytes[plain..<position])
+            if take(UInt8(ascii: "\"")) { return String(decoding: text, as: UTF8.self) }
+        }
+        throw fault(.openString)
+    }
+
+    /// Goes behind a string whose opening quote is next, without asking that its surrogates come in pairs; false where that
+    /// is not possible.
+    @inlinable public mutating func skipString() -> Bool {
+        position += 1
+        var seen: UInt64 = 0
+        while true {
+            position = ByteScan.endOfPlainText(bytes, from: position, seen: &seen)
+            guard take(UInt8(ascii: "\\")) else { return take(UInt8(ascii: "\"")) }
+            switch peek {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+                UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+                position += 1
+            case UInt8(ascii: "u"):
+                position += 1
+                for _ in 0..<4 {
+                    guard let digit = peek, JSONEscape.hexDigit(digit) != nil else { return false }
+                    position += 1
+                }
+            default: return false
+            }
+        }
+    }
+}

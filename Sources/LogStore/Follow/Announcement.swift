@@ -1,0 +1,58 @@
+public import Postgres
+
+/// What a connection that listens hears of.
+public enum Announcement: Sendable, Equatable {
+    /// A namespace's log reaches to that entry.
+    case commit(namespace: Int64, head: Int64)
+    /// A gateway says something to the others.
+    case message(PeerMessage)
+    /// Mirrors were made, changed or removed.
+    case mirrors
+
+    /// What a notification says; nil where it is none of ours.
+    public init?(channel: String, payload: String) {
+        switch channel {
+        case LogConnection.channel:
+            let parts = payload.split(separator: " ")
+            guard parts.count == 2, let id = Int64(parts[0]), let head = Int64(parts[1]) else { return nil }
+            self = .commit(namespace: id, head: head)
+        case LogConnection.peerChannel:
+            guard let message = PeerMessage(payload: payload) else { return nil }
+            self = .message(message)
+        case LogConnection.mirrorChannel: self = .mirrors
+        default: return nil
+        }
+    }
+
+    /// Kinds of announcements that a connection may listen to.
+    public enum Kind: Sendable, CaseIterable {
+        case commits, messages, mirrors
+
+        var channel: String {
+            switch self {
+            case .commits: LogConnection.channel
+            case .messages: LogConnection.peerChannel
+            case .mirrors: LogConnection.mirrorChannel
+            }
+        }
+    }
+}
+
+extension LogConnection {
+    /// From now on `waitForAnnouncements` hears of these.
+    public func listen(to kinds: [Announcement.Kind]) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            try postgres.executeScript(kinds.map { "listen \($0.channel)" }.joined(separator: "; "))
+        }
+    }
+
+    /// Waits until something is announced that this connection listens to, for so long or until woken.
+    public func waitForAnnouncements(
+        milliseconds: Int, wake: WakeHandle?
+    ) throws(LogStoreError) -> [Announcement] {
+        let notifications = try translated { () throws(PostgresError) in
+            try postgres.waitForNotifications(timeoutMilliseconds: milliseconds, wake: wake)
+        }
+        return notifications.compactMap { Announcement(channel: $0.channel, payload: $0.payload) }
+    }
+}

@@ -1,0 +1,125 @@
+import Postgres
+public import Tree
+
+/// An entry as it was read from the log.
+public struct LoggedEntry: Sendable {
+    public let entry: Entry
+    public let batchID: [UInt8]
+
+    public init(entry: Entry, batchID: [UInt8]) {
+        self.entry = entry
+        self.batchID = batchID
+    }
+}
+
+extension LogConnection {
+    private static let entryColumns = """
+        seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id, origin::text,
+        seq >= (select any_order_from from pathmirror.namespace where id = $1)
+        """
+
+    /// A page of a namespace's log, as a follower asks for it: entries in order, each with its changes in the order in which they
+    /// are applied, and from the second on no more than about the page's bytes. The first is the one that follows, or a later
+    /// one when that isn't retained any more. With the history, where that is wanted, in the same round trip.
+    func page(
+        _ namespace: Int64, _ request: FollowerMachine.PageRequest
+    ) throws(LogStoreError) -> (history: HistoryRecord?, entries: [LoggedEntry]) {
+        let end = min(Self.end(of: request.after, request.entries), request.through)
+        let page = Self.pageStep(namespace, request, through: end)
+        let steps = request.withHistory ? Self.historySteps(namespace, at: request.after) + [page] : [page]
+        let results = try translated { () throws(PostgresError) in try postgres.pipeline(steps) }
+        let history = request.withHistory ? try Self.history(results) : nil
+        var rows = results[steps.count - 1]
+        let mayBeMore = request.withHistory ? (history?.head ?? 0) > request.after : true
+        if rows.rowCount == 0, end < request.through, mayBeMore {
+            rows = try translated { () throws(PostgresError) in
+                try postgres.pipeline([Self.pageStep(namespace, request, through: request.through)])[0]
+            }
+        }
+        return (history, try decode(rows))
+    }
+
+    /// One entry; nil where the log does not have it.
+    public func entry(_ namespace: Int64, _ seq: Int64) throws(LogStoreError) -> LoggedEntry? {
+        let request = FollowerMachine.PageRequest(
+            after: seq - 1, through: seq, entries: 1, bytes: .max, withHistory: false)
+        return try page(namespace, request).entries.first
+    }
+
+    /// Where a page ends. Bounded by seq as well as by number, as a planner without statistics would take the whole rest of
+    /// the log and sort it.
+    private static func end(of seq: Int64, _ limit: Int) -> Int64 {
+        let (next, isBeyond) = seq.addingReportingOverflow(Int64(limit))
+        return isBeyond ? .max : next
+    }
+
+    private func decode(_ rows: PostgresResult) throws(LogStoreError) -> [LoggedEntry] {
+        var entries: [LoggedEntry] = []
+        entries.reserveCapacity(rows.rowCount)
+        for row in 0..<rows.rowCount { entries.append(try decode(rows, row)) }
+        return entries
+    }
+
+    private static func pageStep(
+        _ namespace: Int64, _ request: FollowerMachine.PageRequest, through last: Int64
+    ) -> PipelineStep {
+        .query(
+            """
+            select \(entryColumns) from (
+                select *, sum(length(changes::text)) over (order by seq) - length(changes::text) as before
+                from pathmirror.log where namespace_id = $1 and seq > $2 and seq <= $3 order by seq limit $4
+            ) as page where before < $5 order by seq
+            """,
+            [
+                .int8(namespace), .int8(request.after), .int8(last), .int8(Int64(request.entries)),
+                .int8(Int64(request.bytes)),
+            ])
+    }
+
+    private func decode(_ rows: PostgresResult, _ row: Int) throws(LogStoreError) -> LoggedEntry {
+        do {
+            let seq = try rows.int64(row, 0)
+            let name = try rows.string(row, 2)
+            guard let operation = Tree.Operation(rawValue: name) else {
+                throw LogStoreError.corrupt("entry \(seq) has the unknown operation \"\(name)\"")
+            }
+            var changes = try ChangeCodec.decode(try rows.bytes(row, 4))
+            // Entries of before that was the rule mean what their order says: so their gateways took them.
+            if try rows.bool(row, 8) { changes = ApplicationOrder.sorted(changes) }
+            let entry = Entry(
+                seq: seq, committedAt: try rows.int64(row, 1), operation: operation,
+                path: Path(splitting: try rows.string(row, 3)), changes: changes, isBulk: try rows.int32(row, 5) > 0,
+                origin: rows.isNull(row, 7) ? nil : Origin(json: try rows.bytes(row, 7)))
+            return LoggedEntry(entry: entry, batchID: try rows.bytes(row, 6))
+        } catch let error as LogStoreError {
+            throw error
+        } catch let error as PostgresError {
+            throw .database(error)
+        } catch {
+            throw .corrupt("the changes of an entry can't be read: \(error)")
+        }
+    }
+
+    /// The further changes of a bulk entry, part by part.
+    public func forEachPart(
+        _ namespace: Int64, of seq: Int64, _ body: ([Change]) throws(LogStoreError) -> Void
+    ) throws(LogStoreError) {
+        var part: Int32 = 0
+        while true {
+            let rows = try translated { () throws(PostgresError) in
+                try postgres.execute(
+                    "select changes::text from pathmirror.log_part where namespace_id = $1 and seq = $2 and part = $3",
+                    [.int8(namespace), .int8(seq), .int4(part)])
+            }
+            guard rows.rowCount == 1 else { return }
+            let changes: [Change]
+            do {
+                changes = try ChangeCodec.decode(try rows.bytes(0, 0))
+            } catch {
+                throw .corrupt("part \(part) of entry \(seq) can't be read: \(error)")
+            }
+            try body(changes)
+            part += 1
+        }
+    }
+}

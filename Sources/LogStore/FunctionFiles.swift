@@ -1,0 +1,114 @@
+import Crypto
+public import Postgres
+
+/// The functions and views of schema `pathmirror`: SQL files of `migrations/functions`, carried inside the program. Each
+/// holds the newest text of what it makes (`create or replace …`) and is applied again when its text has changed.
+///
+/// A change of one belongs to a version of the schema like any other change: it comes with a migration, so that an older
+/// program refuses the database rather than putting its own text back.
+public enum FunctionFiles {
+    /// One file, by its name without folder and ending.
+    public struct File: Sendable {
+        /// The name in the database's table and in messages.
+        public let name: String
+        let sql: [UInt8]
+
+        /// A file of this name and text.
+        public init(name: String, sql: [UInt8]) {
+            self.name = name
+            self.sql = sql
+        }
+
+        /// What the database's table says of the text that was applied.
+        public var checksum: String { Hex.encode(Digest.sha256(sql)) }
+    }
+
+    /// In the order of application: what PostgreSQL looks up while it makes a function or view comes before it. The last
+    /// one says who may call what, and is applied whenever another one was.
+    public static var all: [File] {
+        [
+            File(name: "paths", sql: PackageResources.paths_sql),
+            File(name: "values", sql: PackageResources.values_sql),
+            File(name: "head", sql: PackageResources.head_sql),
+            File(name: "partitions", sql: PackageResources.partitions_sql),
+            File(name: "tree", sql: PackageResources.tree_sql),
+            File(name: "changes", sql: PackageResources.changes_sql),
+            File(name: "entries", sql: PackageResources.entries_sql),
+            File(name: "sessions", sql: PackageResources.sessions_sql),
+            File(name: "reading", sql: PackageResources.reading_sql),
+            File(name: "writing", sql: PackageResources.writing_sql),
+            File(name: "wait_for", sql: PackageResources.wait_for_sql),
+            File(name: "log_entry", sql: PackageResources.log_entry_sql),
+            File(name: "log_change", sql: PackageResources.log_change_sql),
+            File(name: "log_cursor", sql: PackageResources.log_cursor_sql),
+            File(name: "mirror_status", sql: PackageResources.mirror_status_sql),
+            File(name: "privileges", sql: PackageResources.privileges_sql),
+        ]
+    }
+
+    /// Whether the database has a file as this program has it.
+    public struct Status: Sendable {
+        /// The file's name.
+        public let name: String
+        /// Seconds since 1970, or nil when its text is still to be applied.
+        public let appliedAt: Int64?
+    }
+
+    /// Which of this program's files the database has.
+    public static func status(_ connection: PostgresConnection) throws(LogStoreError) -> [Status] {
+        let applied = try applied(connection)
+        return all.map { file in
+            let record = applied[file.name]
+            return Status(name: file.name, appliedAt: record?.checksum == file.checksum ? record?.at : nil)
+        }
+    }
+
+    /// Applies the files whose text is not the database's, in the transaction that is open, and returns their names.
+    static func apply(_ files: [File], _ connection: PostgresConnection) throws(LogStoreError) -> [String] {
+        let applied = try applied(connection)
+        var changed = files.filter { applied[$0.name]?.checksum != $0.checksum }
+        let isUnknown = Set(applied.keys).subtracting(files.map(\.name))
+        guard !changed.isEmpty || !isUnknown.isEmpty else { return [] }
+        // What another file makes anew, everybody could call until the last one has said who may.
+        if let last = files.last, changed.last?.name != last.name { changed.append(last) }
+        try translated { () throws(PostgresError) in
+            for file in changed {
+                try connection.executeScript(String(decoding: file.sql, as: UTF8.self))
+                _ = try connection.execute(
+                    """
+                    insert into pathmirror.function_file (name, checksum) values ($1, $2)
+                    on conflict (name) do update set checksum = excluded.checksum, applied_at = now()
+                    """, [.text(file.name), .text(file.checksum)])
+            }
+            for name in isUnknown.sorted() {
+                _ = try connection.execute("delete from pathmirror.function_file where name = $1", [.text(name)])
+            }
+        }
+        return changed.map(\.name)
+    }
+
+    /// Throws unless the database has these files and no others.
+    static func check(_ files: [File], _ connection: PostgresConnection) throws(LogStoreError) {
+        let applied = try applied(connection)
+        for file in files where applied[file.name]?.checksum != file.checksum {
+            throw .functionsChanged(file: file.name)
+        }
+        if let other = Set(applied.keys).subtracting(files.map(\.name)).min() { throw .functionsChanged(file: other) }
+    }
+
+    private static func applied(
+        _ connection: PostgresConnection
+    ) throws(LogStoreError) -> [String: (checksum: String, at: Int64)] {
+        try translated { () throws(PostgresError) in
+            let exists = try connection.execute("select to_regclass('pathmirror.function_file') is not null")
+            guard try exists.bool(0, 0) else { return [:] }
+            let rows = try connection.execute(
+                "select name, checksum, extract(epoch from applied_at)::bigint from pathmirror.function_file")
+            var found: [String: (checksum: String, at: Int64)] = [:]
+            for row in 0..<rows.rowCount {
+                found[try rows.string(row, 0)] = (try rows.string(row, 1), try rows.int64(row, 2))
+            }
+            return found
+        }
+    }
+}

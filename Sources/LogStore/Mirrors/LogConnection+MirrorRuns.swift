@@ -1,0 +1,127 @@
+import Postgres
+
+/// How a mirror fares, as the gateway that runs it reports.
+public struct MirrorRun: Sendable {
+    public let namespace: Int64
+    public let mirror: [UInt8]
+    /// Why it is broken; nil while it runs.
+    public let trouble: String?
+    public let seq: Int64
+    /// Errors that are kept, and errors that were found and not kept; nil where the table is in this database, which knows.
+    public let errors: Int64?
+    public let unkeptErrors: Int64?
+    /// When something broken is tried again, from now.
+    public let retryMilliseconds: Int64?
+
+    /// A report of one mirror.
+    public init(
+        namespace: Int64, mirror: [UInt8], trouble: String?, seq: Int64, errors: Int64?, unkeptErrors: Int64?,
+        retryMilliseconds: Int64?
+    ) {
+        self.namespace = namespace
+        self.mirror = mirror
+        self.trouble = trouble
+        self.seq = seq
+        self.errors = errors
+        self.unkeptErrors = unkeptErrors
+        self.retryMilliseconds = retryMilliseconds
+    }
+}
+
+/// A mirror as `pathmirror.mirror_status` shows it.
+public struct MirrorStatus: Sendable {
+    public let namespace: String
+    public let name: String
+    public let table: String
+    public let isElsewhere: Bool
+    public let state: String
+    public let seq: Int64?
+    public let head: Int64
+    public let lagEntries: Int64?
+    public let lagMilliseconds: Int64?
+    public let errors: Int64
+    /// Errors that were found and, as there were too many, not kept since the table was made.
+    public let unkeptErrors: Int64
+    public let message: String?
+    public let gateway: String?
+}
+
+/// How mirrors fare: what their gateways report, and what operators are shown.
+extension LogConnection {
+    /// Stores how mirrors fare that the gateway of that name runs.
+    public func reportMirrors(_ runs: [MirrorRun], gateway: String) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.pipeline(
+                runs.map { run in
+                    .query(
+                        """
+                        insert into pathmirror.mirror_run
+                            (namespace_id, mirror, state, message, gateway, reported_at, seq, error_count, retry_at, unkept_errors)
+                        values ($1, $2, $3, $4, $5, now(), $6, $7, now() + $8 * interval '1 millisecond', $9)
+                        on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
+                            gateway = excluded.gateway, reported_at = excluded.reported_at, seq = excluded.seq,
+                            error_count = excluded.error_count, retry_at = excluded.retry_at,
+                            unkept_errors = excluded.unkept_errors
+                        """,
+                        [
+                            .int8(run.namespace), .uuid(run.mirror), .text(run.trouble == nil ? "running" : "broken"),
+                            run.trouble.map { .text($0) } ?? .null(.text), .text(gateway), .int8(run.seq),
+                            run.errors.map { .int8($0) } ?? .null(.int8),
+                            run.retryMilliseconds.map { .float8(Double($0)) } ?? .null(.float8),
+                            run.unkeptErrors.map { .int8($0) } ?? .null(.int8),
+                        ])
+                })
+        }
+    }
+
+    /// Stores that a mirror's database is out of this gateway's reach. A gateway that does run the mirror knows better.
+    public func reportMirrorOutOfReach(
+        _ namespace: Int64, _ mirror: [UInt8], message: String, gateway: String, retryMilliseconds: Int64
+    ) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                """
+                insert into pathmirror.mirror_run (namespace_id, mirror, state, message, gateway, reported_at, retry_at)
+                values ($1, $2, 'broken', $3, $4, now(), now() + $5 * interval '1 millisecond')
+                on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
+                    gateway = excluded.gateway, reported_at = excluded.reported_at, retry_at = excluded.retry_at
+                where mirror_run.gateway = excluded.gateway or mirror_run.state = 'broken'
+                    or mirror_run.reported_at < now() - interval '30 seconds'
+                """,
+                [
+                    .int8(namespace), .uuid(mirror), .text(message), .text(gateway),
+                    .float8(Double(retryMilliseconds)),
+                ])
+        }
+    }
+
+    /// All mirrors' states, by namespace and name.
+    public func mirrorStatuses() throws(LogStoreError) -> [MirrorStatus] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select namespace, name, table_name, is_elsewhere, state, seq, head, lag_entries,
+                    (extract(epoch from lag) * 1000)::bigint, errors, message, gateway, unkept_errors
+                from pathmirror.mirror_status order by namespace, name
+                """)
+            var statuses: [MirrorStatus] = []
+            for row in 0..<rows.rowCount { statuses.append(try Self.status(rows, row)) }
+            return statuses
+        }
+    }
+
+    private static func status(_ rows: PostgresResult, _ row: Int) throws(PostgresError) -> MirrorStatus {
+        let integer = { (column: Int) throws(PostgresError) in
+            rows.isNull(row, column) ? nil : try rows.int64(row, column)
+        }
+        let text = { (column: Int) throws(PostgresError) in
+            rows.isNull(row, column) ? nil : try rows.string(row, column)
+        }
+        return MirrorStatus(
+            namespace: try rows.string(row, 0), name: try rows.string(row, 1), table: try rows.string(row, 2),
+            isElsewhere: try rows.bool(row, 3), state: try rows.string(row, 4), seq: try integer(5),
+            head: try rows.int64(row, 6), lagEntries: try integer(7), lagMilliseconds: try integer(8),
+            errors: try rows.int64(row, 9), unkeptErrors: try rows.int64(row, 12), message: try text(10),
+            gateway: try text(11))
+    }
+}

@@ -1,0 +1,104 @@
+import Postgres
+
+/// A mirror's row of the catalog.
+public struct MirrorRecord: Sendable {
+    public let namespaceID: Int64
+    public let namespace: String
+    public let id: [UInt8]
+    /// The definition as it was applied last, as JSON.
+    public let definition: [UInt8]
+    /// Where its table is; nil for this database.
+    public let target: String?
+    public let isPaused: Bool
+    /// Different whenever something about the mirror has changed.
+    public let revision: Int64
+}
+
+/// Which mirrors there are.
+extension LogConnection {
+    /// The channel on which changes of the catalog are announced.
+    static let mirrorChannel = "pathmirror_mirror"
+
+    /// All mirrors, by namespace and name.
+    public func mirrors() throws(LogStoreError) -> [MirrorRecord] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select mirror.namespace_id, namespace.name, mirror.id, mirror.definition::text, mirror.target, mirror.is_paused,
+                    (extract(epoch from mirror.updated_at) * 1000000)::bigint
+                from pathmirror.mirror join pathmirror.namespace on namespace.id = mirror.namespace_id
+                order by mirror.namespace_id, mirror.name
+                """)
+            var records: [MirrorRecord] = []
+            for row in 0..<rows.rowCount {
+                records.append(
+                    MirrorRecord(
+                        namespaceID: try rows.int64(row, 0), namespace: try rows.string(row, 1),
+                        id: try rows.bytes(row, 2), definition: try rows.bytes(row, 3),
+                        target: rows.isNull(row, 4) ? nil : try rows.string(row, 4), isPaused: try rows.bool(row, 5),
+                        revision: try rows.int64(row, 6)))
+            }
+            return records
+        }
+    }
+
+    /// Adds a mirror that has no table yet, and returns its id.
+    public func addMirror(
+        _ namespace: Int64, name: String, definition: [UInt8], target: String?
+    ) throws(LogStoreError) -> [UInt8] {
+        try translated { () throws(PostgresError) in
+            var parameters: PostgresParameters = [.int8(namespace), .text(name)]
+            parameters.appendJSON(definition)
+            if let target { parameters.appendText(target) } else { parameters.appendNull(.text) }
+            return try postgres.execute(
+                "insert into pathmirror.mirror (namespace_id, name, definition, target) values ($1, $2, $3, $4) returning id",
+                parameters
+            ).bytes(0, 0)
+        }
+    }
+
+    /// Notes the definition that a mirror has from now on, and announces it.
+    public func redefineMirror(_ mirror: [UInt8], definition: [UInt8]) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            var parameters: PostgresParameters = [.uuid(mirror)]
+            parameters.appendJSON(definition)
+            _ = try postgres.execute(
+                "update pathmirror.mirror set definition = $2, updated_at = clock_timestamp() where id = $1", parameters
+            )
+            try announceMirrors()
+        }
+    }
+
+    /// Takes a mirror out of the catalog, and announces it.
+    public func removeMirror(_ namespace: Int64, _ mirror: [UInt8]) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            let parameters: PostgresParameters = [.int8(namespace), .uuid(mirror)]
+            _ = try postgres.pipeline([
+                .query("delete from pathmirror.mirror_run where namespace_id = $1 and mirror = $2", parameters),
+                .query("delete from pathmirror.mirror where namespace_id = $1 and id = $2", parameters),
+            ])
+            try announceMirrors()
+        }
+    }
+
+    /// Stops or restarts a mirror's following of the log, and announces it.
+    public func setMirrorPaused(_ namespace: Int64, _ mirror: [UInt8], _ isPaused: Bool) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                "update pathmirror.mirror set is_paused = $3, updated_at = clock_timestamp() where namespace_id = $1 and id = $2",
+                [.int8(namespace), .uuid(mirror), .bool(isPaused)])
+            try announceMirrors()
+        }
+    }
+
+    private func announceMirrors() throws(PostgresError) {
+        _ = try postgres.execute("select pg_notify($1, '')", [.text(Self.mirrorChannel)])
+    }
+
+    /// Names this database among others.
+    public func installation() throws(LogStoreError) -> String {
+        try translated { () throws(PostgresError) in
+            try postgres.execute("select id::text from pathmirror.installation").string(0, 0)
+        }
+    }
+}

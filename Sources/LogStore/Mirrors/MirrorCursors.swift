@@ -1,0 +1,174 @@
+public import Postgres
+
+/// Where a mirror's table is, as the database says that has the table.
+public struct MirrorCursorRecord: Sendable {
+    public let mirror: [UInt8]
+    public let seq: Int64
+    /// The batch of the entry there; nil in a cursor that has not moved since this is kept.
+    public let batch: [UInt8]?
+    public let generation: Int64
+    /// The definition that the table obeys, as JSON.
+    public let definition: [UInt8]
+    public let hasErrors: Bool
+}
+
+/// Cursors of mirrors: rows of `pathmirror.mirror_cursor` in the database of the mirrors' tables, which need not be the
+/// gateways'. Cursors move in the transactions that change the tables; therefore most of this is steps for a pipeline.
+public enum MirrorCursors {
+    /// Cursors that somebody else holds are left out, so that nobody waits for them.
+    private static let lock = PostgresStatement(
+        "lock_mirror_cursors",
+        """
+        select mirror, seq, generation from pathmirror.mirror_cursor
+        where namespace_id = $1 and mirror = any($2) order by mirror for update skip locked
+        """, types: [.int8, .uuidArray])
+
+    private static let held = PostgresStatement(
+        "held_mirror_cursors",
+        """
+        select mirror from pathmirror.mirror_cursor where namespace_id = $1 and mirror = any($2)
+        except all select mirror from (
+            select mirror from pathmirror.mirror_cursor
+            where namespace_id = $1 and mirror = any($2) for update skip locked) as free
+        """, types: [.int8, .uuidArray])
+
+    private static let move = PostgresStatement(
+        "move_mirror_cursors",
+        """
+        update pathmirror.mirror_cursor
+        set seq = $3, entry_at = coalesce($4, entry_at), batch = coalesce($5, batch), moved_at = clock_timestamp()
+        where namespace_id = $1 and mirror = any($2)
+        """, types: [.int8, .uuidArray, .int8, .timestamptz, .uuid])
+
+    /// The cursors of some mirrors of a namespace; mirrors without a table have none.
+    ///
+    /// - Parameter locking: keeps them from moving until the transaction ends.
+    public static func read(
+        _ target: PostgresConnection, _ namespace: Int64, _ mirrors: [[UInt8]], locking: Bool = false
+    ) throws(PostgresError) -> [MirrorCursorRecord] {
+        let rows = try target.execute(
+            """
+            select mirror, seq, generation, definition::text, exists (
+                select from pathmirror.mirror_error as error
+                where error.namespace_id = $1 and error.mirror = live.mirror and error.generation = live.generation), batch
+            from pathmirror.mirror_cursor as live where namespace_id = $1 and mirror = any($2)
+            \(locking ? "for update of live" : "")
+            """, [.int8(namespace), .array(ids(mirrors))])
+        var cursors: [MirrorCursorRecord] = []
+        for row in 0..<rows.rowCount {
+            cursors.append(
+                MirrorCursorRecord(
+                    mirror: try rows.bytes(row, 0), seq: try rows.int64(row, 1),
+                    batch: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5), generation: try rows.int64(row, 2),
+                    definition: try rows.bytes(row, 3), hasErrors: try rows.bool(row, 4)))
+        }
+        return cursors
+    }
+
+    /// Locks cursors until the transaction ends; `locked` reads which those are. Cursors that somebody else holds are left out.
+    public static func lockStep(_ namespace: Int64, _ mirrors: [[UInt8]]) -> PipelineStep {
+        .prepared(lock, [.int8(namespace), .array(ids(mirrors))])
+    }
+
+    /// The cursors that a `lockStep` has locked.
+    public static func locked(
+        _ result: PostgresResult
+    ) throws(PostgresError) -> [(mirror: [UInt8], seq: Int64, generation: Int64)] {
+        var cursors: [(mirror: [UInt8], seq: Int64, generation: Int64)] = []
+        for row in 0..<result.rowCount {
+            cursors.append((try result.bytes(row, 0), try result.int64(row, 1), try result.int64(row, 2)))
+        }
+        return cursors
+    }
+
+    /// Of the cursors that are there, the mirrors whose cursors somebody else holds.
+    public static func held(
+        _ target: PostgresConnection, _ namespace: Int64, _ mirrors: [[UInt8]]
+    ) throws(PostgresError) -> [[UInt8]] {
+        let rows = try target.executePrepared(held, [.int8(namespace), .array(ids(mirrors))])
+        var found: [[UInt8]] = []
+        for row in 0..<rows.rowCount { found.append(try rows.bytes(row, 0)) }
+        return found
+    }
+
+    /// Moves cursors to an entry.
+    ///
+    /// - Parameters:
+    ///   - time: when the entry was committed, in milliseconds since 1970; nil leaves what is there.
+    ///   - batch: the entry's; nil leaves what is there.
+    public static func moveStep(
+        _ namespace: Int64, _ mirrors: [[UInt8]], to seq: Int64, _ time: Int64?, batch: [UInt8]?
+    ) -> PipelineStep {
+        var parameters: PostgresParameters = [.int8(namespace), .array(ids(mirrors)), .int8(seq)]
+        if let time {
+            parameters.appendTimestamp(unixMicroseconds: time * 1_000)
+        } else {
+            parameters.appendNull(.timestamptz)
+        }
+        if let batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
+        return .prepared(move, parameters)
+    }
+
+    /// Locks one cursor, waiting for who holds it, and reads its generation; nil where there is none.
+    public static func lockedGeneration(
+        _ target: PostgresConnection, _ namespace: Int64, _ mirror: [UInt8]
+    ) throws(PostgresError) -> Int64? {
+        let rows = try target.execute(
+            """
+            select generation from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2 for update
+            """, [.int8(namespace), .uuid(mirror)])
+        return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
+    }
+
+    /// Makes a mirror's cursor, or sets all of it: another table has taken the mirror's place.
+    public static func put(
+        _ target: PostgresConnection, _ namespace: Int64, _ cursor: MirrorCursorRecord
+    ) throws(PostgresError) {
+        var parameters: PostgresParameters = [
+            .int8(namespace), .uuid(cursor.mirror), .int8(cursor.seq), .int8(cursor.generation),
+        ]
+        parameters.appendJSON(cursor.definition)
+        if let batch = cursor.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
+        _ = try target.execute(
+            """
+            insert into pathmirror.mirror_cursor (namespace_id, mirror, seq, generation, definition, batch)
+            values ($1, $2, $3, $4, $5, $6) on conflict (namespace_id, mirror) do update
+            set seq = excluded.seq, generation = excluded.generation, definition = excluded.definition,
+                batch = excluded.batch, entry_at = null, moved_at = clock_timestamp()
+            """, parameters)
+    }
+
+    /// Sets the definition that a mirror's table obeys.
+    public static func redefineStep(
+        _ namespace: Int64, _ mirror: [UInt8], definition: [UInt8]
+    ) -> PipelineStep {
+        var parameters: PostgresParameters = [.int8(namespace), .uuid(mirror)]
+        parameters.appendJSON(definition)
+        return .query(
+            """
+            update pathmirror.mirror_cursor set definition = $3, generation = generation
+            where namespace_id = $1 and mirror = $2
+            """, parameters)
+    }
+
+    /// Removes a mirror's cursor.
+    public static func removeStep(_ namespace: Int64, _ mirror: [UInt8]) -> PipelineStep {
+        .query(
+            "delete from pathmirror.mirror_cursor where namespace_id = $1 and mirror = $2",
+            [.int8(namespace), .uuid(mirror)])
+    }
+
+    private static func ids(_ mirrors: [[UInt8]]) -> PostgresArray {
+        var ids = PostgresArray(of: .uuid)
+        for mirror in mirrors { ids.appendUUID(mirror) }
+        return ids
+    }
+}
+
+extension MirrorCursorRecord {
+    /// A cursor for `MirrorCursors.put`, of a table whose errors, if any, are stored already.
+    public init(mirror: [UInt8], seq: Int64, batch: [UInt8]?, generation: Int64, definition: [UInt8]) {
+        self.init(
+            mirror: mirror, seq: seq, batch: batch, generation: generation, definition: definition, hasErrors: false)
+    }
+}

@@ -1,0 +1,235 @@
+public import Postgres
+
+/// A value that did not fit into a mirror's table.
+public struct MirrorErrorRecord: Sendable {
+    /// The record's path.
+    public let record: String
+    /// Empty for a whole row.
+    public let column: String
+    /// The value's place.
+    public let path: String
+    public let seq: Int64
+    /// JSON, cut where it is long; nil for no value.
+    public let value: String?
+    public let reason: String
+
+    /// An error to store.
+    public init(record: String, column: String, path: String, seq: Int64, value: String?, reason: String) {
+        self.record = record
+        self.column = column
+        self.path = path
+        self.seq = seq
+        self.value = value
+        self.reason = reason
+    }
+}
+
+/// One table of a mirror, whose errors are kept apart from those of the tables before it.
+public struct MirrorGeneration: Sendable {
+    public let namespace: Int64
+    public let mirror: [UInt8]
+    public let generation: Int64
+
+    /// The table of that generation.
+    public init(namespace: Int64, mirror: [UInt8], generation: Int64) {
+        self.namespace = namespace
+        self.mirror = mirror
+        self.generation = generation
+    }
+
+    fileprivate var parameters: PostgresParameters { [.int8(namespace), .uuid(mirror), .int8(generation)] }
+}
+
+/// What did not fit into mirrors' tables: rows of `pathmirror.mirror_error` in the database of the tables. Up to as many as a
+/// mirror's definition has kept are stored; more are counted only. Thus writers who write what does not fit can't fill the
+/// disk with errors.
+public enum MirrorErrors {
+    /// Which generations' errors are meant.
+    public enum Generations: String, Sendable {
+        case all = ">= 0"
+        case from = ">= $3"
+        case allBut = "<> $3"
+    }
+
+    /// What is known already is brought up to date, whatever the limit.
+    private static let insert = PostgresStatement(
+        "insert_mirror_errors",
+        """
+        with given as (
+            select md5(record)::uuid as record_hash, given.*
+            from unnest($4, $5, $6, $7, $8, $9) with ordinality
+                as given (record, column_name, path, seq, value, reason, n)
+        ), fresh as (
+            select n, row_number() over (order by n) as place from given
+            where not exists (
+                select from pathmirror.mirror_error as known
+                where known.namespace_id = $1 and known.mirror = $2 and known.generation = $3
+                    and known.record_hash = given.record_hash and known.column_name = given.column_name)
+        ), room as (
+            select $10 - count(*) as places
+            from (
+                select from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3 limit $10
+            ) as kept
+        ), excess as (
+            insert into pathmirror.mirror_error_excess (namespace_id, mirror, generation, found)
+            select $1, $2, $3, count(*) from fresh, room where place > places having count(*) > 0
+            on conflict (namespace_id, mirror, generation) do update
+            set found = mirror_error_excess.found + excluded.found, last_found_at = now()
+        )
+        insert into pathmirror.mirror_error
+            (namespace_id, mirror, generation, record_hash, column_name, record, path, seq, value, reason)
+        select $1, $2, $3, record_hash, column_name, record, path, seq, value, reason
+        from given left join fresh using (n)
+        where fresh.place is null or fresh.place <= (select places from room)
+        on conflict (namespace_id, mirror, generation, record_hash, column_name) do update
+        set path = excluded.path, seq = excluded.seq, value = excluded.value, reason = excluded.reason
+        """,
+        types: [
+            .int8, .uuid, .int8, .textArray, .textArray, .textArray, .int8Array, .textArray, .textArray, .int8,
+        ])
+
+    private static let deleteRecords = PostgresStatement(
+        "delete_mirror_errors",
+        """
+        delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3
+        and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
+        """, types: [.int8, .uuid, .int8, .textArray])
+
+    private static let deleteBelow = PostgresStatement(
+        "delete_mirror_errors_below",
+        """
+        delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3
+        and ($4 = '/' or record = $4 or starts_with(record, $4 || '/'))
+        """, types: [.int8, .uuid, .int8, .text])
+
+    /// Stores errors.
+    ///
+    /// - Parameters:
+    ///   - errors: no two of a record and column.
+    ///   - limit: how many are kept of the table.
+    public static func storeStep(
+        _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int
+    ) -> PipelineStep {
+        var records = PostgresArray(of: .text)
+        var columns = PostgresArray(of: .text)
+        var paths = PostgresArray(of: .text)
+        var seqs = PostgresArray(of: .int8)
+        var values = PostgresArray(of: .text)
+        var reasons = PostgresArray(of: .text)
+        for error in errors {
+            records.appendText(error.record)
+            columns.appendText(error.column)
+            paths.appendText(error.path)
+            seqs.appendInt8(error.seq)
+            if let value = error.value { values.appendText(value) } else { values.appendNull() }
+            reasons.appendText(error.reason)
+        }
+        var parameters = table.parameters
+        for array in [records, columns, paths, seqs, values, reasons] { parameters.append(array) }
+        parameters.appendInt8(Int64(limit))
+        return .prepared(insert, parameters)
+    }
+
+    /// Removes the errors of these records, by their paths.
+    public static func removeStep(_ records: [String], of table: MirrorGeneration) -> PipelineStep {
+        var paths = PostgresArray(of: .text)
+        for record in records { paths.appendText(record) }
+        var parameters = table.parameters
+        parameters.append(paths)
+        return .prepared(deleteRecords, parameters)
+    }
+
+    /// Removes the errors of all records at or below a path.
+    public static func removeStep(below path: String, of table: MirrorGeneration) -> PipelineStep {
+        var parameters = table.parameters
+        parameters.appendText(path)
+        return .prepared(deleteBelow, parameters)
+    }
+
+    /// Forgets all errors of a mirror's tables, and how many were not kept.
+    public static func forgetSteps(_ table: MirrorGeneration, _ generations: Generations) -> [PipelineStep] {
+        ["mirror_error", "mirror_error_excess"].map { name in
+            let parameters: PostgresParameters =
+                generations == .all ? [.int8(table.namespace), .uuid(table.mirror)] : table.parameters
+            return .query(
+                "delete from pathmirror.\(name) where namespace_id = $1 and mirror = $2 and generation \(generations.rawValue)",
+                parameters)
+        }
+    }
+
+    /// How many errors of the table were found and not kept since it was made.
+    public static func unkept(
+        _ target: PostgresConnection, _ table: MirrorGeneration
+    ) throws(PostgresError) -> Int64 {
+        try target.execute(
+            """
+            select coalesce(sum(found), 0)::bigint from pathmirror.mirror_error_excess
+            where namespace_id = $1 and mirror = $2 and generation = $3
+            """, table.parameters
+        ).int64(0, 0)
+    }
+
+    /// How many errors of the table are kept.
+    public static func kept(_ target: PostgresConnection, _ table: MirrorGeneration) throws(PostgresError) -> Int64 {
+        try target.execute(
+            "select count(*) from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3",
+            table.parameters
+        ).int64(0, 0)
+    }
+
+    /// The kept errors of the table that a mirror has now, by record, each with when it was found in milliseconds since 1970;
+    /// at most so many.
+    public static func list(
+        _ target: PostgresConnection, _ namespace: Int64, _ mirror: [UInt8], limit: Int
+    ) throws(PostgresError) -> [(error: MirrorErrorRecord, foundAt: Int64)] {
+        let rows = try target.execute(
+            """
+            select error.column_name, error.record, error.path, error.seq, error.value, error.reason,
+                (extract(epoch from error.found_at) * 1000)::bigint
+            from pathmirror.mirror_error as error
+            join pathmirror.mirror_cursor as live using (namespace_id, mirror, generation)
+            where error.namespace_id = $1 and error.mirror = $2 order by error.record, error.column_name limit $3
+            """, [.int8(namespace), .uuid(mirror), .int8(Int64(limit))])
+        var found: [(error: MirrorErrorRecord, foundAt: Int64)] = []
+        for row in 0..<rows.rowCount {
+            let error = MirrorErrorRecord(
+                record: try rows.string(row, 1), column: try rows.string(row, 0), path: try rows.string(row, 2),
+                seq: try rows.int64(row, 3), value: rows.isNull(row, 4) ? nil : try rows.string(row, 4),
+                reason: try rows.string(row, 5))
+            found.append((error, try rows.int64(row, 6)))
+        }
+        return found
+    }
+
+    /// The records that have kept errors, by their paths.
+    public static func records(
+        _ target: PostgresConnection, _ table: MirrorGeneration
+    ) throws(PostgresError) -> [String] {
+        let rows = try target.execute(
+            """
+            select distinct record from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3
+            """, table.parameters)
+        var records: [String] = []
+        for row in 0..<rows.rowCount { records.append(try rows.string(row, 0)) }
+        return records
+    }
+
+    /// Of these records, by their paths, the ones that the table has refused whole.
+    public static func refused(
+        _ target: PostgresConnection, _ table: MirrorGeneration, of records: [String]
+    ) throws(PostgresError) -> Set<[UInt8]> {
+        var paths = PostgresArray(of: .text)
+        for record in records { paths.appendText(record) }
+        var parameters = table.parameters
+        parameters.append(paths)
+        let rows = try target.execute(
+            """
+            select record from pathmirror.mirror_error
+            where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = ''
+            and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
+            """, parameters)
+        var refused: Set<[UInt8]> = []
+        for row in 0..<rows.rowCount { refused.insert(try rows.bytes(row, 0)) }
+        return refused
+    }
+}

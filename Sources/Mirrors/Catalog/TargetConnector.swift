@@ -1,0 +1,37 @@
+import LogStore
+public import Postgres
+
+/// Connections to the databases in which mirrors' tables are.
+public struct TargetConnector: Sendable {
+    private let url: PostgresURL
+    private let settings: ConnectionSettings
+    private let environment: [String: String]
+
+    /// - Parameters:
+    ///   - url: the gateway's database.
+    ///   - environment: for targets of the form `env:NAME`.
+    public init(url: PostgresURL, settings: ConnectionSettings, environment: [String: String]) {
+        self.url = url
+        self.settings = settings
+        self.environment = environment
+    }
+
+    /// - Parameter target: a URL or `env:NAME`; nil for the gateway's database.
+    public func url(_ target: String?) throws -> PostgresURL {
+        guard let target else { return url }
+        guard target.hasPrefix("env:") else { return try PostgresURL(target) }
+        let name = String(target.dropFirst(4))
+        guard let text = environment[name] else {
+            throw MirrorError.refused("The mirror's target is in the environment variable \(name), which is not set.")
+        }
+        return try PostgresURL(text)
+    }
+
+    /// Opens a connection to a mirror's target; nil is the gateway's own database.
+    public func connect(_ target: String?, as purpose: String) throws -> PostgresConnection {
+        let connection = try PostgresConnection(
+            try url(target).withApplicationName("pathmirror \(purpose)"), settings: settings)
+        if target != nil { try MirrorTargetSchema.make(connection) }
+        return connection
+    }
+}

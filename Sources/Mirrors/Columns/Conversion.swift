@@ -1,0 +1,216 @@
+import Tree
+
+/// A value as a column takes it.
+enum Cell: Sendable, Equatable {
+    case null
+    case bool(Bool)
+    case int(Int64)
+    case double(Double)
+    case text(String)
+    /// Microseconds since 1970.
+    case timestamp(Int64)
+    /// JSON text.
+    case json([UInt8])
+    /// A decimal number as text.
+    case decimal(String)
+    case day(CalendarDay)
+    /// In lower case.
+    case uuid(String)
+    case texts([String])
+}
+
+/// How values of the tree become values of columns.
+enum Conversion {
+    enum Outcome: Sendable, Equatable {
+        case cell(Cell)
+        /// The value does not fit; the reason is a clause.
+        case misfit(String)
+    }
+
+    /// Null gives null, whatever the type. Priorities are not looked at.
+    static func convert(_ node: Node, to type: ColumnType) -> Outcome {
+        let node = node.isLeaf ? node.withoutPriority : node
+        if node.isNull { return .cell(.null) }
+        if type == .jsonb { return json(node) }
+        if type == .textArray { return textArray(node) }
+        guard node.isLeaf else { return .misfit("an object where a single value should be") }
+        switch type {
+        case .text: return text(node)
+        case .bigint: return integer(node)
+        case .double: return double(node)
+        case .numeric: return numeric(node)
+        case .boolean:
+            if case .bool(let flag) = node { return .cell(.bool(flag)) }
+            return .misfit("\(name(node)) where a boolean should be")
+        case .timestamp: return timestamp(node)
+        case .date: return date(node)
+        case .uuid: return uuid(node)
+        case .jsonb, .textArray: return .misfit("")
+        }
+    }
+
+    /// Strings as they are; numbers and booleans as their JSON text.
+    private static func text(_ node: Node) -> Outcome {
+        guard case .string(let text) = node else {
+            return .cell(.text(String(decoding: JSONWriter.encode(node, form: .plain), as: UTF8.self)))
+        }
+        return holdsNUL(text) ? .misfit("the text holds U+0000, which PostgreSQL can't store") : .cell(.text(text))
+    }
+
+    private static func integer(_ node: Node) -> Outcome {
+        switch node {
+        case .int(let value): return .cell(.int(value))
+        case .double(let value):
+            if let whole = Int64(exactly: value) { return .cell(.int(whole)) }
+            return .misfit("the number is not a whole one of 64 bits")
+        default: return .misfit("\(name(node)) where a whole number should be")
+        }
+    }
+
+    private static func double(_ node: Node) -> Outcome {
+        switch node {
+        case .int(let value): .cell(.double(Double(value)))
+        case .double(let value): .cell(.double(value))
+        default: .misfit("\(name(node)) where a number should be")
+        }
+    }
+
+    /// Numbers, and strings that are decimal numbers, as money often is.
+    private static func numeric(_ node: Node) -> Outcome {
+        switch node {
+        case .int(let value): return .cell(.decimal(String(value)))
+        case .double(let value): return .cell(.decimal(value.description))
+        case .string(let text):
+            return DecimalText.isNumber(text)
+                ? .cell(.decimal(text)) : .misfit("the text is not a decimal number")
+        default: return .misfit("\(name(node)) where a number should be")
+        }
+    }
+
+    /// Milliseconds since 1970, or ISO 8601.
+    private static func timestamp(_ node: Node) -> Outcome {
+        switch moment(node, orElse: "the text is not an ISO 8601 time", "a time") {
+        case .found(let microseconds): .cell(.timestamp(microseconds))
+        case .misfit(let reason): .misfit(reason)
+        }
+    }
+
+    /// What a timestamp takes, such as `2026-01-31`: the day in UTC.
+    private static func date(_ node: Node) -> Outcome {
+        switch moment(node, orElse: "the text is not a date such as 2026-01-31, nor an ISO 8601 time", "a date") {
+        case .found(let microseconds):
+            .cell(.day(CalendarDay(milliseconds: microseconds.flooredQuotient(by: 1_000))))
+        case .misfit(let reason): .misfit(reason)
+        }
+    }
+
+    private enum TimeReading {
+        /// In microseconds since 1970.
+        case found(Int64)
+        case misfit(String)
+    }
+
+    private static func moment(_ node: Node, orElse unreadable: String, _ wanted: String) -> TimeReading {
+        switch node {
+        case .int(let milliseconds):
+            guard CalendarDay.milliseconds.contains(milliseconds) else { return .misfit(outOfRange) }
+            return .found(milliseconds * 1_000)
+        case .double(let milliseconds):
+            guard let micros = Int64(exactly: (milliseconds * 1_000).rounded()),
+                CalendarDay.milliseconds.contains(micros.flooredQuotient(by: 1_000))
+            else { return .misfit(outOfRange) }
+            return .found(micros)
+        case .string(let text): return ISO8601.microseconds(text).map { .found($0) } ?? .misfit(unreadable)
+        default: return .misfit("\(name(node)) where \(wanted) should be")
+        }
+    }
+
+    private static let outOfRange = "the time is outside of the years 1 to 9999"
+
+    private static func uuid(_ node: Node) -> Outcome {
+        guard case .string(let text) = node, UUIDText.isUUID(text) else {
+            return .misfit("\(name(node)) where a UUID should be")
+        }
+        return .cell(.uuid(text.lowercased()))
+    }
+
+    private static func json(_ node: Node) -> Outcome {
+        let bytes = JSONWriter.encode(node, form: .plain)
+        // U+0000 is written as \u0000; any other backslash before it would be a pair of them.
+        if holdsEscapedNUL(bytes) { return .misfit("a text holds U+0000, which jsonb can't store") }
+        return .cell(.json(bytes))
+    }
+
+    /// The members of a key set such as `{"a": true, "b": true}`, or the elements of a list of strings.
+    private static func textArray(_ node: Node) -> Outcome {
+        guard case .branch(let branch) = node else { return .misfit("\(name(node)) where a set of keys should be") }
+        var members: [String] = []
+        var isSet = true
+        var isList = true
+        for (index, entry) in branch.children.enumerated() {
+            switch entry.node.withoutPriority {
+            case .bool(let flag):
+                isList = false
+                if flag { members.append(entry.key.text) }
+            case .string(let text):
+                isSet = false
+                isList = isList && entry.key.text == String(index) && !holdsNUL(text)
+                members.append(text)
+            default:
+                isSet = false
+                isList = false
+            }
+            if !isSet, !isList { break }
+        }
+        guard isSet || isList else { return .misfit("an object that is neither a set of keys nor a list of strings") }
+        return .cell(.texts(members))
+    }
+
+    /// `{"a","b"}`, as PostgreSQL reads arrays.
+    static func arrayLiteral(_ members: [String]) -> String {
+        var text = "{"
+        for (index, member) in members.enumerated() {
+            if index > 0 { text += "," }
+            text += "\""
+            for scalar in member.unicodeScalars {
+                if scalar == "\"" || scalar == "\\" { text += "\\" }
+                text.unicodeScalars.append(scalar)
+            }
+            text += "\""
+        }
+        return text + "}"
+    }
+
+    /// What a value is, for messages.
+    private static func name(_ node: Node) -> String {
+        switch node {
+        case .bool: "a boolean"
+        case .int, .double: "a number"
+        case .string: "a text"
+        default: "an object"
+        }
+    }
+
+    private static func holdsNUL(_ text: String) -> Bool { text.utf8.contains(0) }
+
+    private static func holdsEscapedNUL(_ bytes: [UInt8]) -> Bool {
+        guard bytes.contains(UInt8(ascii: "\\")) else { return false }
+        var index = 0
+        while index < bytes.count {
+            if bytes[index] == UInt8(ascii: "\\") {
+                if bytes[(index + 1)...].starts(with: "u0000".utf8) { return true }
+                index += 1
+            }
+            index += 1
+        }
+        return false
+    }
+}
+
+extension Int64 {
+    /// The quotient rounded down, also before 1970.
+    fileprivate func flooredQuotient(by divisor: Int64) -> Int64 {
+        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? quotient - 1 : quotient
+    }
+}

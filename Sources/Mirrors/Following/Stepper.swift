@@ -1,0 +1,162 @@
+import LogStore
+import Postgres
+import Tree
+
+/// Brings mirrors of one target forward along the log: rows and cursors in one transaction.
+///
+/// Where an entry changes a part of a record only, the record is read from the tree. The tree is as of the head, not as
+/// of that entry; so the transaction then goes on to the head, where both agree.
+struct Stepper {
+    let source: LogConnection
+    let target: PostgresConnection
+    let namespace: Int64
+    /// Entries read at once.
+    var entriesAtOnce = 5_000
+
+    /// Who has begun the transaction on the target and will commit it.
+    enum Transaction {
+        /// The step, which then also locks and moves the cursors.
+        case own
+        /// The caller, who also minds the cursors.
+        case joined
+    }
+
+    struct Step {
+        /// Where the mirrors are now.
+        let seq: Int64
+        /// Where the log was.
+        let head: Int64
+        /// When the entry at `seq` was committed; nil when no entry was read.
+        let entryAt: Int64?
+        /// That entry's batch.
+        let batch: [UInt8]?
+    }
+
+    /// Takes the mirrors to `through` or a page of entries forward, whichever is less, or, where the tree is asked, to the
+    /// head. They may be at different places. On an error they are where they were.
+    func advance(
+        _ mirrors: inout [ActiveMirror], through last: Int64 = .max, _ transaction: Transaction = .own,
+        rereading: [[Key]] = []
+    ) throws -> Step {
+        guard let record = try source.beginSnapshot(namespace) else {
+            throw MirrorError.refused("The namespace is gone.")
+        }
+        defer { source.endSnapshot() }
+        return try advance(&mirrors, in: record, through: last, transaction, rereading: rereading)
+    }
+
+    /// The same on a snapshot that the source has open; `record` is the namespace as of it.
+    ///
+    /// - Parameters:
+    ///   - again: the entries behind this one are applied again where the mirrors have come further; then, or with
+    ///     `rereading`, all goes on to the head.
+    ///   - progress: is told of the seq after each page.
+    func advance(
+        _ mirrors: inout [ActiveMirror], in record: NamespaceRecord, through last: Int64 = .max,
+        _ transaction: Transaction, rereading: [[Key]] = [], again: Int64? = nil,
+        progress: (Int64) throws -> Void = { _ in }
+    ) throws -> Step {
+        var moved = mirrors
+        if let again { for index in moved.indices { moved[index].seq = min(moved[index].seq, again) } }
+        let start = moved.map(\.seq).min() ?? record.head
+        let needsRereading = !rereading.isEmpty || again != nil
+        if record.head <= start, !needsRereading {
+            return Step(seq: start, head: record.head, entryAt: nil, batch: nil)
+        }
+        if record.retainedFrom > start + 1 {
+            throw MirrorError.pruned(cursor: start, retainedFrom: record.retainedFrom)
+        }
+        do {
+            if case .own = transaction { try beginOnTarget(mirrors) }
+            var writer = TableWriter(target)
+            let stamp = Stamp(seq: record.head, committedAt: nil)
+            for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
+            let (end, time, batch) = try readAndWrite(
+                &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading, progress)
+            let behind = moved.indices.filter { moved[$0].seq < end }
+            for index in behind {
+                moved[index].seq = end
+                moved[index].batch = batch
+            }
+            switch transaction {
+            case .own: try writer.flush(commitSteps(behind.map { moved[$0] }, end, time, batch))
+            case .joined: try writer.flush()
+            }
+            for index in moved.indices { moved[index].isCareful = false }
+            mirrors = moved
+            return Step(seq: end, head: record.head, entryAt: time, batch: batch)
+        } catch {
+            if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
+            throw error
+        }
+    }
+
+    private func readAndWrite(
+        _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter, from start: Int64, through last: Int64,
+        head: Int64, mustReachHead: Bool, _ progress: (Int64) throws -> Void
+    ) throws -> (end: Int64, time: Int64?, batch: [UInt8]?) {
+        var position = start
+        var time: Int64?
+        var batch: [UInt8]?
+        var asksTree = mustReachHead
+        var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
+        while position < head {
+            log.bound = asksTree ? head : min(head, last)
+            guard case .entries(let page) = try log.next(on: source), let last = page.last else { break }
+            let newest = last.entry
+            for logged in page { try take(logged.entry, &mirrors) }
+            asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
+            for index in mirrors.indices { try writer.write(&mirrors[index], from: source) }
+            position = newest.seq
+            time = newest.committedAt
+            batch = last.batchID
+            try progress(position)
+            if !asksTree { break }
+        }
+        for index in mirrors.indices where !mirrors[index].pending.isEmpty {
+            try writer.write(&mirrors[index], from: source)
+        }
+        return (position, time, batch)
+    }
+
+    private func take(_ entry: Entry, _ mirrors: inout [ActiveMirror]) throws {
+        for index in mirrors.indices where mirrors[index].seq < entry.seq {
+            mirrors[index].pending.take(entry)
+            guard entry.isBulk, entry.changes.isEmpty else { continue }
+            let stamp = Stamp(seq: entry.seq, committedAt: entry.committedAt)
+            var passes = PartPasses()
+            repeat {
+                try source.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in
+                    for change in passes.select(part) { mirrors[index].pending.take(change, stamp) }
+                }
+            } while passes.goesOn()
+        }
+    }
+
+    private func beginOnTarget(_ mirrors: [ActiveMirror]) throws {
+        let results = try target.pipeline([
+            .query("begin"), MirrorCursors.lockStep(namespace, mirrors.map(\.id)),
+        ])
+        let locked = try MirrorCursors.locked(results[1])
+        guard locked.count == mirrors.count else { throw try reason(for: mirrors, lockedCount: locked.count) }
+        for cursor in locked {
+            guard let mirror = mirrors.first(where: { $0.id == cursor.mirror }), cursor.seq == mirror.seq,
+                cursor.generation == mirror.generation
+            else { throw MirrorError.moved }
+        }
+    }
+
+    /// Why not all cursors could be locked: some are held, or are not there any more.
+    private func reason(for mirrors: [ActiveMirror], lockedCount: Int) throws -> MirrorError {
+        let held = try MirrorCursors.held(target, namespace, mirrors.map(\.id))
+        guard held.count + lockedCount == mirrors.count else { return .moved }
+        return .held(mirrors.filter { held.contains($0.id) }.map(\.name))
+    }
+
+    /// What ends a step's transaction: moves the cursors, commits.
+    func commitSteps(
+        _ mirrors: [ActiveMirror], _ seq: Int64, _ time: Int64?, _ batch: [UInt8]?
+    ) -> [PipelineStep] {
+        [MirrorCursors.moveStep(namespace, mirrors.map(\.id), to: seq, time, batch: batch), .query("commit")]
+    }
+}

@@ -1,0 +1,103 @@
+import Crypto
+import Testing
+
+/// The one Base64: both alphabets, strictly and tolerantly.
+struct Base64Tests {
+    /// Vectors of RFC 4648.
+    static let vectors = [
+        ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
+        ("foobar", "Zm9vYmFy"),
+    ]
+
+    @Test(arguments: vectors)
+    func `Base64 with padding`(text: String, encoded: String) {
+        #expect(String(decoding: Base64.encode(Array(text.utf8)), as: UTF8.self) == encoded)
+    }
+
+    @Test(arguments: vectors)
+    func `the form for URLs has no padding`(text: String, encoded: String) {
+        let bare = encoded.filter { $0 != "=" }
+        #expect(Base64URL.encode(Array(text.utf8)) == bare)
+        #expect(Base64URL.decode(bare.utf8) == Array(text.utf8))
+        let dotted = encoded.replacing("=", with: ".")
+        #expect(Base64URL.decodeTolerantly(dotted.utf8, padding: UInt8(ascii: ".")) == Array(text.utf8))
+    }
+
+    @Test func `Base64 has the standard alphabet`() {
+        #expect(String(decoding: Base64.encode([0xFB, 0xFF, 0xBF]), as: UTF8.self) == "+/+/")
+        #expect(String(decoding: Base64.encode(Array(0...255).suffix(6)), as: UTF8.self) == "+vv8/f7/")
+    }
+
+    /// Digit by digit against the definition: sixty-four digits, six bits each.
+    @Test func `every digit has its six bits`() {
+        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+        for (value, digit) in alphabet.enumerated() {
+            let bytes = Base64URL.decode([digit, UInt8(ascii: "A"), UInt8(ascii: "A"), UInt8(ascii: "A")])
+            #expect(bytes == [UInt8(value << 2), 0, 0])
+            #expect(Base64URL.encode([UInt8(value << 2), 0, 0]).utf8.first == digit)
+        }
+        for byte in UInt8.min...UInt8.max where !alphabet.contains(byte) {
+            #expect(Base64URL.decode([byte, 0x41, 0x41, 0x41]) == nil)
+            #expect(Base64URL.decode([0x41, 0x41, 0x41, byte]) == nil)
+            let isPadding = byte == UInt8(ascii: ".")
+            let tolerant = Base64URL.decodeTolerantly([0x41, byte, 0x41], padding: UInt8(ascii: "."))
+            #expect((tolerant != nil) == isPadding)
+        }
+    }
+
+    /// All texts of up to three digits: exactly those that encoding makes are taken.
+    @Test func `exactly what encoding makes is taken`() {
+        let digits = Array("AQgwBCDEF_-9".utf8)
+        var texts: [[UInt8]] = [[]]
+        for _ in 0..<3 { texts += texts.flatMap { text in digits.map { text + [$0] } } }
+        for text in Set(texts) {
+            let decoded = Base64URL.decode(text)
+            if let decoded {
+                #expect(Array(Base64URL.encode(decoded).utf8) == text)
+            } else {
+                // Whatever bytes its digits stand for have another text.
+                let tolerant = Base64URL.decodeTolerantly(text, padding: UInt8(ascii: "."))
+                #expect(tolerant.map { Array(Base64URL.encode($0).utf8) != text } ?? true)
+            }
+        }
+    }
+
+    @Test func `every length comes back`() {
+        for count in 0..<200 {
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 * 151 + count) }
+            let text = Base64URL.encode(bytes)
+            #expect(text.utf8.count == (count * 8 + 5) / 6)
+            #expect(Base64URL.decode(text.utf8) == bytes)
+            #expect(Base64.encode(bytes).count == (count + 2) / 3 * 4)
+        }
+    }
+
+    /// Padding is passed over wherever it stands, and bits that make no byte are dropped.
+    @Test(
+        arguments: [
+            ("", []), (".", []), ("Zg..", [0x66]), ("Z.g", [0x66]), ("Zh", [0x66]), ("Z", []), ("Zm9vYg..Zm9v", nil),
+            ("Zg==", nil), ("Z g", nil), ("Z/g", nil), ("Zg\n", nil), ("é", nil),
+        ] as [(String, [UInt8]?)])
+    func `polling clients are read tolerantly`(text: String, expected: [UInt8]?) {
+        let found = Base64URL.decodeTolerantly(text.utf8, padding: UInt8(ascii: "."))
+        if text == "Zm9vYg..Zm9v" {
+            // Two texts behind one another: the bits of the second do not begin at a byte.
+            #expect(found?.prefix(4) == [0x66, 0x6F, 0x6F, 0x62])
+        } else {
+            #expect(found == expected)
+        }
+    }
+}
+
+struct HexTests {
+    @Test func `hex has lower-case digits`() {
+        #expect(Hex.encode([] as [UInt8]) == "")
+        #expect(Hex.encode([0, 1, 0x9A, 0xBC, 0xDE, 0xFF]) == "00019abcdeff")
+        for byte in UInt8.min...UInt8.max {
+            let text = Hex.encode(CollectionOfOne(byte))
+            #expect(text.utf8.count == 2)
+            #expect(UInt8(text, radix: 16) == byte)
+            #expect(text == text.lowercased())
+        }
+    }
+}

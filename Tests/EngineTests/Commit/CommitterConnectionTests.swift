@@ -1,0 +1,74 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+
+@testable import Engine
+
+/// The connection of a committer: opened when it is needed, kept while it works, and given up for another one.
+@Suite struct CommitterConnectionTests {
+    private static func core(_ url: PostgresURL) -> EngineCore {
+        EngineCore(
+            url: url, settings: EngineSettings(), connectionSettings: LogConnection.Settings(),
+            metrics: EngineMetrics(), logger: Logger(level: .error, descriptor: -1))
+    }
+
+    @Test func itIsOpenedOnceAndKept() throws {
+        try withDatabase { url in
+            let core = Self.core(url)
+            let connection = CommitterConnection(core, index: 3)
+            #expect(!connection.isThere)
+            let first = try connection.get()
+            #expect(connection.isThere && first.isOpen)
+            #expect(try connection.get() === first)
+            // It was compared with what is here, and so the database is there.
+            #expect(core.health.isUp)
+            connection.drop()
+            #expect(!connection.isThere && !first.isOpen)
+            let second = try connection.get()
+            #expect(second !== first && second.isOpen)
+            connection.drop()
+        }
+    }
+
+    @Test func aClosedOneIsReplaced() throws {
+        try withDatabase { url in
+            let connection = CommitterConnection(Self.core(url), index: 0)
+            let first = try connection.get()
+            first.close()
+            #expect(try connection.get() !== first)
+            connection.drop()
+        }
+    }
+
+    /// Asked whether it works while the database counts as down: only one that is there can.
+    @Test func onlyAnOpenOneAnswers() throws {
+        try withDatabase { url in
+            let core = Self.core(url)
+            let connection = CommitterConnection(core, index: 0)
+            #expect(!connection.answers())
+            _ = try connection.get()
+            #expect(connection.answers())
+            core.connections.abandonAll()
+            #expect(!connection.answers())
+            #expect(!connection.isThere, "a connection that does not answer is given up")
+        }
+    }
+
+    /// Others see by its name that it is a committer's.
+    @Test func itSaysWhoseItIs() throws {
+        try withDatabase { url in
+            let connection = CommitterConnection(Self.core(url), index: 7)
+            let pid = try connection.get().backendPID
+            let other = try PostgresConnection(url)
+            defer {
+                other.close()
+                connection.drop()
+            }
+            let rows = try other.execute("select application_name from pg_stat_activity where pid = \(pid)")
+            #expect(try rows.string(0, 0) == "pathmirror committer 7")
+            #expect(try rows.string(0, 0).hasPrefix(BackendName.committer))
+        }
+    }
+}

@@ -1,0 +1,33 @@
+import Rules
+import Testing
+
+@testable import Engine
+
+/// What follows from an attempt to execute operations: see `ExecutionMachine`.
+@Suite struct ExecutionMachineTests {
+    private static let committed = WriteOutcome.committed(seq: 7, changes: [])
+    private static let failures: [EngineError] = [
+        .unavailable("away"), .overloaded, .outcomeUnknown, .unknownNamespace("x"), .corrupt("bad"),
+    ]
+
+    @Test func anEndedSessionIsTriedUntilItIsKnownToBeDone() {
+        #expect(ExecutionMachine.next(after: Self.committed, of: .ended) == .done)
+        for failure in Self.failures {
+            #expect(ExecutionMachine.next(after: .failed(failure), of: .ended) == .retry, "\(failure)")
+        }
+    }
+
+    /// The row stays: another gateway executes it when this one's lease is gone.
+    @Test func aGatewayThatStopsLeavesItToTheOthers() {
+        #expect(ExecutionMachine.next(after: .failed(.stopping), of: .ended) == .done)
+    }
+
+    @Test(arguments: 1...5) func whoIsTakenOverIsLookedAtAgain(triesLeft: Int) {
+        #expect(
+            ExecutionMachine.next(after: Self.committed, of: .takenOver(triesLeft: triesLeft))
+                == .lookAgain(triesLeft: triesLeft - 1))
+        for failure in Self.failures + [.stopping] {
+            #expect(ExecutionMachine.next(after: .failed(failure), of: .takenOver(triesLeft: triesLeft)) == .done)
+        }
+    }
+}

@@ -1,0 +1,320 @@
+@testable import Engine
+
+/// A world without PostgreSQL in which one large write is committed: a log, its head's lock, others who write at the same
+/// places or elsewhere, connections that break, a history that changes, and a clock that reaches the end of the patience.
+struct LargeWorld: Hashable {
+    /// What can go wrong, and how often at most.
+    struct Budget: Hashable {
+        /// Connections that are lost.
+        var losses = 0
+        /// Statements that fail while the connection goes on.
+        var errors = 0
+        /// Entries of others that the write can be put behind.
+        var harmless = 0
+        /// Entries of others that touch what the write touches.
+        var conflicting = 0
+        /// Entries that stand for more than they say: imports, rules.
+        var special = 0
+        /// Times that the database loses its newest entry and another takes its place.
+        var takenBack = 0
+        /// Whether the rules refuse the write on a newer tree.
+        var refusals = 0
+        /// Whether the patience ends.
+        var deadlines = 0
+        /// Whether the engine stops.
+        var stops = 0
+    }
+
+    enum Kind: Hashable {
+        case harmless, conflicting, special, own
+    }
+
+    struct Entry: Hashable {
+        let kind: Kind
+        /// Different for every entry that was ever written.
+        let batch: UInt8
+    }
+
+    /// What became of the write's transaction.
+    enum Transaction: Hashable {
+        case open, committed, ended
+        /// COMMIT is on its way, and nobody hears what becomes of it.
+        case inFlight
+    }
+
+    enum Answer: Hashable {
+        case done, again, failed, unknown
+    }
+
+    private(set) var log: [Entry] = []
+    private(set) var nextBatch: UInt8 = 1
+    /// The write's transaction has the head's lock.
+    private(set) var isLocked = false
+    private(set) var transaction = Transaction.open
+    private(set) var machine = LargeCommitMachine(patience: 1)
+    private(set) var effect: LargeCommitMachine.Effect
+    /// What the namespace and the write have of the log.
+    private(set) var namespace: [Entry] = []
+    private(set) var write: [Entry] = []
+    private(set) var budget: Budget
+    private(set) var isLate = false
+    private(set) var isStopping = false
+    private(set) var wasSent = false
+    private(set) var answer: Answer?
+    private(set) var violations: [String] = []
+
+    /// - Parameter behind: how many harmless entries there are that the write has not taken in.
+    init(behind: Int = 0, _ budget: Budget) {
+        self.budget = budget
+        effect = machine.start()
+        for _ in 0..<behind { append(.harmless) }
+    }
+
+    private mutating func append(_ kind: Kind) {
+        log.append(Entry(kind: kind, batch: nextBatch))
+        nextBatch += 1
+    }
+
+    private func with(_ change: (inout LargeWorld) -> Void) -> LargeWorld {
+        var copy = self
+        change(&copy)
+        return copy
+    }
+
+    private mutating func violated(_ what: String) { violations.append(what) }
+
+    // MARK: What can happen
+
+    /// Every state that can follow this one.
+    var next: [LargeWorld] {
+        var found = others
+        if transaction == .inFlight {
+            found.append(with { $0.land() })
+            found.append(with { $0.endTransaction() })
+        }
+        guard answer == nil else { return found }
+        if budget.deadlines > 0, !isLate {
+            found.append(
+                with {
+                    $0.budget.deadlines -= 1
+                    $0.isLate = true
+                })
+        }
+        if budget.stops > 0, !isStopping {
+            found.append(
+                with {
+                    $0.budget.stops -= 1
+                    $0.isStopping = true
+                })
+        }
+        steps(&found)
+        return found
+    }
+
+    /// What others do while nobody has the lock.
+    private var others: [LargeWorld] {
+        guard !isLocked else { return [] }
+        var found: [LargeWorld] = []
+        for (kind, left) in [
+            (Kind.harmless, \Budget.harmless), (.conflicting, \.conflicting), (.special, \.special),
+        ] where budget[keyPath: left] > 0 {
+            found.append(
+                with {
+                    $0.budget[keyPath: left] -= 1
+                    $0.append(kind)
+                })
+        }
+        if budget.takenBack > 0, let last = log.last, last.kind != .own {
+            found.append(
+                with {
+                    $0.budget.takenBack -= 1
+                    $0.log.removeLast()
+                    $0.append(.harmless)
+                })
+        }
+        return found
+    }
+
+    private func steps(_ found: inout [LargeWorld]) {
+        switch effect {
+        case .follow, .followFound:
+            found.append(
+                with {
+                    $0.namespace = $0.log
+                    $0.reply(.followed)
+                })
+            failures(ofWrite: effect == .follow, &found)
+        case .lockHead:
+            found.append(
+                with {
+                    $0.isLocked = true
+                    $0.reply(.locked(head: Int64(log.count), ends))
+                })
+            failures(ofWrite: true, &found)
+        case .takeIn(let seq):
+            found.append(with { $0.takeIn(after: Int(seq)) })
+            failures(ofWrite: true, &found)
+        case .judge:
+            found.append(with { $0.reply(.judged(isAllowed: true)) })
+            if budget.refusals > 0 {
+                found.append(
+                    with {
+                        $0.budget.refusals -= 1
+                        $0.reply(.judged(isAllowed: false))
+                    })
+            }
+        case .commit: commits(&found)
+        case .search:
+            // It waits for the lock, which the write's transaction has until it ends.
+            if transaction != .inFlight {
+                found.append(
+                    with { $0.reply(.searched(isFound: $0.log.contains { $0.kind == .own })) })
+            }
+            failures(ofWrite: false, &found)
+        case .dropConnection: found.append(with { $0.reply(.done) })
+        case .pause:
+            found.append(with { $0.reply(.waited(now: isLate ? 2 : 0, isStopping: isStopping)) })
+        case .publish, .tell, .prepareAgain, .giveUp, .outcomeUnknown: break
+        }
+    }
+
+    private mutating func takeIn(after seq: Int) {
+        if !isLocked { violated("reads without the lock") }
+        guard seq < log.count else { return violated("reads behind the head") }
+        // The database says of what history the entry is that is read on from.
+        let page = log[seq...].prefix(2)
+        for known in [namespace, write] where known.count <= seq + page.count && known.last != log[..<known.count].last
+        {
+            return reply(.tookIn(nil))
+        }
+        guard !page.contains(where: { $0.kind == .special }) else { return reply(.tookIn(nil)) }
+        for (index, entry) in page.enumerated() where seq + index >= namespace.count { namespace.append(entry) }
+        for (index, entry) in page.enumerated() where seq + index >= write.count {
+            guard entry.kind == .harmless else { return reply(.tookIn(nil)) }
+            write.append(entry)
+        }
+        reply(.tookIn(ends))
+    }
+
+    private func commits(_ found: inout [LargeWorld]) {
+        // The database compares the batch at its head with the one that it is told.
+        guard log.count == namespace.count, log.last == namespace.last else {
+            found.append(
+                with {
+                    $0.endTransaction()
+                    $0.fail(isConnectionLost: false)
+                })
+            return
+        }
+        found.append(
+            with {
+                $0.wasSent = true
+                $0.land()
+                $0.reply(.committed)
+            })
+        if budget.losses > 0 {
+            for lands in [true, false] {
+                found.append(
+                    with {
+                        $0.wasSent = true
+                        if lands { $0.land() } else { $0.transaction = .inFlight }
+                        $0.lose(endsTransaction: false)
+                    })
+            }
+        }
+        if budget.errors > 0 {
+            found.append(
+                with {
+                    $0.budget.errors -= 1
+                    $0.endTransaction()
+                    $0.fail(isConnectionLost: false)
+                })
+        }
+    }
+
+    private func failures(ofWrite: Bool, _ found: inout [LargeWorld]) {
+        if budget.losses > 0 { found.append(with { $0.lose(endsTransaction: ofWrite) }) }
+        if budget.errors > 0 {
+            found.append(
+                with {
+                    $0.budget.errors -= 1
+                    if ofWrite { $0.endTransaction() }
+                    $0.fail(isConnectionLost: false)
+                })
+        }
+    }
+
+    private mutating func lose(endsTransaction: Bool) {
+        budget.losses -= 1
+        if endsTransaction { endTransaction() }
+        fail(isConnectionLost: true)
+    }
+
+    private mutating func fail(isConnectionLost: Bool) {
+        reply(.failed(isConnectionLost: isConnectionLost, now: isLate ? 1 : 0, isStopping: isStopping))
+    }
+
+    // MARK: The database
+
+    private mutating func land() {
+        if !isLocked { violated("commits without the lock") }
+        if write != log { violated("commits on another tree than the newest") }
+        log.append(Entry(kind: .own, batch: 0))
+        transaction = .committed
+        isLocked = false
+    }
+
+    private mutating func endTransaction() {
+        transaction = .ended
+        isLocked = false
+    }
+
+    private var ends: LargeCommitMachine.Ends {
+        LargeCommitMachine.Ends(namespace: Self.end(namespace), write: Self.end(write))
+    }
+
+    private static func end(_ entries: [Entry]) -> LargeCommitMachine.Position {
+        LargeCommitMachine.Position(seq: Int64(entries.count), batch: entries.last.map { [$0.batch] })
+    }
+
+    // MARK: Checks
+
+    private mutating func reply(_ event: LargeCommitMachine.Event) {
+        effect = machine.handle(event)
+        switch effect {
+        case .publish:
+            if namespace + [Entry(kind: .own, batch: 0)] != log { violated("publishes what does not follow") }
+            if transaction != .committed { violated("publishes what is not committed") }
+            answer = .done
+        case .tell:
+            if !namespace.contains(where: { $0.kind == .own }) { violated("told before the data") }
+            answer = .done
+        case .prepareAgain:
+            // Its writer ends the transaction.
+            if transaction == .inFlight { violated("begins anew while it may be written") }
+            if transaction == .open { endTransaction() }
+            answer = .again
+        case .giveUp:
+            if transaction == .inFlight { violated("gives up while it may be written") }
+            if transaction == .open { endTransaction() }
+            answer = .failed
+        case .outcomeUnknown:
+            if !wasSent { violated("an unknown outcome where nothing was sent") }
+            if !isLate, !isStopping { violated("gives up before its time") }
+            answer = .unknown
+        default: break
+        }
+    }
+
+    /// What is wrong at the end, when nothing is under way any more.
+    var finalViolations: [String] {
+        let count = log.count { $0.kind == .own }
+        return switch answer {
+        case .done where count != 1: ["done, and \(count) times in the log"]
+        case .again where count != 0, .failed where count != 0: ["\(effect), and in the log"]
+        case .unknown where count > 1: ["unknown, and \(count) times in the log"]
+        case nil: ["never ended"]
+        default: []
+        }
+    }
+}

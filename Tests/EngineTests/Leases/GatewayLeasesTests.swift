@@ -1,0 +1,41 @@
+import Runtime
+import Testing
+
+@testable import Engine
+
+/// Which lease a gateway has, and who hears of it: see `GatewayLeases`.
+@Suite struct GatewayLeasesTests {
+    @Test func whoListensIsToldOfEveryLossOnce() {
+        let leases = GatewayLeases()
+        let told = MutexBox(0)
+        leases.onExpired { told.withLock { $0 += 1 } }
+        let first = leases.current
+        leases.changed(to: first)
+        #expect(told.withLock { $0 } == 0)
+        leases.changed(to: first.next)
+        leases.changed(to: first.next)
+        #expect(told.withLock { $0 } == 1)
+        #expect(leases.current == first.next && leases.current != first)
+        leases.changed(to: first.next.next)
+        #expect(told.withLock { $0 } == 2)
+    }
+
+    @Test func nobodyHasToListen() {
+        let leases = GatewayLeases()
+        leases.changed(to: leases.current.next)
+        #expect(leases.current == LeaseNumber.first.next)
+    }
+
+    /// Whoever is told may ask, and begin something under the new lease at once: no lock is held.
+    @Test func whoIsToldMayAsk() {
+        let leases = GatewayLeases()
+        let seen = MutexBox<LeaseNumber?>(nil)
+        leases.onExpired {
+            let current = leases.current
+            seen.withLock { $0 = current }
+            leases.onExpired {}
+        }
+        leases.changed(to: leases.current.next)
+        #expect(seen.withLock { $0 } == LeaseNumber.first.next)
+    }
+}

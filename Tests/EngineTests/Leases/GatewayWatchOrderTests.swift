@@ -1,0 +1,126 @@
+import LogStore
+import TestSupport
+import Testing
+
+@testable import Engine
+
+/// Goal: no gateway's lease expires that lives, and every dead one's does. Method: simulated lives of gateways and of a
+/// watcher that now and then is late, stopped or without the database, against what really happened.
+@Suite struct GatewayWatchOrderTests {
+    private static let expiry: Int64 = 1_000
+    private static let beat: Int64 = 200
+
+    private func watch() -> GatewayWatch {
+        GatewayWatch(leaseExpiryMilliseconds: Self.expiry, beatMilliseconds: Self.beat)
+    }
+
+    /// A gateway beats every so often until it dies.
+    private struct Life {
+        let name: String
+        let period: Int64
+        let start: Int64
+        let death: Int64
+
+        func beat(at now: Int64) -> GatewayBeat {
+            let lived = min(now, death) - start
+            return GatewayBeat(gateway: name, beat: lived / period, seenAt: "then")
+        }
+
+        /// When it last showed something new, by what is seen at that time.
+        func lastBeat(at now: Int64) -> Int64 {
+            let lived = min(now, death) - start
+            return start + lived / period * period
+        }
+    }
+
+    @Test(arguments: 1...40 as ClosedRange<UInt64>) func simulatedLives(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        let lives = (0..<6).map { index in
+            Life(
+                name: "g\(index)", period: Int64(50 + random.below(600)), start: -Int64(random.below(500)),
+                death: random.oneIn(2) ? .max / 2 : Int64(random.below(20_000)))
+        }
+        var watch = watch()
+        var now: Int64 = 0
+        var looks = 0
+        while now < 60_000 {
+            // Mostly in time; now and then late, or not at all.
+            switch random.below(20) {
+            case 0: now += Int64(random.below(5_000))
+            case 1: watch.forget()
+            default: now += Int64(150 + random.below(100))
+            }
+            let asked = now
+            // The database looks somewhere between question and answer.
+            let seen = asked + Int64(random.below(100))
+            now = seen + Int64(random.below(100))
+            let beats = lives.map { $0.beat(at: seen) }
+            for expired in watch.look(beats, asked: asked, answered: now) {
+                guard let life = lives.first(where: { $0.name == expired.gateway }) else { continue }
+                // For so long it has given no sign, by what could be seen.
+                #expect(seen - life.lastBeat(at: seen) >= Self.expiry, "seed \(seed), look \(looks)")
+                #expect(life.death < seen, "\(life.name) lives")
+            }
+            looks += 1
+        }
+        // Looked at in time it finds all the dead, and nobody else.
+        var found: Set<String> = []
+        for _ in 0..<20 {
+            now += Self.beat
+            for expired in watch.look(lives.map { $0.beat(at: now) }, asked: now, answered: now) {
+                found.insert(expired.gateway)
+            }
+        }
+        #expect(found == Set(lives.filter { $0.death < 60_000 }.map(\.name)))
+    }
+
+    /// All sequences of what a watcher may meet: the gateway moves or stands, the look comes in time, late or not at all.
+    @Test func everyOrderOfLooks() {
+        enum Event: CaseIterable { case stands, moves, late, failed }
+        var count = 0
+        /// - Parameter stood: since when looks in time have shown the same beat; nil where nothing is known.
+        func explore(_ watch: GatewayWatch, _ beat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
+            guard depth > 0 else { return }
+            for event in Event.allCases {
+                var (watch, beat, now, stood) = (watch, beat, now, stood)
+                switch event {
+                case .failed:
+                    watch.forget()
+                    stood = nil
+                    now += 250
+                    explore(watch, beat, now, stood: stood, depth: depth - 1)
+                    continue
+                case .late:
+                    // Longer than half of the expiry: the others may have stood still as well.
+                    now += 501
+                    stood = nil
+                case .moves:
+                    now += 250
+                    beat += 1
+                    stood = nil
+                case .stands: now += 250
+                }
+                let expired = watch.look([GatewayBeat(gateway: "g", beat: beat, seenAt: "")], asked: now, answered: now)
+                let since = stood ?? now
+                if expired.isEmpty == (now - since >= Self.expiry) {
+                    Issue.record("\(event) at \(now), stands since \(since)")
+                }
+                count += 1
+                explore(watch, beat, now, stood: since, depth: depth - 1)
+            }
+        }
+        explore(watch(), 0, 0, stood: nil, depth: 8)
+        #expect(count > 10_000)
+    }
+
+    /// A lease that was ended is not seen any more; one that begins anew has another id.
+    @Test func whoIsNotSeenIsForgotten() {
+        var watch = watch()
+        let beat = GatewayBeat(gateway: "g", beat: 1, seenAt: "")
+        for look in 0..<4 as Range<Int64> { #expect(watch.look([beat], asked: look * 250, answered: look * 250) == []) }
+        #expect(watch.look([], asked: 1_000, answered: 1_000) == [])
+        // The same row again, as after a restore: its time begins anew.
+        for look in 5..<9 as Range<Int64> { #expect(watch.look([beat], asked: look * 250, answered: look * 250) == []) }
+        #expect(watch.look([beat], asked: 2_250, answered: 2_250) == [beat])
+    }
+}

@@ -1,0 +1,70 @@
+import LogStore
+import Testing
+
+@testable import Engine
+
+/// When a gateway's lease has expired for another: see `GatewayWatch`.
+@Suite struct GatewayWatchTests {
+    private func beat(_ gateway: String, _ number: Int64, seenAt: String = "then") -> GatewayBeat {
+        GatewayBeat(gateway: gateway, beat: number, seenAt: seenAt)
+    }
+
+    private func watch() -> GatewayWatch { GatewayWatch(leaseExpiryMilliseconds: 1_000, beatMilliseconds: 200) }
+
+    /// Looks every 200 ms from `start` on; tells after how many looks somebody was dead.
+    private func looksUntilDead(_ watch: inout GatewayWatch, from start: Int64, _ beats: [GatewayBeat]) -> Int? {
+        for look in 0..<50 {
+            let now = start + Int64(look) * 200
+            if !watch.look(beats, asked: now, answered: now).isEmpty { return look }
+        }
+        return nil
+    }
+
+    @Test func whatDoesNotMoveForSoLongIsDead() {
+        var watch = watch()
+        #expect(looksUntilDead(&watch, from: 5_000, [beat("a", 7)]) == 5)
+        #expect(watch.look([beat("a", 7)], asked: 6_200, answered: 6_200) == [beat("a", 7)])
+        #expect(watch.look([beat("a", 8)], asked: 6_400, answered: 6_400).isEmpty)
+    }
+
+    @Test func whatMovesIsAlive() {
+        var watch = watch()
+        for number in 0..<100 as Range<Int64> {
+            let now = number * 200
+            #expect(
+                watch.look([beat("a", number / 4), beat("b", 1, seenAt: "\(number)")], asked: now, answered: now)
+                    .isEmpty)
+        }
+    }
+
+    /// A beat that is seen for the first time is not older for having been there before.
+    @Test func aWatcherThatStartsKnowsNothing() {
+        var watch = watch()
+        #expect(watch.look([beat("a", 1)], asked: 1_000_000, answered: 1_000_000).isEmpty)
+    }
+
+    @Test func aWatcherThatStoodStillBeginsAnew() {
+        var watch = watch()
+        for look in 0..<4 as Range<Int64> {
+            #expect(watch.look([beat("a", 1)], asked: look * 200, answered: look * 200).isEmpty)
+        }
+        #expect(watch.look([beat("a", 1)], asked: 60_000, answered: 60_000).isEmpty)
+        #expect(looksUntilDead(&watch, from: 60_200, [beat("a", 1)]) == 4)
+    }
+
+    @Test func aWatcherWhoseLookFailedBeginsAnew() {
+        var watch = watch()
+        for look in 0..<4 as Range<Int64> { _ = watch.look([beat("a", 1)], asked: look * 200, answered: look * 200) }
+        watch.forget()
+        #expect(looksUntilDead(&watch, from: 800, [beat("a", 1)]) == 5)
+    }
+
+    /// The value is as of some moment between question and answer: neither end may count for more than it is.
+    @Test func slowAnswersAreNotHeldAgainstAnybody() {
+        var watch = watch()
+        #expect(watch.look([beat("a", 1)], asked: 0, answered: 400).isEmpty)
+        #expect(watch.look([beat("a", 1)], asked: 500, answered: 900).isEmpty)
+        #expect(watch.look([beat("a", 1)], asked: 1_300, answered: 1_800).isEmpty)
+        #expect(watch.look([beat("a", 1)], asked: 1_900, answered: 1_900) == [beat("a", 1)])
+    }
+}

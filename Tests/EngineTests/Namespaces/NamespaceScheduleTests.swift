@@ -1,0 +1,261 @@
+import Runtime
+import TestSupport
+import Testing
+
+@testable import Engine
+
+/// Who works on a namespace, and when: nothing is forgotten, and no two committers have it.
+@Suite struct NamespaceScheduleTests {
+    // MARK: Refusals
+
+    @Test func writesAreRefusedWhereTheyCannotBeWritten() {
+        var schedule = NamespaceSchedule(head: 0)
+        let settings = EngineSettings()
+        #expect(schedule.add(.test(), settings, outage: nil) == nil)
+        #expect(schedule.add(.test(), settings, outage: "gone") == .unavailable("gone"))
+        schedule.refusal = .stopping
+        #expect(schedule.add(.test(), settings, outage: nil) == .stopping)
+        // Why the engine refuses is told first.
+        #expect(schedule.add(.test(), settings, outage: "gone") == .stopping)
+        schedule.refusal = nil
+        #expect(schedule.add(.test(), settings, outage: nil) == nil)
+        #expect(schedule.waitingWrites == 2)
+    }
+
+    @Test func aFullQueueIsOverloaded() {
+        var settings = EngineSettings()
+        settings.maxWaitingWrites = 1
+        var schedule = NamespaceSchedule(head: 0)
+        #expect(schedule.add(.test(), settings, outage: nil) == nil)
+        #expect(schedule.add(.test(), settings, outage: nil) == .overloaded)
+        // A large write that is written already comes in whatever waits.
+        #expect(schedule.addLarge(.test()) == nil)
+    }
+
+    /// A large write was accepted before the engine began to stop: it is finished as long as there are committers.
+    @Test func aLargeWriteComesInUntilTheCommittersHaveEnded() {
+        var schedule = NamespaceSchedule(head: 0)
+        schedule.refusal = .stopping
+        #expect(schedule.addLarge(.test(1)) == nil)
+        schedule.refusal = .unknownNamespace("test")
+        #expect(schedule.addLarge(.test(2)) == .unknownNamespace("test"))
+        schedule.refusal = nil
+        #expect(schedule.close().map(\.token) == [1])
+        #expect(schedule.addLarge(.test(3)) == .stopping)
+    }
+
+    // MARK: Tasks
+
+    @Test func aTaskSaysWhatIsKnown() {
+        var schedule = NamespaceSchedule(head: 5)
+        var task = schedule.takeTask(EngineSettings())
+        #expect(task.remoteHead == 5 && !task.isSuspect && task.batch.isEmpty && !task.isContended && !task.hasWaiters)
+        _ = schedule.add(.test(1), EngineSettings(), outage: nil)
+        _ = schedule.headSeen(7, known: 5)
+        _ = schedule.suspect()
+        schedule.noteContention(true)
+        schedule.addWaiter(9, now: 0, deadline: 100) {}
+        task = schedule.takeTask(EngineSettings())
+        #expect(task.remoteHead == 7 && task.isSuspect && task.batch.map(\.token) == [1])
+        #expect(task.isContended && task.hasWaiters)
+        #expect(schedule.takeTask(EngineSettings()).batch.isEmpty, "a write is taken once")
+    }
+
+    @Test(arguments: [
+        // remote head, suspect, waiters, writes; whether the log has to be looked at from seq 5 on
+        (5, false, false, 0, false), (6, false, false, 0, true), (4, false, false, 0, false), (5, true, false, 0, true),
+        (5, true, false, 1, true), (5, false, true, 0, true), (5, false, true, 1, false), (6, false, true, 1, true),
+        (5, false, false, 1, false),
+    ])
+    func whenTheLogIsLookedAt(head: Int64, isSuspect: Bool, hasWaiters: Bool, writes: Int, isNeeded: Bool) {
+        let task = NamespaceTask(
+            remoteHead: head, isSuspect: isSuspect, batch: (0..<writes).map { .test(UInt64($0)) }, isContended: false,
+            hasWaiters: hasWaiters)
+        #expect(task.hasToFollow(from: 5) == isNeeded)
+    }
+
+    // MARK: Heads
+
+    @Test func onlyNewsHandItOver() {
+        var schedule = NamespaceSchedule(head: 5)
+        #expect(schedule.headSeen(5, known: 5) == false)
+        #expect(schedule.headSeen(4, known: 5) == false)
+        #expect(schedule.headSeen(6, known: 5) == true)
+        #expect(schedule.headSeen(7, known: 5) == false, "somebody has it")
+        #expect(schedule.remoteHead == 7)
+        #expect(schedule.finishedTask(followsLog: true, known: 7) == false)
+        #expect(schedule.headSeen(8, known: 7) == true)
+    }
+
+    @Test func whatWasHeardOfIsKeptUntilItIsThere() {
+        var schedule = NamespaceSchedule(head: 5)
+        _ = schedule.headSeen(9, known: 5)
+        #expect(schedule.finishedTask(followsLog: true, known: 6) == true, "more is in the log")
+        #expect(
+            schedule.finishedTask(followsLog: false, known: 6) == false, "it can't be read now: the tail says so again")
+        #expect(schedule.headSeen(9, known: 6) == true)
+        #expect(schedule.finishedTask(followsLog: true, known: 9) == false)
+    }
+
+    /// The head that was heard of is of a history that is no more.
+    @Test(
+        arguments: [
+            // told, reached, heard of before; what is left to be followed
+            (9, 6, 9, 5), (9, 9, 9, 9), (9, 12, 9, 9), (9, 6, 10, 10), (nil, 6, 9, 9), (9, nil, 9, 9),
+        ] as [(Int64?, Int64?, Int64, Int64)])
+    func headsThatAreNoMore(told: Int64?, end: Int64?, heard: Int64, left: Int64) {
+        var schedule = NamespaceSchedule(head: 5)
+        _ = schedule.headSeen(heard, known: 5)
+        _ = schedule.suspect()
+        schedule.checked(told, reaches: end, known: 5)
+        #expect(schedule.remoteHead == left)
+        #expect(!schedule.isSuspect)
+    }
+
+    @Test func aResetForgetsWhatWasHeardOf() {
+        var schedule = NamespaceSchedule(head: 5)
+        _ = schedule.headSeen(90, known: 5)
+        _ = schedule.reset(to: 3)
+        #expect(schedule.remoteHead == 3)
+        #expect(schedule.finishedTask(followsLog: true, known: 3) == false)
+        _ = schedule.reached(4)
+        #expect(schedule.remoteHead == 4)
+    }
+
+    // MARK: Those who wait
+
+    @Test func waitersAreToldOnceTheirSeqIsThere() {
+        var schedule = NamespaceSchedule(head: 0)
+        let told = Told()
+        for seq in [3, 1, 2, 3, 9] as [Int64] { schedule.addWaiter(seq, now: 0, deadline: 1_000) { told.note(seq) } }
+        for body in schedule.reached(0) { body() }
+        #expect(told.seqs == [])
+        for body in schedule.reached(2) { body() }
+        #expect(told.seqs == [1, 2])
+        for body in schedule.reached(3) { body() }
+        #expect(told.seqs == [1, 2, 3, 3])
+        for body in schedule.reset(to: 20) { body() }
+        #expect(told.seqs == [1, 2, 3, 3, 9])
+        #expect(schedule.reached(100).isEmpty)
+        #expect(!schedule.takeTask(EngineSettings()).hasWaiters)
+    }
+
+    @Test func waitersAreForgottenInTime() {
+        var waiters = SeqWaiters()
+        let told = Told()
+        waiters.add(5, now: 0, deadline: 10) { told.note(1) }
+        waiters.add(5, now: 5, deadline: 15) { told.note(2) }
+        waiters.add(5, now: 10, deadline: 20) { told.note(3) }
+        for body in waiters.take(upTo: 5) { body() }
+        #expect(told.seqs == [2, 3])
+        #expect(waiters.isEmpty)
+    }
+
+    // MARK: Contention
+
+    @Test func contentionIsRememberedForSomeBatches() {
+        var contention = Contention()
+        #expect(!contention.isContended)
+        contention.committed()
+        contention.conflicted()
+        for _ in 0..<Contention.memory {
+            #expect(contention.isContended)
+            contention.committed()
+        }
+        #expect(!contention.isContended)
+        contention.conflicted()
+        for _ in 0..<10 { contention.committed() }
+        contention.conflicted()
+        for _ in 0..<(Contention.memory - 1) { contention.committed() }
+        #expect(contention.isContended, "the newest conflict counts")
+    }
+
+    // MARK: Every order
+
+    /// What can happen to a namespace, as far as who has it is concerned.
+    enum Happening: CaseIterable {
+        case write, headHeard, suspicion, taken, done, doneUnread, published
+    }
+
+    /// Every sequence of eight happenings: one committer at most has the namespace, and whenever nobody has it there is nothing
+    /// that anybody would have to do.
+    @Test func nobodyAndNothingIsForgotten() {
+        var sequences = 0
+        var worst: [Happening] = []
+        func go(_ schedule: NamespaceSchedule, _ model: Model, _ way: [Happening]) {
+            sequences += 1
+            guard way.count < 7, worst.isEmpty else { return }
+            for happening in Happening.allCases {
+                var (schedule, model) = (schedule, model)
+                guard model.apply(happening, to: &schedule) else { continue }
+                if model.isWrong(schedule) { worst = way + [happening] }
+                go(schedule, model, way + [happening])
+            }
+        }
+        go(NamespaceSchedule(head: 0), Model(), [])
+        #expect(worst.isEmpty)
+        #expect(sequences > 10_000)
+    }
+
+    /// A plain account of the same.
+    private struct Model {
+        var isHeld = false
+        var hasTask = false
+        var waiting = 0
+        var known: Int64 = 0
+        var heard: Int64 = 0
+        /// The committer could not read the log: it is left to the tail to say again what is there.
+        var isLeftToTheTail = false
+        var handOvers = 0
+
+        /// False where it can't happen now.
+        mutating func apply(_ happening: Happening, to schedule: inout NamespaceSchedule) -> Bool {
+            switch happening {
+            case .write:
+                guard schedule.add(.test(), EngineSettings(), outage: nil) == nil else { return false }
+                waiting += 1
+                take(schedule.schedule())
+            case .headHeard:
+                heard += 1
+                isLeftToTheTail = false
+                take(schedule.headSeen(heard, known: known))
+            case .suspicion: take(schedule.suspect())
+            case .taken:
+                guard isHeld, !hasTask else { return false }
+                hasTask = true
+                waiting -= schedule.takeTask(EngineSettings()).batch.count
+            case .done, .doneUnread:
+                guard hasTask else { return false }
+                hasTask = false
+                let isRead = happening == .done
+                if isRead { schedule.checked(nil, reaches: nil, known: known) }
+                isHeld = schedule.finishedTask(followsLog: isRead, known: known)
+                if !isRead { isLeftToTheTail = true }
+            case .published:
+                guard hasTask, known < heard else { return false }
+                known = heard
+                _ = schedule.reached(known)
+            }
+            return true
+        }
+
+        private mutating func take(_ isHandedOver: Bool) {
+            if isHandedOver {
+                handOvers += isHeld ? 100 : 0
+                isHeld = true
+            }
+        }
+
+        func isWrong(_ schedule: NamespaceSchedule) -> Bool {
+            if handOvers > 0 || schedule.isScheduled != isHeld || schedule.waitingWrites != waiting { return true }
+            guard !isHeld else { return false }
+            return waiting > 0 || (heard > known && !isLeftToTheTail) || !schedule.isIdle
+        }
+    }
+
+    private final class Told: Sendable {
+        private let state = MutexBox<[Int64]>([])
+        func note(_ seq: Int64) { state.withLock { $0.append(seq) } }
+        var seqs: [Int64] { state.withLock { $0 } }
+    }
+}

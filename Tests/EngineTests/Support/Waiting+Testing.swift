@@ -1,0 +1,35 @@
+import LogStore
+import Rules
+import TestSupport
+import Tree
+
+@testable import Engine
+
+extension WriteQueue.Waiting {
+    /// A write that waits; of a sink that nobody asks unless one is given.
+    static func test(
+        _ token: UInt64 = 0, bytes: Int = 10, alone: Bool = false, sink: any WriteSink = CollectingSink(),
+        deadline: Int64 = .max
+    ) -> WriteQueue.Waiting {
+        let claim = SessionClaim(session: "s", gateway: [1], save: nil)
+        let action: Write.Action =
+            alone ? .disconnect(claim, operations: []) : .set(Path(splitting: "a"), .int(Int64(token)))
+        return WriteQueue.Waiting(
+            write: Write(action, operation: .set, byteCount: bytes, auth: .admin), sink: sink, token: token,
+            deadline: deadline)
+    }
+}
+
+extension LiveNamespace {
+    /// A namespace that no database has; what it hands over is kept.
+    static func test(
+        _ root: Node = .null, seq: Int64 = 0, id: Int64 = 1, name: String = "test",
+        _ settings: EngineSettings = .init(),
+        health: DatabaseHealth? = nil, handed: HandedOver = HandedOver()
+    ) -> LiveNamespace {
+        let snapshot = Snapshot(seq: seq, root: root, rules: RulesVersion(seq: 0, set: .denyAll), batch: [0])
+        return LiveNamespace(
+            id: id, name: name, streamKey: Array("key".utf8), snapshot, settings, health: health,
+            schedule: { _ in handed.noteNamespace() }, prepare: { item, _ in handed.note(item) })
+    }
+}

@@ -1,0 +1,215 @@
+import Compression
+import Engine
+import Rules
+import Testing
+import Tree
+import Wire
+
+@testable import Gateway
+@testable import HTTPServer
+
+/// What GET requests and writes are answered.
+@Suite struct AnswerJobTests {
+    private static let value = "{\"a\":{\"b\":1,\"c\":\"x\"},\"n\":2}"
+
+    /// What a GET of `target` is answered where the value at its path is this.
+    private func read(
+        _ target: String, _ headers: [(String, String)] = [], _ json: String = Self.value,
+        _ change: @Sendable (inout GatewaySettings) -> Void = { _ in }
+    ) throws -> DataAnswer {
+        let node = try JSONParser.parse(json)
+        return try TestCall("GET", target, headers).with { call, services in
+            var settings = services.settings
+            change(&settings)
+            let namespace = TestNamespace(root: node)
+            let selection = Selection(call.parameters.query, at: call.path, namespace.live, namespace.snapshot)
+            return ReadJob(call, 7, node, selection, settings).run()
+        }
+    }
+
+    private func text(_ answer: DataAnswer) -> String { String(decoding: answer.body, as: UTF8.self) }
+
+    // MARK: Reading
+
+    @Test func valuesAreSent() throws {
+        let answer = try read("/x.json")
+        #expect(answer.status == 200)
+        #expect(text(answer) == Self.value)
+        #expect(answer.headers.value("content-type") == "application/json; charset=utf-8")
+        #expect(answer.headers.value("x-pathmirror-seq") == "7")
+        #expect(answer.headers.value("access-control-expose-headers") == "ETag, X-Pathmirror-Seq")
+        #expect(answer.headers.value("etag") == nil)
+    }
+
+    @Test(
+        arguments: [
+            ("shallow=true", "{\"a\":true,\"n\":2}"), ("print=silent", ""),
+            ("orderBy=\"$key\"&limitToLast=1", "{\"n\":2}"),
+            ("print=pretty", "{\n  \"a\" : {\n    \"b\" : 1,\n    \"c\" : \"x\"\n  },\n  \"n\" : 2\n}"),
+        ])
+    func forms(_ query: String, _ wanted: String) throws {
+        let answer = try read("/x.json?\(query)")
+        #expect(text(answer).trimmingSpace == wanted)
+        #expect(answer.status == (wanted.isEmpty ? 204 : 200))
+    }
+
+    @Test func tagsAreOfAllTheData() throws {
+        let node = try JSONParser.parse(Self.value)
+        let wanted = ("X-Firebase-ETag", "true")
+        #expect(try read("/x.json", [wanted]).headers.value("etag") == node.hash)
+        #expect(try read("/x.json", [wanted], "null").headers.value("etag") == "null_etag")
+        #expect(try read("/x.json?print=silent", [wanted]).headers.value("etag") == node.hash)
+        // A query's answer is something else.
+        #expect(try read("/x.json?orderBy=\"$key\"", [wanted]).headers.value("etag") == nil)
+        #expect(try read("/x.json", [("X-Firebase-ETag", "false")]).headers.value("etag") == nil)
+    }
+
+    @Test func whatIsKnownIsNotSentAgain() throws {
+        let hash = try JSONParser.parse(Self.value).hash
+        for tag in [hash, "\"\(hash)\""] {
+            let answer = try read("/x.json", [("If-None-Match", tag)])
+            #expect(answer.status == 304 && answer.body.isEmpty)
+            #expect(answer.headers.value("etag") == hash)
+        }
+        #expect(try read("/x.json", [("If-None-Match", "other")]).status == 200)
+        #expect(try read("/x.json", [("If-None-Match", "null_etag")], "null").status == 304)
+    }
+
+    @Test func scriptsAreSafe() throws {
+        let answer = try read("/x.json?callback=f", [], "\"</script>\"")
+        #expect(answer.headers.value("content-type") == "application/javascript; charset=utf-8")
+        #expect(answer.headers.value("x-content-type-options") == "nosniff")
+        #expect(text(answer).hasPrefix("/**/f(") && text(answer).hasSuffix(");"))
+        #expect(!text(answer).contains("</script>"))
+    }
+
+    @Test func downloadsHaveNames() throws {
+        let answer = try read("/x.json?download=a%22b%2Fc%5Cd%0Ae.json")
+        #expect(answer.headers.value("content-disposition") == "attachment; filename=\"abcde.json\"")
+    }
+
+    @Test func longAnswersArePacked() throws {
+        let long = "\"" + String(repeating: "x", count: 2_000) + "\""
+        let packed = try read("/x.json", [("Accept-Encoding", "gzip")], long)
+        #expect(packed.headers.value("content-encoding") == "gzip" && packed.headers.value("vary") == "Accept-Encoding")
+        #expect(String(decoding: try Gzip.decompress(packed.body, limit: 10_000), as: UTF8.self) == long)
+        let short = try read("/x.json", [("Accept-Encoding", "gzip")])
+        #expect(short.headers.value("content-encoding") == nil && short.headers.value("vary") == "Accept-Encoding")
+        #expect(text(short) == Self.value)
+        let unasked = try read("/x.json", [], long)
+        #expect(unasked.headers.value("vary") == nil && text(unasked) == long)
+        let off = try read("/x.json", [("Accept-Encoding", "gzip;q=0")], long)
+        #expect(off.headers.value("content-encoding") == nil)
+    }
+
+    // MARK: Writing
+
+    private func written(
+        _ method: String, _ target: String, _ result: WriteAnswer.Result, _ headers: [(String, String)] = [],
+        _ prepare: @Sendable (Call) -> Void = { _ in }
+    ) throws -> DataAnswer {
+        try TestCall(method, target, headers).with { call, services in
+            prepare(call)
+            return WriteAnswer(call, result, 9, services.settings).run()
+        }
+    }
+
+    private func change(_ path: String, _ json: String) throws -> Change {
+        Change(path: Path(splitting: path), value: try JSONParser.parse(json))
+    }
+
+    @Test func whatWasSentIsRepeated() throws {
+        let body = "{ \"b\" : 1 , \"gone\":null }"
+        let answer = try written("PUT", "/a.json", .committed([try change("a", "{\"b\":1}")])) {
+            $0.body = Array(body.utf8)
+        }
+        #expect(answer.status == 200 && text(answer) == body)
+        #expect(answer.headers.value("x-pathmirror-seq") == "9")
+    }
+
+    @Test func serverValuesAreAnsweredAsTheyBecame() throws {
+        let put = try written("PUT", "/a.json", .committed([try change("a", "{\"t\":123}")])) {
+            $0.hasServerValue = true
+            $0.body = Array("{\"t\":{\".sv\":\"timestamp\"}}".utf8)
+        }
+        #expect(text(put) == "{\"t\":123}")
+        let patch = try written(
+            "PATCH", "/a.json", .committed([try change("a/t", "123"), try change("a/b/c", "true")])
+        ) { $0.hasServerValue = true }
+        #expect(text(patch) == "{\"t\":123,\"b/c\":true}")
+    }
+
+    @Test func pushesAnswerTheName() throws {
+        let answer = try written("POST", "/a.json", .committed([try change("a/-N1", "1")])) { $0.pushedName = "-N1" }
+        #expect(text(answer) == "{\"name\":\"-N1\"}")
+    }
+
+    @Test func deletesAnswerNull() throws {
+        #expect(text(try written("DELETE", "/a.json", .committed([try change("a", "null")]))) == "null")
+    }
+
+    @Test func silentWritesAnswerNothing() throws {
+        let answer = try written(
+            "PUT", "/a.json?print=silent", .committed([try change("a", "1")]), [("X-Firebase-ETag", "true")])
+        #expect(answer.status == 204 && answer.body.isEmpty)
+        #expect(answer.headers.value("etag") == Node.int(1).hash)
+    }
+
+    @Test(
+        arguments: [
+            ("PUT", "1", "1"), ("PUT", "null", nil), ("DELETE", "null", nil), ("POST", "1", "1"),
+        ] as [(String, String, String?)])
+    func tagsOfWhatIsThereNow(_ method: String, _ written: String, _ hashed: String?) throws {
+        let answer = try self.written(
+            method, "/a.json", .committed([try change("a", written)]), [("X-Firebase-ETag", "true")])
+        let wanted = try hashed.map { try JSONParser.parse($0).hash } ?? "null_etag"
+        #expect(answer.headers.value("etag") == wanted)
+    }
+
+    @Test func updatesHaveNoTag() throws {
+        let answer = try written(
+            "PATCH", "/a.json", .committed([try change("a/b", "1")]), [("X-Firebase-ETag", "true")])
+        #expect(answer.headers.value("etag") == nil)
+    }
+
+    /// Who may not read what an increment came to must not learn it by its tag.
+    @Test func incrementsHaveNoTag() throws {
+        let increment = try JSONParser.parse(Array("{\".sv\":{\"increment\":1}}".utf8)).node
+        let answer = try written(
+            "PUT", "/a.json", .committed([Change(path: Path(splitting: "a"), value: increment)]),
+            [("X-Firebase-ETag", "true")]
+        ) { $0.body = Array("{}".utf8) }
+        #expect(answer.headers.value("etag") == nil)
+    }
+
+    @Test func staleConditionsAreAnsweredTheValue() throws {
+        let current = try JSONParser.parse("{\"b\":2}")
+        let answer = try written("PUT", "/a.json", .stale(current), [("if-match", "x")])
+        #expect(answer.status == 412)
+        #expect(text(answer) == "{\"b\":2}")
+        #expect(answer.headers.value("etag") == current.hash)
+        #expect(try written("PUT", "/a.json", .stale(.null)).headers.value("etag") == "null_etag")
+    }
+
+    @Test func heavyAnswersAreKnown() throws {
+        let wide = Node(children: (0..<50).map { (Key("k\($0)"), Node.int(1)) })
+        try TestCall("PUT", "/a.json").with { call, services in
+            var settings = services.settings
+            settings.heavyRows = 10
+            settings.heavyBodyBytes = 100
+            let path = Path(splitting: "a")
+            #expect(WriteAnswer(call, .stale(wide), 1, settings).isHeavy(settings))
+            #expect(!WriteAnswer(call, .stale(.int(1)), 1, settings).isHeavy(settings))
+            let change = Change(path: path, value: .int(1))
+            #expect(!WriteAnswer(call, .committed([change]), 1, settings).isHeavy(settings))
+            #expect(
+                WriteAnswer(call, .committed(Array(repeating: change, count: 11)), 1, settings).isHeavy(settings))
+            call.body = Array(repeating: 0x20, count: 101)
+            #expect(WriteAnswer(call, .committed([change]), 1, settings).isHeavy(settings))
+        }
+    }
+}
+
+extension String {
+    fileprivate var trimmingSpace: String { String(reversed().drop { $0.isWhitespace }.reversed()) }
+}

@@ -1,0 +1,278 @@
+import Engine
+import Rules
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Gateway
+
+/// Conditional writes of realtime clients, and how those that contend take turns: over scripted transports.
+@Suite struct SessionTransactionTests {
+    private typealias Client = ScriptedClient
+
+    private static let stale = #""Transaction hash does not match""#
+
+    private func hash(_ json: String) throws -> String { try JSONParser.parse(json).hash }
+
+    /// The body of a put that names what must be there.
+    private func put(_ value: String, over old: String) throws -> String {
+        #"{"p":"/n","d":\#(value),"h":"\#(old == "null" ? "" : try hash(old))"}"#
+    }
+
+    private func waiting(_ bench: SessionBench) -> Int { bench.gateway.metrics.waitingTransactions.current }
+
+    @Test func aWriteIsDoneWhereTheHashFits() throws {
+        try withBench { bench in
+            let client = try bench.connect()
+            try client.ask("p", put("1", over: "null"), gives: "ok")
+            try client.ask("p", put("2", over: "1"), gives: "ok")
+            try client.ask("p", put("3", over: "1"), gives: "datastale", Self.stale)
+            try client.ask("p", put("3", over: "null"), gives: "datastale", Self.stale)
+            try client.ask("p", put("null", over: "2"), gives: "ok")
+            #expect(try bench.value("n") == "null")
+        }
+    }
+
+    @Test func anUpdateMayNameAHashToo() throws {
+        try withBench { bench in
+            let client = try bench.connect()
+            try bench.write("n", #"{"a":1}"#)
+            let fits = try hash(#"{"a":1}"#)
+            try client.ask("m", #"{"p":"/n","d":{"b":2},"h":"\#(fits)"}"#, gives: "ok")
+            try client.ask("m", #"{"p":"/n","d":{"b":3},"h":"\#(fits)"}"#, gives: "datastale", Self.stale)
+            #expect(try bench.value("n") == #"{"a":1,"b":2}"#)
+        }
+    }
+
+    // MARK: Slots
+
+    /// Goal: while one client that was refused tries again, others don't get in between. Method: the slot lasts long, so
+    /// that only what is tested ends it.
+    private func withContention(
+        slotMilliseconds: Int = 60_000, rules: String? = nil,
+        _ body: (SessionBench, _ first: Client, _ second: Client) throws -> Void
+    ) throws {
+        try withBench(rules: rules) {
+            $0.transactionSlotMilliseconds = numericCast(slotMilliseconds)
+        } _: { bench in
+            try bench.write("n", "1")
+            let (first, second) = (try bench.connect(), try bench.connect())
+            // The first was too late, and has the slot from now on.
+            try first.ask("p", put("2", over: "0"), gives: "datastale", Self.stale)
+            try body(bench, first, second)
+        }
+    }
+
+    @Test func whoComesSecondWaitsUntilTheFirstIsDone() throws {
+        try withContention { bench, first, second in
+            let number = try second.ask("p", put("3", over: "2"))
+            #expect(eventually { waiting(bench) == 1 })
+            #expect(second.transport.messages.isEmpty)
+            try first.ask("p", put("2", over: "1"), gives: "ok")
+            try second.expect(Client.ok(number))
+            #expect(waiting(bench) == 0)
+            #expect(try bench.value("n") == "3")
+        }
+    }
+
+    @Test func elsewhereNobodyWaits() throws {
+        try withContention { bench, _, second in
+            try second.ask("p", #"{"p":"/m","d":1,"h":""}"#, gives: "ok")
+            // And neither does a plain write.
+            try second.ask("p", #"{"p":"/n","d":7}"#, gives: "ok")
+            #expect(waiting(bench) == 0)
+        }
+    }
+
+    @Test func whoHasTheSlotKeepsItWhileItFails() throws {
+        try withContention { bench, first, second in
+            let number = try second.ask("p", put("9", over: "5"))
+            for value in 2...4 {
+                try bench.write("n", "\(value)")
+                try first.ask("p", put("0", over: "1"), gives: "datastale", Self.stale)
+            }
+            #expect(waiting(bench) == 1)
+            try first.ask("p", put("5", over: "4"), gives: "ok")
+            try second.expect(Client.ok(number))
+        }
+    }
+
+    /// Nothing of a client waits behind a transaction that waits for others.
+    @Test func aRequestBehindSendsWhatWaits() throws {
+        try withContention { bench, first, second in
+            let number = try second.ask("p", put("3", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            let next = try second.ask("g", #"{"p":"/n"}"#)
+            try second.expect(Client.ok(number), Client.ok(next, "3"))
+            #expect(waiting(bench) == 0)
+            try first.ask("p", put("4", over: "3"), gives: "ok")
+        }
+    }
+
+    @Test func whoSendsMuchAtOnceDoesNotWait() throws {
+        try withContention { bench, _, second in
+            let numbers = try second.askTogether([("p", try put("3", over: "1")), ("g", #"{"p":"/n"}"#)])
+            try second.expect(Client.ok(numbers[0]), Client.ok(numbers[1], "3"))
+            #expect(waiting(bench) == 0)
+        }
+    }
+
+    @Test func aSlotEndsWithItsSession() throws {
+        try withContention { bench, first, second in
+            let number = try second.ask("p", put("3", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            try first.disconnect()
+            try second.expect(Client.ok(number))
+        }
+    }
+
+    @Test func aSlotEndsWhenItsClientDoesNothing() throws {
+        try withContention(slotMilliseconds: 50) { _, _, second in
+            let number = try second.ask("p", put("3", over: "1"))
+            try second.expect(Client.ok(number))
+        }
+    }
+
+    @Test func whatWaitsIsNotDoneForWhoIsGone() throws {
+        try withContention { bench, first, second in
+            try second.ask("p", put("3", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            try second.disconnect()
+            #expect(waiting(bench) == 0)
+            try first.ask("p", put("2", over: "1"), gives: "ok")
+            #expect(try bench.value("n") == "2")
+        }
+    }
+
+    @Test func whatWaitsIsSentWhenTheSessionCloses() throws {
+        try withContention { bench, _, second in
+            let number = try second.ask("p", put("3", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            _ = try second.on { $0.close() }
+            try second.expect(Client.ok(number))
+            #expect(second.transport.waits(for: .close))
+            #expect(second.transport.events == [.message(Client.ok(number)), .close])
+        }
+    }
+
+    @Test func clientsAreServedInTheirOrder() throws {
+        try withContention { bench, first, second in
+            let others = [second] + (try (0..<3).map { _ in try bench.connect() })
+            var numbers: [Int64] = []
+            for (index, client) in others.enumerated() {
+                numbers.append(try client.ask("p", put("\(index + 3)", over: "\(index + 2)")))
+                #expect(eventually { waiting(bench) == index + 1 })
+            }
+            try first.ask("p", put("2", over: "1"), gives: "ok")
+            for (client, number) in zip(others, numbers) { try client.expect(Client.ok(number)) }
+            #expect(try bench.value("n") == "6")
+        }
+    }
+
+    /// Nobody waits for who would be refused anyway.
+    @Test func whoMayNotWriteGetsNoSlot() throws {
+        let rules = #"{"rules":{"n":{".read":true,".write":"auth != null"}}}"#
+        try withBench(rules: rules) {
+            $0.transactionSlotMilliseconds = 60_000
+        } _: { bench in
+            try bench.write("n", "1")
+            let stranger = try bench.connect()
+            try stranger.ask("p", put("2", over: "1"), gives: "permission_denied", Client.denied)
+            try stranger.ask("p", put("2", over: "0"), gives: "permission_denied", Client.denied)
+            let owner = try bench.connect()
+            try owner.ask("auth", #"{"cred":"owner"}"#, gives: "ok", #"{"auth":null,"expires":null}"#)
+            try owner.ask("p", put("2", over: "1"), gives: "ok")
+        }
+    }
+
+    @Test func nobodyWaitsWhereThatIsTurnedOff() throws {
+        try withContention(slotMilliseconds: 0) { bench, _, second in
+            try second.ask("p", put("3", over: "1"), gives: "ok")
+            #expect(waiting(bench) == 0)
+        }
+    }
+
+    // MARK: Other gateways
+
+    private func key(_ bench: SessionBench) -> TransactionKey {
+        TransactionKey(namespace: bench.namespace.id, path: Path(splitting: "n"))
+    }
+
+    private func hears(_ kind: TransactionQueue.Notice, from gateway: String, _ bench: SessionBench) throws {
+        let notice = SlotNotice(kind, key(bench))
+        try bench.on { hub in
+            hub.follow(hub.context.transactionQueues.noticed(notice, from: gateway), at: notice.place)
+        }
+    }
+
+    @Test func anotherGatewaysClientGoesFirst() throws {
+        try withBench {
+            $0.transactionSlotMilliseconds = 60_000
+        } _: { bench in
+            try bench.write("n", "1")
+            let client = try bench.connect()
+            try hears(.asks, from: "other", bench)
+            let number = try client.ask("p", put("2", over: "1"))
+            #expect(eventually { waiting(bench) == 1 })
+            // Somebody else's word changes nothing.
+            try hears(.isDone, from: "third", bench)
+            try bench.settle()
+            #expect(waiting(bench) == 1)
+            try hears(.isDone, from: "other", bench)
+            try client.expect(Client.ok(number))
+        }
+    }
+
+    /// The message that the other gateway's client is done may be lost.
+    @Test func aGatewayThatSaysNothingMoreIsNotWaitedForLong() throws {
+        try withBench {
+            $0.transactionSlotMilliseconds = 50
+        } _: { bench in
+            try bench.write("n", "1")
+            let client = try bench.connect()
+            try hears(.asks, from: "other", bench)
+            let number = try client.ask("p", put("2", over: "1"))
+            try client.expect(Client.ok(number))
+        }
+    }
+
+    /// Two gateways with a client each, who both add to a number by transactions: every addition counts, and neither is
+    /// refused for ever.
+    @Test func clientsOfTwoGatewaysAdd() throws {
+        try withDatabase { url in
+            let engines = try (0..<2).map { _ in
+                try TestEngine(url) { settings, _ in
+                    settings.pollMilliseconds = 20
+                    settings.defaultRules = RulesVersion(seq: 0, set: .allowAll, enforcesIndexes: false)
+                }
+            }
+            defer { for engine in engines { engine.stop() } }
+            let benches = try engines.map { try SessionBench(url, $0) { $0.transactionSlotMilliseconds = 200 } }
+            defer { for bench in benches { bench.stop() } }
+            let failures = MutexBox<[String]>([])
+            let threads = benches.map { bench in
+                Thread(name: "adding") {
+                    do { try add(20, bench) } catch { failures.withLock { $0.append("\(error)") } }
+                }
+            }
+            for thread in threads { thread.join() }
+            #expect(failures.withLock { $0 } == [])
+            #expect(eventually { (try? benches[0].value("n")) == "40" && (try? benches[1].value("n")) == "40" })
+        }
+    }
+
+    /// Adds one so often, as the SDK does: what is there is read, and written over where it is still there.
+    private func add(_ count: Int, _ bench: SessionBench) throws {
+        let client = try bench.connect()
+        for _ in 0..<count {
+            for attempt in 1... {
+                try #require(attempt < 200, "never let in")
+                let value = try bench.value("n")
+                let next = value == "null" ? "1" : "\((Int(value) ?? 0) + 1)"
+                let number = try client.ask("p", put(next, over: value))
+                if try client.next() == Client.ok(number) { break }
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import HTTPServer
+import Testing
+import Wire
+
+@testable import Gateway
+
+/// The frames of a group's events: made once for each tag, and shared.
+@Suite struct TaggedFramesTests {
+    private func events(_ seqs: Int64...) throws -> EncodedEvents {
+        try #require(
+            EncodedEvents(
+                seqs.map { seq in
+                    // As `ServerMessage.push` leaves it: to be finished with a tag.
+                    EncodedEvents.Event(seq: seq, bytes: SharedBytes(Array("<\(seq)>".utf8)))
+                }))
+    }
+
+    private func address(_ bytes: SharedBytes?) -> UnsafePointer<UInt8>? {
+        bytes?.bytes.withUnsafeBufferPointer { $0.baseAddress }
+    }
+
+    @Test func oneTagIsMadeOnce() throws {
+        var frames = TaggedFrames(try events(1, 2))
+        let first = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        let second = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        #expect(first != nil && address(first) == address(second))
+    }
+
+    @Test func tagsHaveFramesOfTheirOwn() throws {
+        var frames = TaggedFrames(try events(1))
+        let tags: [Int64?] = [nil, 1, 2, 1, nil, 2]
+        let made = tags.map { frames.frames(after: 0, tag: $0, WebSocketTransport.self) }
+        #expect(Set(made.map { $0?.bytes }).count == 3)
+        #expect(address(made[1]) == address(made[3]))
+        #expect(address(made[0]) == address(made[4]))
+        #expect(address(made[2]) == address(made[5]))
+    }
+
+    /// Who has seen a part is sent the rest, which nobody else is.
+    @Test func partsAreNotShared() throws {
+        var frames = TaggedFrames(try events(1, 2, 3))
+        let first = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        let whole = try #require(first)
+        let second = frames.frames(after: 2, tag: nil, WebSocketTransport.self)
+        let rest = try #require(second)
+        #expect(whole.bytes.count > rest.bytes.count)
+        #expect(String(decoding: rest.bytes, as: UTF8.self).contains("<3>"))
+        #expect(!String(decoding: rest.bytes, as: UTF8.self).contains("<2>"))
+        let again = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        #expect(address(again) == address(whole))
+    }
+
+    @Test func nothingNewIsNothing() throws {
+        var frames = TaggedFrames(try events(1, 2))
+        let none = [
+            frames.frames(after: 2, tag: nil, WebSocketTransport.self),
+            frames.frames(after: 9, tag: 4, LongPollTransport.self),
+        ]
+        #expect(none.allSatisfy { $0 == nil })
+    }
+
+    /// Polls are answered with text, which must not be taken for frames.
+    @Test func transportsDoNotMix() throws {
+        var frames = TaggedFrames(try events(1, 2))
+        let framed = frames.frames(after: 0, tag: nil, WebSocketTransport.self)
+        let socket = try #require(framed)
+        let polled = frames.frames(after: 0, tag: nil, LongPollTransport.self)
+        let poll = try #require(polled)
+        let relayed = frames.frames(after: 0, tag: nil, RelayedWebSocketTransport.self)
+        #expect(address(relayed) == address(socket))
+        #expect(poll.bytes != socket.bytes)
+        #expect(poll.bytes.first == UInt8(ascii: "<"))
+        #expect(poll.bytes.filter { $0 == UInt8(ascii: ",") }.count >= 1, "one message behind another")
+    }
+}

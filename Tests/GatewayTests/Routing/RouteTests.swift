@@ -1,0 +1,59 @@
+import HTTPServer
+import Testing
+
+@testable import Gateway
+
+/// What is served at which path, by which method.
+@Suite struct RouteTests {
+    private func route(_ method: HTTPMethod, _ path: String) -> Route {
+        // Paths are parts of longer buffers: the indexes do not begin at zero.
+        let bytes = Array("xxx\(path)yyy".utf8)
+        return Route(method, bytes[3..<(3 + path.utf8.count)])
+    }
+
+    @Test(
+        arguments: [
+            "", "/", "/a", "/.", "/a.json", "/.json", "/.priority.json", "/a/.json", "/a/.priority.json",
+            "/a/.ws", "/a/.metrics", "/a/.health/live", "*",
+        ])
+    func pathsOfData(_ path: String) {
+        for method in [HTTPMethod.get, .head, .put, .post, .patch, .delete] {
+            #expect(route(method, path) == .data, "\(method) \(path)")
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("/.health/live", Route.live), ("/.health/ready", .ready), ("/.metrics", .metrics),
+        ])
+    func operatorsRead(_ path: String, _ wanted: Route) {
+        #expect(route(.get, path) == wanted)
+        #expect(route(.head, path) == wanted)
+        for method in [HTTPMethod.put, .post, .patch, .delete] { #expect(route(method, path) == .nothing) }
+    }
+
+    /// Who serves these says itself which methods there are.
+    @Test(
+        arguments: [
+            ("/.ws", Route.webSocket), ("/.lp", .longPoll), ("/.settings/rules.json", .rules),
+        ])
+    func handlersOfEveryMethod(_ path: String, _ wanted: Route) {
+        for method in [HTTPMethod.get, .head, .put, .post, .patch, .delete] { #expect(route(method, path) == wanted) }
+    }
+
+    @Test(
+        arguments: [
+            "/.health", "/.health/", "/.health/live/", "/.metrics/", "/.metrics.json", "/.ws/", "/.WS", "/.lp.json",
+            "/.settings", "/.settings/rules", "/.settings/rules.json/", "/.a.json", "/.jsonx", "/.priority",
+            "/.%77s", "/..",
+        ])
+    func pathsOfNothing(_ path: String) {
+        for method in [HTTPMethod.get, .put, .delete] { #expect(route(method, path) == .nothing, "\(path)") }
+    }
+
+    @Test func browsersAskBeforeEverything() {
+        for path in ["*", "/a.json", "/.json", "/.ws", "/.metrics", "/.nothing"] {
+            #expect(route(.options, path) == .preflight)
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import Engine
+import Rules
+import Testing
+import Tree
+
+@testable import Gateway
+
+/// Where a stream begins, by what its client says that it has seen.
+@Suite struct StreamStartTests {
+    private func group(_ namespace: TestNamespace, _ path: String = "a") -> ListenerGroup {
+        ListenerGroup(
+            ListenerKey(namespace: 1, path: Path(splitting: path), query: nil, encoding: .events(.plain)),
+            namespace.live)
+    }
+
+    private func id(_ namespace: TestNamespace, _ seq: Int64, _ path: String = "a") -> String {
+        group(namespace, path).ids(namespace.snapshot.rules).id(seq, TestNamespace.batch(seq))
+    }
+
+    private func start(_ namespace: TestNamespace, _ id: String?, isAdmin: Bool = false) -> StreamStart {
+        StreamStart(id, isAdmin: isAdmin, group(namespace), namespace.snapshot)
+    }
+
+    private func behind(_ seq: Int64) -> StreamStart {
+        .behind(EventIDs.Seen(seq: seq, mark: Array(TestNamespace.batch(seq).prefix(6))))
+    }
+
+    @Test func withoutAnIDFromTheBeginning() {
+        let namespace = TestNamespace(seq: 10)
+        for text in [nil, "", "x", "5", "5-", "-5", "5-AAAA", "99999999999999999999"] as [String?] {
+            #expect(start(namespace, text) == .fresh, "\(text ?? "nil")")
+        }
+    }
+
+    @Test func behindWhatWasSeen() {
+        let namespace = TestNamespace(seq: 10)
+        for seq in [0, 1, 9, 10] as [Int64] { #expect(start(namespace, id(namespace, seq)) == behind(seq)) }
+    }
+
+    @Test func clientsAheadAreWaitedFor() {
+        let namespace = TestNamespace(seq: 10)
+        #expect(start(namespace, id(namespace, 11)) == .waiting(11))
+        #expect(start(namespace, id(namespace, 500)) == .waiting(500))
+    }
+
+    @Test func idsOfOtherPlacesSayNothing() {
+        let namespace = TestNamespace(seq: 10)
+        #expect(start(namespace, id(namespace, 5, "b")) == .fresh)
+        #expect(start(namespace, id(namespace, 5, "a/b")) == .fresh)
+    }
+
+    /// Who could read everything then may be told all of it now; administrators need no seal.
+    @Test func administratorsNameAnySeq() {
+        let namespace = TestNamespace(seq: 10)
+        #expect(start(namespace, "5", isAdmin: true) == .behind(EventIDs.Seen(seq: 5, mark: nil)))
+        #expect(start(namespace, "5-x", isAdmin: true) == .behind(EventIDs.Seen(seq: 5, mark: nil)))
+        #expect(start(namespace, "12", isAdmin: true) == .waiting(12))
+        #expect(start(namespace, "x", isAdmin: true) == .fresh)
+        #expect(start(namespace, id(namespace, 5), isAdmin: true) == behind(5), "a seal says more")
+    }
+
+    /// Under rules that look at data, what was written meanwhile may have been for others.
+    @Test func unsteadyRulesBeginAnew() throws {
+        let rules = try RuleSet(json: Array("{\"rules\":{\".read\":\"root.child('o').val() == true\"}}".utf8))
+        let namespace = TestNamespace(seq: 10, rules: rules)
+        #expect(start(namespace, id(namespace, 5)) == .fresh)
+        #expect(start(namespace, id(namespace, 10)) == behind(10), "nothing was written meanwhile")
+        #expect(start(namespace, id(namespace, 5), isAdmin: true) == behind(5))
+    }
+
+    @Test func rulesThatChangedMeanwhileBeginAnew() throws {
+        let namespace = TestNamespace(seq: 10)
+        let old = id(namespace, 10)
+        try namespace.adopt("{\"rules\":{\".read\":true}}")
+        #expect(start(namespace, old) == .fresh)
+        #expect(start(namespace, id(namespace, 11)) == behind(11))
+        #expect(start(namespace, id(namespace, 10)) == .fresh, "rules of after the event")
+    }
+
+    /// An id that another gateway gave under rules that have not come here yet.
+    @Test func rulesThatAreNotHereYet() throws {
+        let (here, there) = (TestNamespace(seq: 10), TestNamespace(seq: 10))
+        try there.adopt("{\"rules\":{\".read\":true}}")
+        there.commit((path: "a", value: .int(1)))
+        #expect(start(here, id(there, 12)) == .waiting(12))
+    }
+}

@@ -1,0 +1,369 @@
+import Rules
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+@testable import Gateway
+@testable import HTTPServer
+
+/// One event stream on a scripted connection: what its client is sent, in which order, however the events come.
+@Suite struct StreamTests {
+    /// Gives streams their values when the test says so.
+    private final class Host: StreamHost {
+        let conflations = Counter()
+        /// The snapshots of which values are wanted.
+        var wanted: [Snapshot] = []
+
+        func sendValue(_ stream: Stream, _ snapshot: Snapshot) { wanted.append(snapshot) }
+    }
+
+    /// A stream at `/a`; what its client has been sent.
+    private final class Bench {
+        let test: TestLoop
+        let namespace = TestNamespace()
+        let client: WebClient
+        let stream: LoopBound<Stream>
+        let host: LoopBound<Host>
+        let group: ListenerGroup
+
+        init(_ test: TestLoop, buffer: Int32? = nil) throws {
+            self.test = test
+            let group = ListenerGroup(
+                ListenerKey(namespace: 1, path: Path(splitting: "a"), query: nil, encoding: .events(.plain)),
+                namespace.live)
+            self.group = group
+            client = try test.client(buffer: buffer)
+            let exchange = try test.exchange(client).exchange
+            let host = LoopBound(Host())
+            self.host = host
+            stream = LoopBound(
+                try test.on {
+                    exchange.content.startStream()
+                    return Stream(
+                        exchange.content, group, .anonymous(isLoopback: true), seq: 0, resumeID: nil, host.content)
+                })
+            _ = try client.head()
+        }
+
+        /// Texts in place of events: `3` for the event of entry 3.
+        func deliver(_ seqs: Int64..., bufferBytes: Int = 1_000) throws {
+            let events = seqs.map { EncodedEvents.Event(seq: $0, bytes: SharedBytes(Array("\($0);".utf8))) }
+            let encoded = try #require(EncodedEvents(events))
+            let stream = stream
+            try test.on {
+                var delivery = Stream.delivery(of: encoded)
+                stream.content.deliver(&delivery, bufferBytes: bufferBytes)
+            }
+        }
+
+        func begin(_ text: String, at seq: Int64) throws {
+            let stream = stream
+            try test.on { stream.content.begin(with: [SharedBytes(Array(text.utf8))], at: seq) }
+        }
+
+        func on<Value>(_ body: (Stream, Host) throws -> Value) throws -> Value {
+            let (stream, host) = (stream, host)
+            return try test.on { try body(stream.content, host.content) }
+        }
+
+        /// Everything that the client is sent up to a mark that is sent now.
+        func sent() throws -> String {
+            try on { stream, _ in stream.exchange.send(SharedBytes(Array("|".utf8))) }
+            return String(try client.read(through: "|").dropLast())
+        }
+
+        /// So much that the connection can't take it all.
+        func fill() throws {
+            try on { stream, _ in
+                stream.exchange.send(SharedBytes(Array(repeating: UInt8(ascii: "x"), count: 4 << 20)))
+                #expect(stream.exchange.queuedOutputBytes > 0)
+            }
+        }
+    }
+
+    private func withStream(buffer: Int32? = nil, _ body: (Bench) throws -> Void) throws {
+        try withLoop { test in try body(try Bench(test, buffer: buffer)) }
+    }
+
+    // MARK: The value and what follows
+
+    @Test func eventsWaitForTheValue() throws {
+        try withStream { bench in
+            try bench.deliver(1)
+            try bench.deliver(2, 3)
+            #expect(try bench.sent() == "")
+            try bench.begin("value;", at: 0)
+            try bench.deliver(4)
+            #expect(try bench.sent() == "value;1;2;3;4;")
+            try bench.on { stream, _ in
+                #expect(stream.isLive && stream.seq == 4)
+            }
+        }
+    }
+
+    /// A value may be newer than events that have waited for it: those are in it.
+    @Test(arguments: [(0, "v;1;2;3;4;"), (1, "v;2;3;4;"), (2, "v;3;4;"), (3, "v;4;"), (4, "v;"), (9, "v;")])
+    func noEventComesTwice(_ seq: Int64, _ wanted: String) throws {
+        try withStream { bench in
+            try bench.deliver(1, 2)
+            try bench.deliver(3, 4)
+            try bench.begin("v;", at: seq)
+            #expect(try bench.sent() == wanted)
+        }
+    }
+
+    /// The same for events that come late to a live stream: one, a part, or none of a batch is new.
+    @Test(arguments: [(0, "v;1;2;3;"), (1, "v;2;3;"), (2, "v;3;"), (3, "v;"), (7, "v;")])
+    func seenEventsAreSkipped(_ seq: Int64, _ wanted: String) throws {
+        try withStream { bench in
+            try bench.begin("v;", at: seq)
+            try bench.deliver(1, 2, 3)
+            #expect(try bench.sent() == wanted)
+            try bench.on { stream, _ in #expect(stream.seq == max(seq, 3)) }
+        }
+    }
+
+    @Test func streamsBeginOnce() throws {
+        try withStream { bench in
+            try bench.begin("v;", at: 1)
+            try bench.begin("again;", at: 2)
+            #expect(try bench.sent() == "v;")
+        }
+    }
+
+    @Test func missedEventsGoOutInPieces() throws {
+        try withStream { bench in
+            try bench.deliver(6)
+            try bench.on { stream, _ in
+                stream.begin(with: ["4;", "5;"].map { SharedBytes(Array($0.utf8)) }, at: 5)
+            }
+            #expect(try bench.sent() == "4;5;6;")
+        }
+    }
+
+    // MARK: Slow clients
+
+    /// What is partly sent goes out whole; then the value as it is by then, and nothing of what was between.
+    @Test func slowClientsAreConflated() throws {
+        try withStream(buffer: 4_096) { bench in
+            try bench.begin("v;", at: 0)
+            try bench.fill()
+            bench.namespace.commit((path: "a", value: .int(1)))
+            try bench.deliver(1)
+            try bench.deliver(2)
+            try bench.on { stream, host in
+                #expect(!stream.isLive && !stream.isOpening)
+                #expect(host.conflations.current == 1, "once, not with every event")
+                #expect(host.wanted.isEmpty, "not before the client has caught up")
+                stream.exchange.onDrain = { stream.drained() }
+            }
+            bench.namespace.commit((path: "a", value: .int(2)))
+            let test = bench.test
+            let reader = Thread(name: "reader") { [client = LoopBound(bench.client)] in
+                _ = try? client.content.read(through: "|")
+            }
+            let (stream, host) = (bench.stream, bench.host)
+            #expect(try eventually { try test.on { host.content.wanted.map(\.seq) == [2] } })
+            try test.on {
+                #expect(stream.content.isOpening)
+                stream.content.begin(with: [SharedBytes(Array("|".utf8))], at: 2)
+                #expect(stream.content.isLive && stream.content.seq == 2)
+            }
+            reader.join()
+        }
+    }
+
+    /// Nothing is left to wait for where all of the queue could be dropped.
+    @Test func conflationWithNothingOnItsWayIsOverAtOnce() throws {
+        try withStream { bench in
+            try bench.begin("v;", at: 0)
+            bench.namespace.commit((path: "a", value: .int(1)))
+            try bench.deliver(1, bufferBytes: -1)
+            try bench.on { stream, host in
+                #expect(host.conflations.current == 1)
+                #expect(host.wanted.map(\.seq) == [1])
+                #expect(stream.isOpening)
+            }
+            try bench.begin("w;", at: 1)
+            #expect(try bench.sent() == "v;1;w;")
+        }
+    }
+
+    /// Too much happens before the first value is out: that is sent, and another one follows it.
+    @Test func tooMuchWhileOpening() throws {
+        try withStream { bench in
+            bench.namespace.commit((path: "a", value: .int(1)), (path: "a", value: .int(2)))
+            try bench.deliver(1, bufferBytes: 3)
+            try bench.deliver(2, bufferBytes: 3)
+            try bench.on { stream, host in
+                #expect(stream.isOpening && host.conflations.current == 1 && host.wanted.isEmpty)
+            }
+            // As of before what was dropped.
+            try bench.begin("old;", at: 0)
+            try bench.on { stream, host in
+                #expect(host.wanted.map(\.seq) == [2])
+                #expect(stream.isOpening)
+            }
+            try bench.deliver(3)
+            try bench.begin("new;", at: 2)
+            #expect(try bench.sent() == "old;new;3;")
+        }
+    }
+
+    @Test func eventsAreSkippedWhileBehind() throws {
+        try withStream(buffer: 4_096) { bench in
+            try bench.begin("v;", at: 0)
+            try bench.fill()
+            try bench.deliver(1)
+            let queued = try bench.on { stream, _ in stream.exchange.queuedOutputBytes }
+            for seq in 2...50 as ClosedRange<Int64> { try bench.deliver(seq) }
+            #expect(try bench.on { stream, _ in stream.exchange.queuedOutputBytes } == queued)
+        }
+    }
+
+    // MARK: Beginning again
+
+    @Test func restartsOfLiveStreams() throws {
+        try withStream { bench in
+            try bench.begin("v;", at: 3)
+            bench.namespace.reset(to: .int(1), seq: 2)
+            try bench.on { stream, host in
+                stream.restart(from: bench.namespace.snapshot)
+                #expect(stream.isOpening && host.wanted.map(\.seq) == [2])
+            }
+            try bench.deliver(3)
+            try bench.begin("w;", at: 2)
+            #expect(try bench.sent() == "v;w;3;", "seqs may step back with the history")
+        }
+    }
+
+    /// A value that is on its way when the history changes may be of the old one, whatever its seq.
+    @Test func restartsWhileOpening() throws {
+        try withStream { bench in
+            try bench.deliver(8)
+            bench.namespace.reset(to: .int(1), seq: 5)
+            try bench.on { stream, host in
+                stream.restart(from: bench.namespace.snapshot)
+                #expect(host.wanted.isEmpty)
+            }
+            try bench.begin("old;", at: 8)
+            try bench.on { stream, host in
+                #expect(host.wanted.map(\.seq) == [5])
+                #expect(stream.isOpening)
+            }
+            try bench.begin("new;", at: 5)
+            #expect(try bench.sent() == "old;new;")
+        }
+    }
+
+    @Test func whoIsBehindBeginsAgainAnyway() throws {
+        try withStream(buffer: 4_096) { bench in
+            try bench.begin("v;", at: 0)
+            try bench.fill()
+            try bench.deliver(1)
+            bench.namespace.reset(to: .int(1), seq: 5)
+            try bench.on { stream, host in
+                stream.restart(from: bench.namespace.snapshot)
+                #expect(host.wanted.isEmpty && !stream.isOpening)
+            }
+        }
+    }
+
+    // MARK: The end
+
+    @Test func shutOutClientsAreToldAndClosed() throws {
+        try withStream { bench in
+            try bench.begin("v;", at: 0)
+            try bench.on { stream, _ in stream.shutOut() }
+            try bench.deliver(1)
+            let text = try bench.client.read(through: "\n\n")
+            #expect(text.hasPrefix("v;event: cancel\n"))
+            #expect(bench.client.isAtEnd())
+        }
+    }
+
+    /// What had not been sent is not sent any more.
+    @Test func endsDropWhatIsQueued() throws {
+        try withStream(buffer: 4_096) { bench in
+            try bench.begin("v;", at: 0)
+            try bench.fill()
+            try bench.on { stream, _ in
+                for _ in 0..<10 { stream.exchange.send(SharedBytes(Array("secret;".utf8))) }
+                stream.end(with: Array("end|".utf8))
+            }
+            let text = try bench.client.read(through: "|")
+            #expect(text.hasSuffix("xend|") && !text.contains("secret"))
+            #expect(bench.client.isAtEnd())
+        }
+    }
+
+    @Test func namespacesThatEndCloseStreams() throws {
+        try withStream { bench in
+            try bench.begin("v;", at: 0)
+            try bench.on { stream, _ in stream.namespaceEnded() }
+            _ = try bench.client.read(through: "v;")
+            #expect(bench.client.isAtEnd())
+        }
+    }
+
+    @Test func closedStreamsTakeNothing() throws {
+        try withStream { bench in
+            try bench.begin("v;", at: 0)
+            try bench.on { stream, _ in stream.closed() }
+            try bench.deliver(1)
+            try bench.begin("w;", at: 2)
+            try bench.on { stream, host in
+                stream.restart(from: bench.namespace.snapshot)
+                stream.drained()
+                #expect(host.wanted.isEmpty)
+            }
+            #expect(try bench.sent() == "v;")
+        }
+    }
+
+    /// Goal: whoever applies what a stream sends has the newest state in the end, and no seq comes twice or out of order
+    /// between two values. Method: random events, values of random ages, restarts, against a plain model.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>)
+    func anyOrderOfEventsAndValues(seed: UInt64) throws {
+        try withStream { bench in
+            var random = SeededGenerator(seed: seed)
+            for _ in 0..<60 {
+                switch random.below(4) {
+                case 0, 1:
+                    let seq = bench.namespace.commit((path: "a", value: .int(Int64(random.below(1_000)))))
+                    try bench.deliver(seq, bufferBytes: random.oneIn(3) ? 8 : 1_000)
+                case 2:
+                    // A value of now, or one that a worker began to encode earlier.
+                    let now = bench.namespace.snapshot.seq
+                    let seq = random.oneIn(2) ? now : max(0, now - Int64(random.below(3)))
+                    try bench.begin("v\(seq);", at: seq)
+                default:
+                    if random.oneIn(4) { try bench.on { stream, _ in stream.restart(from: bench.namespace.snapshot) } }
+                }
+            }
+            // In the end the value of now is wanted, or comes, or is there already.
+            let newest = bench.namespace.snapshot.seq
+            for _ in 0..<3 where try bench.on({ stream, _ in stream.isOpening }) {
+                try bench.begin("v\(newest);", at: newest)
+            }
+            try bench.on { stream, _ in #expect(stream.isLive && stream.seq == newest) }
+            try Self.check(try bench.sent(), newest)
+        }
+    }
+
+    private static func check(_ text: String, _ newest: Int64) throws {
+        var at: Int64 = -1
+        for part in text.split(separator: ";") {
+            if part.first == "v" {
+                at = try #require(Int64(part.dropFirst()))
+            } else {
+                let seq = try #require(Int64(part))
+                #expect(seq == at + 1, "\(seq) follows \(at) in \(text)")
+                at = seq
+            }
+        }
+        #expect(at == newest, "\(text)")
+    }
+}

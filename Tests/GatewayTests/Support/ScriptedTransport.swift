@@ -1,0 +1,113 @@
+import HTTPServer
+import Runtime
+
+@testable import Gateway
+
+/// A realtime transport without a socket: keeps what it is told, and is as slow as a test wants. The session's loop uses it;
+/// a test's thread reads.
+final class ScriptedTransport: RealtimeTransport, Sendable {
+    /// What the session has done to it, in order.
+    enum Event: Equatable, Sendable {
+        case message(String)
+        case ping
+        case separation
+        case close
+        case abandon
+    }
+
+    private struct State {
+        var events: [Event] = []
+        /// How many of the messages a test has taken.
+        var taken = 0
+        var queuedBytes = 0
+        var maxMessageBytes = Int.max
+        var ticks = 0
+        var isGathering = false
+        /// How many messages went out in each piece that was gathered.
+        var pieces: [Int] = []
+        var gathered = 0
+
+        var messages: [String] {
+            events.compactMap { if case .message(let text) = $0 { text } else { nil } }
+        }
+    }
+    private let state = Condition(State())
+
+    // MARK: For tests
+
+    var events: [Event] { state.withLock { $0.events } }
+    var messages: [String] { state.withLock { $0.messages } }
+    var ticks: Int { state.withLock { $0.ticks } }
+    /// The numbers of messages that went out together.
+    var pieces: [Int] { state.withLock { $0.pieces } }
+    var isClosed: Bool { events.contains(.close) || events.contains(.abandon) }
+
+    /// From now on the client has so many bytes still to take.
+    func isBehind(bytes: Int) { state.withLock { $0.queuedBytes = bytes } }
+
+    /// Longer messages than this can't be sent.
+    func takesAtMost(_ bytes: Int) { state.withLock { $0.maxMessageBytes = bytes } }
+
+    /// The next message that was not taken yet; nil after 20 seconds.
+    func next() -> String? {
+        state.wait(milliseconds: 20_000) { state in
+            let messages = state.messages
+            guard state.taken < messages.count else { return nil }
+            state.taken += 1
+            return messages[state.taken - 1]
+        }
+    }
+
+    /// Waits for an event; false after 20 seconds.
+    func waits(for event: Event) -> Bool {
+        state.wait(milliseconds: 20_000) { $0.events.contains(event) ? true : nil } ?? false
+    }
+
+    // MARK: RealtimeTransport
+
+    static var isWebSocket: Bool { true }
+
+    var queuedBytes: Int { state.withLock { $0.queuedBytes } }
+
+    func send(_ message: [UInt8]) -> Bool {
+        state.broadcast { state in
+            guard message.count <= state.maxMessageBytes else { return false }
+            state.events.append(.message(String(decoding: message, as: UTF8.self)))
+            if state.isGathering { state.gathered += 1 }
+            return true
+        }
+    }
+
+    /// Messages, one a line.
+    func send(frames: SharedBytes) {
+        for line in frames.bytes.split(separator: UInt8(ascii: "\n")) { _ = send(Array(line)) }
+    }
+
+    static func frames(for messages: [[UInt8]]) -> SharedBytes? {
+        SharedBytes(Array(messages.joined(separator: [UInt8(ascii: "\n")])))
+    }
+
+    func gather() -> Bool {
+        state.withLock { state in
+            guard !state.isGathering else { return false }
+            state.isGathering = true
+            state.gathered = 0
+            return true
+        }
+    }
+
+    func sendGathered() {
+        state.broadcast { state in
+            state.isGathering = false
+            if state.gathered > 0 { state.pieces.append(state.gathered) }
+        }
+    }
+
+    func ping() { add(.ping) }
+    func close() { add(.close) }
+    func abandon() { add(.abandon) }
+    func separate() { add(.separation) }
+    func tick() { state.withLock { $0.ticks += 1 } }
+
+    private func add(_ event: Event) { state.broadcast { $0.events.append(event) } }
+}

@@ -1,0 +1,61 @@
+import Rules
+import Runtime
+import Synchronization
+import Tree
+
+@testable import Engine
+@testable import LogStore
+
+/// A namespace without a database: a test says what happens in it.
+final class TestNamespace {
+    let live: LiveNamespace
+    private var rules: RulesVersion
+
+    init(
+        id: Int64 = 1, name: String = "test", root: Node = .null, seq: Int64 = 0, rules: RuleSet = .allowAll
+    ) {
+        self.rules = RulesVersion(seq: 0, set: rules, enforcesIndexes: false)
+        live = LiveNamespace(
+            NamespaceRecord(id: id, name: name, head: seq, retainedFrom: seq + 1, streamKey: "0123456789abcdef"),
+            Snapshot(seq: seq, root: root, rules: self.rules, batch: Self.batch(seq)), EngineSettings(),
+            schedule: { _ in }, prepare: { _, _ in })
+    }
+
+    var snapshot: Snapshot { live.snapshot }
+
+    /// The batch that the entry of that seq is of.
+    static func batch(_ seq: Int64) -> [UInt8] { Array("batch-\(seq)-0123456789".utf8) }
+
+    /// Commits writes as one batch, and tells the listeners. Returns the last seq.
+    @discardableResult
+    func commit(_ values: (path: String, value: Node)...) -> Int64 {
+        var steps: [Step] = []
+        var (seq, root) = (snapshot.seq, snapshot.root)
+        for (text, value) in values {
+            seq += 1
+            let path = Path(splitting: text[...])
+            let entry = Entry(
+                seq: seq, committedAt: seq, operation: .set, path: path, changes: [Change(path: path, value: value)])
+            let after = root.replacing(path, with: value)
+            steps.append(Step(entry: entry, before: root, after: after, batch: Self.batch(seq)))
+            root = after
+        }
+        live.publish(steps, Snapshot(seq: seq, root: root, rules: rules, batch: Self.batch(seq)))
+        return seq
+    }
+
+    /// Begins again from a state whose way here is not known.
+    func reset(to root: Node, seq: Int64) {
+        live.reset(to: Snapshot(seq: seq, root: root, rules: rules, batch: Self.batch(seq)))
+    }
+
+    /// Stores rules, as an entry of their own.
+    func adopt(_ json: String) throws {
+        let seq = snapshot.seq + 1
+        rules = RulesVersion(seq: seq, set: try RuleSet(json: Array(json.utf8)), enforcesIndexes: true)
+        live.publish([], Snapshot(seq: seq, root: snapshot.root, rules: rules, batch: Self.batch(seq)))
+    }
+
+    /// The namespace is no more.
+    func end() { live.end(with: snapshot) }
+}

@@ -1,0 +1,316 @@
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Gateway
+
+/// Goal: whatever happens to clients that contend for a path, and in whatever order, nobody waits for ever, and one at a
+/// time has the slot. Method: all short sequences of events, and long ones by chance, against what the queue's users do.
+@Suite struct TransactionQueueOrderTests {
+    @Test func everyOrderOfEvents() {
+        var count = 0
+        QueueWorld(clients: 2).explore(depth: 6, &count)
+        #expect(count > 20_000)
+    }
+
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func longLives(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var world = QueueWorld(clients: 6)
+        for _ in 0..<1_500 { world.apply(random.pick(world.events)) }
+        world.settle()
+    }
+
+    // MARK: Several gateways
+
+    /// Clients of three gateways add to one number, each by reading and writing over what it read. Messages between the
+    /// gateways come late, and some never. However that is, all additions count in the end, and no client gives up.
+    @Test(arguments: [0, 3, 10, 100], 1...4 as ClosedRange<UInt64>)
+    func severalGatewaysAdd(lostPercent: Int, seed: UInt64) {
+        var world = GatewaysWorld(gateways: 3, clientsEach: 4, lostPercent: lostPercent, seed: seed)
+        let isDone = world.run()
+        #expect(isDone, "every client has added what it wanted")
+        #expect(world.value == world.wanted)
+        #expect(world.areQueuesEmpty)
+    }
+
+    /// What the messages are for: without them a client of a busy path is refused more often.
+    @Test func messagesSpareRefusals() {
+        var worst: [Int: Int] = [:]
+        for lostPercent in [0, 100] {
+            for seed in 1...10 as ClosedRange<UInt64> {
+                var world = GatewaysWorld(gateways: 3, clientsEach: 4, lostPercent: lostPercent, seed: seed)
+                #expect(world.run() == true)
+                worst[lostPercent, default: 0] += world.mostRefusals
+            }
+        }
+        #expect((worst[0] ?? 0) <= (worst[100] ?? 0), "\(worst)")
+    }
+}
+
+// MARK: - One queue
+
+/// A queue and its clients, who do what sessions do: each has at most one write under way.
+private struct QueueWorld {
+    enum Event {
+        /// The client has a write; whether it may wait.
+        case arrives(Int, mayWait: Bool)
+        /// Its write under way was refused, or succeeded.
+        case refused(Int)
+        case succeeded(Int)
+        /// Something else of the client's comes behind what waits.
+        case sendsEarly(Int)
+        case gone(Int)
+        case asks, isDone
+        /// So much time passes, and slots that have begun are looked at.
+        case time
+    }
+
+    private enum State { case idle, waiting, sending }
+
+    private var queue = TransactionQueue()
+    private var clients: [State]
+    /// Whom the queue knows: who was refused or waits.
+    private var members: Set<String> = []
+    /// The slots that have begun and are looked at.
+    private var slots: [TransactionQueue.Slot] = []
+    private var now: Int64 = 0
+    private static let patience: Int64 = 100
+    private static let remote = "gateway x"
+
+    init(clients count: Int) { clients = Array(repeating: .idle, count: count) }
+
+    private func name(_ client: Int) -> String { "c\(client)" }
+
+    /// What may happen now.
+    var events: [Event] {
+        var events: [Event] = [.asks, .isDone, .time]
+        for (client, state) in clients.enumerated() {
+            switch state {
+            case .idle: events += [.arrives(client, mayWait: true), .arrives(client, mayWait: false)]
+            case .waiting: events += [.sendsEarly(client)]
+            case .sending: events += [.refused(client), .succeeded(client)]
+            }
+            events.append(.gone(client))
+        }
+        return events
+    }
+
+    func explore(depth: Int, _ count: inout Int) {
+        guard depth > 0 else {
+            var end = self
+            return end.settle()
+        }
+        for event in events {
+            var next = self
+            next.apply(event)
+            count += 1
+            next.explore(depth: depth - 1, &count)
+        }
+    }
+
+    mutating func apply(_ event: Event) {
+        now += 1
+        switch event {
+        case .arrives(let client, let mayWait):
+            let isSent = queue.arrives(name(client), mayWait: mayWait, at: now)
+            clients[client] = isSent ? .sending : .waiting
+            if !isSent {
+                if !mayWait { Issue.record("who may not wait waits") }
+                members.insert(name(client))
+            }
+        case .refused(let client):
+            clients[client] = .idle
+            members.insert(name(client))
+            follow(queue.wasRefused(name(client), at: now))
+        case .succeeded(let client):
+            clients[client] = .idle
+            leave(client)
+        case .sendsEarly(let client):
+            queue.sendsEarly(name(client))
+            clients[client] = .sending
+        case .gone(let client):
+            clients[client] = .idle
+            leave(client)
+        case .asks:
+            members.insert(Self.remote)
+            follow(queue.asks(Self.remote, at: now))
+        case .isDone:
+            members.remove(Self.remote)
+            follow(queue.leaves(Self.remote, at: now))
+        case .time:
+            now += 60
+            look()
+        }
+        if queue.isEmpty != members.isEmpty { Issue.record("the queue keeps \(members)") }
+    }
+
+    private mutating func leave(_ client: Int) {
+        members.remove(name(client))
+        follow(queue.leaves(name(client), at: now))
+    }
+
+    private mutating func follow(_ outcome: TransactionQueue.Outcome) {
+        guard let slot = outcome.next else { return }
+        if !members.contains(slot.session) { Issue.record("\(slot.session) has a slot and is not there") }
+        slots.append(slot)
+        guard let client = clients.indices.first(where: { name($0) == slot.session }) else { return }
+        if case .waiting = clients[client] { clients[client] = .sending }
+    }
+
+    /// Looks at every slot that has begun, as its gateway does by a timer.
+    private mutating func look() {
+        let looked = slots
+        slots.removeAll()
+        var current = 0
+        for slot in looked {
+            switch queue.check(slot, patience: Self.patience, at: now) {
+            case .over: break
+            case .goesOn(let time):
+                if time <= 0 { Issue.record("a look at once") }
+                current += 1
+                slots.append(slot)
+            case .expired(let outcome):
+                members.remove(slot.session)
+                follow(outcome)
+            }
+        }
+        if current > 1 { Issue.record("\(current) slots at a time") }
+    }
+
+    /// Lets everybody who sends succeed, and time pass: then nobody waits, and nothing is kept.
+    mutating func settle() {
+        for _ in 0..<60 {
+            for client in clients.indices { if case .sending = clients[client] { apply(.succeeded(client)) } }
+            apply(.time)
+            apply(.time)
+        }
+        for client in clients.indices { if case .waiting = clients[client] { Issue.record("client \(client) waits") } }
+        // Who was refused and never comes back is forgotten.
+        if !queue.isEmpty { Issue.record("the queue is left with \(members)") }
+    }
+}
+
+// MARK: - Several gateways
+
+/// Gateways with clients who contend for one number. Time is simulated: an event at a time, the earliest first.
+private struct GatewaysWorld {
+    private struct Client {
+        let gateway: Int
+        /// How often it still wants to add.
+        var left: Int
+        var read = 0
+        var refusals = 0
+        var isWaiting = false
+    }
+
+    private enum Work {
+        /// The client has read, and now writes.
+        case send(Int)
+        /// Its write reaches the database.
+        case commit(Int)
+        /// A notice reaches a gateway.
+        case notice(TransactionQueue.Notice, from: Int, to: Int)
+        case check(TransactionQueue.Slot, gateway: Int)
+    }
+
+    private(set) var value = 0
+    let wanted: Int
+    private(set) var mostRefusals = 0
+    private var clients: [Client] = []
+    private var queues: [TransactionQueue]
+    private var agenda: [(time: Int64, order: Int, work: Work)] = []
+    private var orders = 0
+    private var now: Int64 = 0
+    private var random: SeededGenerator
+    private let lostPercent: Int
+    private static let patience: Int64 = 40
+
+    init(gateways: Int, clientsEach: Int, lostPercent: Int, seed: UInt64) {
+        random = SeededGenerator(seed: seed)
+        self.lostPercent = lostPercent
+        queues = Array(repeating: TransactionQueue(), count: gateways)
+        for gateway in 0..<gateways {
+            for _ in 0..<clientsEach { clients.append(Client(gateway: gateway, left: 5)) }
+        }
+        wanted = clients.count * 5
+        for client in clients.indices { add(.send(client), after: Int64(random.below(10))) }
+    }
+
+    var areQueuesEmpty: Bool { queues.allSatisfy(\.isEmpty) }
+
+    private mutating func add(_ work: Work, after delay: Int64) {
+        orders += 1
+        agenda.append((now + delay, orders, work))
+    }
+
+    /// False where it does not come to an end.
+    mutating func run() -> Bool {
+        var steps = 0
+        while let next = agenda.indices.min(by: {
+            (agenda[$0].time, agenda[$0].order) < (agenda[$1].time, agenda[$1].order)
+        }) {
+            steps += 1
+            if steps > 100_000 { return false }
+            let (time, _, work) = agenda.remove(at: next)
+            now = time
+            perform(work)
+        }
+        return clients.allSatisfy { $0.left == 0 }
+    }
+
+    private mutating func perform(_ work: Work) {
+        switch work {
+        case .send(let client):
+            let gateway = clients[client].gateway
+            clients[client].read = value
+            if queues[gateway].arrives("\(client)", mayWait: true, at: now) {
+                add(.commit(client), after: Int64(1 + random.below(5)))
+            } else {
+                clients[client].isWaiting = true
+            }
+        case .commit(let client): commit(client)
+        case .notice(let kind, let from, let to):
+            let name = "gateway \(from)"
+            switch kind {
+            case .asks: follow(queues[to].asks(name, at: now), gateway: to)
+            case .isDone: follow(queues[to].leaves(name, at: now), gateway: to)
+            }
+        case .check(let slot, let gateway):
+            switch queues[gateway].check(slot, patience: Self.patience, at: now) {
+            case .over: break
+            case .goesOn(let time): add(.check(slot, gateway: gateway), after: time)
+            case .expired(let outcome): follow(outcome, gateway: gateway)
+            }
+        }
+    }
+
+    private mutating func commit(_ client: Int) {
+        let gateway = clients[client].gateway
+        guard clients[client].read == value else {
+            clients[client].refusals += 1
+            mostRefusals = max(mostRefusals, clients[client].refusals)
+            follow(queues[gateway].wasRefused("\(client)", at: now), gateway: gateway)
+            return add(.send(client), after: Int64(1 + random.below(3)))
+        }
+        value += 1
+        clients[client].left -= 1
+        clients[client].refusals = 0
+        follow(queues[gateway].leaves("\(client)", at: now), gateway: gateway)
+        if clients[client].left > 0 { add(.send(client), after: Int64(random.below(10))) }
+    }
+
+    private mutating func follow(_ outcome: TransactionQueue.Outcome, gateway: Int) {
+        if let notice = outcome.notice {
+            for other in queues.indices where other != gateway && random.below(100) >= lostPercent {
+                add(.notice(notice, from: gateway, to: other), after: Int64(1 + random.below(8)))
+            }
+        }
+        guard let slot = outcome.next else { return }
+        add(.check(slot, gateway: gateway), after: Self.patience)
+        guard !slot.isRemote, let client = Int(slot.session), clients[client].isWaiting else { return }
+        // What waited is sent as it was: read when it came.
+        clients[client].isWaiting = false
+        add(.commit(client), after: Int64(1 + random.below(5)))
+    }
+}

@@ -1,0 +1,56 @@
+import Testing
+
+/// SQL of schema `pathmirror` is LogStore's alone: whoever else needs something of it asks by a function.
+@Suite struct SchemaTests {
+    /// Words that stand before a table or a function in SQL.
+    private static let commands: Set<String> = [
+        "from", "into", "update", "join", "table", "select", "call", "lateral", "exists", "delete", "insert", "schema",
+        "on", "function", "using", "truncate", "lock",
+    ]
+
+    @Test func onlyLogStoreNamesTheSchema() {
+        for file in SourceFiles.swift(below: "Sources") where file.room != "LogStore" {
+            for (index, line) in file.lines.enumerated() where Self.namesSchema(line) {
+                Issue.record("\(file.path):\(index + 1) has SQL of schema pathmirror")
+            }
+        }
+    }
+
+    /// What `LISTEN` and `NOTIFY` are about is the log's as well.
+    @Test func onlyLogStoreListens() {
+        for file in SourceFiles.swift(below: "Sources") where !["LogStore", "Postgres"].contains(file.room) {
+            for (index, line) in file.lines.enumerated() {
+                let code = Self.withoutComment(line)
+                for sign in ["\"listen ", "pg_notify(", "waitForNotifications("] where code.contains(sign) {
+                    Issue.record("\(file.path):\(index + 1) has \(sign)")
+                }
+            }
+        }
+    }
+
+    /// A line in which the schema's name stands behind a command of SQL.
+    private static func namesSchema(_ line: String) -> Bool {
+        let code = withoutComment(line)
+        var rest = code[...]
+        while let found = rest.firstRange(of: "pathmirror.") {
+            let before = code[..<found.lowerBound].split(whereSeparator: { !$0.isLetter }).last.map { $0.lowercased() }
+            let after = rest[found.upperBound...].first
+            if let before, commands.contains(before), after?.isLetter == true || after == "\\" { return true }
+            rest = rest[found.upperBound...]
+        }
+        return false
+    }
+
+    private static func withoutComment(_ line: String) -> String {
+        guard let comment = line.firstRange(of: "//"), !line[..<comment.lowerBound].contains("\"") else { return line }
+        return String(line[..<comment.lowerBound])
+    }
+
+    @Test func sqlIsToldFromWords() {
+        #expect(Self.namesSchema("    select seq from pathmirror.log where true"))
+        #expect(Self.namesSchema("\"delete from pathmirror.\\(table)\""))
+        #expect(Self.namesSchema("select pathmirror.set('a', '/b', '1')"))
+        #expect(!Self.namesSchema("/// Names this gateway in `pathmirror.mirror_run`, from pathmirror.log"))
+        #expect(!Self.namesSchema("comment: \"see pathmirror.mirror_error.\""))
+    }
+}

@@ -1,0 +1,179 @@
+import LogStore
+import Postgres
+import Runtime
+import Synchronization
+import TestSupport
+import Testing
+import Tree
+
+/// The loop that listens, on a real server: what it does when announcements come, when they don't, and when it is cut off.
+@Suite struct AnnouncementLoopTests {
+    /// Keeps what the loop told it.
+    private final class Recorder: AnnouncementListener, Sendable {
+        struct State {
+            var stops = false
+            var connections = 0
+            var looks: [Bool] = []
+            var heard: [Announcement] = []
+            var failures = 0
+            var pauses: [Int64] = []
+            var closed = 0
+            /// The next so many looks fail.
+            var failingLooks = 0
+        }
+        let state = Condition(State())
+        let url: PostgresURL
+        private let wantsLook: Bool
+
+        init(_ url: PostgresURL, wantsLook: Bool = false) {
+            self.url = url
+            self.wantsLook = wantsLook
+        }
+
+        var stopsNow: Bool { state.withLock { $0.stops } }
+
+        func connect() throws -> LogConnection {
+            let connection = try LogConnection(url)
+            try connection.listen(to: Announcement.Kind.allCases)
+            state.broadcast { $0.connections += 1 }
+            return connection
+        }
+
+        func look(_ connection: LogConnection, isNew: Bool) throws {
+            let fails = state.broadcast { state -> Bool in
+                state.looks.append(isNew)
+                guard state.failingLooks > 0 else { return false }
+                state.failingLooks -= 1
+                return true
+            }
+            if fails { throw LogStoreError.corrupt("a look that fails") }
+        }
+
+        func heard(_ announcement: Announcement) -> Bool {
+            state.broadcast { $0.heard.append(announcement) }
+            return wantsLook
+        }
+
+        func failed(_ error: any Error, askedAt: Int64) { state.broadcast { $0.failures += 1 } }
+
+        func close(_ connection: LogConnection) {
+            connection.close()
+            state.broadcast { $0.closed += 1 }
+        }
+
+        func pause(milliseconds: Int64) { state.broadcast { $0.pauses.append(milliseconds) } }
+
+        /// Waits until it holds; false after a long time.
+        func waits(_ condition: @escaping (State) -> Bool) -> Bool {
+            state.wait(milliseconds: 30_000) { condition($0) ? true : nil } ?? false
+        }
+    }
+
+    private func run(
+        _ url: PostgresURL, poll: Int64 = 600_000, wantsLook: Bool = false, failingLooks: Int = 0,
+        _ body: (Recorder, WakeHandle) throws -> Void
+    ) throws {
+        let recorder = Recorder(url, wantsLook: wantsLook)
+        recorder.state.withLock { $0.failingLooks = failingLooks }
+        let wake = try WakeHandle()
+        let machine = ListeningMachine(
+            pollMilliseconds: poll, backoff: Backoff(firstMilliseconds: 1, longestMilliseconds: 8))
+        let thread = Thread(name: "listening") {
+            var loop = AnnouncementLoop(machine, wake: wake)
+            loop.run(recorder)
+        }
+        defer {
+            recorder.state.broadcast { $0.stops = true }
+            wake.wake()
+            thread.join()
+            let (opened, closed) = recorder.state.withLock { ($0.connections, $0.closed) }
+            #expect(opened == closed, "every connection is closed")
+        }
+        try body(recorder, wake)
+    }
+
+    @Test func itHearsWhatIsAnnounced() throws {
+        try withDatabase { url in
+            try run(url) { recorder, _ in
+                #expect(recorder.waits { $0.looks == [true] })
+                let connection = try LogConnection(url)
+                defer { connection.close() }
+                var writer = BatchWriter(try connection.make())
+                #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+                let message = try #require(PeerMessage(sender: "one", text: "hello you"))
+                try connection.tellPeers(message)
+                let mirror = try connection.addMirror(
+                    writer.namespace, name: "m", definition: Array("{}".utf8), target: nil)
+                try connection.setMirrorPaused(writer.namespace, mirror, true)
+                #expect(
+                    recorder.waits {
+                        $0.heard == [.commit(namespace: writer.namespace, head: 1), .message(message), .mirrors]
+                    })
+                #expect(recorder.state.withLock { $0.looks } == [true], "nothing wanted a look")
+            }
+        }
+    }
+
+    @Test func itLooksWhereAnAnnouncementWantsIt() throws {
+        try withDatabase { url in
+            try run(url, wantsLook: true) { recorder, _ in
+                #expect(recorder.waits { $0.looks == [true] })
+                let connection = try LogConnection(url)
+                defer { connection.close() }
+                var writer = BatchWriter(try connection.make())
+                #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+                #expect(recorder.waits { $0.looks == [true, false] })
+            }
+        }
+    }
+
+    @Test func itLooksByThePoll() throws {
+        try withDatabase { url in
+            try run(url, poll: 5) { recorder, _ in
+                #expect(recorder.waits { $0.looks.count >= 4 })
+                let looks = recorder.state.withLock { $0.looks }
+                #expect(looks.first == true)
+                #expect(!looks.dropFirst().contains(true))
+            }
+        }
+    }
+
+    @Test func aLookThatFailsBeginsAnew() throws {
+        try withDatabase { url in
+            try run(url, failingLooks: 5) { recorder, _ in
+                #expect(recorder.waits { $0.looks.count == 6 })
+                let state = recorder.state.withLock { ($0.looks, $0.failures, $0.pauses, $0.closed) }
+                #expect(state.0 == Array(repeating: true, count: 6))
+                #expect(state.1 == 5)
+                #expect(state.2 == [1, 2, 4, 8, 8])
+                #expect(state.3 == 5)
+            }
+        }
+    }
+
+    @Test func itComesBackWhenTheServerDoes() throws {
+        try withDatabase { url in
+            let proxy = try CuttingProxy(url)
+            defer { proxy.stop() }
+            try run(proxy.url) { recorder, _ in
+                #expect(recorder.waits { $0.looks == [true] })
+                proxy.setDown(true)
+                #expect(recorder.waits { $0.failures >= 3 }, "the lost connection, and tries to connect")
+                proxy.setDown(false)
+                #expect(recorder.waits { $0.looks == [true, true] })
+                // And it hears again.
+                let connection = try LogConnection(url)
+                defer { connection.close() }
+                var writer = BatchWriter(try connection.make())
+                #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+                #expect(recorder.waits { $0.heard == [.commit(namespace: writer.namespace, head: 1)] })
+            }
+        }
+    }
+
+    @Test func itEndsWhileItWaits() throws {
+        try withDatabase { url in
+            try run(url) { recorder, _ in #expect(recorder.waits { $0.looks == [true] }) }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import LogStore
+import Runtime
+import Testing
+
+/// When a connection that listens is opened, when it looks, and when it begins anew.
+@Suite struct ListeningMachineTests {
+    private func machine(poll: Int64 = 100) -> ListeningMachine {
+        ListeningMachine(
+            pollMilliseconds: poll, backoff: Backoff(firstMilliseconds: 50, longestMilliseconds: 200))
+    }
+
+    @Test func firstItListensThenItLooks() {
+        var machine = machine()
+        #expect(machine.next(at: 0) == .connect)
+        machine.connected()
+        #expect(machine.next(at: 10) == .look(isNew: true))
+        machine.looked(startingAt: 10)
+        #expect(machine.next(at: 12) == .listen(milliseconds: 98))
+    }
+
+    @Test func looksComeByThePoll() {
+        var machine = machine()
+        machine.connected()
+        machine.looked(startingAt: 0)
+        #expect(machine.next(at: 99) == .listen(milliseconds: 1))
+        #expect(machine.next(at: 100) == .look(isNew: false))
+        machine.looked(startingAt: 100)
+        // A look that took longer than the poll is followed by the next.
+        #expect(machine.next(at: 350) == .look(isNew: false))
+    }
+
+    @Test func anAnnouncementMayWantALook() {
+        var machine = machine()
+        machine.connected()
+        machine.looked(startingAt: 0)
+        machine.lookSoon()
+        machine.lookSoon()
+        #expect(machine.next(at: 1) == .look(isNew: false))
+        machine.looked(startingAt: 1)
+        #expect(machine.next(at: 2) == .listen(milliseconds: 99), "one look for both")
+    }
+
+    /// Wherever the connection is lost, the next one begins with a look at everything.
+    @Test(arguments: ["connecting", "looking first", "looking again", "listening", "wanting a look"])
+    func lostInEachState(_ state: String) {
+        var machine = machine()
+        if state != "connecting" { machine.connected() }
+        if !["connecting", "looking first"].contains(state) { machine.looked(startingAt: 0) }
+        if state == "wanting a look" { machine.lookSoon() }
+        let now: Int64 = state == "looking again" ? 100 : 5
+        machine.failed()
+        #expect(machine.next(at: now) == .pause(milliseconds: 50))
+        #expect(machine.next(at: now) == .pause(milliseconds: 50), "until the pause is over")
+        machine.paused()
+        #expect(machine.next(at: now + 50) == .connect)
+        machine.connected()
+        #expect(machine.next(at: now + 51) == .look(isNew: true))
+        machine.looked(startingAt: now + 51)
+        #expect(machine.next(at: now + 51) == .listen(milliseconds: 100))
+    }
+
+    @Test func pausesGrowUntilALookSucceeds() {
+        var machine = machine()
+        func pause() -> Int64? {
+            machine.failed()
+            guard case .pause(let milliseconds) = machine.next(at: 0) else { return nil }
+            machine.paused()
+            return milliseconds
+        }
+        #expect(pause() == 50)
+        #expect(pause() == 100)
+        // A connection alone is no success: it may be to a server that is going away.
+        machine.connected()
+        #expect(pause() == 200)
+        #expect(pause() == 200)
+        machine.connected()
+        machine.looked(startingAt: 0)
+        #expect(pause() == 50)
+    }
+
+    @Test func aPauseThatIsOverTwiceDoesNoHarm() {
+        var machine = machine()
+        machine.connected()
+        machine.paused()
+        #expect(machine.next(at: 0) == .look(isNew: true))
+    }
+
+    /// Every order of seven happenings: on each connection the first look is a new one and comes before anything is waited for, and
+    /// nobody waits longer than the poll.
+    @Test func everyOrder() {
+        enum Happening: CaseIterable { case goesWell, fails, announced }
+        var count = 0
+        func descend(_ machine: ListeningMachine, _ hasLooked: Bool, _ depth: Int) {
+            count += 1
+            guard depth < 9 else { return }
+            for happening in Happening.allCases {
+                var (machine, hasLooked) = (machine, hasLooked)
+                let now = Int64(depth) * 30
+                let ask = machine.next(at: now)
+                switch (ask, happening) {
+                case (_, .announced): machine.lookSoon()
+                case (.pause, _):
+                    machine.paused()
+                    #expect(machine.next(at: now) == .connect)
+                case (.connect, .goesWell):
+                    machine.connected()
+                    hasLooked = false
+                case (.look(let isNew), .goesWell):
+                    #expect(isNew == !hasLooked)
+                    machine.looked(startingAt: now)
+                    hasLooked = true
+                case (.listen(let milliseconds), .goesWell):
+                    #expect(hasLooked)
+                    #expect(milliseconds > 0 && milliseconds <= 100)
+                case (_, .fails):
+                    machine.failed()
+                    hasLooked = false
+                }
+                descend(machine, hasLooked, depth + 1)
+            }
+        }
+        descend(machine(), false, 0)
+        #expect(count > 20_000)
+    }
+}

@@ -1,0 +1,163 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// Leases of gateways, as PostgreSQL keeps them.
+@Suite struct LeaseTests {
+    private func rows(_ connection: LogConnection) throws -> Int64 {
+        try count(connection, "select count(*) from pathmirror.gateway")
+    }
+
+    private func execute(_ connection: LogConnection, _ script: String) throws {
+        try connection.postgres.executeScript(script)
+    }
+
+    @Test func aLeaseIsARow() throws {
+        try withSession { connection in
+            let lease = try connection.beginLease(Batch.makeID())
+            #expect(lease.connection == 1 && lease.beat == 1)
+            #expect(try rows(connection) == 1)
+            try connection.endLease(lease)
+            #expect(try rows(connection) == 0)
+            // Ending what has ended is nothing.
+            try connection.endLease(lease)
+        }
+    }
+
+    @Test func beatsAreCounted() throws {
+        try withSession { connection in
+            let lease = try connection.beginLease(Batch.makeID())
+            for beat in 2...20 as ClosedRange<Int64> { #expect(try connection.heartbeat(lease) == beat) }
+            try connection.endLease(lease)
+            #expect(try connection.heartbeat(lease) == nil)
+        }
+    }
+
+    @Test func twoLeasesOfOneIDAreRefused() throws {
+        try withSession { connection in
+            let id = Batch.makeID()
+            _ = try connection.beginLease(id)
+            #expect(throws: LogStoreError.self) { try connection.beginLease(id) }
+            #expect(try rows(connection) == 1)
+        }
+    }
+
+    @Test func takingOverCountsConnections() throws {
+        try withSession { connection in
+            var lease = try connection.beginLease(Batch.makeID())
+            for number in 2...10 as ClosedRange<Int64> {
+                lease = try #require(try connection.takeOver(lease))
+                #expect(lease.connection == number && lease.beat == number)
+            }
+            #expect(try connection.heartbeat(lease) == 11)
+        }
+    }
+
+    /// A beat whose answer was lost has still been counted.
+    @Test func aLeaseIsTakenOverWhereMoreWasCounted() throws {
+        try withSession { connection in
+            let lease = try connection.beginLease(Batch.makeID())
+            _ = try connection.heartbeat(lease)
+            _ = try connection.heartbeat(lease)
+            let newer = try #require(try connection.takeOver(lease))
+            #expect(newer.connection == 2 && newer.beat == 4)
+        }
+    }
+
+    /// The database has gone back to an older state: what was saved since is lost.
+    @Test(arguments: ["beat = beat - 1", "connection = connection - 1"])
+    func aLeaseOfAnOlderStateIsNotTakenOver(_ change: String) throws {
+        try withSession { connection in
+            var lease = try connection.beginLease(Batch.makeID())
+            lease = try #require(try connection.takeOver(lease))
+            try execute(connection, "update pathmirror.gateway set \(change)")
+            #expect(try connection.takeOver(lease) == nil)
+            // Nobody else takes it for living.
+            #expect(try rows(connection) == 0)
+        }
+    }
+
+    // MARK: Others
+
+    @Test func othersAreSeen() throws {
+        try withSession { connection in
+            let own = try connection.beginLease(Batch.makeID())
+            let others = try (0..<3).map { _ in try connection.beginLease(Batch.makeID()) }
+            let first = try connection.beats(otherThan: own)
+            #expect(first.count == 3 && Set(first).count == 3)
+            // An id as text names the same gateway.
+            #expect(try connection.beats(otherThan: others[0]).count == 3)
+            _ = try connection.heartbeat(others[1])
+            let second = try connection.beats(otherThan: own)
+            #expect(Set(first).intersection(second).count == 2)
+        }
+    }
+
+    @Test func aStandingBeatIsEndedOnce() throws {
+        try withSession { connection in
+            let own = try connection.beginLease(Batch.makeID())
+            let dead = try connection.beginLease(Batch.makeID())
+            let beat = try #require(try connection.beats(otherThan: own).first)
+            #expect(try connection.endLease(of: beat))
+            #expect(try !connection.endLease(of: beat))
+            #expect(try connection.heartbeat(dead) == nil)
+            #expect(try connection.takeOver(dead) == nil)
+            #expect(try connection.heartbeat(own) != nil)
+        }
+    }
+
+    /// Gateways of before migration 9 show only a time.
+    @Test func aTimeIsASignOfLifeToo() throws {
+        try withSession { connection in
+            let own = try connection.beginLease(Batch.makeID())
+            _ = try connection.beginLease(Batch.makeID())
+            let beat = try #require(try connection.beats(otherThan: own).first)
+            try execute(
+                connection, "update pathmirror.gateway set seen_at = seen_at + interval '1 second' where beat = 1")
+            #expect(try !connection.endLease(of: beat))
+            #expect(try connection.beats(otherThan: own).first != beat)
+        }
+    }
+
+    /// Several gateways find the same one dead: one of them ends it.
+    @Test func oneOfManyEndsALease() throws {
+        try withDatabase { url in
+            let watchers = try (0..<4).map { _ in try LogConnection(url) }
+            defer { for watcher in watchers { watcher.close() } }
+            let leases = try watchers.map { try $0.beginLease(Batch.makeID()) }
+            let dead = Batch.makeID()
+            _ = try watchers[0].beginLease(dead)
+            let looks = try zip(watchers, leases).map { watcher, lease in
+                try #require(
+                    try watcher.beats(otherThan: lease).first { beat in
+                        beat.gateway.filter { $0 != "-" } == dead.map { Self.hex($0) }.joined()
+                    })
+            }
+            let ended = try zip(watchers, looks).map { watcher, beat in try watcher.endLease(of: beat) }
+            #expect(ended == [true, false, false, false])
+        }
+    }
+
+    private static func hex(_ byte: UInt8) -> String {
+        let text = String(byte, radix: 16)
+        return text.count == 1 ? "0" + text : text
+    }
+
+    // MARK: Connections
+
+    @Test func aClosedConnectionIsNoticed() throws {
+        try withDatabase { url in
+            let connection = try LogConnection(url)
+            try connection.checkConnection()
+            let other = try PostgresConnection(url)
+            defer { other.close() }
+            _ = try other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()"
+            )
+            #expect(eventually { (try? connection.checkConnection()) == nil })
+            connection.close()
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+
+/// Cursors of mirrors, in the database that has the tables: in Pathmirror's own, and in another one.
+@Suite struct MirrorCursorsTests {
+    private let first = Batch.makeID()
+    private let second = Batch.makeID()
+    private let definition = Array("{\"t\":1}".utf8)
+
+    /// A connection to a database for mirrors' tables.
+    private func withTarget(isHome: Bool, _ body: (PostgresConnection, PostgresURL) throws -> Void) throws {
+        let use = { (url: PostgresURL) in
+            let connection = try PostgresConnection(url)
+            defer { connection.close() }
+            // In Pathmirror's own database this has nothing to do.
+            for _ in 0..<2 { try MirrorTargetSchema.make(connection) }
+            try body(connection, url)
+        }
+        if isHome { try TestDatabase.with(use) } else { try TestDatabase.withEmpty(use) }
+    }
+
+    private func put(
+        _ connection: PostgresConnection, _ mirror: [UInt8], seq: Int64 = 1, generation: Int64 = 1,
+        batch: [UInt8]? = nil
+    ) throws {
+        try MirrorCursors.put(
+            connection, 7,
+            MirrorCursorRecord(
+                mirror: mirror, seq: seq, batch: batch, generation: generation, definition: definition))
+    }
+
+    @Test(arguments: [true, false])
+    func cursorsAreReadAsTheyWerePut(isHome: Bool) throws {
+        try withTarget(isHome: isHome) { connection, _ in
+            #expect(try MirrorCursors.read(connection, 7, [first, second]).isEmpty)
+            try put(connection, first, seq: 5, generation: 2, batch: second)
+            let cursor = try #require(try MirrorCursors.read(connection, 7, [first, second]).first)
+            #expect(cursor.mirror == first)
+            #expect(cursor.seq == 5)
+            #expect(cursor.generation == 2)
+            #expect(cursor.batch == second)
+            #expect(cursor.definition == definition)
+            #expect(!cursor.hasErrors)
+            #expect(try MirrorCursors.read(connection, 8, [first]).isEmpty, "another namespace's")
+            // Another table takes its place, and nobody knows its batch.
+            try put(connection, first, seq: 9, generation: 3)
+            let next = try #require(try MirrorCursors.read(connection, 7, [first]).first)
+            #expect(next.seq == 9 && next.generation == 3 && next.batch == nil)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func cursorsMoveInTheTransactionThatLocksThem(isHome: Bool) throws {
+        try withTarget(isHome: isHome) { connection, url in
+            try put(connection, first, seq: 5)
+            try put(connection, second, seq: 6, batch: first)
+            let other = try PostgresConnection(url)
+            defer { other.close() }
+            let results = try connection.pipeline([.query("begin"), MirrorCursors.lockStep(7, [first, second])])
+            let locked = try MirrorCursors.locked(results[1])
+            #expect(Set(locked.map(\.mirror)) == [first, second])
+            #expect(locked.first { $0.mirror == second }?.seq == 6)
+            // Who comes meanwhile gets none, and is told who is held.
+            let none = try other.pipeline([.query("begin"), MirrorCursors.lockStep(7, [first, second])])
+            #expect(try MirrorCursors.locked(none[1]).isEmpty)
+            #expect(Set(try MirrorCursors.held(other, 7, [first, second])) == [first, second])
+            try other.executeScript("rollback")
+            let time: Int64 = 1_700_000_000_000
+            try connection.pipeline([
+                MirrorCursors.moveStep(7, [first], to: 8, time, batch: second),
+                MirrorCursors.moveStep(7, [second], to: 9, nil, batch: nil), .query("commit"),
+            ])
+            let cursors = try MirrorCursors.read(other, 7, [first, second])
+            #expect(cursors.first { $0.mirror == first }?.seq == 8)
+            #expect(cursors.first { $0.mirror == first }?.batch == second)
+            #expect(cursors.first { $0.mirror == second }?.seq == 9)
+            #expect(cursors.first { $0.mirror == second }?.batch == first, "nil leaves what is there")
+            #expect(try MirrorCursors.held(other, 7, [first, second]).isEmpty)
+        }
+    }
+
+    @Test func whatIsUndoneHasNotMoved() throws {
+        try withTarget(isHome: false) { connection, _ in
+            try put(connection, first, seq: 5)
+            try connection.pipeline([
+                .query("begin"), MirrorCursors.lockStep(7, [first]),
+                MirrorCursors.moveStep(7, [first], to: 8, nil, batch: nil), .query("rollback"),
+            ])
+            #expect(try MirrorCursors.read(connection, 7, [first]).map(\.seq) == [5])
+        }
+    }
+
+    @Test func someAreHeldAndSomeAreGone() throws {
+        try withTarget(isHome: false) { connection, url in
+            try put(connection, first)
+            let other = try PostgresConnection(url)
+            defer { other.close() }
+            try other.executeScript("begin")
+            #expect(try MirrorCursors.lockedGeneration(other, 7, first) == 1)
+            #expect(try MirrorCursors.lockedGeneration(other, 7, second) == nil)
+            #expect(try MirrorCursors.held(connection, 7, [first, second]) == [first])
+        }
+    }
+
+    @Test func definitionsAndRemovals() throws {
+        try withTarget(isHome: false) { connection, _ in
+            try put(connection, first, seq: 5, generation: 4)
+            try put(connection, second)
+            try connection.pipeline([MirrorCursors.redefineStep(7, first, definition: Array("{\"u\":2}".utf8))])
+            let cursor = try #require(try MirrorCursors.read(connection, 7, [first]).first)
+            #expect(cursor.definition == Array("{\"u\":2}".utf8))
+            #expect(cursor.generation == 4 && cursor.seq == 5)
+            try connection.pipeline([MirrorCursors.removeStep(7, first)])
+            #expect(try MirrorCursors.read(connection, 7, [first, second]).map(\.mirror) == [second])
+        }
+    }
+}

@@ -1,0 +1,97 @@
+-- Who may call which function and read which view. This file is applied after the others whenever one of them was, since
+-- PostgreSQL lets everybody call a function that is made anew. What is granted here is granted again; what an
+-- administrator has granted to other roles stays.
+
+do $$
+declare
+    made text;
+    granted record;
+begin
+    -- Functions that have just been made: of the others it has been said who may call them.
+    for made in
+        select oid::regprocedure::text from pg_proc where pronamespace = 'pathmirror'::regnamespace and proacl is null
+    loop
+        execute format('revoke execute on function %s from public', made);
+    end loop;
+
+    -- Roles that were never made (the role that migrates may not be allowed to) are left out.
+    for granted in
+        select role.rolname as role_name, callable.name
+        from pg_roles as role
+        join (
+            values
+                ('pathmirror_gateway', array[
+                    'advance(bigint, bigint, bigint)',
+                    'append_entries(bigint, bigint, text[], text[], text[], text[], bigint[], text[], bigint[], text[], '
+                        || 'text[], uuid, bigint[])',
+                    'apply_change(bigint, bigint, text, text[], text[])',
+                    'begin_entry(bigint)',
+                    'check_priorities(bigint, text[], jsonb[])',
+                    'claim_session(bigint, text)',
+                    'claim_session(bigint, text, uuid, bigint)',
+                    'ensure_log_partition(bigint, bigint, bigint)',
+                    'export_form(jsonb, bigint, text, integer, bigint)',
+                    'finish_entry(bigint, bigint, text, text, json, integer, json)',
+                    'has_node(bigint, text)',
+                    'leaf_rows(jsonb, text)',
+                    'lock_head(bigint, tid)',
+                    'long_rest(text)',
+                    'move_head(bigint, bigint, bigint, tid, uuid, uuid)',
+                    'newest_place(tid)',
+                    'number_text(numeric)',
+                    'put_leaves(bigint, bigint, text[], text[], text[])',
+                    'replace_priority(bigint, bigint, text, text[])',
+                    'replace_rows(bigint, bigint, text, text[], text[])',
+                    'same_scalar(json, json)',
+                    'save_session(bigint, text, uuid, bigint, bigint, boolean, json, json)',
+                    'server_value(bigint, text, jsonb, bigint)',
+                    'stored_rest(text)',
+                    'transaction_batch()',
+                    'write(bigint, text, text, text[], jsonb[], text)'
+                ]),
+                ('pathmirror_writer', array[
+                    'set(text, text, jsonb)',
+                    'update(text, text, jsonb)',
+                    'remove(text, text)'
+                ]),
+                ('pathmirror_reader', array[
+                    'get(text, text, text)',
+                    'get_json(text, text)',
+                    'wait_for(text, bigint, interval, text)',
+                    'changes_at(text, text, bigint, bigint)',
+                    'version_seq(bigint)',
+                    -- What those call, and the views.
+                    'application_step(text, boolean)',
+                    'each_change(json)',
+                    'full_path(text, text)',
+                    'is_key(text)',
+                    'long_key(text)',
+                    'namespace_id(text)',
+                    'node_range(text)',
+                    'path_cut(bytea)',
+                    'path_keys(text)',
+                    'plain_form(jsonb)',
+                    'shared_keys(text[], text[])',
+                    'stored_key(text)'
+                ])
+        ) as list (role_name, names) on
+            role.rolname = list.role_name
+            -- Writers may read, and gateways may call all that the others may.
+            or (role.rolname = 'pathmirror_writer' and list.role_name = 'pathmirror_reader')
+            or role.rolname = 'pathmirror_gateway'
+        cross join lateral unnest(list.names) as callable (name)
+        where role.rolname in ('pathmirror_reader', 'pathmirror_writer', 'pathmirror_gateway')
+    loop
+        execute format('grant execute on function pathmirror.%s to %I', granted.name, granted.role_name);
+    end loop;
+
+    for granted in
+        select rolname as role_name from pg_roles
+        where rolname in ('pathmirror_reader', 'pathmirror_writer', 'pathmirror_gateway')
+    loop
+        execute format(
+            'grant select on pathmirror.log_entry, pathmirror.log_change, pathmirror.log_cursor, pathmirror.mirror_status '
+            'to %I', granted.role_name);
+    end loop;
+end
+$$;

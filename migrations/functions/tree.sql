@@ -1,0 +1,184 @@
+-- What writes do to the rows of the tree: as Node.replacing and RowDiff do it in a gateway.
+
+-- Whether anything is at a place.
+create or replace function pathmirror.has_node(of_namespace bigint, place text) returns boolean
+language plpgsql stable as $$
+declare
+    bounds pathmirror.node_range := pathmirror.node_range(place);
+begin
+    return exists (
+        select from pathmirror.node
+        where node.namespace_id = of_namespace
+            and (node.path = bounds.own_key or (node.path >= bounds.low and node.path < bounds.high))
+            and (bounds.beginning is null or node.path = bounds.own_key
+                or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning)));
+end
+$$;
+
+-- Refuses a write that gives a priority to what isn't there, and isn't written with it either: at the place, above it, or
+-- (which was refused, but not by gateways) below it.
+create or replace function pathmirror.check_priorities(of_namespace bigint, paths text[], resolved jsonb[]) returns void
+language plpgsql stable as $$
+declare
+    place text;
+begin
+    for n in 1 .. cardinality(paths) loop
+        continue when paths[n] not like '%/.priority' or resolved[n] is null;
+        place := left(paths[n], -length('/.priority'));
+        if pathmirror.has_node(of_namespace, place) or exists (
+            select from generate_series(1, cardinality(paths)) as other
+            where resolved[other] is not null and paths[other] not like '%/.priority'
+                and (place = paths[other] or paths[other] = '/' or starts_with(place, paths[other] || '/')
+                    or starts_with(paths[other], place || '/')))
+        then
+            continue;
+        end if;
+        raise exception 'there is nothing at % that could have a priority', coalesce(nullif(place, ''), '/')
+            using errcode = 'invalid_parameter_value';
+    end loop;
+end
+$$;
+
+-- Puts these rows where everything at and below a place is now; with none, removes it. Rows that stay as they are keep
+-- their version.
+create or replace function pathmirror.replace_rows(
+    of_namespace bigint, at_seq bigint, place text, new_paths text[], new_values text[]
+) returns void
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    bounds pathmirror.node_range := pathmirror.node_range(place);
+    leaf_key text;
+    gone text[] := '{}';
+    keys text[];
+    removed bigint;
+begin
+    if cardinality(new_paths) = 0 then
+        delete from pathmirror.node
+        where node.namespace_id = of_namespace
+            and (node.path = bounds.own_key or (node.path >= bounds.low and node.path < bounds.high))
+            and (bounds.beginning is null or node.path = bounds.own_key
+                or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning));
+        get diagnostics removed = row_count;
+        -- Ancestors that are empty now go with their priorities.
+        while removed > 0 and place <> '' loop
+            place := left(place, length(place) - strpos(reverse(place), '/'));
+            bounds := pathmirror.node_range(place);
+            exit when exists (
+                select from pathmirror.node
+                where node.namespace_id = of_namespace and node.path >= bounds.low and node.path < bounds.high
+                    and (bounds.beginning is null
+                        or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning))
+                    and node.path <> pathmirror.stored_key(place || '/.priority'));
+            delete from pathmirror.node
+            where node.namespace_id = of_namespace and node.path = pathmirror.stored_key(place || '/.priority');
+        end loop;
+        return;
+    end if;
+    -- Leaves on the way become branches.
+    keys := string_to_array(place, '/');
+    for depth in 1 .. cardinality(keys) - 1 loop
+        gone[depth] := coalesce(nullif(pathmirror.stored_key(array_to_string(keys[1:depth], '/')), ''), '/');
+    end loop;
+    if cardinality(new_paths) = 1 and bounds.beginning is null then
+        leaf_key := pathmirror.stored_key(new_paths[1]);
+        delete from pathmirror.node
+        where node.namespace_id = of_namespace
+            and (node.path = any (gone || bounds.own_key) or (node.path >= bounds.low and node.path < bounds.high))
+            and node.path <> leaf_key;
+        insert into pathmirror.node (namespace_id, path, rest, value, version)
+        values (of_namespace, leaf_key, pathmirror.stored_rest(new_paths[1]), new_values[1]::json, at_seq)
+        on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
+        where not pathmirror.same_scalar(node.value, excluded.value);
+        return;
+    end if;
+    delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (gone);
+    keys := array(select pathmirror.stored_key(path) from unnest(new_paths) with ordinality as new (path, n) order by n);
+    delete from pathmirror.node
+    where node.namespace_id = of_namespace
+        and (node.path = bounds.own_key or (node.path >= bounds.low and node.path < bounds.high))
+        and (bounds.beginning is null or node.path = bounds.own_key
+            or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning))
+        and not exists (select from unnest(keys) as kept (path) where kept.path = node.path);
+    insert into pathmirror.node (namespace_id, path, rest, value, version)
+    select of_namespace, new.key, pathmirror.stored_rest(new.path), new.value::json, at_seq
+    from unnest(keys, new_paths, new_values) as new (key, path, value)
+    on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
+    where not pathmirror.same_scalar(node.value, excluded.value);
+end
+$$;
+
+-- Sets or removes the priority of what is at a place; of nothing, nothing.
+create or replace function pathmirror.replace_priority(
+    of_namespace bigint, at_seq bigint, place text, new_values text[]
+) returns void
+language plpgsql as $$
+declare
+    bounds pathmirror.node_range := pathmirror.node_range(place);
+    full_path text := place || '/.priority';
+begin
+    if cardinality(new_values) = 0 then
+        delete from pathmirror.node
+        where node.namespace_id = of_namespace and node.path = pathmirror.stored_key(full_path);
+        return;
+    end if;
+    if not exists (
+        select from pathmirror.node
+        where node.namespace_id = of_namespace
+            and (node.path = bounds.own_key or (node.path >= bounds.low and node.path < bounds.high))
+            and (bounds.beginning is null or node.path = bounds.own_key
+                or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning)))
+    then
+        return;
+    end if;
+    insert into pathmirror.node (namespace_id, path, rest, value, version)
+    values (
+        of_namespace, pathmirror.stored_key(full_path), pathmirror.stored_rest(full_path), new_values[1]::json, at_seq)
+    on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
+    where not pathmirror.same_scalar(node.value, excluded.value);
+end
+$$;
+
+-- One change of an entry, with the rows of its value: none to remove.
+create or replace function pathmirror.apply_change(
+    of_namespace bigint, at_seq bigint, path text, new_paths text[], new_values text[]
+) returns void
+language plpgsql as $$
+begin
+    if path like '%/.priority' then
+        perform pathmirror.replace_priority(of_namespace, at_seq, left(path, -length('/.priority')), new_values);
+    else
+        perform pathmirror.replace_rows(of_namespace, at_seq, case path when '/' then '' else path end, new_paths, new_values);
+    end if;
+end
+$$;
+
+-- Puts many leaves into the tree at once. None of them is above another, and none has a path over 2,000 bytes; `branches`
+-- are all the places above them.
+create or replace function pathmirror.put_leaves(
+    of_namespace bigint, at_seq bigint, branches text[], new_paths text[], new_values text[]
+) returns void
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    -- What is below a new leaf. (No joins with the tree: before its first ANALYZE they would be planned as if it were empty.)
+    gone text[] := array(
+        select below.path from unnest(new_paths) as new (path)
+        cross join lateral (
+            select node.path from pathmirror.node
+            where node.namespace_id = of_namespace and node.path >= new.path || '/' and node.path < new.path || '0'
+            offset 0
+        ) as below);
+begin
+    -- Leaves on the way become branches, and branches leaves.
+    delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (branches || gone);
+    insert into pathmirror.node (namespace_id, path, value, version)
+    select of_namespace, new.path, new.value::json, at_seq from unnest(new_paths, new_values) as new (path, value)
+    on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
+    where not pathmirror.same_scalar(node.value, excluded.value);
+end
+$$;
+
+-- The entry that last wrote a row of pathmirror.node.
+create or replace function pathmirror.version_seq(version bigint) returns bigint
+language sql stable parallel safe as $$
+    select case when version >= 0 then version else (select seq from pathmirror.large_write where id = -version) end
+$$;

@@ -1,0 +1,180 @@
+-- Values as the gateways have them (Sources/Tree: KeyRules, JSONParser, JSONWriter).
+
+-- A number as the tree holds it: an integer of 64 bits, or else the nearest double. Wants extra_float_digits = 1.
+create or replace function pathmirror.number_text(number numeric) returns text
+language plpgsql immutable strict parallel safe as $$
+declare
+    nearest double precision;
+begin
+    if scale(number) = 0 and number between -9223372036854775808 and 9223372036854775807 then
+        return number::text;
+    elsif abs(number) > 1.7976931348623157e308 then
+        raise exception 'the number is out of range' using errcode = 'invalid_parameter_value';
+    end if;
+    nearest := case when abs(number) < 5e-324 then 0 else number::double precision end;
+    if abs(nearest) <= 9007199254740992 and nearest = trunc(nearest) then
+        return nearest::bigint::text;
+    end if;
+    return nearest::text;
+end
+$$;
+
+-- Whether two scalars are the same value to the tree. Integers and doubles are two kinds.
+create or replace function pathmirror.same_scalar(first json, second json) returns boolean
+language plpgsql immutable strict parallel safe as $$
+begin
+    if first::text = second::text then
+        return true;
+    elsif json_typeof(first) <> json_typeof(second) or json_typeof(first) not in ('string', 'number') then
+        return false;
+    elsif json_typeof(first) = 'number' then
+        -- Integers are written in one way only; of doubles, −0 and 0 are two.
+        return first::text ~ '[.eE]' and second::text ~ '[.eE]'
+            and first::text::double precision = second::text::double precision
+            and (left(first::text, 1) = '-') = (left(second::text, 1) = '-');
+    end if;
+    -- What holds U+0000 is written in one way only, by the gateways.
+    return position('\u0000' in first::text) = 0 and position('\u0000' in second::text) = 0
+        and first::text::jsonb = second::text::jsonb;
+end
+$$;
+
+-- What a server value is at the place that it is written to.
+create or replace function pathmirror.server_value(
+    of_namespace bigint, place text, asked jsonb, milliseconds bigint
+) returns jsonb
+language plpgsql stable as $$
+declare
+    delta numeric;
+    base json;
+    total numeric;
+begin
+    if asked = '"timestamp"' then
+        return to_jsonb(milliseconds);
+    elsif jsonb_typeof(asked) is distinct from 'object' or jsonb_typeof(asked -> 'increment') is distinct from 'number'
+        or asked - 'increment' <> '{}' then
+        raise exception 'the server value at % is neither "timestamp" nor {"increment": number}', coalesce(nullif(place, ''), '/')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    delta := pathmirror.number_text((asked -> 'increment')::numeric)::numeric;
+    select node.value into base from pathmirror.node
+    where node.namespace_id = of_namespace and node.path = pathmirror.stored_key(coalesce(nullif(place, ''), '/'));
+    if base is null or json_typeof(base) <> 'number' then
+        return to_jsonb(delta);
+    end if;
+    if base::text !~ '[.eE]' and scale(delta) = 0 then
+        total := base::text::numeric + delta;
+        if total between -9223372036854775808 and 9223372036854775807 then
+            return to_jsonb(total);
+        end if;
+    end if;
+    begin
+        return to_jsonb((base::text::double precision + delta::double precision)::numeric);
+    exception when numeric_value_out_of_range then
+        return to_jsonb(sign(delta) * 1.7976931348623157e308::numeric);
+    end;
+end
+$$;
+
+-- A value as the log has it: checked, arrays as objects, nulls and empty objects gone, server values filled in. NULL for
+-- nothing. `depth`: how many keys lead here.
+create or replace function pathmirror.export_form(
+    value jsonb, of_namespace bigint, place text, depth integer, milliseconds bigint
+) returns jsonb
+language plpgsql stable as $$
+declare
+    children jsonb;
+    leaf jsonb;
+    priority jsonb;
+    shown text := coalesce(nullif(place, ''), '/');
+begin
+    if value is null then
+        return null;
+    end if;
+    case jsonb_typeof(value)
+        when 'null' then return null;
+        when 'boolean' then return value;
+        when 'number' then return pathmirror.number_text(value::numeric)::jsonb;
+        when 'string' then
+            if octet_length(value #>> '{}') > 10485760 then
+                raise exception 'the string at % has more than 10485760 bytes', shown using errcode = 'invalid_parameter_value';
+            end if;
+            return value;
+        else
+    end case;
+    if depth > 34 then
+        raise exception 'the data would be more than 32 levels deep' using errcode = 'invalid_parameter_value';
+    end if;
+    if jsonb_typeof(value) = 'array' then
+        select jsonb_object_agg(child.key, child.value) filter (where child.value is not null) into children
+        from (
+            select (element.position - 1)::text as key,
+                pathmirror.export_form(
+                    element.value, of_namespace, place || '/' || (element.position - 1), depth + 1, milliseconds) as value
+            from jsonb_array_elements(value) with ordinality as element (value, position)
+            offset 0
+        ) as child;
+    else
+        select jsonb_object_agg(child.key, child.value) filter (where child.value is not null) into children
+        from (
+            select member.key,
+                pathmirror.export_form(
+                    member.value, of_namespace, place || '/' || member.key, depth + 1, milliseconds) as value
+            from jsonb_each(value) as member
+            where member.key not in ('.value', '.priority', '.sv') and pathmirror.is_key(member.key)
+            offset 0
+        ) as child;
+        if jsonb_typeof(value -> '.priority') in ('boolean', 'array')
+            or (jsonb_typeof(value -> '.priority') = 'object' and not value -> '.priority' ? '.sv')
+        then
+            raise exception 'the priority at % must be a number or a string', shown using errcode = 'invalid_parameter_value';
+        elsif jsonb_typeof(value -> '.value') = 'array'
+            or (jsonb_typeof(value -> '.value') = 'object' and not value -> '.value' ? '.sv')
+        then
+            raise exception 'the .value at % must be a string, number or boolean', shown
+                using errcode = 'invalid_parameter_value';
+        end if;
+        priority := pathmirror.export_form(value -> '.priority', of_namespace, place || '/.priority', 33, milliseconds);
+        if value ? '.sv' then
+            leaf := pathmirror.server_value(of_namespace, place, value -> '.sv', milliseconds);
+        elsif value ? '.value' then
+            leaf := pathmirror.export_form(value -> '.value', of_namespace, place, 33, milliseconds);
+        end if;
+        if leaf is not null then
+            if children is not null or (value ? '.sv' and value ? '.value') then
+                raise exception 'the object at % has a .value or .sv and something else', shown
+                    using errcode = 'invalid_parameter_value';
+            end if;
+            return case when priority is null then leaf else jsonb_build_object('.value', leaf, '.priority', priority) end;
+        end if;
+    end if;
+    if children is null then
+        return null;
+    elsif depth >= 32 then
+        raise exception 'the data would be more than 32 levels deep' using errcode = 'invalid_parameter_value';
+    end if;
+    return case when priority is null then children else children || jsonb_build_object('.priority', priority) end;
+end
+$$;
+
+-- The rows of a value in export form at a place.
+create or replace function pathmirror.leaf_rows(value jsonb, place text) returns table (path text, leaf text)
+language plpgsql immutable strict parallel safe as $$
+#variable_conflict use_column
+begin
+    return query
+    with recursive walk (path, value) as (
+        select leaf_rows.place, leaf_rows.value
+        union all
+        select case when child.key = '.value' then walk.path else walk.path || '/' || child.key end, child.value
+        from walk
+        cross join lateral jsonb_each(case when jsonb_typeof(walk.value) = 'object' then walk.value end) as child
+    )
+    select coalesce(nullif(walk.path, ''), '/'),
+        case jsonb_typeof(walk.value)
+            when 'number' then pathmirror.number_text(walk.value::numeric)
+            else walk.value::text
+        end
+    from walk where jsonb_typeof(walk.value) <> 'object';
+end
+$$;

@@ -1,0 +1,82 @@
+-- Writing the tree from SQL, for everybody who is granted it.
+
+create or replace function pathmirror.set(namespace text, path text, value jsonb) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp set extra_float_digits = 1 as $$
+declare
+    full_path text := '/' || array_to_string(pathmirror.path_keys(path), '/');
+begin
+    if path is null or value is null then
+        raise exception 'the % is NULL', case when path is null then 'path' else 'value' end
+            using errcode = 'null_value_not_allowed',
+                hint = 'To remove what is there, call pathmirror.remove, or give ''null''::jsonb.';
+    end if;
+    return pathmirror.write(
+        pathmirror.namespace_id(namespace), case value when 'null' then 'remove' else 'set' end, full_path,
+        array[full_path], array[value], session_user);
+end
+$$;
+
+comment on function pathmirror.set(text, text, jsonb) is
+    'Replaces what is at a path, as one entry of the log; returns its seq. For administrators: rules are not asked.';
+
+create or replace function pathmirror.remove(namespace text, path text) returns bigint
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+    select pathmirror.set(namespace, path, 'null')
+$$;
+
+comment on function pathmirror.remove(text, text) is 'Removes what is at a path, as one entry of the log; returns its seq.';
+
+create or replace function pathmirror.update(namespace text, path text, value jsonb) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp set extra_float_digits = 1 as $$
+declare
+    base text[] := pathmirror.path_keys(path);
+    base_path text := '/' || array_to_string(base, '/');
+    of_namespace bigint := pathmirror.namespace_id(namespace);
+    paths text[];
+    given jsonb[];
+    ancestor text;
+    descendant text;
+begin
+    if path is null or value is null then
+        raise exception 'the % is NULL', case when path is null then 'path' else 'value' end
+            using errcode = 'null_value_not_allowed';
+    elsif jsonb_typeof(value) <> 'object' then
+        raise exception 'an update must be an object of paths and values, not %', jsonb_typeof(value)
+            using errcode = 'invalid_parameter_value';
+    elsif base[cardinality(base)] = '.priority' then
+        raise exception 'a priority has no children to update' using errcode = 'invalid_parameter_value';
+    end if;
+    select array_agg('/' || array_to_string(base || member.keys, '/') order by member.n),
+        array_agg(member.value order by member.n)
+    into paths, given
+    from (
+        select pathmirror.path_keys(pair.key) as keys, pair.value, pair.n
+        from jsonb_each(value) with ordinality as pair (key, value, n)
+        -- What is nothing but slashes names no child.
+        where case when translate(pair.key, '/', '') = '' then pathmirror.is_key(translate(pair.key, '/', '')) else true end
+        offset 0
+    ) as member;
+    if paths is null then
+        -- An update of nothing is no write.
+        return (select head from pathmirror.namespace where id = of_namespace);
+    end if;
+    -- In this order a path's first descendant, if it has any, comes right behind it.
+    select before, path_here into ancestor, descendant
+    from (
+        select here.path as path_here, lag(here.path) over (order by replace(here.path, '/', chr(1)) collate "C") as before
+        from unnest(paths) as here (path)
+    ) as pairs
+    where path_here = before or starts_with(path_here, before || '/')
+    limit 1;
+    if ancestor = descendant then
+        raise exception '% is in the update twice', ancestor using errcode = 'invalid_parameter_value';
+    elsif ancestor is not null then
+        raise exception '% is an ancestor of % in the same update', ancestor, descendant
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return pathmirror.write(of_namespace, 'update', base_path, paths, given, session_user);
+end
+$$;
+
+comment on function pathmirror.update(text, text, jsonb) is
+    'Replaces what is at several paths below one, as one entry of the log; returns its seq. Keys may be paths.';
