@@ -120,7 +120,7 @@ let package = Package(
         tests("TokensTests", ["Tokens", "Tree", "Crypto", "TestSupport"]),
         tests("CompressionTests", ["Compression"]),
         tests("RuntimeTests", ["Runtime"]),
-        tests("TreeTests", ["Tree"]),
+        tests("TreeTests", ["Tree", "Crypto"]),
         .testTarget(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),

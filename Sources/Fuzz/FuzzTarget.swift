@@ -39,7 +39,8 @@ struct FuzzTarget: Sendable {
 
     /// All parsers. Another joins here: corpus, tokens and one function.
     static let all: [FuzzTarget] = [
-        .json, .update, .changes, .path, .parameters, .message, .rules, .expression, .claims, .token, .mirror,
+        .json, .update, .changes, .path, .parameters, .message, .serverMessage, .eventStream, .rules, .expression,
+        .claims, .token, .mirror,
         .encoding,
     ]
 }

@@ -55,7 +55,9 @@ public struct TreeBuilder {
     /// The tree. The builder is empty afterwards.
     public mutating func finish() -> Node {
         while stack.count > 1 { closeLast() }
+        let priority = stack[0].priority
         var root = Self.node(&stack[0])
+        if root.isNull, !priority.isNull { late.append((Path([.priority]), priority)) }
         // Priorities last: a node must be there to have one.
         for (path, value) in late where !path.namesPriority { root = root.replacing(path, with: value) }
         for (path, value) in late where path.namesPriority { root = root.replacing(path, with: value) }
@@ -72,6 +74,9 @@ public struct TreeBuilder {
             if let index = stack[parent].entries.lastIndex(where: { $0.key == last.key }) {
                 let node = stack[parent].entries[index].node
                 stack[parent].entries[index] = .init(key: last.key, node: node.withPriority(priority))
+            } else if !priority.isNull {
+                // All of the node's children may be late.
+                late.append((Path(stack.dropFirst().map(\.key) + [last.key, .priority]), priority))
             }
             return
         }

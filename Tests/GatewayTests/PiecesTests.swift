@@ -1,20 +1,9 @@
 import Testing
-import Tree
 
 @testable import Gateway
 
 /// Small parts of the gateway, without a server.
 @Suite struct PiecesTests {
-    @Test func etags() {
-        #expect(ETag.of(.null) == "null_etag")
-        #expect(ETag.hash("null_etag") == "")
-        #expect(ETag.hash("\"null_etag\"") == "")
-        #expect(ETag.hash("abc=") == "abc=")
-        #expect(ETag.hash("\"abc=\"") == "abc=")
-        #expect(ETag.hash("\"") == "\"")
-        #expect(ETag.hash(ETag.of(.int(1))) == Node.int(1).hash)
-    }
-
     @Test func namespaceNames() {
         for name in ["a", "my-db_1", String(repeating: "x", count: 64)] { #expect(NamespaceName.isValid(name.utf8)) }
         for name in ["", "a.b", "a b", "é", "a/b", "a\0", String(repeating: "x", count: 65)] {

@@ -19,7 +19,7 @@ import Testing
         "HTTPClient": ["CCurl", "Runtime"],
         "LogStore": ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
         "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
-        "Mirrors": ["LogStore", "Postgres", "Rules", "Tree", "JSONText", "Runtime"],
+        "Mirrors": ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"],
         "Feeds": ["LogStore", "Postgres", "HTTPClient", "Crypto", "Tree", "Runtime"],
         "Gateway": [
             "Engine", "Mirrors", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
@@ -48,6 +48,18 @@ import Testing
                 Issue.record("\(file.path) imports \(module), which \(file.room) may not")
             }
         }
+    }
+
+    /// What a client speaks the protocols with carries no server: nothing but values, text and digests.
+    @Test(arguments: ["Wire", "Tree"]) func clientsNeedNoServer(room: String) {
+        var needed: Set<String> = []
+        var rest = [room]
+        while let next = rest.popLast() {
+            if needed.insert(next).inserted { rest += Self.allowed[next] ?? [] }
+        }
+        needed.remove("CCrypto")
+        #expect(needed.isSubset(of: ["Wire", "Tree", "JSONText", "Crypto"]))
+        #expect(needed.isSubset(of: Self.pure))
     }
 
     /// A C library has one wrapper.

@@ -34,6 +34,9 @@ extension FuzzTarget {
                 return "a merge whose places overlap"
             }
             if let wrong = ordered(request.action, &summary) { return wrong }
+            if let text = request.text, (try? ClientMessageParser.parse(text))?.text != text {
+                return "the written message reads as another"
+            }
         } catch {
             summary.note(error.reason.utf8.count)
         }

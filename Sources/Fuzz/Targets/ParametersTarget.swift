@@ -25,6 +25,9 @@ extension FuzzTarget {
             summary.note(error.message.utf8.count)
             return (400...499).contains(error.status) ? nil : "a refusal with the status \(error.status)"
         }
+        guard (try? RESTParameters(Array(parameters.text.utf8)[...])) == parameters else {
+            return "the written parameters read as others"
+        }
         guard let query = parameters.query else { return nil }
         let selected = query.select(from: sample)
         summary.note(selected.childCount)

@@ -1,4 +1,5 @@
 import Tree
+import Wire
 
 extension FuzzTarget {
     /// Path texts, and the order of their keys.
@@ -18,6 +19,11 @@ extension FuzzTarget {
         let path = Path(splitting: String(decoding: input, as: UTF8.self))
         summary.noteSize(path.depth)
         guard Path(splitting: path.description) == path else { return "the description splits into another path" }
+        if let request = try? RequestPath.parse(input[...]),
+            (try? RequestPath.parse(Array(RequestPath.text(request).utf8)[...])) != request
+        {
+            return "the written request path reads as another"
+        }
         for key in path.keys {
             if key.text.isEmpty || key.text.utf8.contains(0x2F) { return "a key that is no part between slashes" }
             if let violation = KeyRules.violation(in: key) { summary.note(violation.reason.utf8.count) }

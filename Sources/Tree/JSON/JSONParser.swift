@@ -16,9 +16,14 @@ public struct JSONParser: ~Copyable {
     private static let leastBytesForCache = 16_384
 
     /// A parsed value. `hasServerValue` tells whether anything in it must be resolved before it is stored.
-    public struct Parsed: Sendable {
+    public struct Parsed: Sendable, Equatable {
         public let node: Node
         public let hasServerValue: Bool
+
+        public init(node: Node, hasServerValue: Bool) {
+            self.node = node
+            self.hasServerValue = hasServerValue
+        }
     }
 
     /// One child of an update: a path below the update's own, and its value.

@@ -1,6 +1,6 @@
 /// A JSON value that has not been parsed yet: a message's envelope is looked into member by member, and its payload goes
 /// as text to the parser that knows what it means.
-public struct RawJSON: Sendable {
+public struct RawJSON: Sendable, Equatable {
     public let bytes: ArraySlice<UInt8>
 
     public init(_ bytes: [UInt8]) { self.bytes = bytes[...] }

@@ -1,7 +1,7 @@
 public import Tree
 
 /// What a realtime client sends, understood (reference: rtdb-protocol 1.2 and 2).
-public enum ClientMessage: Sendable {
+public enum ClientMessage: Sendable, Equatable {
     case ping
     /// Control messages that only matter to a transport upgrade.
     case control(String)
@@ -9,14 +9,21 @@ public enum ClientMessage: Sendable {
 }
 
 /// A data message's request.
-public struct ClientRequest: Sendable {
+public struct ClientRequest: Sendable, Equatable {
     /// The client's number for it, repeated in the answer.
     public let number: Int64
     public let action: ClientAction
+
+    public init(number: Int64, action: ClientAction) {
+        self.number = number
+        self.action = action
+    }
 }
 
-public enum ClientAction: Sendable {
-    case stats
+/// What a request asks for. `byteCount` is that of the data as it was read; nobody writes it.
+public enum ClientAction: Sendable, Equatable {
+    /// How often the client used what; the counters are not looked at.
+    case stats(RawJSON?)
     case listen(ListenTarget, hash: String, compound: CompoundHash?)
     case unlisten(ListenTarget)
     case get(Path, Query?)
@@ -27,7 +34,8 @@ public enum ClientAction: Sendable {
     case onDisconnectCancel(Path)
     case authenticate(AuthRequest)
     case unauthenticate
-    case appCheck
+    /// A proof that the app is genuine; nil takes it back.
+    case appCheck(token: String?)
     case echo(RawJSON)
     /// A write that is not let in wherever it is; nothing more of it was read.
     case denied
@@ -60,6 +68,14 @@ public struct ListenTarget: Sendable, Hashable {
     /// The query as the client wrote it, for a cancel.
     public let queryText: [UInt8]?
 
+    /// - Parameter queryText: the query's text where it is known already; without it a writer makes it.
+    public init(path: Path, query: Query?, tag: Int64?, queryText: [UInt8]? = nil) {
+        self.path = path
+        self.query = query
+        self.tag = tag
+        self.queryText = queryText
+    }
+
     public static func == (left: ListenTarget, right: ListenTarget) -> Bool {
         left.path == right.path && left.query == right.query
     }
@@ -71,7 +87,7 @@ public struct ListenTarget: Sendable, Hashable {
 }
 
 /// A login.
-public struct AuthRequest: Sendable {
+public struct AuthRequest: Sendable, Equatable {
     public let credential: String
     /// JSON that stands for `auth` in the rules, for administrators.
     public let override: [UInt8]?
@@ -79,16 +95,13 @@ public struct AuthRequest: Sendable {
     public let isUnauthenticated: Bool
     /// `gauth`: an administrator's credential.
     public let isGoogle: Bool
-}
 
-/// The hashes of the parts of what a client has (reference: rtdb-protocol 3.7).
-public struct CompoundHash: Sendable, Equatable {
-    public let posts: [Path]
-    public let hashes: [String]
-
-    public init?(posts: [Path], hashes: [String]) {
-        guard hashes.count == posts.count + 1 else { return nil }
-        self.posts = posts
-        self.hashes = hashes
+    public init(
+        credential: String, override: [UInt8]? = nil, isUnauthenticated: Bool = false, isGoogle: Bool = false
+    ) {
+        self.credential = credential
+        self.override = override
+        self.isUnauthenticated = isUnauthenticated
+        self.isGoogle = isGoogle
     }
 }

@@ -13,7 +13,7 @@ enum QueryObject {
         guard let members = raw.members, raw.isJSON else {
             throw MessageError(reason: "Invalid query: q must be an object")
         }
-        let fields = ClientMessageParser.Fields(members)
+        let fields = MessageFields(members)
         var query = Query(index: try index(fields))
         query.start = try bound(fields, value: "sp", key: "sn", inclusive: "sin", index: query.index)
         query.end = try bound(fields, value: "ep", key: "en", inclusive: "ein", index: query.index)
@@ -30,7 +30,7 @@ enum QueryObject {
         return query.selectsAll ? nil : query
     }
 
-    private static func index(_ fields: ClientMessageParser.Fields) throws(MessageError) -> Query.Index {
+    private static func index(_ fields: MessageFields) throws(MessageError) -> Query.Index {
         guard let raw = fields["i"] else { return .priority }
         guard let name = raw.string else { throw MessageError(reason: "Invalid query: i must be a string") }
         switch name {
@@ -47,7 +47,7 @@ enum QueryObject {
     }
 
     private static func bound(
-        _ fields: ClientMessageParser.Fields, value: String, key: String, inclusive: String, index: Query.Index
+        _ fields: MessageFields, value: String, key: String, inclusive: String, index: Query.Index
     ) throws(MessageError) -> Query.Bound? {
         guard let raw = fields[value] else { return nil }
         guard let node = raw.scalar else { throw MessageError(reason: "Invalid query: \(value) must be a primitive") }

@@ -108,20 +108,25 @@ struct RangeText {
     private var open: [Key] = []
     private var needsComma = false
 
+    init() {}
+
     init(_ rows: ArraySlice<LeafRows.Row>) {
-        guard !rows.isEmpty else { return }
-        text.append(UInt8(ascii: "("))
         for row in rows { append(row) }
-        for _ in open { text.append(UInt8(ascii: ")")) }
-        text.append(UInt8(ascii: ")"))
     }
+
+    /// The text so far, without what closes it.
+    var byteCount: Int { text.count }
 
     /// Base64 of SHA-1; empty for an empty range.
     var hash: String {
-        text.isEmpty ? "" : String(decoding: Base64.encode(Digest.sha1(text)), as: UTF8.self)
+        if text.isEmpty { return "" }
+        let whole = text + [UInt8](repeating: UInt8(ascii: ")"), count: open.count + 1)
+        return String(decoding: Base64.encode(Digest.sha1(whole)), as: UTF8.self)
     }
 
-    private mutating func append(_ row: LeafRows.Row) {
+    /// Adds the next leaf in order.
+    mutating func append(_ row: LeafRows.Row) {
+        if text.isEmpty { text.append(UInt8(ascii: "(")) }
         var shared = 0
         while shared < open.count, shared < row.path.depth, open[shared] == row.path[shared] { shared += 1 }
         while open.count > shared {

@@ -1,6 +1,6 @@
 /// The query of a realtime client's request (reference: rtdb-protocol 1.1 and 1.8). Read leniently: clients don't encode
 /// what they send.
-public struct RealtimeParameters: Sendable {
+public struct RealtimeParameters: Sendable, Equatable {
     private let values: [String: String]
 
     /// Reads the part of a request target after `?`; nil is none.
@@ -13,6 +13,24 @@ public struct RealtimeParameters: Sendable {
                 decoding: PercentEncoding.decode(value) ?? Array(value), as: UTF8.self)
         }
         self.values = values
+    }
+
+    /// What a client sends when it connects.
+    ///
+    /// - Parameters:
+    ///   - lastSession: the id of the session that the client had before, which the server then ends.
+    public init(namespace: String?, lastSession: String? = nil) {
+        var values = ["v": "5"]
+        values["ns"] = namespace
+        values["ls"] = lastSession
+        self.values = values
+    }
+
+    /// The part of the URL after `?`, in the order of the names; `init` reads it back.
+    public var text: String {
+        values.sorted { $0.key < $1.key }.map { pair in
+            "\(pair.key)=\(PercentEncoding.encode(pair.value.utf8))"
+        }.joined(separator: "&")
     }
 
     public subscript(_ name: String) -> String? { values[name] }

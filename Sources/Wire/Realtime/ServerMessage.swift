@@ -1,13 +1,38 @@
 public import Tree
 
-/// Messages to realtime clients, as text (reference: rtdb-protocol 1.3, 2.1, 2.4).
-public enum ServerMessage {
+/// What a realtime server sends, understood (reference: rtdb-protocol 1.2 and 2).
+public enum ServerMessage: Sendable, Equatable {
+    case control(ServerControl)
+    /// The answer to a request.
+    case response(ServerResponse)
+    /// What nobody asked for just now.
+    case push(ServerPush)
+
+    /// The message's text.
+    public var text: [UInt8] {
+        switch self {
+        case .control(let control): control.text
+        case .response(let response):
+            Self.answer(response.number, response.status.rawValue, .raw(response.detail.text))
+        case .push(let push): push.text
+        }
+    }
+}
+
+/// The texts, made without the values above: a server makes very many, and of some only a part.
+extension ServerMessage {
     /// The greeting. `host`: the one that the client used, port included; never the bind address (1.3).
     public static func hello(timestamp: Int64, host: String, session: String) -> [UInt8] {
+        hello(timestamp: timestamp, host: host, session: session, version: "5")
+    }
+
+    static func hello(timestamp: Int64, host: String, session: String, version: String) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 160)
         writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"h\",\"d\":{\"ts\":")
         writer.writeInteger(timestamp)
-        writer.raw(",\"v\":\"5\",\"h\":")
+        writer.raw(",\"v\":")
+        writer.writeString(version)
+        writer.raw(",\"h\":")
         writer.writeString(host)
         writer.raw(",\"s\":")
         writer.writeString(session)
@@ -149,9 +174,13 @@ public enum ServerMessage {
     }
 
     /// The login has ended.
-    public static func authRevoked(_ status: String, _ text: String) -> [UInt8] {
+    public static func authRevoked(_ status: String, _ text: String) -> [UInt8] { revoked("ac", status, text) }
+
+    static func revoked(_ action: StaticString, _ status: String, _ text: String) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 96)
-        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"ac\",\"b\":{\"s\":")
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"")
+        writer.raw(action)
+        writer.raw("\",\"b\":{\"s\":")
         writer.writeString(status)
         writer.raw(",\"d\":")
         writer.writeString(text)

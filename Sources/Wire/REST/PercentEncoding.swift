@@ -1,5 +1,19 @@
-/// Percent-decoding of URL parts.
+/// Percent-encoding of URL parts (RFC 3986).
 public enum PercentEncoding {
+    /// The text for bytes: everything but letters, digits and `-._~` becomes `%` and two hex digits.
+    public static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        let digits: StaticString = "0123456789ABCDEF"
+        var text: [UInt8] = []
+        for byte in bytes {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: text.append(byte)
+            default:
+                text += [UInt8(ascii: "%"), digits.utf8Start[Int(byte >> 4)], digits.utf8Start[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
     /// The decoded bytes; nil for `%` without two hex digits. `plusIsSpace` as in forms.
     public static func decode(_ bytes: some Collection<UInt8>, plusIsSpace: Bool = false) -> [UInt8]? {
         var decoded: [UInt8] = []

@@ -2,7 +2,7 @@ public import Tree
 
 /// The query parameters of a REST request, checked (reference: rtdb-protocol 7.2 and 7.3). Names that are not the
 /// protocol's are ignored.
-public struct RESTParameters: Sendable {
+public struct RESTParameters: Sendable, Equatable {
     public enum Print: Sendable { case normal, pretty, silent }
 
     public var namespace: String?

@@ -1,0 +1,89 @@
+import Tree
+
+/// The paths and values of messages, held to what the database can have.
+enum MessageValue {
+    /// The path `p`, with or without a leading slash, not percent-encoded (reference: rtdb-protocol 2.2).
+    static func path(_ body: MessageFields) throws(MessageError) -> Path {
+        guard let text = body.string("p") else { throw MessageError(reason: "Invalid path: p must be a string") }
+        return try checked(Path(splitting: text))
+    }
+
+    /// The path, unless one of its keys or its depth is not allowed.
+    static func checked(_ path: Path) throws(MessageError) -> Path {
+        for (index, key) in path.keys.enumerated() {
+            if key == .priority, index == path.depth - 1 { continue }
+            if let violation = KeyRules.violation(in: key) {
+                throw MessageError(reason: "Invalid path: a key \(violation.reason)")
+            }
+        }
+        guard path.depth <= KeyRules.maxDepth + (path.namesPriority ? 1 : 0) else {
+            throw MessageError(reason: "Invalid path: more than \(KeyRules.maxDepth) levels deep")
+        }
+        return path
+    }
+
+    /// A value at a path, server values allowed: what a client writes.
+    static func written(_ raw: RawJSON, at path: Path) throws(MessageError) -> JSONParser.Parsed {
+        let parsed: JSONParser.Parsed
+        do throws(JSONError) {
+            parsed = try JSONParser.parse(raw.text, maxDepth: max(0, KeyRules.maxDepth - path.depth))
+        } catch {
+            throw MessageError(reason: "Invalid data: \(error.reason)")
+        }
+        if path.namesPriority { try checkPriority(parsed.node) }
+        return parsed
+    }
+
+    /// A value at a path, as it is stored: what a server sends.
+    static func node(_ raw: RawJSON, at path: Path) throws(MessageError) -> Node {
+        let node = try node(raw, below: path.depth)
+        if path.namesPriority { try checkPriority(node) }
+        return node
+    }
+
+    /// A stored value that is so many levels below the root.
+    static func node(_ raw: RawJSON, below depth: Int) throws(MessageError) -> Node {
+        do throws(JSONError) {
+            let parsed = try JSONParser.parse(raw.text, maxDepth: max(0, KeyRules.maxDepth - depth))
+            if !parsed.hasServerValue { return parsed.node }
+        } catch {
+            throw MessageError(reason: "Invalid data: \(error.reason)")
+        }
+        throw unresolved
+    }
+
+    /// The changes of a merge, server values allowed: what a client writes. Their paths begin with the merge's own.
+    static func update(
+        _ raw: RawJSON, at path: Path
+    ) throws(MessageError) -> (changes: [Change], hasServerValue: Bool) {
+        let update: (changes: [JSONParser.ParsedChange], hasServerValue: Bool)?
+        do throws(JSONError) {
+            update = try JSONParser.parseUpdate(raw.text, maxDepth: max(0, KeyRules.maxDepth - path.depth))
+        } catch {
+            throw MessageError(reason: "Invalid data: \(error.reason)")
+        }
+        guard let update else { throw MessageError(reason: "Invalid data: d must be an object") }
+        let changes = update.changes.map { Change(path: path.appending($0.path), value: $0.node) }
+        if let overlap = Change.overlap(in: changes) {
+            throw MessageError(
+                reason: "Invalid data: \(overlap.ancestor) is an ancestor of \(overlap.path) in the same update")
+        }
+        return (changes, update.hasServerValue)
+    }
+
+    /// The changes of a merge as they are stored: what a server sends. Their paths are relative to the merge's.
+    static func changes(_ raw: RawJSON, at path: Path) throws(MessageError) -> [Change] {
+        let (changes, hasServerValue) = try update(raw, at: path)
+        if hasServerValue { throw unresolved }
+        return changes.map { Change(path: $0.path.relative(to: path), value: $0.value) }
+    }
+
+    private static func checkPriority(_ node: Node) throws(MessageError) {
+        switch node {
+        case .null, .int, .double, .string, .serverValue: break
+        default: throw MessageError(reason: "Invalid data: a priority must be a number or a string")
+        }
+    }
+
+    private static let unresolved = MessageError(reason: "Invalid data: a server value is not resolved")
+}

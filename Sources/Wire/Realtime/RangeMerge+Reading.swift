@@ -1,0 +1,79 @@
+import Tree
+
+extension RangeMerge {
+    /// Reads `{"s":…,"e":…,"m":…}` (reference: rtdb-protocol 3.7). The leaves may come in any order.
+    ///
+    /// - Parameter depth: the levels of the path that the ranges are below.
+    init(_ fields: MessageFields, below depth: Int) throws(MessageError) {
+        guard let data = fields["m"] else { throw MessageError(reason: "Invalid ranges: m is missing") }
+        start = try Self.bound(fields["s"])
+        end = try Self.bound(fields["e"])
+        var reader = RangeReader(mostLevels: max(0, KeyRules.maxDepth - depth))
+        try reader.read(data)
+        rows = try reader.sorted()
+    }
+
+    private static func bound(_ raw: RawJSON?) throws(MessageError) -> Path? {
+        guard let raw, !raw.isNull else { return nil }
+        guard let text = raw.string else { throw MessageError(reason: "Invalid ranges: s and e must be paths") }
+        return try MessageValue.checked(Path(splitting: text))
+    }
+}
+
+/// Collects the leaves of a range. Not by way of a tree: a range may hold the priority of a node and none of its leaves.
+private struct RangeReader {
+    private var rows: [LeafRows.Row] = []
+    private var path = Path()
+    private let mostLevels: Int
+
+    init(mostLevels: Int) { self.mostLevels = mostLevels }
+
+    /// Recursion is as deep as keys may be.
+    mutating func read(_ value: RawJSON) throws(MessageError) {
+        guard value.isObject else { return try leaf(value) }
+        guard let members = value.members else { throw Self.malformed }
+        if members.contains(where: { $0.key == ".value" }) { return try leaf(value) }
+        guard path.depth < mostLevels || members.isEmpty else {
+            throw MessageError(reason: "Invalid ranges: more than \(KeyRules.maxDepth) levels deep")
+        }
+        for (name, child) in members {
+            let key = Key(name)
+            path.append(key)
+            if key == .priority {
+                try priority(child)
+            } else {
+                if let violation = KeyRules.violation(in: key) {
+                    throw MessageError(reason: "Invalid ranges: a key \(violation.reason)")
+                }
+                try read(child)
+            }
+            path.removeLast()
+        }
+    }
+
+    private mutating func leaf(_ value: RawJSON) throws(MessageError) {
+        let node = try MessageValue.node(value, below: KeyRules.maxDepth)
+        if !node.isNull { rows.append(LeafRows.Row(path: path, value: node)) }
+    }
+
+    private mutating func priority(_ value: RawJSON) throws(MessageError) {
+        guard let priority = value.scalar else { throw Self.malformed }
+        switch priority {
+        case .null: break
+        case .int, .double, .string: rows.append(LeafRows.Row(path: path, value: priority))
+        default: throw MessageError(reason: "Invalid ranges: a priority must be a number or a string")
+        }
+    }
+
+    /// The leaves in order. One below another, or the same twice, can't be.
+    func sorted() throws(MessageError) -> [LeafRows.Row] {
+        let sorted = rows.sorted { RangeMerge.order($0.path, $1.path) < 0 }
+        for (first, second) in zip(sorted, sorted.dropFirst())
+        where first.path == second.path || !first.path.namesPriority && first.path.contains(second.path) {
+            throw MessageError(reason: "Invalid ranges: a leaf is named twice")
+        }
+        return sorted
+    }
+
+    private static let malformed = MessageError(reason: "Invalid ranges: m is not the leaves of a range")
+}

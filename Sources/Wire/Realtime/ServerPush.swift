@@ -1,0 +1,57 @@
+public import Tree
+
+/// What a realtime server sends without having been asked (reference: rtdb-protocol 2.4).
+public enum ServerPush: Sendable, Equatable {
+    /// Data of a listen, at a path from the root on. `tag` names the listen where that has a query.
+    case change(ChangeEvent, tag: Int64?)
+    /// The parts in which the data at the path is not what the client's hashes said.
+    case ranges(Path, [RangeMerge], tag: Int64?)
+    /// Listens at the path have lost their permission. `queries`: of which queries, as the client wrote them; nil for the
+    /// listen without a query.
+    case listenRevoked(Path, queries: [RawJSON]?)
+    /// The login has ended.
+    case authRevoked(RealtimeStatus, explanation: String)
+    /// The proof that the app is genuine has ended.
+    case appCheckRevoked(RealtimeStatus, explanation: String)
+    /// Text of a debugging login, for the client's log.
+    case securityDebug(String)
+    /// An action that is not known here; clients log it and go on.
+    case unknown(action: String)
+}
+
+extension ServerPush {
+    /// The message's text.
+    var text: [UInt8] {
+        switch self {
+        case .change(let event, let tag):
+            return ServerMessage.finish(ServerMessage.push(event, listener: .root, isTagged: false), tag: tag)
+        case .ranges(let path, let ranges, let tag):
+            return ServerMessage.finish(ServerMessage.rangeMerge(ranges, listener: path), tag: tag)
+        case .listenRevoked(let path, let queries):
+            let list = queries.map { queries in Array(queries.map(\.bytes).joined(separator: CollectionOfOne(0x2C))) }
+            return ServerMessage.cancel(path, query: list)
+        case .authRevoked(let status, let explanation):
+            return ServerMessage.authRevoked(status.rawValue, explanation)
+        case .appCheckRevoked(let status, let explanation):
+            return ServerMessage.revoked("apc", status.rawValue, explanation)
+        case .securityDebug(let message):
+            return Self.push("sd") { writer in
+                writer.writeKey("msg", isFirst: true)
+                writer.writeString(message)
+            }
+        case .unknown(let action): return Self.push(action) { _ in }
+        }
+    }
+
+    private static func push(_ action: String, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter(form: .export, reserving: 96)
+        writer.raw("{\"t\":\"d\",\"d\":{\"a\":")
+        writer.writeString(action)
+        writer.raw(",\"b\":")
+        writer.beginObject()
+        body(&writer)
+        writer.endObject()
+        writer.raw("}}")
+        return writer.bytes
+    }
+}

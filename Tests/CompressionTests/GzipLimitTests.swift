@@ -1,0 +1,140 @@
+import Compression
+import Testing
+
+/// Bodies that are made to cost much, damaged ones, and the forms that others pack in.
+@Suite struct GzipLimitTests {
+    private func packed(_ plain: [UInt8], level: Int32 = 9) throws -> [UInt8] {
+        try #require(Gzip.compress(plain, level: level))
+    }
+
+    @Test(arguments: [1, 2, 6, 9] as [Int32]) func levels(level: Int32) throws {
+        let plain = Array(String(repeating: "a line of text, again and again\n", count: 500).utf8)
+        let packed = try packed(plain, level: level)
+        #expect(packed.count * 10 < plain.count)
+        #expect(try Gzip.decompress(packed, limit: plain.count) == plain)
+    }
+
+    /// The limit is exact, on both sides of the size of the pieces that come out.
+    @Test(arguments: [1, 100, 65_535, 65_536, 65_537, 131_072, 200_000]) func exactLimits(count: Int) throws {
+        let packed = try packed([UInt8](repeating: 7, count: count))
+        #expect(try Gzip.decompress(packed, limit: count).count == count)
+        #expect(try Gzip.decompress(packed, limit: .max).count == count)
+        for limit in [0, count / 2, count - 1] where limit < count {
+            #expect(throws: GzipError.tooLarge(limit: limit)) { try Gzip.decompress(packed, limit: limit) }
+        }
+    }
+
+    /// A megabyte that would become a gigabyte ends at the limit, with what the limit is worth of memory and time.
+    @Test func bombs() throws {
+        let layer = try packed([UInt8](repeating: 0, count: 10 << 20))
+        #expect(layer.count < 20_000)
+        var asked = 0
+        #expect(throws: GzipError.tooLarge(limit: 1 << 20)) {
+            try Gzip.decompress(layer, limit: 1 << 20) {
+                asked += $0
+                return true
+            }
+        }
+        #expect(asked <= 1 << 20)
+        // Many members in a row are no way around it.
+        let members = Array(repeatElement(layer, count: 20).joined())
+        #expect(throws: GzipError.tooLarge(limit: 11 << 20)) { try Gzip.decompress(members, limit: 11 << 20) }
+        // Packed twice: unpacking once gives the inner one.
+        let twice = try packed(layer)
+        #expect(try Gzip.decompress(twice, limit: layer.count) == layer)
+    }
+
+    @Test func roomIsAskedForBeforeItIsTaken() throws {
+        let plain = [UInt8](repeating: 1, count: 300_000)
+        let packed = try packed(plain)
+        var pieces: [Int] = []
+        let unpacked = try Gzip.decompress(packed, limit: .max) { count in
+            pieces.append(count)
+            return true
+        }
+        #expect(unpacked == plain)
+        #expect(pieces.reduce(0, +) == plain.count)
+        #expect((pieces.max() ?? 0) <= 64 * 1024)
+        var granted = 2
+        #expect(throws: GzipError.noRoom) {
+            try Gzip.decompress(packed, limit: .max) { _ in
+                granted -= 1
+                return granted >= 0
+            }
+        }
+    }
+
+    /// zlib's own form, as `Content-Encoding: deflate` means it: computed elsewhere.
+    @Test func zlibStreams() throws {
+        let abc: [UInt8] = [0x78, 0x9C, 0x4B, 0x4C, 0x4A, 0x06, 0x00, 0x02, 0x4D, 0x01, 0x27]
+        #expect(try Gzip.decompress(abc, limit: 10) == Array("abc".utf8))
+        #expect(!Gzip.isGzip(abc))
+        // A raw stream without any header is neither.
+        #expect(throws: GzipError.damaged) { try Gzip.decompress(Array(abc[2..<7]), limit: 10) }
+    }
+
+    /// A stored file with a name and a comment in its header.
+    @Test func headersWithFields() throws {
+        var packed = try packed(Array("text".utf8))
+        // FNAME and FCOMMENT.
+        packed[3] = 0x18
+        packed.insert(contentsOf: Array("name.txt\0a comment\0".utf8), at: 10)
+        #expect(try Gzip.decompress(packed, limit: 10) == Array("text".utf8))
+    }
+
+    @Test func nothing() throws {
+        let empty = try packed([])
+        #expect(try Gzip.decompress(empty, limit: 0) == [])
+        #expect(throws: GzipError.damaged) { try Gzip.decompress([], limit: 10) }
+        #expect(!Gzip.isGzip([]) && !Gzip.isGzip([0x1F]) && Gzip.isGzip([0x1F, 0x8B]))
+    }
+
+    /// Every byte of a short body counts: with another in its place it is refused, or says the same.
+    @Test func everyByteCounts() throws {
+        let plain = Array("{\"a\":[1,2,3],\"b\":\"text text text\"}".utf8)
+        let packed = try packed(plain)
+        var refused = 0
+        for index in packed.indices {
+            for bit in [0, 3, 7] {
+                var other = packed
+                other[index] ^= 1 << UInt8(bit)
+                guard let unpacked = try? Gzip.decompress(other, limit: 10_000) else {
+                    refused += 1
+                    continue
+                }
+                #expect(unpacked == plain, "byte \(index)")
+            }
+        }
+        #expect(refused > packed.count * 2)
+    }
+
+    @Test func everyPrefixIsDamaged() throws {
+        let packed = try packed(Array("one two three, one two three".utf8))
+        for end in packed.indices {
+            #expect(throws: GzipError.damaged) { try Gzip.decompress(Array(packed[..<end]), limit: 1_000) }
+        }
+        // What stands behind the end is no member.
+        for behind in [[0], [0x1F], [1, 2, 3]] as [[UInt8]] {
+            #expect(throws: GzipError.damaged) { try Gzip.decompress(packed + behind, limit: 1_000) }
+        }
+    }
+
+    @Test func anUnpackerKeepsItsPlace() throws {
+        let (one, two) = (try packed(Array("one".utf8)), try packed(Array("two".utf8)))
+        var unpacker = try Gzip.Unpacker()
+        var output: [UInt8] = []
+        var ends = [unpacker.isAtEnd]
+        for piece in [Array(one.dropLast(3)), Array(one.suffix(3)), Array(two.prefix(5)), Array(two.dropFirst(5)), []] {
+            try unpacker.append(piece, to: &output, limit: 6)
+            ends.append(unpacker.isAtEnd)
+        }
+        #expect(ends == [false, false, true, false, true, true])
+        #expect(output == Array("onetwo".utf8))
+        do throws(GzipError) {
+            try unpacker.append(one, to: &output, limit: 6)
+            Issue.record("the limit is passed")
+        } catch {
+            #expect(error == .tooLarge(limit: 6))
+        }
+    }
+}

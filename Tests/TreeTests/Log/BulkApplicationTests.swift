@@ -1,0 +1,86 @@
+import Testing
+import Tree
+
+/// What an import makes of the tree: what it clears is replaced by what its parts bring, at once.
+struct BulkApplicationTests {
+    private func apply(_ own: [(String, String)], _ parts: [[(String, String)]], to before: String) throws -> String {
+        func changes(_ texts: [(String, String)]) throws -> [Change] {
+            try texts.map { Change(path: path($0.0), value: try node($0.1)) }
+        }
+        var application = BulkApplication(try changes(own), to: try node(before))
+        repeat {
+            for part in parts { application.take(try changes(part)) }
+        } while application.goesOn()
+        return json(application.root)
+    }
+
+    @Test(
+        arguments: [
+            // What was at the place goes, what the parts bring comes.
+            (#"{"a":{"x":1},"b":2}"#, "a", [[("a/y", "3")]], #"{"a":{"y":3},"b":2}"#),
+            (#"{"a":1}"#, "", [[("b", "2")], [("c", "3")]], #"{"b":2,"c":3}"#),
+            // Nothing comes: the place is just gone, and what is above it where that was all.
+            (#"{"a":{"x":1},"b":2}"#, "a", [], #"{"b":2}"#), (#"{"a":{"x":{"y":1},".priority":4}}"#, "a/x", [], "null"),
+            // Nodes above keep their priorities where something comes.
+            (
+                #"{"a":{"x":{"y":1},".priority":4}}"#, "a/x", [[("a/x/z", "2")]],
+                #"{"a":{"x":{"z":2},".priority":4}}"#
+            ),
+            // The priority of the place itself goes with what was there.
+            (#"{"a":{"x":1,".priority":4}}"#, "a", [[("a/y", "2")]], #"{"a":{"y":2}}"#),
+            // A leaf comes, or what was a leaf becomes a branch.
+            (#"{"a":{"x":1}}"#, "a", [[("a", "5")]], #"{"a":5}"#),
+            (#"{"a":5}"#, "a", [[("a/x", "1")], [("a/y", "2")]], #"{"a":{"x":1,"y":2}}"#),
+            // Parts may remove again, and set priorities of what they have brought.
+            (
+                #"{"a":1}"#, "a", [[("a/x", "1"), ("a/y", "2")], [("a/x/.priority", "9"), ("a/y", "null")]],
+                #"{"a":{"x":{".value":1,".priority":9}}}"#
+            ),
+            (#"{"a":1}"#, "a", [[("a/.priority", "9")], [("a/x", "1")]], #"{"a":{"x":1,".priority":9}}"#),
+        ] as [(String, String, [[(String, String)]], String)])
+    func `a cleared place`(before: String, place: String, parts: [[(String, String)]], after: String) throws {
+        #expect(try apply([(place, "null")], parts, to: before) == after)
+    }
+
+    @Test func `places that are cleared one by one`() throws {
+        let before = #"{"a":1,"b":{"x":2},"c":3,".priority":5}"#
+        #expect(
+            try apply([("a", "null"), ("b", "null")], [[("b/y", "4")]], to: before)
+                == #"{"b":{"y":4},"c":3,".priority":5}"#)
+        #expect(try apply([("a", "null"), ("b", "null"), ("c", "null")], [], to: before) == "null")
+        #expect(
+            try apply([("a", "null"), ("b", "null"), ("c", "null")], [[("c", "1")]], to: before)
+                == #"{"c":1,".priority":5}"#)
+    }
+
+    @Test func `changes of its own that clear nothing come first`() throws {
+        #expect(
+            try apply([("b", "1"), ("a", "null"), ("b/.priority", "3")], [[("a/x", "2")]], to: #"{"a":9}"#)
+                == #"{"a":{"x":2},"b":{".value":1,".priority":3}}"#)
+    }
+
+    /// However an import is cut into parts, and in whatever order its leaves come, the tree is the one that was imported.
+    @Test(arguments: 0..<60 as Range<UInt64>)
+    func `parts in any order are the value`(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        let before = generator.tree(depth: 4)
+        let place = generator.path(maxDepth: 2)
+        let value = generator.tree(depth: 3)
+        var rows: [Change] = []
+        for (bytes, leaf) in ModelTree(value).rows() {
+            let below = Path(splitting: String(decoding: bytes, as: UTF8.self))
+            rows.append(Change(path: place.appending(below), value: leaf))
+        }
+        rows.shuffle(using: &generator.random)
+        var parts: [[Change]] = []
+        while !rows.isEmpty {
+            let count = min(rows.count, 1 + generator.random.below(5))
+            parts.append(Array(rows.prefix(count)))
+            rows.removeFirst(count)
+        }
+        var application = BulkApplication([Change(path: place, value: .null)], to: before)
+        repeat { for part in parts { application.take(part) } } while application.goesOn()
+        // A leaf above the place gives way to what comes below it, and stays where nothing comes.
+        #expect(application.root == before.replacing(place, with: value), "seed \(seed)")
+    }
+}

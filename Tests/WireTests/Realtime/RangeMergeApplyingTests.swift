@@ -1,0 +1,108 @@
+import TestSupport
+import Testing
+import Tree
+import Wire
+
+/// What a client makes of the ranges that it is sent (rtdb-protocol 3.7).
+@Suite struct RangeMergeApplyingTests {
+    private func ranges(_ text: String) throws -> [RangeMerge] {
+        let message = "{\"t\":\"d\",\"d\":{\"a\":\"rm\",\"b\":{\"p\":\"x\",\"d\":\(text)}}}"
+        guard case .push(.ranges(_, let ranges, nil)) = try ServerMessageParser.parse(Array(message.utf8)) else {
+            throw MessageError(reason: "no ranges")
+        }
+        return ranges
+    }
+
+    private func applied(_ text: String, to value: String) throws -> String {
+        let node = RangeMerge.apply(try ranges(text), to: try JSONParser.parse(value))
+        return string(JSONWriter.encode(node, form: .export))
+    }
+
+    @Test func theReferencesExample() throws {
+        let had = "{\"bar\":{\"deep\":\"value\"},\"foo\":{\"other-deep\":\"value\"}}"
+        let sent = """
+            [{"s":"bar/deep","e":"foo/other-deep","m":{"foo":{"other-deep":"changed"}}},{"s":"foo/other-deep","m":{"zoo":1}}]
+            """
+        #expect(
+            try applied(sent, to: had)
+                == "{\"bar\":{\"deep\":\"value\"},\"foo\":{\"other-deep\":\"changed\"},\"zoo\":1}")
+    }
+
+    @Test(arguments: [
+        // Everything is replaced; nothing is.
+        ("[{\"m\":{\"z\":1}}]", "{\"a\":1,\"b\":2}", "{\"z\":1}"), ("[]", "{\"a\":1}", "{\"a\":1}"),
+        ("[{\"m\":null}]", "{\"a\":1}", "null"), ("[{\"m\":5}]", "{\"a\":1}", "5"),
+        ("[{\"m\":{\"a\":1}}]", "5", "{\"a\":1}"),
+        // The start is not in the range, the end is.
+        (
+            "[{\"s\":\"a\",\"e\":\"c\",\"m\":null}]", "{\"a\":1,\"b\":2,\"c\":3,\"d\":4}", "{\"a\":1,\"d\":4}"
+        ),
+        // What is below the start is in the range, what is below the end is not.
+        (
+            "[{\"s\":\"a\",\"e\":\"c\",\"m\":{\"b\":9}}]",
+            "{\"a\":{\"x\":1},\"b\":2,\"c\":{\"y\":3}}", "{\"b\":9,\"c\":{\"y\":3}}"
+        ),
+        // A leaf at the end comes in the place of what was below it.
+        ("[{\"s\":\"a\",\"e\":\"c\",\"m\":{\"c\":7}}]", "{\"a\":1,\"c\":{\"y\":3}}", "{\"a\":1,\"c\":7}"),
+        // Integers come first, and in their order.
+        ("[{\"s\":\"9\",\"e\":\"10\",\"m\":null}]", "{\"9\":1,\"10\":2,\"a\":3}", "{\"9\":1,\"a\":3}"),
+        // The priority of an inner node is a leaf of its own.
+        (
+            "[{\"s\":\"a\",\"m\":{\".priority\":7}}]", "{\"!\":1,\"a\":2,\"b\":3}",
+            "{\"!\":1,\"a\":2,\".priority\":7}"
+        ),
+        ("[{\"e\":\"a\",\"m\":{\"a\":1}}]", "{\"a\":1,\"b\":2,\".priority\":7}", "{\"a\":1,\"b\":2}"),
+        (
+            "[{\"m\":{\"a\":{\".value\":1,\".priority\":2}}}]", "{\"a\":1}",
+            "{\"a\":{\".value\":1,\".priority\":2}}"
+        ),
+    ]) func cases(sent: String, had: String, has: String) throws {
+        #expect(try applied(sent, to: had) == has)
+    }
+
+    /// The leaves of a range may come in any order; so may members of the range.
+    @Test func orderDoesNotMatter() throws {
+        let one = try ranges("[{\"m\":{\"a\":{\"b\":1,\"c\":2},\"d\":3},\"e\":\"d\"}]")
+        let other = try ranges("[{\"e\":\"d\",\"m\":{\"d\":3,\"a\":{\"c\":2,\"b\":1}}}]")
+        #expect(one == other)
+    }
+
+    /// A client that has one tree and is told in what the server's differs has the server's afterwards, however it cuts its
+    /// hashes, and over the wire.
+    @Test(arguments: [201, 202, 203, 204, 205, 206] as [UInt64]) func bothSidesAgree(seed: UInt64) throws {
+        var generator = TreeGenerator(seed: seed)
+        for round in 0..<150 {
+            let server = generator.tree(depth: 4)
+            var client = server
+            for _ in 0..<generator.random.below(4) {
+                let place = generator.writablePath(maxDepth: 3)
+                let value = place.namesPriority ? generator.priority() : generator.tree(depth: 2)
+                client = client.replacing(place, with: value)
+            }
+            if generator.random.oneIn(8) { client = generator.tree(depth: 3) }
+            let hash = CompoundHash(of: client, partBytes: generator.random.below(200))
+            let differences = RangeMerge.differences(server, hash)
+            if client == server { #expect(differences.isEmpty, "seed \(seed), round \(round)") }
+            let message = ServerMessage.push(.ranges(.root, differences, tag: nil))
+            guard case .push(.ranges(_, let read, _)) = try ServerMessageParser.parse(message.text) else {
+                Issue.record("no ranges")
+                continue
+            }
+            #expect(read == differences, "seed \(seed), round \(round)")
+            #expect(RangeMerge.apply(read, to: client) == server, "seed \(seed), round \(round)")
+        }
+    }
+
+    /// Only what differs is sent: one changed leaf of many is a small part of them.
+    @Test func littleIsSentForALittleChange() throws {
+        let server = Node(
+            children: (0..<2_000).map { (Key("k\($0)"), Node.string("value \($0)")) })
+        let client = server.replacing(Path(splitting: "k1234"), with: .int(1))
+        let hash = CompoundHash(of: client)
+        #expect(hash.posts.count > 10 && hash.posts.count < 200)
+        let differences = RangeMerge.differences(server, hash)
+        #expect(differences.count == 1)
+        let size = ServerMessage.push(.ranges(.root, differences, tag: nil)).text.count
+        #expect(size * 10 < JSONWriter.encode(server, form: .export).count)
+    }
+}
