@@ -1,5 +1,4 @@
 import LogStore
-import Postgres
 import Runtime
 
 struct MigrateStatusCommand: Command {

@@ -1,5 +1,4 @@
 import LogStore
-import Postgres
 
 struct MigrateUpCommand: Command {
     static let specification = CommandSpecification(
