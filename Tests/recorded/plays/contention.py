@@ -32,7 +32,7 @@ def play_realtime_auth(player):
     other.call("q", {"p": "any", "h": ""})
     other.call("q", {"p": "any", "q": {"l": 1}, "t": 7, "h": ""})
     player.rules({"rules": {".write": True}})
-    other.expect(2)
+    other.expect_in_any_order(2)
     other.call("p", {"p": "any", "d": 6})
 
 

@@ -45,9 +45,10 @@ def play_polling_bad_input(player):
         client.poll()
     client = player.polling("lp")
     client.call("o", {"p": "left", "d": True})
-    client.get(f"disconn=t&id={client.id}&pw={client.password}")
     watcher = player.realtime("ws")
     watcher.call("q", {"p": "left", "h": ""})
+    client.get(f"disconn=t&id={client.id}&pw={client.password}")
+    watcher.message()
     client.poll()
 
 

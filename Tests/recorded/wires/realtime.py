@@ -124,6 +124,13 @@ class Realtime(HTTP):
         for _, head, payload in sorted(found, key=lambda one: one[0]):
             self._write_down(head, payload)
 
+    def expect_in_any_order(self, count: int):
+        """So many messages of several listens, put in order."""
+        found = sorted(self._read() for _ in range(count))
+        self.transcript.event(self.who, f"{count} messages, put in order")
+        for head, payload in found:
+            self._write_down(head, payload)
+
     def call_in_any_order(self, action: str, body):
         """A request; what comes before its answer is of several listens, whose order among one another is not fixed."""
         number = self.ask(action, body)
