@@ -1,0 +1,85 @@
+import LogStore
+import Mirrors
+import TestSupport
+import Testing
+
+/// What `mirror infer` proposes for records.
+@Suite struct InferenceTests {
+    private func infer(_ bench: MirrorBench, _ path: String, limit: Int = 1_000) throws -> Inference {
+        let log = try LogConnection(bench.url)
+        defer { log.close() }
+        return try Inference.run(log, try #require(try log.namespace(named: "test")), pattern: path, limit: limit)
+    }
+
+    @Test func typesNamesAndEvidence() throws {
+        try MirrorBench.with { bench in
+            try bench.set(
+                "/blog posts",
+                #"""
+                {"a": {"title": "A", "starCount": 3, "createdAt": 1700000000000, "author": {"firstName": "Ada", "id": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}, "tags": {"x": true}, "ok": true, "price": 1.5, "day": "2026-01-31", "HTTPStatus": 200},
+                 "b": {"title": "B", "starCount": "many", "createdAt": 1700000000001, "author": {"firstName": "Bob"}, "ok": false, "price": 2},
+                 "c": {"title": "C", "starCount": 5, "author": {"firstName": 5}}}
+                """#)
+            let found = try infer(bench, "/blog posts")
+            #expect(found.recordCount == 3)
+            #expect(found.definition.name == "blog_posts" && found.definition.tableName == "mirror.blog_posts")
+            #expect(found.definition.pattern.description == "/blog posts/{blog_post_id}")
+            let evidence = Set(found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.present) \($0.misfits)" })
+            #expect(
+                evidence == [
+                    "title text title 3 0", "star_count bigint starCount 3 1", "created_at timestamptz createdAt 2 0", "author_first_name text author/firstName 3 1",
+                    "author_id uuid author/id 1 0", "tags text[] tags 1 0", "ok boolean ok 2 0", "price double precision price 2 0", "day date day 1 0", "httpstatus bigint HTTPStatus 1 0",
+                ])
+            // It can be applied as it is, and holds all that was seen.
+            let text = String(decoding: found.definition.encoded(pretty: true), as: UTF8.self)
+            try bench.apply(text)
+            #expect(try bench.lines("select count(*), sum(star_count), count(rest) from mirror.blog_posts") == ["3|8|1"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    @Test(arguments: [
+        ("/posts", "posts", "post_id"), ("/stories", "stories", "story_id"), ("/a/userNames", "user_names", "user_name_id"), ("/data", "data", "data_id"),
+        ("/é", "records", "id"), ("/us", "us", "us_id"),
+    ])
+    func namesOfTablesAndKeys(path: String, table: String, key: String) throws {
+        try MirrorBench.with { bench in
+            try bench.set(path, #"{"k": {"x": 1}}"#)
+            let found = try infer(bench, path)
+            #expect(found.definition.table == table && found.definition.keys.map(\.name) == [key])
+        }
+    }
+
+    @Test func namesThatMeetAreToldApart() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/list", #"{"k": {"a b": 1, "a-b": 2, "aB": 3, "é": 4, "rest": 5, "list_id": 6}}"#)
+            let names = try infer(bench, "/list").definition
+            #expect(Set(names.columns.map(\.name)).count == 6)
+            #expect(Set(names.columns.map(\.name)).isSuperset(of: ["a_b", "a_b_2", "a_b_3", "rest", "list_id_2"]))
+            #expect(names.rest?.name == "rest_")
+            try bench.apply(String(decoding: names.json, as: UTF8.self))
+        }
+    }
+
+    @Test func patternsLeavesAndLimits() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/rooms", #"{"r1": {"messages": {"m1": "hi", "m2": "ho"}}, "r2": {"messages": {"m3": 5}}}"#)
+            let found = try infer(bench, "/rooms/{room}/messages/{message}")
+            #expect(found.recordCount == 3)
+            #expect(found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.misfits)" } == ["value text . 1"])
+            #expect(try infer(bench, "/rooms/{room}/messages/{message}", limit: 2).recordCount == 2)
+            for path in ["/none", "/rooms/r1/messages/m1"] {
+                #expect(throws: MirrorError.self) { try infer(bench, path) }
+            }
+            #expect(throws: MirrorError.self) { try infer(bench, "/bad.path") }
+        }
+    }
+
+    @Test func placesOfAllKindsAreLeftToTheRest() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1, "odd": true}, "b": {"x": 2, "odd": 1}, "c": {"x": 3, "odd": "t"}}"#)
+            let found = try infer(bench, "/v")
+            #expect(found.definition.columns.map(\.name) == ["x"] && found.placesLeftOut == 1)
+        }
+    }
+}

@@ -1,0 +1,170 @@
+import Mirrors
+import Postgres
+import TestSupport
+import Testing
+
+/// What applying a definition does: nothing, a change in place, a new table; and what it refuses.
+@Suite struct PlanTests {
+    private static let first = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#
+
+    private func action(_ bench: MirrorBench, _ text: String) throws -> String {
+        try bench.operators.plan(try definition(text), namespace: "test").actionName
+    }
+
+    private func refusal(_ body: () throws -> Void) -> String {
+        do {
+            try body()
+            return ""
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#, "unchanged", []),
+        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "comment": "c"}"#, "alter", ["the comments"]),
+        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "indexes": ["x"]}"#, "alter", ["the indexes"]),
+        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "keep errors": 1}"#, "alter", ["how many errors are kept"]),
+        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "text"}}"#, "rebuild", ["the type of x: bigint → text"]),
+        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#, "rebuild", ["the new column y"]),
+        (#"{"name": "m", "path": "/w/{k}", "columns": {"x": "bigint"}}"#, "rebuild", ["the path: /v/{k} → /w/{k}"]),
+        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "table": "other.t"}"#, "rebuild", ["the table: mirror.m → other.t"]),
+        (#"{"name": "n", "path": "/v/{k}"}"#, "create", []),
+    ] as [(String, String, [String])])
+    func whatIsToBeDone(text: String, name: String, reasons: [String]) throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1}}"#)
+            try bench.apply(Self.first)
+            let plan = try bench.operators.plan(try definition(text), namespace: "test")
+            #expect(plan.actionName == name && plan.reasons == reasons)
+            // Planning does nothing; doing it leaves nothing to do.
+            #expect(try action(bench, text) == name)
+            let outcome = try bench.operators.execute(plan)
+            #expect((outcome == nil) == (name == "unchanged" || name == "alter"))
+            #expect(try action(bench, text) == "unchanged")
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    @Test func indexesAndCommentsChangeInPlace() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.first)
+            let table = try bench.lines("select 'mirror.m'::regclass::oid")
+            try bench.apply(
+                #"""
+                {"name": "m", "path": "/v/{k}", "comment": "it's \\ a \"table\"", "keys": {"k": {"type": "text", "comment": "the key"}},
+                 "columns": {"x": {"type": "bigint", "comment": "é"}}, "indexes": ["x", ["_seq", "x"]]}
+                """#)
+            #expect(try bench.lines("select 'mirror.m'::regclass::oid") == table)
+            #expect(
+                try bench.lines("select indexname from pg_indexes where schemaname = 'mirror' order by 1") == ["m__seq_x_idx", "m_pkey", "m_x_idx"])
+            #expect(try bench.lines("select obj_description('mirror.m'::regclass)") == [#"it's \ a "table""#])
+            #expect(
+                try bench.lines(
+                    "select col_description('mirror.m'::regclass, attnum) from pg_attribute where attrelid = 'mirror.m'::regclass and attname in ('k', 'x') order by attname"
+                ) == ["the key", "é"])
+            try bench.apply(Self.first)
+            #expect(try bench.lines("select indexname from pg_indexes where schemaname = 'mirror'") == ["m_pkey"])
+            #expect(try bench.lines("select obj_description('mirror.m'::regclass)") == [""])
+        }
+    }
+
+    @Test func aRebuiltTableKeepsItsReadersAndRights() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1, "y": "t"}}"#)
+            try bench.apply(Self.first)
+            try bench.script(
+                """
+                create view mirror.high as select k, x from mirror.m where x > 0;
+                create view mirror.higher as select k from mirror.high;
+                do $$ begin create role recorded_reader; exception when duplicate_object then null; end $$;
+                grant select on mirror.m to recorded_reader
+                """)
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#)
+            #expect(try bench.lines("select k, x, y from mirror.m") == ["a|1|t"])
+            #expect(try bench.lines("select k from mirror.higher") == ["a"])
+            #expect(try bench.lines("select has_table_privilege('recorded_reader', 'mirror.m', 'select')") == ["t"])
+            try bench.following { _ in
+                try bench.set("/v/b", #"{"x": 2}"#)
+                try bench.catchUp("m")
+                #expect(try bench.lines("select k from mirror.higher order by k") == ["a", "b"])
+            }
+            // With views on it the table can't be dropped, and says whose.
+            let text = refusal { try bench.operators.drop(try bench.mirror("m")) }
+            #expect(text.contains("mirror.high") && text.contains("mirror.higher") && text.contains("Nothing was changed."), "\(text)")
+            #expect(try bench.lines("select count(*) from mirror.m") == ["2"])
+            try bench.script("drop view mirror.higher; drop view mirror.high")
+            try bench.operators.drop(try bench.mirror("m"))
+            try bench.script("drop owned by recorded_reader")
+        }
+    }
+
+    @Test func tablesOfOthersAreRefused() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.first)
+            try bench.script("create table mirror.taken (x int)")
+            let cases = [
+                (#"{"name": "n", "path": "/v/{k}", "table": "mirror.m"}"#, #"mirror.m is the table of mirror "m" of namespace "test"."#),
+                (#"{"name": "n", "path": "/v/{k}", "table": "taken"}"#, "mirror.taken exists and is no mirror's table: rename it, or choose another name."),
+                (
+                    #"{"name": "m", "path": "/v/{k}", "table": "taken"}"#,
+                    "mirror.taken exists and is no mirror's table: rename it, or choose another name."
+                ),
+                (
+                    #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "target": "postgresql://x@127.0.0.1:1/y"}"#, ""
+                ),
+            ]
+            for (text, reason) in cases {
+                let found = refusal { _ = try bench.operators.plan(try definition(text), namespace: "test") }
+                #expect(reason.isEmpty ? !found.isEmpty : found == reason, "\(text)")
+            }
+            #expect(refusal { _ = try bench.operators.plan(try definition(Self.first), namespace: "none") }.contains("none"))
+            #expect(refusal { _ = try bench.mirror("none") } == #"There is no mirror "none" of namespace "test"."#)
+        }
+    }
+
+    @Test func aTableThatIsGoneIsMadeAgain() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1}}"#)
+            try bench.apply(Self.first)
+            try bench.script("drop table mirror.m")
+            let plan = try bench.operators.plan(try definition(Self.first), namespace: "test")
+            #expect(plan.actionName == "rebuild" && plan.reasons == ["the table is gone"])
+            #expect(try bench.operators.execute(plan)?.rows == 1)
+            #expect(try bench.lines("select x from mirror.m") == ["1"])
+        }
+    }
+
+    @Test func rebuildingSaysWhatItWouldDoAndWhatItDid() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": "t"}, "c": 3}"#)
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": {"type": "bigint", "not null": "skip"}}}"#)
+            let mirror = try bench.mirror("m")
+            let survey = try bench.operators.surveyRebuild(mirror)
+            #expect((survey.seq, survey.records, survey.rows, survey.misfits, survey.cursor) == (1, 3, 1, 1, 1))
+            #expect(survey.leftovers == [])
+            try bench.script("update mirror.m set x = 99; insert into mirror.m (k, x, _seq) values ('zz', 1, 1)")
+            let outcome = try bench.operators.rebuild(mirror)
+            #expect((outcome.rows, outcome.misfits, outcome.verifiedSeq) == (1, 1, 1))
+            #expect(try bench.lines("select k, x from mirror.m") == ["a|1"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    @Test func entriesAreAppliedAgainFromAPlace() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.first)
+            try bench.set("/v/a", #"{"x": 1}"#)
+            try bench.set("/v/b", #"{"x": 2}"#)
+            try bench.set("/v/c", #"{"x": 3}"#)
+            try bench.following { _ in try bench.catchUp("m") }
+            try bench.script("update mirror.m set x = -x")
+            let mirror = try bench.mirror("m")
+            let survey = try bench.operators.surveyAgain(mirror, from: 2)
+            #expect((survey.first, survey.head, survey.touching) == (2, 3, 2))
+            _ = try bench.operators.applyAgain(mirror, from: 2)
+            // What nobody has written since stays as it is.
+            #expect(try bench.lines("select k, x from mirror.m order by k") == ["a|-1", "b|2", "c|3"])
+        }
+    }
+}

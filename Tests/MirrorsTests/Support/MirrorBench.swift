@@ -1,0 +1,129 @@
+import Engine
+import LogStore
+import Mirrors
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// A namespace with an engine to write to it, what operators do with mirrors, and SQL to look at tables.
+final class MirrorBench {
+    let url: PostgresURL
+    let namespace: LiveNamespace
+    let operators: MirrorAdministration
+    let sql: PostgresConnection
+
+    private init(_ url: PostgresURL, _ engine: TestEngine) throws {
+        self.url = url
+        namespace = try engine.namespace()
+        operators = try MirrorAdministration(url, environment: [:])
+        sql = try PostgresConnection(url)
+        try sql.executeScript("set timezone = 'UTC'")
+    }
+
+    /// Runs `body` with all of it on a database of its own.
+    static func with(_ body: (MirrorBench) throws -> Void) throws {
+        try withEngines { url, engines in
+            let bench = try MirrorBench(url, engines[0])
+            defer {
+                bench.operators.close()
+                bench.sql.close()
+            }
+            try body(bench)
+        }
+    }
+
+    // MARK: Writing
+
+    /// Writes a value and returns the entry's seq.
+    @discardableResult func set(_ path: String, _ json: String) throws -> Int64 {
+        try write(Write.set(path, try node(json)))
+    }
+
+    @discardableResult func update(_ base: String, _ values: [(String, String)]) throws -> Int64 {
+        try write(Write.update(base, try values.map { ($0.0, try node($0.1)) }))
+    }
+
+    @discardableResult func increment(_ path: String, by delta: Int64) throws -> Int64 {
+        try write(Write.increment(path, by: delta))
+    }
+
+    @discardableResult func write(_ write: Write) throws -> Int64 {
+        let outcome = namespace.write(write)
+        return try #require(outcome?.committedSeq, "\(String(describing: outcome))")
+    }
+
+    // MARK: Mirrors
+
+    /// Applies a definition and returns what was built, nil where nothing had to be.
+    @discardableResult func apply(_ text: String) throws -> MirrorBuilder.Outcome? {
+        try operators.execute(try operators.plan(try definition(text), namespace: "test"))
+    }
+
+    func mirror(_ name: String) throws -> CatalogMirror { try operators.mirror(named: name, of: "test") }
+
+    func status(_ name: String) throws -> MirrorStatus {
+        try #require(try operators.statuses().first { $0.name == name })
+    }
+
+    /// Errors as `column of record: reason`.
+    func errors(_ name: String) throws -> [String] {
+        try operators.misfits(try mirror(name), limit: 100_000).map { "\($0.column) of \($0.record): \($0.reason)" }
+    }
+
+    /// Runs `body` while a service keeps the mirrors up to date.
+    func following(
+        _ change: (inout MirrorSettings) -> Void = { _ in }, _ body: (MirrorService) throws -> Void
+    ) throws {
+        var settings = MirrorSettings()
+        settings.pollMilliseconds = 50
+        settings.takeoverMilliseconds = 20
+        settings.firstRetryMilliseconds = 10
+        settings.maxRetryMilliseconds = 100
+        change(&settings)
+        let service = try MirrorService(url: url, settings: settings, logger: Logger(level: .error, descriptor: -1))
+        defer { service.stop() }
+        try body(service)
+    }
+
+    /// Waits until these mirrors have come to the newest entry.
+    func catchUp(_ names: String...) throws {
+        let isThere = try eventually {
+            let statuses = try operators.statuses()
+            return names.allSatisfy { name in statuses.contains { $0.name == name && $0.seq == $0.head } }
+        }
+        let statuses = try operators.statuses()
+        #expect(isThere, "\(names) are not at the head: \(statuses)")
+    }
+
+    // MARK: Looking
+
+    /// Runs statements on the database.
+    func script(_ statements: String) throws { try sql.executeScript(statements) }
+
+    /// The rows of a query as texts; NULL is nil.
+    func rows(_ query: String) throws -> [[String?]] {
+        let found = try sql.execute(query)
+        return try (0..<found.rowCount).map { row in
+            try (0..<found.columnCount).map { found.isNull(row, $0) ? nil : try found.string(row, $0) }
+        }
+    }
+
+    /// The rows of a query as text: columns separated by a bar, NULL as nothing.
+    func lines(_ query: String) throws -> [String] {
+        try rows(query).map { row in row.map { $0 ?? "" }.joined(separator: "|") }
+    }
+
+    /// What `log verify` finds.
+    func problems() throws -> [String] {
+        let log = try LogConnection(url)
+        defer { log.close() }
+        let record = try #require(try log.namespace(named: "test"))
+        let connector = TargetConnector(url: url, settings: ConnectionSettings(), environment: [:])
+        let found = try MirrorProjection.all(of: record, log, connector)
+        defer { for projection in found.projections { projection.close() } }
+        let report = try Verification.run(log, record, projections: found.projections)
+        return found.problems + report.problems.map { "\($0)" }
+    }
+}
