@@ -1,4 +1,5 @@
 import LogStore
+import Postgres
 import Runtime
 
 struct MigrateStatusCommand: Command {

@@ -1,4 +1,5 @@
 import LogStore
+import Postgres
 
 struct MigrateUpCommand: Command {
     static let specification = CommandSpecification(

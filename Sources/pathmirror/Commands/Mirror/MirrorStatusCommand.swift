@@ -1,3 +1,4 @@
+import LogStore
 import Mirrors
 
 struct MirrorStatusCommand: Command {
