@@ -90,18 +90,7 @@ struct KnownAnswerTests {
         #expect(!Digest.isEqualInConstantTime(one, []) && !Digest.isEqualInConstantTime([], one))
     }
 
-    @Test func `random bytes differ`() throws {
-        #expect(try RandomBytes.make(0) == [])
-        var seen: Set<[UInt8]> = []
-        for count in [1, 16, 32, 1_000] { #expect(try RandomBytes.make(count).count == count) }
-        for _ in 0..<1_000 { seen.insert(try RandomBytes.make(16)) }
-        #expect(seen.count == 1_000)
-        // Of a thousand bytes hardly one value is left out.
-        #expect(Set(try RandomBytes.make(10_000)).count > 250)
-    }
-
     @Test func `errors say what is wrong and nothing of a key`() {
-        #expect(CryptoError.noRandomness.description == "The system gives no random bytes.")
         #expect(CryptoError.notAKey("a private key").description == "This is not a private key.")
         #expect(CryptoError.unusableKey("it is small").description == "This key can't be used: it is small.")
         #expect(CryptoError.cannotSign.description == "The key refuses to sign.")

@@ -11,7 +11,7 @@ import Tree
     }
 
     private func execute(_ connection: LogConnection, _ script: String) throws {
-        try connection.postgres.executeScript(script)
+        try connection.sql.executeScript(script)
     }
 
     @Test func aLeaseIsARow() throws {

@@ -27,7 +27,7 @@ import Testing
             let listeners = try (0..<3).map { _ in try LogConnection(url) }
             let teller = try LogConnection(url)
             defer { for connection in listeners + [teller] { connection.close() } }
-            for listener in listeners { try listener.listen() }
+            for listener in listeners { try listener.listen(to: [.commits, .messages]) }
             // Spaces and what else a path may have are kept.
             let texts = ["turn asks 1 /a b", "é \u{1F600}", "  two  spaces ", "end"]
             for text in texts { try teller.tellPeers(try message(text)) }
@@ -46,7 +46,7 @@ import Testing
                 listener.close()
                 teller.close()
             }
-            try listener.listen()
+            try listener.listen(to: [.commits, .messages])
             for number in 0..<200 { try teller.tellPeers(try message("\(number)")) }
             #expect(try messages(listener, through: "199").map(\.text) == (0..<200).map(String.init))
         }
@@ -54,7 +54,7 @@ import Testing
 
     @Test func whoTellsHearsItToo() throws {
         try withSession { connection in
-            try connection.listen()
+            try connection.listen(to: [.commits, .messages])
             try connection.tellPeers(try message("self"))
             #expect(try messages(connection, through: "self").map(\.text) == ["self"])
         }
@@ -63,7 +63,7 @@ import Testing
     /// PostgreSQL carries 7,999 bytes.
     @Test func aMessageIsBounded() throws {
         try withSession { connection in
-            try connection.listen()
+            try connection.listen(to: [.commits, .messages])
             let longest = String(repeating: "x", count: 7_997)
             try connection.tellPeers(try message(longest))
             #expect(try messages(connection, through: longest).count == 1)
@@ -76,8 +76,8 @@ import Testing
     /// Anybody with access to the database may notify: what is no message is none.
     @Test func whatIsNoMessageIsLeftOut() throws {
         try withSession { connection in
-            try connection.listen()
-            try connection.postgres.executeScript("notify pathmirror_peer, 'nospace'; notify pathmirror_peer")
+            try connection.listen(to: [.commits, .messages])
+            try connection.sql.executeScript("notify pathmirror_peer, 'nospace'; notify pathmirror_peer")
             try connection.tellPeers(try message("end"))
             #expect(try messages(connection, through: "end").map(\.text) == ["end"])
         }

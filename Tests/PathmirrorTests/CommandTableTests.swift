@@ -28,7 +28,7 @@ import Testing
     /// An option means one thing: with a value everywhere, or nowhere.
     @Test func optionsTakeValuesEverywhereOrNowhere() {
         var takesValue: [String: Bool] = [:]
-        for option in Commands.all.flatMap { $0.specification.options } {
+        for option in Commands.all.flatMap({ $0.specification.options }) {
             let known = takesValue.updateValue(option.value != nil, forKey: option.name)
             #expect(known == nil || known == (option.value != nil), "--\(option.name)")
         }

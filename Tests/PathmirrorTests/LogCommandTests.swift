@@ -17,7 +17,7 @@ import Testing
         (["--path", "/posts/1"], [3, 4]), (["--path", "/posts"], [3, 4, 8]), (["--path", "/elsewhere"], []),
         (["--path", "/posts", "--limit", "1", "--from", "4"], [4]), (["--ns", "default"], Array(1...8)),
     ]) func bounds(_ arguments: [String], _ expected: [Int]) throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let run = try database.run(["log", "ls", "--json"] + arguments)
             #expect(run.exitCode == 0 && run.errors.isEmpty)
             #expect(try run.json().compactMap { $0["seq"]?.int } == expected)
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func entriesWhole() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let entries = try database.json("log", "ls")
             #expect(
                 entries.allSatisfy { $0.names == ["seq", "committedAt", "op", "path", "origin", "bulk", "changes"] })
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test func longOnesAreCut() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.set("/long", "\"\(String(repeating: "x", count: 1_000))\"")
             let line = try #require(try database.run(["log", "ls", "--from", "9"]).lines.first)
             #expect(line.count < 300)
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func importsSayThatThereIsMore() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("import", "-", "--path", "/bulk", input: #"{"a":1,"b":2}"#)
             let entry = try #require(try database.json("log", "ls", "--from", "9").first)
             #expect(entry["bulk"] == true)
@@ -70,7 +70,7 @@ import Testing
 
     @Test(arguments: [["--from", "x"], ["--to", "-1"], ["--limit", "1.5"], ["--path", "/a.b"]])
     func mistakes(_ arguments: [String]) throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let run = try database.run(["log", "ls"] + arguments)
             #expect(run.exitCode == 2)
             #expect(run.output.isEmpty)
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func anUnknownNamespace() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             for arguments in [
                 ["log", "ls"], ["log", "show", "1"], ["log", "verify"], ["log", "tail"], ["log", "blame", "/"],
                 ["log", "snapshot"],
@@ -97,7 +97,7 @@ import Testing
 
 @Suite struct LogShowCommandTests {
     @Test func one() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let entry = try #require(try database.json("log", "show", "3").first)
             #expect(entry["seq"] == 3)
             #expect(entry == (try database.json("log", "ls", "--from", "3", "--to", "3").first))
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func aBulkEntryWithItsParts() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("import", "-", "--path", "/bulk", input: #"{"a":1,"b":{"c":"x"}}"#)
             let text = try database.output("log", "show", "9")
             #expect(text.contains("\n/bulk/a  1\n"))
@@ -132,13 +132,14 @@ import Testing
         ("9223372036854775807", "There is no entry 9223372036854775807: the head is 8."),
     ])
     func beyondTheHead(_ seq: String, _ said: String) throws {
-        try withHistory { database in
-            #expect(try database.failure("log", "show", seq) == "pathmirror: \(said)\n")
+        try withHistory { database throws in
+            let failure = try database.failure("log", "show", seq)
+            #expect(failure == "pathmirror: \(said)\n")
         }
     }
 
     @Test func whatWasPruned() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("log", "prune", "--keep", "3")
             #expect(
                 try database.failure("log", "show", "5")
@@ -184,7 +185,7 @@ import Testing
     }
 
     @Test func followsFromTheHeadOn() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let until = try Until(
                 3,
                 [
@@ -203,7 +204,7 @@ import Testing
     }
 
     @Test func fromAnEarlierSeq() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let until = try Until(5, [4: { try? database.set("/live", "1") }])
             let run = try Self.tail(database, ["--from", "5", "--json"], until)
             #expect(try run.json().map { $0["seq"]?.int } == [5, 6, 7, 8, 9])
@@ -211,7 +212,7 @@ import Testing
     }
 
     @Test func ofAPathOnly() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let until = try Until(
                 4,
                 [
@@ -226,7 +227,7 @@ import Testing
     }
 
     @Test func beginsWhereTheLogDoes() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("log", "prune", "--keep", "2")
             let run = try Self.tail(database, ["--from", "1", "--json"], try Until(2))
             #expect(try run.json().map { $0["seq"]?.int } == [7, 8])
@@ -234,7 +235,7 @@ import Testing
     }
 
     @Test func endsWhenAskedTo() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let run = try Self.tail(database, [], try Until(0))
             #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
         }
@@ -242,7 +243,7 @@ import Testing
 
     /// Where nobody reads any more it ends by itself.
     @Test func endsWithItsReader() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let (input, errors) = (try ScratchFile(), try ScratchFile())
             let console = Console(
                 output: -1, errors: errors.descriptor, input: input.descriptor, signals: ScriptedSignals { false })
@@ -257,7 +258,7 @@ import Testing
 /// Goal: verify finds damage of every kind, tells where, and finds nothing where there is nothing.
 @Suite struct LogVerifyCommandTests {
     @Test func clean() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(try database.output("log", "verify") == "clean: 8 entries up to seq 8, 5 rows\n")
             let report = try #require(try database.json("log", "verify").first)
             #expect(
@@ -288,7 +289,7 @@ import Testing
             said: "/extra: the log says nothing, the tree has true"),
         Damage(sql: "delete from pathmirror.log where seq = 3", said: "Seq 3 is missing"),
     ]) func damaged(_ damage: Damage) throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.execute(damage.sql)
             let run = try database.run(["log", "verify"])
             #expect(run.exitCode == 1)
@@ -302,7 +303,7 @@ import Testing
     }
 
     @Test func differencesForPrograms() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.execute("update pathmirror.node set value = '7' where path = '/list/0'")
             let report = try #require(try database.run(["log", "verify", "--json"]).json().first)
             #expect(report["differences"] == 1)
@@ -313,7 +314,7 @@ import Testing
 
 @Suite struct LogBlameCommandTests {
     @Test func whoWroteWhat() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let found = try database.json("log", "blame", "/users/ada/posts")
             #expect(found.map { $0["seq"]?.int } == [7, 2, 1])
             #expect(found.map { $0["current"]?.bool } == [false, false, false])
@@ -327,7 +328,7 @@ import Testing
     }
 
     @Test func limitsAndNothing() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(try database.json("log", "blame", "/", "--limit", "2").map { $0["seq"]?.int } == [8, 7])
             #expect(try database.json("log", "blame", "/", "--limit", "0").isEmpty)
             #expect(try database.json("log", "blame", "/nowhere").isEmpty)
@@ -342,7 +343,7 @@ import Testing
 
 @Suite struct LogSnapshotCommandTests {
     @Test func takenListedAndForgotten() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(try database.output("log", "snapshot", "--list").isEmpty)
             #expect(try database.json("log", "snapshot") == [["seq": 8, "rows": 5]])
             #expect(try database.output("log", "snapshot", "--at", "4") == "The tree at seq 4 is kept: 6 leaves.\n")
@@ -368,7 +369,7 @@ import Testing
     }
 
     @Test func momentsThatAreNone() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(
                 try database.failure("log", "snapshot", "--at", "9").contains("There is no seq 9 yet: the head is 8."))
             #expect(try database.failure("log", "snapshot", "--at", "2026-31-01").contains("neither a seq nor a time"))
@@ -379,7 +380,7 @@ import Testing
 
 @Suite struct LogPruneCommandTests {
     @Test func whatStays() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let dry = try #require(try database.json("log", "prune", "--keep", "3", "--dry-run").first)
             #expect(dry["from"] == 1 && dry["to"] == 6 && dry["deleted"] == 5 && dry["dryRun"] == true)
             #expect(dry["holders"] == [] && dry["head"] == 8 && dry["wanted"] == 6)
@@ -406,7 +407,7 @@ import Testing
     }
 
     @Test func whoeverStillReadsIsWaitedFor() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.execute(
                 "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace"
             )
@@ -423,7 +424,7 @@ import Testing
     }
 
     @Test func byAge() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.execute("update pathmirror.log set committed_at = now() - (9 - seq) * interval '1 day'")
             #expect(try database.json("log", "prune", "--keep", "5d", "--dry-run").first?["to"] == 5)
             #expect(try database.json("log", "prune", "--keep", "36h", "--dry-run").first?["to"] == 8)

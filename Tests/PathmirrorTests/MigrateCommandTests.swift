@@ -11,7 +11,7 @@ import Testing
     }
 
     @Test func upAndStatus() throws {
-        try Self.withEmpty { database in
+        try Self.withEmpty { database throws in
             let before = try database.run(["migrate", "status"])
             #expect(before.exitCode == 1)
             #expect(before.lines.filter { !$0.hasPrefix("functions/") }.count == Migrations.newest)
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func forPrograms() throws {
-        try Self.withEmpty { database in
+        try Self.withEmpty { database throws in
             let missing = try database.run(["migrate", "status", "--json"])
             #expect(missing.exitCode == 1)
             let rows = try #require(try missing.json().first)
@@ -57,7 +57,7 @@ import Testing
         ["log", "ls"], ["log", "verify"], ["export"], ["rules", "get"], ["mirror", "ls"], ["replay", "log"],
         ["diff", "a", "b"],
     ]) func nothingWorksWithoutTheSchema(_ arguments: [String]) throws {
-        try Self.withEmpty { database in
+        try Self.withEmpty { database throws in
             let run = try database.run(arguments)
             #expect(run.exitCode == 1)
             #expect(run.output.isEmpty)
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test func aNewerSchemaIsRefused() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.execute(
                 "insert into pathmirror.migration (version, name, checksum) select max(version) + 1, 'later', 'x' from pathmirror.migration"
             )

@@ -10,7 +10,7 @@ import Testing
 
     /// A namespace with three posts, of which one does not fit.
     static func withPosts(_ body: (CommandDatabase, ScratchFolder) throws -> Void) throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             try folder.file("mirror.json", definition)
             try database.makeNamespace("default")
@@ -181,7 +181,7 @@ import Testing
         "", "nonsense", "[1]", "{}", #"{"name": "x"}"#, #"{"name": "x", "path": "nowhere", "columns": {}}"#,
         #"{"name": "x", "path": "/x/{id}", "columns": {"a": "florins"}}"#,
     ]) func definitionsWithMistakes(_ text: String) throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             let file = try folder.file("bad.json", text)
             let run = try database.run(["mirror", "apply", file, "--yes"])
@@ -231,7 +231,7 @@ import Testing
     }
 
     @Test func madeAnew() throws {
-        try withMirror { database in
+        try withMirror { database throws in
             let dry = try database.output("replay", "mirror", "posts", "--dry-run")
             #expect(
                 dry
@@ -254,7 +254,7 @@ import Testing
     }
 
     @Test func aPartOfTheLog() throws {
-        try withMirror { database in
+        try withMirror { database throws in
             try database.execute("update mirror.posts set author = 'x' where post_id = 'b'")
             #expect(
                 try database.output("replay", "mirror", "posts", "--from", "2", "--dry-run")
@@ -268,7 +268,7 @@ import Testing
     }
 
     @Test func damageIsFound() throws {
-        try withMirror { database in
+        try withMirror { database throws in
             try database.execute("update mirror.posts set author = 'x' where post_id = 'b'")
             let run = try database.run(["log", "verify", "--json"])
             #expect(run.exitCode == 1)

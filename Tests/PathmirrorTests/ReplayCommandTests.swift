@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test func everyTreeThatWas() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             for (seq, expected) in pastTrees.enumerated() {
                 #expect(try Self.tree(database, "\(seq)") == expected, "seq \(seq)")
             }
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func intoAFile() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let folder = try ScratchFolder()
             let path = folder.path + "/tree.json"
             #expect(
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func intoANamespace() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let dry = try database.output("replay", "tree", "--at", "4", "--into", "restored", "--dry-run")
             #expect(dry == "Would write the tree at seq 4, 6 leaves, from the log's beginning and 4 entries.\n")
             #expect(try database.value("select 1::text from pathmirror.namespace where name = 'restored'") == nil)
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func aPartInPlace() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("replay", "tree", "--at", "6", "--into", "default", "--path", "/users/ada", "--replace")
             #expect(try database.tree()["users"] == ["ada": ["name": "Ada", "posts": 2]])
             #expect(try database.tree()["posts"] == pastTrees[8]["posts"])
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func inChunks() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let report = try database.json(
                 "replay", "tree", "--at", "4", "--into", "copy", "--chunked", "--chunk-rows", "2")
             #expect(report.first?["intoSeq"] == 3)
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test func nothingToWrite() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let said = try database.failure("replay", "tree", "--at", "0", "--into", "empty")
             #expect(said.contains("The tree was empty then: there is nothing to write."))
             #expect(try database.value("select 1::text from pathmirror.namespace where name = 'empty'") == nil)
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func momentsThatWereNot() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(
                 try database.failure("replay", "tree", "--at", "9", "--out", "-").contains(
                     "There is no seq 9 yet: the head is 8."))
@@ -123,7 +123,7 @@ import Testing
 /// Goal: entries go out as lines and in again once, whatever was cut off on the way.
 @Suite struct ReplayLogCommandTests {
     @Test func outAndIn() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let folder = try ScratchFolder()
             let file = folder.path + "/entries"
             let run = try database.run(["replay", "log", "--out", file])
@@ -155,7 +155,7 @@ import Testing
         (["--from", "0"], Array(1...8)),
         (["--from", "head"], []), (["--path", "/nowhere"], []),
     ]) func bounds(_ arguments: [String], _ expected: [Int]) throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let run = try database.run(["replay", "log"] + arguments)
             #expect(run.exitCode == 0, "\(run.errors)")
             #expect(try run.json().compactMap { $0["seq"]?.int } == expected)
@@ -163,7 +163,7 @@ import Testing
     }
 
     @Test func byAPipe() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let text = try database.run(["replay", "log", "--from", "1", "--to", "4"]).output
             let run = try database.run(["replay", "apply", "-", "--ns", "copy"], input: text)
             #expect(run.output == "Applied 4 entries; 0 were applied before.\n")
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test func dryRuns() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(
                 try database.output("replay", "log", "--dry-run", "--from", "3") == "Would read 6 entries, 3 to 8.\n")
             let text = try database.run(["replay", "log"]).output
@@ -189,7 +189,7 @@ import Testing
     }
 
     @Test func whatWasPruned() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("log", "prune", "--keep", "3")
             #expect(try database.run(["replay", "log"]).json().count == 3)
             #expect(
@@ -200,7 +200,7 @@ import Testing
 
     /// What a killed run has written whole stays, and a cut line goes.
     @Test func aKilledRunIsGoneOnWith() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let folder = try ScratchFolder()
             let whole = try database.run(["replay", "log"]).output
             let lines = whole.split(separator: "\n").map { $0 + "\n" }
@@ -214,7 +214,7 @@ import Testing
     }
 
     @Test func bulkEntries() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("import", "-", "--path", "/bulk", input: #"{"a":1,"b":{"c":2}}"#)
             let text = try database.run(["replay", "log"]).output
             let run = try database.run(["replay", "apply", "-", "--ns", "copy", "--json"], input: text)
@@ -238,7 +238,7 @@ import Testing
         ),
         ("{\"source\":\"s\",\"seq\":1,\"changes\":{\"/a\":1}}\n", "whose first line is missing"),
     ]) func badLines(_ text: String, _ said: String) throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let errors = try database.failure("replay", "apply", "-", "--ns", "copy", input: text)
             #expect(errors.contains("pathmirror: -: "))
             #expect(errors.contains(said))
@@ -349,7 +349,7 @@ import Testing
 /// Goal: two trees' differences are those that there are, either way round.
 @Suite struct DiffCommandTests {
     @Test func betweenSeqs() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             let found = try database.json("diff", "default@2", "default@5")
             #expect(
                 found.sorted { $0["path"]?.string ?? "" < $1["path"]?.string ?? "" } == [
@@ -370,7 +370,7 @@ import Testing
     }
 
     @Test func nothing() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(try database.output("diff", "default@8", "default").isEmpty)
             #expect(try database.output("diff", "default@head", "default@2026-01-31T12:08:00Z").isEmpty)
             #expect(try database.output("diff", "default@3", "default@3").isEmpty)
@@ -378,7 +378,7 @@ import Testing
     }
 
     @Test func betweenNamespaces() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             try database.json("replay", "tree", "--at", "5", "--into", "then")
             #expect(try database.output("diff", "default@5", "then").isEmpty)
             #expect(try database.json("diff", "then", "default@4").count == 2)
@@ -387,7 +387,7 @@ import Testing
 
     /// From any tree to any other, one way and back again say the same.
     @Test func everyPair() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             for old in stride(from: 0, through: 8, by: 2) {
                 for new in stride(from: 1, through: 8, by: 3) {
                     let there = try database.json("diff", "default@\(old)", "default@\(new)")
@@ -404,7 +404,7 @@ import Testing
     }
 
     @Test func mistakes() throws {
-        try withHistory { database in
+        try withHistory { database throws in
             #expect(try database.run(["diff", "default@x", "default"]).exitCode == 2)
             #expect(try database.run(["diff", "default"]).exitCode == 2)
             #expect(try database.run(["diff", "default@", "default"]).exitCode == 2)

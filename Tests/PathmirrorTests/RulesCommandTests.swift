@@ -9,7 +9,7 @@ import Testing
     static let closed = "{\"rules\": {\".read\": \"auth != null\", \".write\": false}}"
 
     @Test func setGetHistoryAndRollback() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             let (open, closed) = (try folder.file("open", Self.open), try folder.file("closed", Self.closed))
             #expect(try database.output("rules", "set", open) == "The rules of \"default\" hold from seq 1 on.\n")
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func ofANamespaceByAPipe() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.json("rules", "set", "-", "--ns", "other", input: Self.open)
             #expect(try database.output("rules", "get", "--ns", "other") == Self.open)
             #expect(try database.value("select count(*)::text from pathmirror.namespace") == "1")
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func whatIsNotThere() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.makeNamespace("default")
             #expect(
                 try database.failure("rules", "get")
@@ -68,7 +68,7 @@ import Testing
 
     /// The entry may be gone; the rules stay.
     @Test func historyOfAPrunedLog() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.json("rules", "set", "-", input: Self.open)
             try database.json("rules", "set", "-", input: Self.closed)
             try database.json("log", "prune", "--keep", "1")
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func mistakesChangeNothing() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.json("rules", "set", "-", input: Self.open)
             let bad = "{\n  \"rules\": {\".read\": \"tru\"}\n}"
             let run = try database.run(["rules", "set", "-"], input: bad)
@@ -250,7 +250,7 @@ import Testing
     }
 
     @Test func ofANamespace() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.json("rules", "set", "-", input: #"{"rules":{"a":{".read":"data.val() == 1"}}}"#)
             try database.set("/a", "1")
             let run = try database.run(["rules", "explain", "--ns", "default", "--path", "a", "--json"])

@@ -315,7 +315,7 @@ extension SecretFile.Warning: Equatable {
         defer { watch.stop() }
         try folder.file("secret", Self.long + "2\n" + Self.long + "3")
         #expect(received.waitFor([Self.long + "2", Self.long + "3"]))
-        #expect(try eventually { received.log.text.contains("notice secrets read files=\(path)") })
+        #expect(eventually { received.log.text.contains("notice secrets read files=\(path)") })
         // The way that editors and secret stores replace files.
         try folder.file("new", Self.long + "4")
         rename(folder.path + "/new", path)

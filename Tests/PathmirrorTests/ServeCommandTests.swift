@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func hangupsReadTheFilesAgain() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             let file = try folder.file("secret", String(repeating: "s", count: 40))
             let serve = try Self.serve(database, ["--admin-secret-file", file], hangups: 1)
@@ -118,7 +118,7 @@ import Testing
     }
 
     @Test func overTLSAlone() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             let serve = try Running(
                 ["serve", "--database-url", database.connectionText, "--tls-listen", "127.0.0.1:0", "--loops", "1"]
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test func rulesOfAFile() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             let rules = try folder.file("rules", "{\"rules\": {\"open\": {\".read\": true, \".write\": true}}}")
             let serve = try Self.serve(database, ["--rules", rules, "--create-namespaces"])
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test func aPortThatIsTaken() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let first = try Self.serve(database, [])
             let address = try #require(first.waitUntilReady())
             let run = try database.run(["serve", "--listen", address, "--loops", "1", "--log-level", "error"])

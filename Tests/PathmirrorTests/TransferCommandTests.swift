@@ -8,7 +8,7 @@ import Tree
 /// Goal: data goes in whole and comes out as it was, by files and by pipes; what is wrong changes nothing.
 @Suite struct TransferCommandTests {
     @Test func thereAndBack() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             let text = #"{"a":{"b":1,"c":[true,null,"x"]},"p":{".value":2.5,".priority":"z"},"u":"\u0000😀\"\\"}"#
             let file = try folder.file("data.json", text)
@@ -30,7 +30,7 @@ import Tree
     }
 
     @Test func byPipes() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let run = try database.run(["import", "-", "--json"], input: #"{"x":1}"#)
             #expect(run.exitCode == 0)
             // Programs get no progress.
@@ -43,7 +43,7 @@ import Tree
     }
 
     @Test func pathsAndNamespaces() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.json("import", "-", "--ns", "other", "--path", "/a/b", input: "5")
             try database.json("import", "-", "--ns", "other", "--path", "a/c/", input: #""six""#)
             #expect(try database.tree("other") == ["a": ["b": 5, "c": "six"]])
@@ -59,7 +59,7 @@ import Tree
     }
 
     @Test func packedFiles() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let folder = try ScratchFolder()
             let packed = try #require(Gzip.compress(Array(#"{"packed":true}"#.utf8)))
             let file = try folder.file("data.json.gz", packed)
@@ -76,7 +76,7 @@ import Tree
     }
 
     @Test func chunks() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let text = "{" + (0..<250).map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
             let run = try database.json("import", "-", "--chunked", "--chunk-rows", "100", input: text)
             #expect(run.first?["rows"] == 250)
@@ -92,7 +92,7 @@ import Tree
         ("{}", "- holds no data; nothing was changed."),
         ("{\"a\":{}}", "- holds no data; nothing was changed."), ("\u{1F}\u{8B}nonsense", "-"),
     ]) func whatIsNoData(_ text: String, _ said: String) throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.makeNamespace("default")
             try database.set("/before", "1")
             let errors = try database.failure("import", "-", input: text)
@@ -102,12 +102,15 @@ import Tree
         }
     }
 
-    @Test(arguments: [
+    private static let mistaken: [([String], Int32)] = [
         (["import", "/nowhere/at/all"], 1), (["import"], 2), (["import", "-", "--chunk-rows", "0", "--chunked"], 2),
         (["import", "-", "--path", "/a.b"], 2), (["export", "--path", "/a$b"], 2),
         (["export", "--path", "/" + String(repeating: "a/", count: 33)], 2), (["export", "extra"], 2),
-    ]) func mistakes(_ arguments: [String], _ code: Int32) throws {
-        try withCommands { database in
+    ]
+
+    @Test(arguments: mistaken)
+    func mistakes(_ arguments: [String], _ code: Int32) throws {
+        try withCommands { database throws in
             try database.makeNamespace("default")
             let run = try database.run(arguments, input: "1")
             #expect(run.exitCode == code, "\(run.errors)")
@@ -117,7 +120,7 @@ import Tree
     }
 
     @Test func anExportThatCannotBeWrittenLeavesWhatWasThere() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             try database.makeNamespace("default")
             let folder = try ScratchFolder()
             #expect(try database.failure("export", "-o", folder.path + "/none/out").contains("can't be written"))
@@ -130,7 +133,7 @@ import Tree
 
     /// Commands that run for a while end by Ctrl-C as usual.
     @Test func signalsAreLetThrough() throws {
-        try withCommands { database in
+        try withCommands { database throws in
             let signals = ScriptedSignals()
             _ = try database.run(["import", "-", "--json"], input: "1", signals: signals)
             #expect(signals.isUnblocked)

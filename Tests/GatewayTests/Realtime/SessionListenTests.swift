@@ -172,7 +172,7 @@ import Tree
             #expect(bench.gateway.metrics.listens.current == 3 && bench.namespace.listenerCount == 3)
             try client.disconnect()
             #expect(eventually { bench.gateway.metrics.listens.current == 0 && bench.namespace.listenerCount == 0 })
-            #expect(bench.gateway.listeners.groupCount == 0)
+            #expect(bench.gateway.groups.count == 0)
         }
     }
 

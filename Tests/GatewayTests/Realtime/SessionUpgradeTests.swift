@@ -60,7 +60,7 @@ import Wire
             let isTaken = try client.on { session in
                 session.startUpgrade(
                     RelayedWebSocketTransport(
-                        ExchangeReference(loop: session.loop.loop, connection: 1, exchange: 1), SocketBacklog()))
+                        ExchangeReference(loop: session.loop, connection: 1, exchange: 1), SocketBacklog()))
             }
             #expect(isTaken == false)
         }

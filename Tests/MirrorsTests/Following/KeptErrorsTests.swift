@@ -1,3 +1,4 @@
+import LogStore
 import Mirrors
 import TestSupport
 import Testing
@@ -111,7 +112,7 @@ import Testing
             let key = String(repeating: "k", count: 760)
             try bench.set("/v/\(key)", "{\"x\": \"\(String(repeating: "é", count: 9_000))\"}")
             try bench.apply(mirror("m", keeping: 10))
-            let error = try #require(try bench.operators.misfits(try bench.mirror("m"), limit: 10).first)
+            let error = try #require(try bench.operators.misfits(try bench.mirror("m"), limit: 10).first).error
             #expect(error.path == "/v/\(key)/x" && error.record == "/v/\(key)" && error.seq == 1)
             #expect(error.value.map { $0.utf8.count < 4_200 && $0.hasSuffix("é…") } == true)
         }

@@ -1,3 +1,4 @@
+import LogStore
 import Mirrors
 import Postgres
 import TestSupport
@@ -28,7 +29,7 @@ import Tree
         let rows = try bench.rows("select k::text as key, _misfits::text, \(columns) from mirror.\(mirror) order by k")
         #expect(rows.count == ValueCase.all.count)
         var reasons: [String: String] = [:]
-        for error in try bench.operators.misfits(try bench.mirror(mirror), limit: 100_000) {
+        for (error, _) in try bench.operators.misfits(try bench.mirror(mirror), limit: 100_000) {
             reasons["\(error.record) \(error.column)"] = error.reason
         }
         for (index, value) in ValueCase.all.enumerated() {

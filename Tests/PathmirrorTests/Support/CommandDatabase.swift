@@ -96,7 +96,7 @@ func withCommands(_ body: (CommandDatabase) throws -> Void) throws {
 
 /// The same with eight entries in the namespace `default`; `pastTrees[seq]` is the tree after each.
 func withHistory(_ body: (CommandDatabase) throws -> Void) throws {
-    try withCommands { database in
+    try withCommands { database throws in
         try database.makeNamespace("default")
         try database.execute(
             """
