@@ -50,7 +50,7 @@ let package = Package(
 
         // One wrapper per C library that does I/O, over Runtime.
         target("Runtime"),
-        target("Postgres", ["CPostgres"]),
+        target("Postgres", ["CPostgres", "Runtime"]),
         target("PostgresCluster", ["Postgres", "Runtime"]),
         target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),

@@ -48,7 +48,7 @@ public final class Engine: Sendable {
     }
 
     /// Waits until the database has answered; at most so long.
-    public func waitUntilConnected(milliseconds: Int64) {
+    public func waitUntilConnected(milliseconds: Milliseconds) {
         let deadline = Clock.monotonicMilliseconds + milliseconds
         while !core.health.isUp, Clock.monotonicMilliseconds < deadline { core.pause(milliseconds: 2) }
     }
@@ -96,7 +96,7 @@ public final class Engine: Sendable {
     }
 
     /// Refuses new writes, commits those that wait (for so long), and ends the threads.
-    public func stop(milliseconds: Int64) {
+    public func stop(milliseconds: Milliseconds) {
         disconnects.waitUntilDone(milliseconds: milliseconds)
         for namespace in core.namespaces.all { namespace.refuseWrites(.stopping) }
         let deadline = Clock.monotonicMilliseconds + milliseconds

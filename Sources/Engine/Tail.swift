@@ -13,7 +13,7 @@ final class Tail: AnnouncementListener {
     /// Listens until the engine stops.
     func run(_ wake: WakeHandle) {
         let machine = ListeningMachine(
-            pollMilliseconds: Int64(core.settings.pollMilliseconds),
+            pollMilliseconds: Milliseconds(core.settings.pollMilliseconds),
             backoff: Backoff(firstMilliseconds: 50, longestMilliseconds: 1_000))
         var loop = AnnouncementLoop(machine, wake: wake)
         loop.run(self)
@@ -59,5 +59,5 @@ final class Tail: AnnouncementListener {
 
     func close(_ connection: LogConnection) { connection.close() }
 
-    func pause(milliseconds: Int64) { core.pause(milliseconds: milliseconds) }
+    func pause(milliseconds: Milliseconds) { core.pause(milliseconds: milliseconds) }
 }

@@ -76,7 +76,7 @@ public final class Gateway: Sendable {
 
     /// Waits, once the server drains, until all realtime sessions have ended, so that the engine has been told what they
     /// want done; at most so long.
-    public func waitForSessions(milliseconds: Int64) {
+    public func waitForSessions(milliseconds: Milliseconds) {
         realtime.directory.waitUntilEmpty(milliseconds: milliseconds)
     }
 

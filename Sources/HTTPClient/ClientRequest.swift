@@ -1,3 +1,5 @@
+public import Runtime
+
 /// One request to somebody else's server, and how much patience there is with it.
 public struct ClientRequest: Sendable {
     public var method = "GET"
@@ -6,8 +8,8 @@ public struct ClientRequest: Sendable {
     public var headers: [(name: String, value: String)] = []
     public var body: [UInt8] = []
     /// For all of it, redirects included.
-    public var timeoutMilliseconds = 30_000
-    public var connectTimeoutMilliseconds = 10_000
+    public var timeoutMilliseconds: Milliseconds = 30_000
+    public var connectTimeoutMilliseconds: Milliseconds = 10_000
     public var maxResponseBytes = 1 << 20
     /// How many redirects are followed; each must again be as safe as the address given.
     public var maxRedirects = 3

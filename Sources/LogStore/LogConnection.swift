@@ -1,4 +1,5 @@
 public import Postgres
+public import Runtime
 
 /// A namespace as the database knows it.
 public struct NamespaceRecord: Sendable, Equatable {
@@ -71,7 +72,7 @@ public final class LogConnection {
     public var cancelHandle: PostgresCancelHandle { postgres.cancelHandle }
 
     /// How long a statement may take until the connection counts as lost; 0 for ever.
-    public var statementTimeoutMilliseconds: Int {
+    public var statementTimeoutMilliseconds: Milliseconds {
         get { postgres.statementTimeoutMilliseconds }
         set { postgres.statementTimeoutMilliseconds = newValue }
     }

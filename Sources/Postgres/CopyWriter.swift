@@ -1,5 +1,6 @@
 import CPostgres
 import Glibc
+import Runtime
 
 /// Writes rows into a COPY … FROM STDIN, in the format that the statement names: binary (`WITH (FORMAT binary)`) or
 /// text.
@@ -17,12 +18,12 @@ public struct CopyWriter: ~Copyable {
     public private(set) var rowCount = 0
 
     private let link: Link
-    private let timeoutMilliseconds: Int
+    private let timeoutMilliseconds: Milliseconds
     private var buffer: [UInt8] = []
     private var columnsInRow = 0
     private static let flushBytes = 256 * 1024
 
-    init(_ link: Link, isBinary: Bool, columnCount: Int, timeoutMilliseconds: Int) {
+    init(_ link: Link, isBinary: Bool, columnCount: Int, timeoutMilliseconds: Milliseconds) {
         self.link = link
         self.isBinary = isBinary
         self.columnCount = columnCount

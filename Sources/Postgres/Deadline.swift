@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 
 /// When a wait must have ended: at a moment on the monotonic clock, or after so long a silence, however often it is broken.
 struct Deadline {
@@ -16,13 +17,13 @@ struct Deadline {
 
     /// `milliseconds` in which no byte moves in either direction; zero or less means never, and so does anything beyond
     /// poll's 24 days.
-    static func silence(ms milliseconds: Int) -> Deadline {
+    static func silence(ms milliseconds: Milliseconds) -> Deadline {
         guard milliseconds > 0, let period = Int32(exactly: milliseconds) else { return .never }
         return Deadline(nanoseconds: .max, silenceMilliseconds: period)
     }
 
     /// `milliseconds` from now; zero or less means never, and so does anything beyond poll's 24 days.
-    init(afterMilliseconds milliseconds: Int) {
+    init(afterMilliseconds milliseconds: Milliseconds) {
         let isNever = milliseconds <= 0 || milliseconds > Int(Int32.max)
         nanoseconds = isNever ? .max : Self.now() + UInt64(milliseconds) * 1_000_000
         silenceMilliseconds = nil

@@ -1,5 +1,6 @@
 import CPostgres
 import Glibc
+public import Runtime
 
 /// What a NOTIFY brought to a connection that LISTENs.
 public struct PostgresNotification: Sendable, Equatable {
@@ -21,7 +22,7 @@ extension PostgresConnection {
     ///
     /// - Throws: `connectionLost` or `cancelled`; the connection is then closed.
     public func waitForNotifications(
-        timeoutMilliseconds: Int, wake: WakeHandle? = nil
+        timeoutMilliseconds: Milliseconds, wake: WakeHandle? = nil
     ) throws(PostgresError) -> [PostgresNotification] {
         _ = try begin("LISTEN")
         defer { end() }

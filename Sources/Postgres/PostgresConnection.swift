@@ -1,4 +1,5 @@
 import CPostgres
+public import Runtime
 
 /// A connection to PostgreSQL that blocks its thread.
 ///
@@ -13,7 +14,7 @@ public final class PostgresConnection {
     let link: Link
     private let interrupt: Interrupt
     /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMilliseconds``. May be changed between calls.
-    public var statementTimeoutMilliseconds: Int
+    public var statementTimeoutMilliseconds: Milliseconds
     /// Prepared here: the statement's name, its SQL, and the name that the server knows it by.
     var prepared: [String: (sql: String, serverName: String)] = [:]
     /// Makes server-side names unique when a statement must be prepared again.

@@ -1,13 +1,13 @@
 /// How long to pause between tries of something that fails: each pause is twice the one before, up to a limit.
 public struct Backoff: Sendable, Equatable {
-    private let firstMilliseconds: Int64
-    private let longestMilliseconds: Int64
-    private var upcomingMilliseconds: Int64
+    private let firstMilliseconds: Milliseconds
+    private let longestMilliseconds: Milliseconds
+    private var upcomingMilliseconds: Milliseconds
 
     /// - Parameters:
     ///   - firstMilliseconds: the pause after the first failure.
     ///   - longestMilliseconds: no pause is longer.
-    public init(firstMilliseconds: Int64, longestMilliseconds: Int64) {
+    public init(firstMilliseconds: Milliseconds, longestMilliseconds: Milliseconds) {
         self.firstMilliseconds = min(firstMilliseconds, longestMilliseconds)
         self.longestMilliseconds = longestMilliseconds
         upcomingMilliseconds = self.firstMilliseconds

@@ -3,7 +3,7 @@ internal import Glibc
 /// Times of the system.
 public enum Clock {
     /// Milliseconds since 1970; may step.
-    public static var unixMilliseconds: Int64 {
+    public static var unixMilliseconds: Milliseconds {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
@@ -16,7 +16,7 @@ public enum Clock {
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    public static var monotonicMilliseconds: Int64 { Int64(monotonicNanoseconds / 1_000_000) }
+    public static var monotonicMilliseconds: Milliseconds { Int64(monotonicNanoseconds / 1_000_000) }
 
     /// The same moments as `monotonicMilliseconds`, to the kernel's tick (a few milliseconds), and cheaper to read: for
     /// loops that look at the time with every request.

@@ -58,7 +58,7 @@ public final class Condition<Value: Sendable>: @unchecked Sendable {
 
     /// Waits until `body` returns something; nil at the deadline. `body` runs with the lock held, once at the start and
     /// after every wake.
-    public func wait<Result>(milliseconds: Int64? = nil, until body: (inout Value) -> Result?) -> Result? {
+    public func wait<Result>(milliseconds: Milliseconds? = nil, until body: (inout Value) -> Result?) -> Result? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         var deadline = timespec()

@@ -33,7 +33,8 @@ public final class StretchMeter: @unchecked Sendable {
 
     /// - Parameter now: nanoseconds of a clock that never goes back.
     public init(
-        name: String, tooLongMilliseconds: Int, now: @escaping @Sendable () -> UInt64 = { Clock.monotonicNanoseconds },
+        name: String, tooLongMilliseconds: Milliseconds,
+        now: @escaping @Sendable () -> UInt64 = { Clock.monotonicNanoseconds },
         warning: @escaping Warning
     ) {
         self.name = name

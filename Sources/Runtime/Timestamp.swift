@@ -3,7 +3,7 @@ internal import Glibc
 /// Times as text.
 public enum Timestamp {
     /// `2026-01-31T23:59:59.123Z`
-    public static func iso8601(unixMilliseconds: Int64) -> String {
+    public static func iso8601(unixMilliseconds: Milliseconds) -> String {
         var seconds = time_t(unixMilliseconds / 1000)
         var rest = Int(unixMilliseconds % 1000)
         if rest < 0 {

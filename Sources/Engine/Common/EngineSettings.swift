@@ -1,4 +1,5 @@
 import Rules
+public import Runtime
 
 /// How the engine works; every field has its default.
 public struct EngineSettings: Sendable {
@@ -20,7 +21,7 @@ public struct EngineSettings: Sendable {
     public var largeWriteBytes = 1 << 20
     public var largeWriteRows = 20_000
     /// How often the heads are looked at although nothing was announced.
-    public var pollMilliseconds = 1_000
+    public var pollMilliseconds: Milliseconds = 1_000
     /// How often the gateway says that it is alive.
     public var heartbeatMilliseconds: Int64 = 3_000
     /// How long a gateway may say nothing until its lease expires and others execute its sessions' onDisconnect operations.
@@ -32,7 +33,7 @@ public struct EngineSettings: Sendable {
     public var defaultRules = RulesVersion(seq: 0, set: .denyAll, enforcesIndexes: false)
 
     /// What a committer may do without a pause, and without waiting for the database, before the log says so; 0: never.
-    public var longStretchMilliseconds = 100
+    public var longStretchMilliseconds: Milliseconds = 100
 
     public init() {}
 }

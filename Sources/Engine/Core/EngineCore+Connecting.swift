@@ -13,7 +13,7 @@ extension EngineCore {
     static let mostConnectMilliseconds: Milliseconds = 5_000
 
     /// How long the tail waits for an answer until the database counts as lost.
-    var lookMilliseconds: Int { min(max(3_000, 2 * settings.pollMilliseconds), 10_000) }
+    var lookMilliseconds: Milliseconds { min(max(3_000, 2 * settings.pollMilliseconds), 10_000) }
 
     /// Opens a connection for one of the engine's threads, to a server that may be written to and is not older than any that
     /// was met before.
@@ -23,8 +23,8 @@ extension EngineCore {
         var settings = connectionSettings
         if let deadline {
             let left = max(500, deadline - Clock.monotonicMilliseconds)
-            settings.connection.connectTimeoutMilliseconds = Int(
-                min(left, Int64(settings.connection.connectTimeoutMilliseconds)))
+            settings.connection.connectTimeoutMilliseconds = min(
+                left, settings.connection.connectTimeoutMilliseconds)
         }
         let connection = try LogConnection(url.withApplicationName("pathmirror \(name)"), settings: settings)
         do throws(LogStoreError) {

@@ -43,9 +43,9 @@ final class EngineCore: Sendable {
         // The server gives up before this side does: then a statement fails, instead of the connection. Behind an import
         // that holds a namespace's lock, writes are tried until their deadline, and fail as unavailable.
         let silence = Self.silenceMilliseconds(settings)
-        connectionSettings.connection.statementTimeoutMilliseconds = Int(silence)
+        connectionSettings.connection.statementTimeoutMilliseconds = silence
         connectionSettings.connection.connectTimeoutMilliseconds = min(
-            connectionSettings.connection.connectTimeoutMilliseconds, Int(Self.mostConnectMilliseconds))
+            connectionSettings.connection.connectTimeoutMilliseconds, Self.mostConnectMilliseconds)
         connectionSettings.connection.sessionSettings["lock_timeout"] =
             "\(min(settings.commitDeadlineMilliseconds, silence - 1_000))"
         // A gateway that vanishes while it holds a namespace's lock must not keep it until TCP notices.
@@ -88,7 +88,7 @@ final class EngineCore: Sendable {
     }
 
     /// Waits; ends early when the engine stops.
-    func pause(milliseconds: Int64) {
+    func pause(milliseconds: Milliseconds) {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 

@@ -43,7 +43,7 @@ public final class DisconnectKeeper: Sendable {
     }
 
     /// Waits until the operations of all ended sessions are executed; at most so long.
-    func waitUntilDone(milliseconds: Int64) {
+    func waitUntilDone(milliseconds: Milliseconds) {
         _ = unfinished.wait(milliseconds: milliseconds) { $0 == 0 ? true : nil }
     }
 

@@ -39,7 +39,7 @@ final class LeaseJobs: Sendable {
     }
 
     /// Waits for the next job, at most so long.
-    func next(milliseconds: Int64) -> Next {
+    func next(milliseconds: Milliseconds) -> Next {
         let next = state.wait(milliseconds: milliseconds) { state -> Next? in
             if state.isStopping { return .stop }
             return state.jobs.isEmpty ? nil : .job(state.jobs.removeFirst())

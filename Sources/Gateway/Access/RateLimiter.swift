@@ -14,7 +14,7 @@ final class RateLimiter: Sendable {
     /// That a limit is exceeded, and when to try again.
     struct Refusal: Error, Sendable, Equatable {
         let kind: Kind
-        let waitMilliseconds: Int64
+        let waitMilliseconds: Milliseconds
 
         /// For Retry-After.
         var seconds: Int { Int((waitMilliseconds + 999) / 1_000) }
@@ -66,7 +66,7 @@ final class RateLimiter: Sendable {
     /// How often each limit was exceeded.
     var counts: [(kind: Kind, count: Int)] { zip(Kind.allCases, refusals).map { ($0, $1.current) } }
 
-    private func counted(_ kind: Kind, _ waitMilliseconds: Int64?) -> Refusal? {
+    private func counted(_ kind: Kind, _ waitMilliseconds: Milliseconds?) -> Refusal? {
         guard let waitMilliseconds else { return nil }
         for (other, counter) in zip(Kind.allCases, refusals) where other == kind { counter.add() }
         return Refusal(kind: kind, waitMilliseconds: waitMilliseconds)
@@ -111,7 +111,7 @@ private final class Buckets<Key: Hashable & Sendable>: Sendable {
         parts = (0..<count).map { _ in Part(capacity: most / count) }
     }
 
-    func take(_ amount: Double, of key: Key, _ nowMilliseconds: Int64) -> Int64? {
+    func take(_ amount: Double, of key: Key, _ nowMilliseconds: Milliseconds) -> Int64? {
         let limit = limit
         return parts[Int(UInt(bitPattern: key.hashValue) % UInt(parts.count))].table.withLock { table in
             table.with(key, new: TokenBucket(limit, nowMilliseconds: nowMilliseconds)) {

@@ -61,7 +61,7 @@ struct WriteJob: Sendable {
     var reach: RuleSet.Reach { method == .patch ? .pathAndBelow : .path }
 
     /// The rows that a `writeSizeLimit` allows, at 100,000 a second.
-    private static func rowLimit(_ milliseconds: Int64) -> Int {
+    private static func rowLimit(_ milliseconds: Milliseconds) -> Int {
         let (rows, isTooMany) = milliseconds.multipliedReportingOverflow(by: 100)
         return isTooMany ? .max - 1 : Int(clamping: rows) + 99
     }

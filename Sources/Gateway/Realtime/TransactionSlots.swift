@@ -34,7 +34,7 @@ final class TransactionSlots {
     func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey) { watch(slot, at: key, after: patience) }
 
     private func watch(_ slot: TransactionQueue.Slot, at key: TransactionKey, after delay: Milliseconds) {
-        _ = loop.schedule(afterMilliseconds: Int(delay)) { [weak self] in
+        _ = loop.schedule(afterMilliseconds: Milliseconds(delay)) { [weak self] in
             guard let self else { return }
             switch self.context.transactionQueues.check(slot, at: key, patience: self.patience) {
             case .over: break

@@ -1,4 +1,5 @@
 public import HTTPServer
+public import Runtime
 
 /// How the gateway behaves; every field has its default.
 public struct GatewaySettings: Sendable {
@@ -28,9 +29,9 @@ public struct GatewaySettings: Sendable {
     /// Responses from this size on are packed for clients that accept gzip.
     public var gzipFromBytes = 1_024
     /// How long a request may wait for the seq of its `X-Pathmirror-Min-Seq`.
-    public var minSeqWaitMilliseconds = 10_000
+    public var minSeqWaitMilliseconds: Milliseconds = 10_000
     /// How often a stream is sent a `keep-alive`.
-    public var streamKeepAliveMilliseconds = 30_000
+    public var streamKeepAliveMilliseconds: Milliseconds = 30_000
     /// Bytes that may wait for a slow stream; over it the stream is conflated.
     public var streamBufferBytes = 1 << 20
     /// The most entries that a stream is replayed when it resumes; from further back it begins with a fresh `put`.
@@ -54,12 +55,12 @@ public struct GatewaySettings: Sendable {
     public var maxDisconnectOperations = 1_000
     /// How long clients whose transactions contend for a path wait for one that has the slot and does nothing; 0: nobody
     /// waits.
-    public var transactionSlotMilliseconds = 400
+    public var transactionSlotMilliseconds: Milliseconds = 400
     /// How long a realtime client may say nothing, not even answer a ping, before it is taken for gone.
-    public var sessionTimeoutMilliseconds = 60_000
+    public var sessionTimeoutMilliseconds: Milliseconds = 60_000
     /// How long a realtime client may send nothing but answers to pings before it is taken for gone. SDKs send something
     /// every 45 seconds; browsers answer pings for pages that they have put aside and may never show again.
-    public var keepAliveTimeoutMilliseconds = 120_000
+    public var keepAliveTimeoutMilliseconds: Milliseconds = 120_000
     /// Entries that may be in the log and not yet here before the gateway calls itself not ready.
     public var maxReadyLag: Int64 = 10_000
 

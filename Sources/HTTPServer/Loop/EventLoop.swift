@@ -40,7 +40,7 @@ public final class EventLoop: @unchecked Sendable {
         self.index = index
         let onLongStretch = settings.onLongStretch
         let name = "http-\(index)"
-        stretches = StretchMeter(name: name, tooLongMilliseconds: numericCast(settings.longStretchMilliseconds)) {
+        stretches = StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
             kind, time, count in
             onLongStretch(name, kind, time, count)
         }
@@ -91,7 +91,7 @@ public final class EventLoop: @unchecked Sendable {
 
     /// Does `work` after that many milliseconds, on the loop, unless cancelled before. Loop thread only.
     @discardableResult
-    public func schedule(afterMilliseconds delay: some BinaryInteger, _ work: @escaping () -> Void) -> LoopTimer {
+    public func schedule(afterMilliseconds delay: Milliseconds, _ work: @escaping () -> Void) -> LoopTimer {
         let timer = LoopTimer(loop: self, repeats: false, work)
         timers.insert(timer)
         timer.start(milliseconds: Milliseconds(delay))
@@ -100,7 +100,7 @@ public final class EventLoop: @unchecked Sendable {
 
     /// Does `work` every so many milliseconds until cancelled. Loop thread only.
     @discardableResult
-    public func schedule(everyMilliseconds period: some BinaryInteger, _ work: @escaping () -> Void) -> LoopTimer {
+    public func schedule(everyMilliseconds period: Milliseconds, _ work: @escaping () -> Void) -> LoopTimer {
         let timer = LoopTimer(loop: self, repeats: true, work)
         timers.insert(timer)
         timer.start(milliseconds: Milliseconds(period))

@@ -1,4 +1,5 @@
 public import Postgres
+public import Runtime
 
 /// What a connection that listens hears of.
 public enum Announcement: Sendable, Equatable {
@@ -48,7 +49,7 @@ extension LogConnection {
 
     /// Waits until something is announced that this connection listens to, for so long or until woken.
     public func waitForAnnouncements(
-        milliseconds: Int, wake: WakeHandle?
+        milliseconds: Milliseconds, wake: WakeHandle?
     ) throws(LogStoreError) -> [Announcement] {
         let notifications = try translated { () throws(PostgresError) in
             try postgres.waitForNotifications(timeoutMilliseconds: milliseconds, wake: wake)

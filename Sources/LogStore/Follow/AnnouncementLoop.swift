@@ -1,5 +1,5 @@
 public import Postgres
-import Runtime
+public import Runtime
 
 /// Who is told by an `AnnouncementLoop`. Belongs to the loop's thread.
 public protocol AnnouncementListener: AnyObject {
@@ -18,7 +18,7 @@ public protocol AnnouncementListener: AnyObject {
     /// Closes a connection of `connect`.
     func close(_ connection: LogConnection)
     /// Waits; ends early when the loop is to end.
-    func pause(milliseconds: Int64)
+    func pause(milliseconds: Milliseconds)
 }
 
 /// The one loop that listens to announcements: it opens a connection, listens, looks, waits for announcements, looks again
@@ -68,7 +68,8 @@ public struct AnnouncementLoop {
             machine.looked(startingAt: now)
         case .listen(let milliseconds):
             guard let connection else { return machine.failed() }
-            for announcement in try connection.waitForAnnouncements(milliseconds: Int(milliseconds), wake: wake)
+            for announcement in try connection.waitForAnnouncements(
+                milliseconds: Milliseconds(milliseconds), wake: wake)
             where listener.heard(announcement) {
                 machine.lookSoon()
             }

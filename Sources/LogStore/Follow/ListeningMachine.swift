@@ -13,19 +13,19 @@ public struct ListeningMachine: Sendable {
         /// connection, which may be to another database than the one before.
         case look(isNew: Bool)
         /// Wait for announcements, at most so long; `failed` where the connection is lost.
-        case listen(milliseconds: Int64)
+        case listen(milliseconds: Milliseconds)
         /// Wait without a connection; then `paused`.
-        case pause(milliseconds: Int64)
+        case pause(milliseconds: Milliseconds)
     }
 
     private enum State {
         case away
-        case pausing(milliseconds: Int64)
+        case pausing(milliseconds: Milliseconds)
         case connected
         case listening(lookAt: Int64)
     }
 
-    private let pollMilliseconds: Int64
+    private let pollMilliseconds: Milliseconds
     private var backoff: Backoff
     private var state = State.away
     private var wantsLook = false
@@ -33,7 +33,7 @@ public struct ListeningMachine: Sendable {
     /// - Parameters:
     ///   - pollMilliseconds: how often to look although nothing was announced.
     ///   - backoff: the pauses between tries to connect.
-    public init(pollMilliseconds: Int64, backoff: Backoff) {
+    public init(pollMilliseconds: Milliseconds, backoff: Backoff) {
         self.pollMilliseconds = pollMilliseconds
         self.backoff = backoff
     }

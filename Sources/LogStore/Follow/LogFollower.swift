@@ -62,7 +62,9 @@ public struct LogFollower: Sendable {
                 let page = try connection.page(namespace, request)
                 try machine.received(history: page.history, entries: page.entries)
             case .wait(let milliseconds):
-                for announcement in try connection.waitForAnnouncements(milliseconds: Int(milliseconds), wake: wake) {
+                for announcement in try connection.waitForAnnouncements(
+                    milliseconds: Milliseconds(milliseconds), wake: wake)
+                {
                     if case .commit(namespace, let head) = announcement { machine.told(head: head) }
                 }
                 return nil

@@ -76,7 +76,7 @@ final class GroupRunner: Sendable {
         }
     }
 
-    private func wait(milliseconds: Int64) {
+    private func wait(milliseconds: Milliseconds) {
         _ = news.wait(milliseconds: milliseconds) { $0.stops || core.stopsNow ? true : nil }
     }
 

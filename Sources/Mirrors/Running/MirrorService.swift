@@ -6,14 +6,14 @@ import Synchronization
 /// How mirrors are run; every field has its default.
 public struct MirrorSettings: Sendable {
     /// How often the log is looked at although nothing was announced.
-    public var pollMilliseconds: Int64 = 1_000
+    public var pollMilliseconds: Milliseconds = 1_000
     /// How long until somebody else's group of mirrors is tried again, in case its gateway is gone.
-    public var takeoverMilliseconds: Int64 = 1_000
+    public var takeoverMilliseconds: Milliseconds = 1_000
     /// The first and the longest pause before something broken is tried again.
-    public var firstRetryMilliseconds: Int64 = 200
-    public var maxRetryMilliseconds: Int64 = 30_000
+    public var firstRetryMilliseconds: Milliseconds = 200
+    public var maxRetryMilliseconds: Milliseconds = 30_000
     /// How long a mirror waits for a table that somebody has locked, before it counts as broken.
-    public var lockTimeoutMilliseconds: Int64 = 2_000
+    public var lockTimeoutMilliseconds: Milliseconds = 2_000
     /// Entries read at once.
     public var entriesAtOnce = 5_000
     /// For targets of the form `env:NAME`.
@@ -67,9 +67,9 @@ final class MirrorCore: Sendable {
     }
     private let connections = Mutex<[ObjectIdentifier: Registered]>([:])
     /// How long a statement that moves mirrors may be silent. Builds may take any time.
-    static let silenceMilliseconds = 120_000
+    static let silenceMilliseconds: Milliseconds = 120_000
     /// How long the supervisor waits for an answer until the database counts as lost.
-    static let lookMilliseconds = 10_000
+    static let lookMilliseconds: Milliseconds = 10_000
 
     init(url: PostgresURL, settings: MirrorSettings, logger: Logger) {
         self.url = url
@@ -85,7 +85,7 @@ final class MirrorCore: Sendable {
     }
 
     /// Waits; ends early when the service stops.
-    func pause(milliseconds: Int64) {
+    func pause(milliseconds: Milliseconds) {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 

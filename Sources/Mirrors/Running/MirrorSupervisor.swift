@@ -58,7 +58,7 @@ final class MirrorSupervisor: AnnouncementListener {
 
     func close(_ connection: LogConnection) { core.close(connection) }
 
-    func pause(milliseconds: Int64) { core.pause(milliseconds: milliseconds) }
+    func pause(milliseconds: Milliseconds) { core.pause(milliseconds: milliseconds) }
 
     private func headSeen(_ namespace: Int64, _ head: Int64) {
         for (group, entry) in runners where group.namespaceID == namespace { entry.runner.headSeen(head) }

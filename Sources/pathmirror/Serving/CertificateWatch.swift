@@ -5,8 +5,8 @@ import Runtime
 /// Loads the certificate again when its files change, when told to, and once in a while, so that the keys of session
 /// tickets don't get old. Open connections go on. Files that can't be used change nothing.
 final class CertificateWatch: Sendable {
-    private static let lookMilliseconds: Int64 = 2_000
-    private static let ticketKeyMilliseconds: Int64 = 12 * 3_600_000
+    private static let lookMilliseconds: Milliseconds = 2_000
+    private static let ticketKeyMilliseconds: Milliseconds = 12 * 3_600_000
 
     private struct State {
         var isStopping = false

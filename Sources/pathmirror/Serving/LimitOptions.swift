@@ -55,7 +55,7 @@ enum LimitOptions {
         gateway.maxPlainBodyBytes = min(gateway.maxPlainBodyBytes, gateway.maxBodyBytes)
         if let time = try arguments.integer("long-stretch-ms", in: 0...3_600_000) {
             server.longStretchMilliseconds = Milliseconds(time)
-            engine.longStretchMilliseconds = numericCast(time)
+            engine.longStretchMilliseconds = Milliseconds(time)
         }
         let memory = try arguments.integer("memory-bytes", in: (1 << 20)...(1 << 45)) ?? gateway.memory.bytes
         let share = try arguments.integer("memory-per-address-bytes", in: 65_536...(1 << 45)) ?? memory / 4

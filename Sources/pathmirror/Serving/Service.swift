@@ -74,11 +74,11 @@ final class Service {
     /// Finishes what is under way and stops: streams are closed, so that clients reconnect elsewhere; requests that came
     /// are answered; writes that wait are committed.
     func stop() {
-        let deadline = Clock.monotonicMilliseconds + Int64(options.shutdownMilliseconds)
+        let deadline = Clock.monotonicMilliseconds + options.shutdownMilliseconds
         options.logger.notice("shutting down")
         server.beginDrain()
-        gateway.waitForSessions(milliseconds: Int64(options.shutdownMilliseconds))
-        engine.stop(milliseconds: Int64(options.shutdownMilliseconds))
+        gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))
+        engine.stop(milliseconds: Milliseconds(options.shutdownMilliseconds))
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
         // After the last write, and with no hurry: what a mirror lacks its next runner gets from the log.
         mirrors.stop()

@@ -101,7 +101,7 @@ extension ServiceOptions {
             "poll-ms", 10...60_000,
             "how often the log is looked at although nothing was announced; default 1000"
         ) { (options: inout ServiceOptions, time: Milliseconds) in
-            options.engine.pollMilliseconds = numericCast(time)
+            options.engine.pollMilliseconds = Milliseconds(time)
             options.mirrors.pollMilliseconds = time
         },
         .number("shutdown-ms", 0...3_600_000, "how long a shutdown waits for requests under way; default 10000") {

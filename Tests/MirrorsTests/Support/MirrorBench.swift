@@ -69,7 +69,9 @@ final class MirrorBench {
 
     /// Errors as `column of record: reason`.
     func errors(_ name: String) throws -> [String] {
-        try operators.misfits(try mirror(name), limit: 100_000).map(\.error).map { "\($0.column) of \($0.record): \($0.reason)" }
+        try operators.misfits(try mirror(name), limit: 100_000).map(\.error).map {
+            "\($0.column) of \($0.record): \($0.reason)"
+        }
     }
 
     /// Runs `body` while a service keeps the mirrors up to date.

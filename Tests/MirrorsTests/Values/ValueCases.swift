@@ -250,13 +250,16 @@ struct ValueCase: CustomStringConvertible {
         object(#"["x", "y"]"#, "{x,y}"),
         object(#"["", "NULL", "a b", "q\"\\", "{},"]"#, #"{"","NULL","a b","q\"\\","{},"}"#),
         object(#"["é🎈"]"#, "{é🎈}"),
-        object(#"{"a b": true, "NULL": true, "q\"\\": true, "{},": true}"#, #"{"NULL","a b","q\"\\","{},"}"#, stored: nil),
+        object(
+            #"{"a b": true, "NULL": true, "q\"\\": true, "{},": true}"#, #"{"NULL","a b","q\"\\","{},"}"#, stored: nil),
         object(#"{"a": true, "b": 1}"#, nil),
         object(#"{"a": "x"}"#, nil),
         object(#"["x", 1]"#, nil),
         object(#"["x", null, "z"]"#, nil),
         object(#"[["x"]]"#, nil),
-        object(#"{"deep": {"er": [1, 2.5, {"x": null, "y": "é"}]}}"#, nil, stored: #"{"deep": {"er": [1, 2.5, {"y": "é"}]}}"#),
+        object(
+            #"{"deep": {"er": [1, 2.5, {"x": null, "y": "é"}]}}"#, nil,
+            stored: #"{"deep": {"er": [1, 2.5, {"y": "é"}]}}"#),
         object(#"[true, true]"#, "{0,1}"),
         ValueCase(
             #"["a\u0000"]"#, .object,
