@@ -47,6 +47,14 @@ static inline long pathmirror_curl_status(CURL *easy)
     return status;
 }
 
+// Of the last request, its head and body.
+static inline long pathmirror_curl_sent(CURL *easy)
+{
+    long bytes = 0;
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes;
+}
+
 // CURLMsg keeps its result in a union, which Swift sees as a tuple of its own making.
 static inline CURLcode pathmirror_curl_result(const CURLMsg *message)
 {

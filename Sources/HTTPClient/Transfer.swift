@@ -154,6 +154,9 @@ final class Transfer {
         case CURLE_OPERATION_TIMEDOUT: return .timedOut
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: return .unreachable(text)
         case CURLE_TOO_MANY_REDIRECTS: return .tooManyRedirects
+        // An answer that isn't HTTP has this code too; then a request was sent, and no status came.
+        case CURLE_UNSUPPORTED_PROTOCOL where pathmirror_curl_sent(easy) > 0 && pathmirror_curl_status(easy) == 0:
+            return .failed("the answer is not HTTP")
         case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: return .badRequest(text)
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM:
             return .insecure(text)

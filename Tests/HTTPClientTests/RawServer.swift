@@ -39,16 +39,19 @@ final class RawServer: Sendable {
                 _ = bytes.withUnsafeBytes { send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
                 if closes { shutdown(client, Int32(SHUT_WR)) }
             }
-            for client in open { close(client) }
+            // Silent until the server goes.
+            if !closes { open.append(accept(listener, nil, nil)) }
+            for client in open where client >= 0 { close(client) }
         }
     }
 
-    /// What came from a client, up to the empty line.
+    /// What came from a client, up to the empty line. The beginning of TLS, which has none, is read once.
     private static func head(_ client: Int32) -> String {
         var text = ""
         var piece = [UInt8](repeating: 0, count: 4_096)
         while !text.contains("\r\n\r\n"), case let count = recv(client, &piece, piece.count, 0), count > 0 {
             text += String(decoding: piece[..<count], as: UTF8.self)
+            if piece[0] == 0x16 { break }
         }
         return text
     }

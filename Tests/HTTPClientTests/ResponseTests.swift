@@ -83,7 +83,7 @@ import Testing
         defer { client.stop() }
         var request = ClientRequest.plain(server.url())
         request.timeoutMilliseconds = 100
-        #expect(client.failure(request) == .timedOut)
+        #expect(withExtendedLifetime(server) { client.failure(request) } == .timedOut)
     }
 
     @Test func whatIsSent() throws {

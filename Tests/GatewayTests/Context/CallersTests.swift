@@ -137,6 +137,8 @@ import Wire
             try test.on {
                 let callers = Callers(test.services(), limits: limits)
                 #expect(callers.admitsWrite(60, to: "a", exchange.content))
+                // One that is larger than what is left gets through, and others wait the longer.
+                #expect(callers.admitsWrite(60, to: "a", exchange.content))
                 #expect(callers.admitsWrite(100, to: "b", exchange.content))
                 #expect(!callers.admitsWrite(60, to: "a", exchange.content))
             }

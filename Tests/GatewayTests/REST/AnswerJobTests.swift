@@ -43,7 +43,7 @@ import Wire
 
     @Test(
         arguments: [
-            ("shallow=true", "{\"a\":true,\"n\":2}"), ("print=silent", ""),
+            ("shallow=true", "{\"a\":true,\"n\":true}"), ("print=silent", ""),
             ("orderBy=\"$key\"&limitToLast=1", "{\"n\":2}"),
             ("print=pretty", "{\n  \"a\" : {\n    \"b\" : 1,\n    \"c\" : \"x\"\n  },\n  \"n\" : 2\n}"),
         ])

@@ -30,7 +30,7 @@ import Tree
     @Test(arguments: [
         ("p", #"{"p":"/a"}"#, #""Invalid data: d is missing""#),
         ("p", #"{"d":1}"#, #""Invalid path: p must be a string""#),
-        ("m", #"{"p":"/a","d":5}"#, #""Invalid data: d must be an object""#),
+        ("m", #"{"p":"/a","d":null}"#, #""Invalid data: d must be an object""#),
         ("nonsense", "{}", #""Unknown action""#),
         ("auth", "{}", #""cred must be a string""#),
         ("q", #"{"p":"/a","q":7}"#, #""Invalid query: q must be an object""#),

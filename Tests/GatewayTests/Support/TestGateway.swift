@@ -14,7 +14,10 @@ final class TestGateway {
     let server: HTTPServer
     var port: UInt16 { server.boundAddresses.first?.port ?? 0 }
 
-    init(_ url: PostgresURL, _ change: (inout GatewaySettings) -> Void = { _ in }) throws {
+    init(
+        _ url: PostgresURL, _ change: (inout GatewaySettings) -> Void = { _ in },
+        server changeServer: (inout HTTPServerSettings) -> Void = { _ in }
+    ) throws {
         var settings = GatewaySettings()
         change(&settings)
         let engine = try TestEngine(url) { settings, _ in
@@ -30,6 +33,7 @@ final class TestGateway {
         self.gateway = gateway
         var serverSettings = HTTPServerSettings()
         serverSettings.addresses = [ListenAddress(host: "127.0.0.1", port: 0)]
+        changeServer(&serverSettings)
         server = try HTTPServer(settings: serverSettings) { gateway.makeHandler($0) }
         try server.start()
     }
@@ -43,10 +47,11 @@ final class TestGateway {
 
 /// Runs `body` with a gateway on a new database.
 func withGateway(
-    _ change: (inout GatewaySettings) -> Void = { _ in }, _ body: (TestGateway) throws -> Void
+    _ change: (inout GatewaySettings) -> Void = { _ in },
+    server: (inout HTTPServerSettings) -> Void = { _ in }, _ body: (TestGateway) throws -> Void
 ) throws {
     try withDatabase { url in
-        let gateway = try TestGateway(url, change)
+        let gateway = try TestGateway(url, change, server: server)
         defer { gateway.stop() }
         try body(gateway)
     }
