@@ -1,15 +1,18 @@
-@testable import Mirrors
 import TestSupport
 import Testing
 import Tree
 
+@testable import Mirrors
+
 /// Definitions read and written, whatever they hold.
 @Suite struct DefinitionFormTests {
     @Test func whatIsLeftOutHasItsDefault() throws {
-        let found = try definition(#"{"name": "posts", "path": "/a/{x}/b/{y}", "columns": {"title": "text", "n": {"type": "bigint"}}}"#)
+        let found = try definition(
+            #"{"name": "posts", "path": "/a/{x}/b/{y}", "columns": {"title": "text", "n": {"type": "bigint"}}}"#)
         #expect(found.namespace == nil && found.target == nil && found.comment == nil && found.rest == nil)
         #expect(found.tableName == "mirror.posts" && found.schema == "mirror" && found.table == "posts")
-        #expect(found.keys == [.init(name: "x", type: .text, comment: nil), .init(name: "y", type: .text, comment: nil)])
+        #expect(
+            found.keys == [.init(name: "x", type: .text, comment: nil), .init(name: "y", type: .text, comment: nil)])
         #expect(found.columns.map(\.path) == [Path(splitting: "title"), Path(splitting: "n")])
         #expect(found.columns.allSatisfy { $0.defaultValue.isNull && $0.notNull == nil && $0.comment == nil })
         #expect(found.indexes.isEmpty)
@@ -25,7 +28,8 @@ import Tree
     }
 
     @Test(arguments: [
-        (#""x""#, ["x"], false), (#"["x", "k"]"#, ["x", "k"], false), (#""tags""#, ["tags"], true), (#"["doc"]"#, ["doc"], true),
+        (#""x""#, ["x"], false), (#"["x", "k"]"#, ["x", "k"], false), (#""tags""#, ["tags"], true),
+        (#"["doc"]"#, ["doc"], true),
         (#"["rest"]"#, ["rest"], true), (#"{"columns": "tags", "using": "btree"}"#, ["tags"], false),
         (#"{"columns": ["doc", "tags"], "using": "gin"}"#, ["doc", "tags"], true), (#"["_seq"]"#, ["_seq"], false),
         (#"["_updated_at", "k"]"#, ["_updated_at", "k"], false),
@@ -41,11 +45,13 @@ import Tree
 
     @Test func allTypesAreKnownByTheirNames() throws {
         for type in ColumnType.allCases {
-            let found = try definition("{\"name\": \"a\", \"path\": \"/{k}\", \"columns\": {\"x\": \"\(type.rawValue)\"}}")
+            let found = try definition(
+                "{\"name\": \"a\", \"path\": \"/{k}\", \"columns\": {\"x\": \"\(type.rawValue)\"}}")
             #expect(found.columns[0].type == type)
         }
         for type in KeyType.allCases {
-            let found = try definition("{\"name\": \"a\", \"path\": \"/{k}\", \"keys\": {\"k\": {\"type\": \"\(type.rawValue)\"}}}")
+            let found = try definition(
+                "{\"name\": \"a\", \"path\": \"/{k}\", \"keys\": {\"k\": {\"type\": \"\(type.rawValue)\"}}}")
             #expect(found.keys[0].type == type)
         }
     }
@@ -58,20 +64,25 @@ import Tree
             String(decoding: JSONWriter.encode(.string(text), form: .plain), as: UTF8.self)
         }
         for _ in 0..<300 {
-            var members = ["\"name\": \"m\(random.below(100))\"", "\"path\": \"/\(random.pick(["a/", ""])){k1}/x y/{k2}\""]
+            var members = [
+                "\"name\": \"m\(random.below(100))\"", "\"path\": \"/\(random.pick(["a/", ""])){k1}/x y/{k2}\"",
+            ]
             if random.oneIn(3) { members.append("\"namespace\": \(quoted(random.pick(names)))") }
             if random.oneIn(3) { members.append("\"comment\": \(quoted(random.pick(names)))") }
             if random.oneIn(2) { members.append("\"table\": \(quoted(random.pick(["t", "s.t", "S é.T\""])))") }
             if random.oneIn(3) { members.append("\"keep errors\": \(random.below(100_001))") }
             if random.oneIn(2) {
-                let key = random.oneIn(2) ? "\"bigint\"" : "{\"type\": \"uuid\", \"comment\": \(quoted(random.pick(names)))}"
+                let key =
+                    random.oneIn(2) ? "\"bigint\"" : "{\"type\": \"uuid\", \"comment\": \(quoted(random.pick(names)))}"
                 members.append("\"keys\": {\"k2\": \(key)}")
             }
             var columns: [String] = []
             for index in 0..<random.below(6) {
                 let type = random.pick(ColumnType.allCases)
                 var parts = ["\"type\": \"\(type.rawValue)\""]
-                if random.oneIn(2) { parts.append("\"path\": \(quoted(random.pick([".", "a/b", ".priority", "x y/.priority", "é"])))") }
+                if random.oneIn(2) {
+                    parts.append("\"path\": \(quoted(random.pick([".", "a/b", ".priority", "x y/.priority", "é"])))")
+                }
                 if random.oneIn(3), [.text, .bigint, .double, .numeric].contains(type) {
                     parts.append("\"default\": \(type == .text ? quoted(random.pick(names)) : "\(random.below(9))")")
                     if random.oneIn(2) { parts.append("\"not null\": \"default\"") }
@@ -82,7 +93,9 @@ import Tree
                 columns.append("\"c\(index)\": {\(parts.joined(separator: ", "))}")
             }
             members.append("\"columns\": {\(columns.joined(separator: ", "))}")
-            if random.oneIn(2) { members.append("\"rest\": {\"column\": \"rest\", \"comment\": \(quoted(random.pick(names)))}") }
+            if random.oneIn(2) {
+                members.append("\"rest\": {\"column\": \"rest\", \"comment\": \(quoted(random.pick(names)))}")
+            }
             if random.oneIn(2) { members.append("\"indexes\": [\"k1\", [\"k2\", \"_seq\"]]") }
             let read = try definition("{\(members.joined(separator: ", "))}")
             for bytes in [read.json, read.encoded(pretty: true)] {

@@ -13,8 +13,10 @@ import Testing
         }
     }
 
-    private static let types = "text, bigint, double precision, numeric, boolean, timestamptz, date, jsonb, text[], uuid"
-    private static let members = "name, namespace, path, table, target, comment, keys, columns, rest, indexes, keep errors"
+    private static let types =
+        "text, bigint, double precision, numeric, boolean, timestamptz, date, jsonb, text[], uuid"
+    private static let members =
+        "name, namespace, path, table, target, comment, keys, columns, rest, indexes, keep errors"
     private static let columnMembers = "type, path, default, not null, comment"
 
     /// A definition whose mistake is in one more member.
@@ -32,7 +34,10 @@ import Testing
         (#""table": "a.""#, #"2:10: table: "a." is neither a table nor schema.table"#),
         (#""table": """#, #"2:10: table: "" is neither a table nor schema.table"#),
         (#""table": 5"#, "2:10: table: this should be a string, but is a number"),
-        (#""table": "pathmirror.a""#, "2:10: table: the schema pathmirror is the system's; choose another, such as mirror"),
+        (
+            #""table": "pathmirror.a""#,
+            "2:10: table: the schema pathmirror is the system's; choose another, such as mirror"
+        ),
         (#""table": "pg_x.a""#, "2:10: table: the schema pg_x is the system's; choose another, such as mirror"),
         (
             #""table": "information_schema.a""#,
@@ -50,7 +55,10 @@ import Testing
             #""keys": {"k": "date"}"#,
             #"2:15: keys.k: a key can't be stored as "date"; types of keys are text, bigint, uuid"#
         ),
-        (#""keys": {"k": {"type": "x"}}"#, #"2:24: keys.k.type: a key can't be stored as "x"; types of keys are text, bigint, uuid"#),
+        (
+            #""keys": {"k": {"type": "x"}}"#,
+            #"2:24: keys.k.type: a key can't be stored as "x"; types of keys are text, bigint, uuid"#
+        ),
         (#""keys": {"k": {"type": "text", "more": 1}}"#, "2:32: keys.k.more: is unknown here; known are type, comment"),
         (#""keys": {"k": {"comment": 1}}"#, "2:27: keys.k.comment: this should be a string, but is a number"),
     ])
@@ -63,9 +71,18 @@ import Testing
         (#""columns": {"x": "int"}"#, #"2:18: columns.x: there is no type "int"; types are \#(types)"#),
         (#""columns": {"x": {}}"#, "2:18: columns.x: the type is missing; types are \(types)"),
         (#""columns": {"x": {"type": 5}}"#, "2:27: columns.x.type: this should be a string, but is a number"),
-        (#""columns": {"x": {"type": "TEXT"}}"#, #"2:27: columns.x.type: there is no type "TEXT"; types are \#(types)"#),
-        (#""columns": {"x": {"type": "text", "of": 1}}"#, "2:35: columns.x.of: is unknown here; known are \(columnMembers)"),
-        (#""columns": {"x": {"type": "text", "path": 1}}"#, "2:43: columns.x.path: this should be a string, but is a number"),
+        (
+            #""columns": {"x": {"type": "TEXT"}}"#,
+            #"2:27: columns.x.type: there is no type "TEXT"; types are \#(types)"#
+        ),
+        (
+            #""columns": {"x": {"type": "text", "of": 1}}"#,
+            "2:35: columns.x.of: is unknown here; known are \(columnMembers)"
+        ),
+        (
+            #""columns": {"x": {"type": "text", "path": 1}}"#,
+            "2:43: columns.x.path: this should be a string, but is a number"
+        ),
         (
             #""columns": {"x": {"type": "text", "path": "/"}}"#,
             #"2:43: columns.x.path: the path is empty; the record itself is ".""#
@@ -75,8 +92,14 @@ import Testing
             #"2:43: columns.x.path: the path's part ".priority" contains ".""#
         ),
         (#""columns": {"a.b": "text"}"#, #"2:20: columns.a.b: the path's part "a.b" contains ".""#),
-        (#""columns": {"x": {"type": "text", "default": []}}"#, "2:46: columns.x.default: a default is a string, a number or a boolean"),
-        (#""columns": {"x": {"type": "text[]", "default": {}}}"#, "2:48: columns.x.default: a default is a string, a number or a boolean"),
+        (
+            #""columns": {"x": {"type": "text", "default": []}}"#,
+            "2:46: columns.x.default: a default is a string, a number or a boolean"
+        ),
+        (
+            #""columns": {"x": {"type": "text[]", "default": {}}}"#,
+            "2:48: columns.x.default: a default is a string, a number or a boolean"
+        ),
         (
             #""columns": {"x": {"type": "bigint", "default": 1.5}}"#,
             "2:48: columns.x.default: the default doesn't fit bigint: the number is not a whole one of 64 bits"
@@ -93,12 +116,18 @@ import Testing
             #""columns": {"x": {"type": "text", "not null": "no"}}"#,
             #"2:47: columns.x.not null: says what becomes of a record without the value: "skip", "error", "default""#
         ),
-        (#""columns": {"x": {"type": "text", "not null": true}}"#, "2:47: columns.x.not null: this should be a string, but is a boolean"),
+        (
+            #""columns": {"x": {"type": "text", "not null": true}}"#,
+            "2:47: columns.x.not null: this should be a string, but is a boolean"
+        ),
         (
             #""columns": {"x": {"type": "text", "not null": "default"}}"#,
             #"2:18: columns.x: "not null" is "default", but there is no default"#
         ),
-        (#""columns": {"x": {"type": "text", "comment": 1}}"#, "2:46: columns.x.comment: this should be a string, but is a number"),
+        (
+            #""columns": {"x": {"type": "text", "comment": 1}}"#,
+            "2:46: columns.x.comment: this should be a string, but is a number"
+        ),
         (#""columns": {"k": "text"}"#, "2:12: columns.k: there are two columns with this name"),
         (#""columns": {"_seq": "text"}"#, "2:12: columns._seq: names that begin with _ are Pathmirror's own"),
         (
@@ -121,9 +150,18 @@ import Testing
         (#""indexes": ["k", "x"]"#, #"2:18: indexes[1]: there is no column "x""#),
         (#""indexes": [["k", 5]]"#, "2:19: indexes[0]: this should be a string, but is a number"),
         (#""indexes": [{}]"#, "2:13: indexes[0]: the columns are missing"),
-        (#""indexes": [{"columns": ["k"], "using": "hash"}]"#, #"2:41: indexes[0].using: there is no method "hash"; methods are btree, gin"#),
-        (#""indexes": [{"columns": ["k"], "using": "gin"}]"#, "2:25: indexes[0]: a gin index is for jsonb and text[] columns alone"),
-        (#""indexes": [{"columns": ["k"], "with": 1}]"#, "2:32: indexes[0].with: is unknown here; known are columns, using"),
+        (
+            #""indexes": [{"columns": ["k"], "using": "hash"}]"#,
+            #"2:41: indexes[0].using: there is no method "hash"; methods are btree, gin"#
+        ),
+        (
+            #""indexes": [{"columns": ["k"], "using": "gin"}]"#,
+            "2:25: indexes[0]: a gin index is for jsonb and text[] columns alone"
+        ),
+        (
+            #""indexes": [{"columns": ["k"], "with": 1}]"#,
+            "2:32: indexes[0].with: is unknown here; known are columns, using"
+        ),
     ])
     func ofTheRestAndIndexes(member: String, mistake: String) { #expect(with(member) == [mistake]) }
 
@@ -152,12 +190,16 @@ import Testing
         ("[[]]", "1:2: this should be an object, but is an array"),
     ])
     func ofTheText(text: String, mistake: String) {
-        #expect(mistakes(text).map { String($0) } == [mistake] || mistakes(text).first?.hasSuffix(String(mistake.split(separator: " ", maxSplits: 1)[1])) == true)
+        #expect(
+            mistakes(text).map { String($0) } == [mistake]
+                || mistakes(text).first?.hasSuffix(String(mistake.split(separator: " ", maxSplits: 1)[1])) == true)
         #expect(mistakes(text).first?.hasPrefix(String(mistake.prefix { $0 != " " })) == true, "\(mistakes(text))")
     }
 
     @Test func bytesThatAreNoText() throws {
-        for bytes: [UInt8] in [[0xFF], Array("{\"a\":\"".utf8) + [0xC3, 0x28] + Array("\"}".utf8), [0xED, 0xA0, 0x80]] {
+        for bytes: [UInt8] in [
+            [0xFF], Array("{\"a\":\"".utf8) + [0xC3, 0x28] + Array("\"}".utf8), [0xED, 0xA0, 0x80],
+        ] {
             #expect(throws: DefinitionError.self) { try MirrorDefinition.read(bytes, source: "f") }
         }
     }
@@ -170,7 +212,9 @@ import Testing
              {"path": "nothing"},
              {"name": "fine", "path": "/{k}"}]
             """)
-        #expect(found.map { String($0.prefix { $0 != " " }) } == ["1:11:", "1:51:", "1:45:", "1:84:", "2:2:", "2:11:"], "\(found)")
+        #expect(
+            found.map { String($0.prefix { $0 != " " }) } == ["1:11:", "1:51:", "1:45:", "1:84:", "2:2:", "2:11:"],
+            "\(found)")
     }
 
     @Test func aPlaceIsCountedInBytesAndLines() {
@@ -192,7 +236,8 @@ import Testing
     @Test func aTableHasNotTooManyColumns() {
         let columns = { (count: Int) in (0..<count).map { "\"c\($0)\": \"text\"" }.joined(separator: ",") }
         #expect(with("\"columns\": {\(columns(1_499))}") == [])
-        #expect(with("\"columns\": {\(columns(1_500))}") == ["2:12: columns: a table can't have more than 1500 columns"])
+        #expect(
+            with("\"columns\": {\(columns(1_500))}") == ["2:12: columns: a table can't have more than 1500 columns"])
     }
 
     @Test func nestingEndsSomewhere() {

@@ -1,14 +1,17 @@
-@testable import Mirrors
 import Testing
 import Tree
+
+@testable import Mirrors
 
 /// What patterns are, and which places they make.
 @Suite struct PathPatternTests {
     private func keys(_ texts: [String]) -> [Key] { texts.map { Key($0) } }
 
     @Test(arguments: [
-        ("/{k}", "/", ["k"], 1), ("/a/{k}", "/a", ["k"], 2), ("/a/b/{k}", "/a/b", ["k"], 3), ("/{j}/{k}", "/", ["j", "k"], 2),
-        ("/{j}/a/{k}/b", "/", ["j", "k"], 4), ("/a b/é/{post_id}", "/a b/é", ["post_id"], 3), ("/a/{Any Name é}", "/a", ["Any Name é"], 2),
+        ("/{k}", "/", ["k"], 1), ("/a/{k}", "/a", ["k"], 2), ("/a/b/{k}", "/a/b", ["k"], 3),
+        ("/{j}/{k}", "/", ["j", "k"], 2),
+        ("/{j}/a/{k}/b", "/", ["j", "k"], 4), ("/a b/é/{post_id}", "/a b/é", ["post_id"], 3),
+        ("/a/{Any Name é}", "/a", ["Any Name é"], 2),
         ("/{k}/a/b", "/", ["k"], 3),
     ])
     func patterns(text: String, base: String, captures: [String], depth: Int) throws {
@@ -21,10 +24,13 @@ import Tree
     }
 
     @Test(arguments: [
-        ("", "a path pattern begins with /, such as /posts/{post_id}"), ("a/{k}", "a path pattern begins with /, such as /posts/{post_id}"),
+        ("", "a path pattern begins with /, such as /posts/{post_id}"),
+        ("a/{k}", "a path pattern begins with /, such as /posts/{post_id}"),
         ("/", "the path pattern / has an empty part"), ("//{k}", "the path pattern //{k} has an empty part"),
-        ("/{k}/", "the path pattern /{k}/ has an empty part"), ("/a", "the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}"),
-        ("/a.b/{k}", "the part \"a.b\" of the path pattern contains \".\""), ("/a$/{k}", "the part \"a$\" of the path pattern contains \"$\""),
+        ("/{k}/", "the path pattern /{k}/ has an empty part"),
+        ("/a", "the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}"),
+        ("/a.b/{k}", "the part \"a.b\" of the path pattern contains \".\""),
+        ("/a$/{k}", "the part \"a$\" of the path pattern contains \"$\""),
         ("/{}", "\"{}\" captures nothing: a capture is a whole part, such as {post_id}"),
         ("/a{k}", "\"a{k}\" captures nothing: a capture is a whole part, such as {post_id}"),
         ("/{k}b", "\"{k}b\" captures nothing: a capture is a whole part, such as {post_id}"),
@@ -59,10 +65,13 @@ import Tree
         #expect(try PathPattern(pattern).path(of: keys(captured)) == Path(splitting: path))
     }
 
-    @Test(arguments: [
-        ("/{k}", [], "/"), ("/{k}", ["x"], "/x"), ("/a/{k}", [], "/a"), ("/a/{j}/b/{k}", [], "/a"), ("/a/{j}/b/{k}", ["1"], "/a/1/b"),
-        ("/a/{j}/b/{k}", ["1", "2"], "/a/1/b/2"), ("/a/{j}/b/{k}/c", ["1", "2"], "/a/1/b/2/c"), ("/{j}/{k}", ["1"], "/1"),
-    ] as [(String, [String], String)])
+    @Test(
+        arguments: [
+            ("/{k}", [], "/"), ("/{k}", ["x"], "/x"), ("/a/{k}", [], "/a"), ("/a/{j}/b/{k}", [], "/a"),
+            ("/a/{j}/b/{k}", ["1"], "/a/1/b"),
+            ("/a/{j}/b/{k}", ["1", "2"], "/a/1/b/2"), ("/a/{j}/b/{k}/c", ["1", "2"], "/a/1/b/2/c"),
+            ("/{j}/{k}", ["1"], "/1"),
+        ] as [(String, [String], String)])
     func thePlaceAboveAllRecordsOfSomeKeys(pattern: String, captured: [String], path: String) throws {
         #expect(try PathPattern(pattern).path(above: keys(captured)) == Path(splitting: path))
     }

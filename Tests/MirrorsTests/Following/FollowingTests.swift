@@ -24,13 +24,18 @@ import Tree
                 }
                 // A record; a part of one, which the tree is asked for; several at once.
                 try after(try bench.set("/posts/a", #"{"title": "A", "stars": 1}"#), ["a|A|1|||1"])
-                try after(try bench.set("/posts/a/author", #"{"name": "Ada", "age": 36}"#), [#"a|A|1|Ada|{"author": {"age": 36}}|2"#])
+                try after(
+                    try bench.set("/posts/a/author", #"{"name": "Ada", "age": 36}"#),
+                    [#"a|A|1|Ada|{"author": {"age": 36}}|2"#])
                 try after(
                     try bench.update("/posts", [("a/stars", "2"), ("b", #"{"title": "B"}"#), ("c/title", #""C""#)]),
                     [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
                 // What does not touch records moves the cursor only.
-                try after(try bench.set("/other", "1"), [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
-                try after(try bench.set("/posts/.priority", "1"), [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
+                try after(
+                    try bench.set("/other", "1"), [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
+                try after(
+                    try bench.set("/posts/.priority", "1"),
+                    [#"a|A|2|Ada|{"author": {"age": 36}}|3"#, "b|B||||3", "c|C||||3"])
                 // Removals: of a part, of the last part, of a record.
                 try after(try bench.set("/posts/a/author", "null"), ["a|A|2|||6", "b|B||||3", "c|C||||3"])
                 try after(try bench.set("/posts/c/title", "null"), ["a|A|2|||6", "b|B||||3"])
@@ -39,7 +44,8 @@ import Tree
                 try after(try bench.set("/posts/d", "5"), ["a|A|2|||6", "d||||5|9"])
                 try after(try bench.set("/posts/d/title", #""D""#), ["a|A|2|||6", "d|D||||10"])
                 // All of them, and what is above them.
-                try after(try bench.set("/posts", #"{"x": {"title": "X"}, "y": {"title": "Y"}}"#), ["x|X||||11", "y|Y||||11"])
+                try after(
+                    try bench.set("/posts", #"{"x": {"title": "X"}, "y": {"title": "Y"}}"#), ["x|X||||11", "y|Y||||11"])
                 try after(try bench.set("/posts", #""leaf""#), [])
                 try after(try bench.set("/posts/z/title", #""Z""#), ["z|Z||||13"])
                 try after(try bench.update("/", [("posts/z", "null"), ("posts/q/stars", "1")]), ["q||1|||14"])
@@ -160,9 +166,13 @@ import Tree
                 try bench.set("/x/c", "3")
                 try bench.catchUp("good")
                 #expect(try eventually { try bench.status("bad").state == "broken" })
-                #expect(service.reports.contains { $0.name == "bad" && $0.state == .broken && $0.message?.contains("n") == true })
+                #expect(
+                    service.reports.contains {
+                        $0.name == "bad" && $0.state == .broken && $0.message?.contains("n") == true
+                    })
                 #expect(service.reports.contains { $0.name == "good" && $0.state == .running })
-                try bench.script("alter table mirror.bad rename column m to n; alter table mirror.bad drop constraint small")
+                try bench.script(
+                    "alter table mirror.bad rename column m to n; alter table mirror.bad drop constraint small")
                 try bench.catchUp("bad")
                 #expect(try bench.lines("select k from mirror.bad order by k") == ["a", "c"])
                 let retried = try bench.operators.retryConversionErrors(try bench.mirror("bad"))
@@ -181,7 +191,8 @@ import Tree
             defer { holder.close() }
             try bench.following({ $0.lockTimeoutMilliseconds = 50 }) { _ in
                 try bench.catchUp("free", "held")
-                try holder.executeScript("begin; lock table mirror.held in access share mode; lock table mirror.held in exclusive mode")
+                try holder.executeScript(
+                    "begin; lock table mirror.held in access share mode; lock table mirror.held in exclusive mode")
                 try bench.set("/x/a", "1")
                 try bench.catchUp("free")
                 #expect(try eventually { try bench.status("held").state == "broken" })
@@ -226,7 +237,8 @@ import Tree
                 #expect(try eventually { try bench.status("posts").state == "broken" })
                 #expect(
                     service.reports.first?.message
-                        == "The mirror is at seq 0, but the log begins at 4: make it anew with 'pathmirror replay mirror'.")
+                        == "The mirror is at seq 0, but the log begins at 4: make it anew with 'pathmirror replay mirror'."
+                )
                 _ = try bench.operators.rebuild(try bench.mirror("posts"))
                 try bench.catchUp("posts")
                 #expect(try bench.lines("select stars from mirror.posts") == ["5"])

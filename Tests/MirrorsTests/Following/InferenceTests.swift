@@ -24,22 +24,27 @@ import Testing
             #expect(found.recordCount == 3)
             #expect(found.definition.name == "blog_posts" && found.definition.tableName == "mirror.blog_posts")
             #expect(found.definition.pattern.description == "/blog posts/{blog_post_id}")
-            let evidence = Set(found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.present) \($0.misfits)" })
+            let evidence = Set(
+                found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.present) \($0.misfits)" })
             #expect(
                 evidence == [
-                    "title text title 3 0", "star_count bigint starCount 3 1", "created_at timestamptz createdAt 2 0", "author_first_name text author/firstName 3 1",
-                    "author_id uuid author/id 1 0", "tags text[] tags 1 0", "ok boolean ok 2 0", "price double precision price 2 0", "day date day 1 0", "httpstatus bigint HTTPStatus 1 0",
+                    "title text title 3 0", "star_count bigint starCount 3 1", "created_at timestamptz createdAt 2 0",
+                    "author_first_name text author/firstName 3 1",
+                    "author_id uuid author/id 1 0", "tags text[] tags 1 0", "ok boolean ok 2 0",
+                    "price double precision price 2 0", "day date day 1 0", "httpstatus bigint HTTPStatus 1 0",
                 ])
             // It can be applied as it is, and holds all that was seen.
             let text = String(decoding: found.definition.encoded(pretty: true), as: UTF8.self)
             try bench.apply(text)
-            #expect(try bench.lines("select count(*), sum(star_count), count(rest) from mirror.blog_posts") == ["3|8|1"])
+            #expect(
+                try bench.lines("select count(*), sum(star_count), count(rest) from mirror.blog_posts") == ["3|8|1"])
             #expect(try bench.problems() == [])
         }
     }
 
     @Test(arguments: [
-        ("/posts", "posts", "post_id"), ("/stories", "stories", "story_id"), ("/a/userNames", "user_names", "user_name_id"), ("/data", "data", "data_id"),
+        ("/posts", "posts", "post_id"), ("/stories", "stories", "story_id"),
+        ("/a/userNames", "user_names", "user_name_id"), ("/data", "data", "data_id"),
         ("/é", "records", "id"), ("/us", "us", "us_id"),
     ])
     func namesOfTablesAndKeys(path: String, table: String, key: String) throws {
@@ -66,7 +71,9 @@ import Testing
             try bench.set("/rooms", #"{"r1": {"messages": {"m1": "hi", "m2": "ho"}}, "r2": {"messages": {"m3": 5}}}"#)
             let found = try infer(bench, "/rooms/{room}/messages/{message}")
             #expect(found.recordCount == 3)
-            #expect(found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.misfits)" } == ["value text . 1"])
+            #expect(
+                found.evidence.map { "\($0.column) \($0.type.rawValue) \($0.path) \($0.misfits)" } == ["value text . 1"]
+            )
             #expect(try infer(bench, "/rooms/{room}/messages/{message}", limit: 2).recordCount == 2)
             for path in ["/none", "/rooms/r1/messages/m1"] {
                 #expect(throws: MirrorError.self) { try infer(bench, path) }

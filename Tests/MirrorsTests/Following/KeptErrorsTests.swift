@@ -46,7 +46,10 @@ import Testing
                 try after(["x of /v/a: \(unfit)", "x of /v/b: a boolean where a whole number should be"])
                 // Another error in the place of the first.
                 try bench.set("/v/a/x", "1.5")
-                try after(["x of /v/a: the number is not a whole one of 64 bits", "x of /v/b: a boolean where a whole number should be"])
+                try after([
+                    "x of /v/a: the number is not a whole one of 64 bits",
+                    "x of /v/b: a boolean where a whole number should be",
+                ])
                 try bench.set("/v/b", "null")
                 try after(["x of /v/a: the number is not a whole one of 64 bits"])
                 try bench.set("/v", #"{"c": {"x": []}, "d": {"x": "t"}}"#)

@@ -20,17 +20,36 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#, "unchanged", []),
-        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "comment": "c"}"#, "alter", ["the comments"]),
-        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "indexes": ["x"]}"#, "alter", ["the indexes"]),
-        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "keep errors": 1}"#, "alter", ["how many errors are kept"]),
-        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "text"}}"#, "rebuild", ["the type of x: bigint → text"]),
-        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#, "rebuild", ["the new column y"]),
-        (#"{"name": "m", "path": "/w/{k}", "columns": {"x": "bigint"}}"#, "rebuild", ["the path: /v/{k} → /w/{k}"]),
-        (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "table": "other.t"}"#, "rebuild", ["the table: mirror.m → other.t"]),
-        (#"{"name": "n", "path": "/v/{k}"}"#, "create", []),
-    ] as [(String, String, [String])])
+    @Test(
+        arguments: [
+            (#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}}"#, "unchanged", []),
+            (
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "comment": "c"}"#, "alter",
+                ["the comments"]
+            ),
+            (
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "indexes": ["x"]}"#, "alter",
+                ["the indexes"]
+            ),
+            (
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "keep errors": 1}"#, "alter",
+                ["how many errors are kept"]
+            ),
+            (
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "text"}}"#, "rebuild",
+                ["the type of x: bigint → text"]
+            ),
+            (
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#, "rebuild",
+                ["the new column y"]
+            ),
+            (#"{"name": "m", "path": "/w/{k}", "columns": {"x": "bigint"}}"#, "rebuild", ["the path: /v/{k} → /w/{k}"]),
+            (
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "table": "other.t"}"#, "rebuild",
+                ["the table: mirror.m → other.t"]
+            ),
+            (#"{"name": "n", "path": "/v/{k}"}"#, "create", []),
+        ] as [(String, String, [String])])
     func whatIsToBeDone(text: String, name: String, reasons: [String]) throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1}}"#)
@@ -57,7 +76,9 @@ import Testing
                 """#)
             #expect(try bench.lines("select 'mirror.m'::regclass::oid") == table)
             #expect(
-                try bench.lines("select indexname from pg_indexes where schemaname = 'mirror' order by 1") == ["m__seq_x_idx", "m_pkey", "m_x_idx"])
+                try bench.lines("select indexname from pg_indexes where schemaname = 'mirror' order by 1") == [
+                    "m__seq_x_idx", "m_pkey", "m_x_idx",
+                ])
             #expect(try bench.lines("select obj_description('mirror.m'::regclass)") == [#"it's \ a "table""#])
             #expect(
                 try bench.lines(
@@ -91,7 +112,9 @@ import Testing
             }
             // With views on it the table can't be dropped, and says whose.
             let text = refusal { try bench.operators.drop(try bench.mirror("m")) }
-            #expect(text.contains("mirror.high") && text.contains("mirror.higher") && text.contains("Nothing was changed."), "\(text)")
+            #expect(
+                text.contains("mirror.high") && text.contains("mirror.higher") && text.contains("Nothing was changed."),
+                "\(text)")
             #expect(try bench.lines("select count(*) from mirror.m") == ["2"])
             try bench.script("drop view mirror.higher; drop view mirror.high")
             try bench.operators.drop(try bench.mirror("m"))
@@ -104,21 +127,30 @@ import Testing
             try bench.apply(Self.first)
             try bench.script("create table mirror.taken (x int)")
             let cases = [
-                (#"{"name": "n", "path": "/v/{k}", "table": "mirror.m"}"#, #"mirror.m is the table of mirror "m" of namespace "test"."#),
-                (#"{"name": "n", "path": "/v/{k}", "table": "taken"}"#, "mirror.taken exists and is no mirror's table: rename it, or choose another name."),
+                (
+                    #"{"name": "n", "path": "/v/{k}", "table": "mirror.m"}"#,
+                    #"mirror.m is the table of mirror "m" of namespace "test"."#
+                ),
+                (
+                    #"{"name": "n", "path": "/v/{k}", "table": "taken"}"#,
+                    "mirror.taken exists and is no mirror's table: rename it, or choose another name."
+                ),
                 (
                     #"{"name": "m", "path": "/v/{k}", "table": "taken"}"#,
                     "mirror.taken exists and is no mirror's table: rename it, or choose another name."
                 ),
                 (
-                    #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "target": "postgresql://x@127.0.0.1:1/y"}"#, ""
+                    #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "target": "postgresql://x@127.0.0.1:1/y"}"#,
+                    ""
                 ),
             ]
             for (text, reason) in cases {
                 let found = refusal { _ = try bench.operators.plan(try definition(text), namespace: "test") }
                 #expect(reason.isEmpty ? !found.isEmpty : found == reason, "\(text)")
             }
-            #expect(refusal { _ = try bench.operators.plan(try definition(Self.first), namespace: "none") }.contains("none"))
+            #expect(
+                refusal { _ = try bench.operators.plan(try definition(Self.first), namespace: "none") }.contains("none")
+            )
             #expect(refusal { _ = try bench.mirror("none") } == #"There is no mirror "none" of namespace "test"."#)
         }
     }
@@ -138,7 +170,8 @@ import Testing
     @Test func rebuildingSaysWhatItWouldDoAndWhatItDid() throws {
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": "t"}, "c": 3}"#)
-            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"x": {"type": "bigint", "not null": "skip"}}}"#)
+            try bench.apply(
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": {"type": "bigint", "not null": "skip"}}}"#)
             let mirror = try bench.mirror("m")
             let survey = try bench.operators.surveyRebuild(mirror)
             #expect((survey.seq, survey.records, survey.rows, survey.misfits, survey.cursor) == (1, 3, 1, 1, 1))

@@ -10,17 +10,33 @@ import Tree
 
     @Test(arguments: [
         // `/a b` and `/a!` stand between `/a` and `/a/.priority`.
-        ("/{k}", #"{"a": {".value": 1, ".priority": 2}, "a b": {".value": 3, ".priority": 4}, "a!": 5, "a0": {"x": 1}}"#),
-        ("/v/{k}", #"{"v": {"a": {"x": 1, ".priority": 7}, "a b": {"x": {"y": 2}}, "a!": 5}, "v w": {"a": 1}, "v!": 1}"#),
-        ("/{k}/v", #"{"a": {"v": 1, "v v": 2}, "b": {"w": 1}, "c": 5, "d": {"v": {"x": 1}}, "e": {"v": {".value": true, ".priority": "p"}}}"#),
-        ("/{j}/{k}", #"{"a": {"b": 1, "c": {"d": 2}}, "e": 5, "f": {".priority": 1, "g": {".value": 2, ".priority": 3}}}"#),
-        ("/a/{j}/b/{k}", #"{"a": {"1": {"b": {"x": 1, "y": {"z": 2}}, "c": 1}, "2": {"b": 5}, "3": {"b": {"x": {".value": 1, ".priority": 2}}}}}"#),
+        (
+            "/{k}",
+            #"{"a": {".value": 1, ".priority": 2}, "a b": {".value": 3, ".priority": 4}, "a!": 5, "a0": {"x": 1}}"#
+        ),
+        (
+            "/v/{k}",
+            #"{"v": {"a": {"x": 1, ".priority": 7}, "a b": {"x": {"y": 2}}, "a!": 5}, "v w": {"a": 1}, "v!": 1}"#
+        ),
+        (
+            "/{k}/v",
+            #"{"a": {"v": 1, "v v": 2}, "b": {"w": 1}, "c": 5, "d": {"v": {"x": 1}}, "e": {"v": {".value": true, ".priority": "p"}}}"#
+        ),
+        (
+            "/{j}/{k}",
+            #"{"a": {"b": 1, "c": {"d": 2}}, "e": 5, "f": {".priority": 1, "g": {".value": 2, ".priority": 3}}}"#
+        ),
+        (
+            "/a/{j}/b/{k}",
+            #"{"a": {"1": {"b": {"x": 1, "y": {"z": 2}}, "c": 1}, "2": {"b": 5}, "3": {"b": {"x": {".value": 1, ".priority": 2}}}}}"#
+        ),
         ("/{k}", #"{"é": 1, "e\u0301": 2, "🎈": {"x": "y"}, "～": 3, "\"": 4, "'": 5}"#),
         ("/{k}", "5"),
         ("/{k}", "null"),
     ])
     func shapes(pattern: String, tree: String) throws {
-        let text = #"{"path": "\#(pattern)", "columns": {"all": {"type": "jsonb", "path": "."}, "p": {"type": "text", "path": ".priority"}, "x": {"type": "text", "path": "x"}}, "#
+        let text =
+            #"{"path": "\#(pattern)", "columns": {"all": {"type": "jsonb", "path": "."}, "p": {"type": "text", "path": ".priority"}, "x": {"type": "text", "path": "x"}}, "#
         try MirrorBench.with { bench in
             try bench.apply(text + #""name": "followed"}"#)
             try bench.set("/", tree)
@@ -69,10 +85,16 @@ import Tree
     @Test func manyRecordsAreFilledInParts() throws {
         try MirrorBench.with { bench in
             let count = 6_000
-            try bench.set("/v", "{\((0..<count).map { "\"k\($0)\": {\"n\": \($0), \"t\": \"text \($0)\"}" }.joined(separator: ", "))}")
-            let outcome = try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"n": "bigint", "t": "text"}, "indexes": ["n"]}"#)
+            try bench.set(
+                "/v",
+                "{\((0..<count).map { "\"k\($0)\": {\"n\": \($0), \"t\": \"text \($0)\"}" }.joined(separator: ", "))}")
+            let outcome = try bench.apply(
+                #"{"name": "m", "path": "/v/{k}", "columns": {"n": "bigint", "t": "text"}, "indexes": ["n"]}"#)
             #expect(outcome?.rows == count && outcome?.misfits == 0 && outcome?.seq == 1)
-            #expect(try bench.lines("select count(*), sum(n), count(distinct t), max(_seq) from mirror.m") == ["\(count)|\(count * (count - 1) / 2)|\(count)|1"])
+            #expect(
+                try bench.lines("select count(*), sum(n), count(distinct t), max(_seq) from mirror.m") == [
+                    "\(count)|\(count * (count - 1) / 2)|\(count)|1"
+                ])
             #expect(try bench.problems() == [])
         }
     }

@@ -1,7 +1,8 @@
-@testable import Mirrors
 import TestSupport
 import Testing
 import Tree
+
+@testable import Mirrors
 
 /// Goal: a table that is brought along by what `PendingChanges` says of a stretch of the log is the table of the tree at
 /// the end of the stretch. Method: single entries with exactly what they do; then random trees, patterns and entries against
@@ -25,39 +26,44 @@ import Tree
 
     private func entry(_ seq: Int64, _ changes: [(String, String)], isBulk: Bool = false) throws -> Entry {
         Entry(
-            seq: seq, committedAt: 1_000 + seq, operation: .update, path: isBulk ? Path(splitting: changes[0].0) : .root,
+            seq: seq, committedAt: 1_000 + seq, operation: .update,
+            path: isBulk ? Path(splitting: changes[0].0) : .root,
             changes: try changes.map { Change(path: Path(splitting: $0.0), value: try node($0.1)) }, isBulk: isBulk)
     }
 
     /// One entry on top of a table of which nothing is known.
-    @Test(arguments: [
-        // At a record, and deeper inside.
-        ("/a/{k}", [("/a/x", #"{"n":1}"#)], [#"["x"] = {"n":1} @1"#], false),
-        ("/a/{k}", [("/a/x", "5")], [#"["x"] = 5 @1"#], false),
-        ("/a/{k}", [("/a/x", "null")], [#"["x"] = null @1"#], false),
-        ("/a/{k}", [("/a/x/n", "1")], [#"["x"] ? @1"#], true),
-        ("/a/{k}", [("/a/x/n", "null")], [#"["x"] ? @1"#], true),
-        ("/a/{k}", [("/a/x/.priority", "1")], [#"["x"] ? @1"#], true),
-        ("/a/{k}", [("/a/x/n", "1"), ("/a/y", "2")], [#"["x"] ? @1"#, #"["y"] = 2 @1"#], true),
-        // Elsewhere.
-        ("/a/{k}", [("/b/x", "1")], [], false),
-        ("/a/{k}/b", [("/a/x/c", "1")], [], false),
-        ("/a/{k}/b", [("/a/x/b", "1")], [#"["x"] = 1 @1"#], false),
-        ("/a/{k}/b", [("/a/x/b/c/d", "1")], [#"["x"] ? @1"#], true),
-        // Above.
-        ("/a/{k}", [("/a", #"{"x":1,"y":{"z":2}}"#)], ["empty []", #"["x"] = 1 @1"#, #"["y"] = {"z":2} @1"#], false),
-        ("/a/{k}", [("/a", "null")], ["empty []"], false),
-        ("/a/{k}", [("/a", "\"leaf\"")], ["empty []"], false),
-        ("/a/{k}", [("/", #"{"a":{"x":1},"b":2}"#)], ["empty []", #"["x"] = 1 @1"#], false),
-        ("/a/{k}", [("/", "null")], ["empty []"], false),
-        ("/a/{k}/b", [("/a", #"{"x":{"b":1},"y":{"c":2}}"#)], ["empty []", #"["x"] = 1 @1"#], false),
-        ("/a/{k}/b", [("/a/x", #"{"c":1}"#)], [#"empty ["x"]"#], false),
-        ("/{j}/{k}", [("/x", #"{"y":1}"#)], [#"empty ["x"]"#, #"["x", "y"] = 1 @1"#], false),
-        // Priorities above the records are none of theirs.
-        ("/a/{k}", [("/a/.priority", "1")], [], false),
-        ("/{k}", [("/.priority", "1")], [], false),
-        ("/{j}/{k}", [("/x/.priority", "1")], [], false),
-    ] as [(String, [(String, String)], [String], Bool)])
+    @Test(
+        arguments: [
+            // At a record, and deeper inside.
+            ("/a/{k}", [("/a/x", #"{"n":1}"#)], [#"["x"] = {"n":1} @1"#], false),
+            ("/a/{k}", [("/a/x", "5")], [#"["x"] = 5 @1"#], false),
+            ("/a/{k}", [("/a/x", "null")], [#"["x"] = null @1"#], false),
+            ("/a/{k}", [("/a/x/n", "1")], [#"["x"] ? @1"#], true),
+            ("/a/{k}", [("/a/x/n", "null")], [#"["x"] ? @1"#], true),
+            ("/a/{k}", [("/a/x/.priority", "1")], [#"["x"] ? @1"#], true),
+            ("/a/{k}", [("/a/x/n", "1"), ("/a/y", "2")], [#"["x"] ? @1"#, #"["y"] = 2 @1"#], true),
+            // Elsewhere.
+            ("/a/{k}", [("/b/x", "1")], [], false),
+            ("/a/{k}/b", [("/a/x/c", "1")], [], false),
+            ("/a/{k}/b", [("/a/x/b", "1")], [#"["x"] = 1 @1"#], false),
+            ("/a/{k}/b", [("/a/x/b/c/d", "1")], [#"["x"] ? @1"#], true),
+            // Above.
+            (
+                "/a/{k}", [("/a", #"{"x":1,"y":{"z":2}}"#)], ["empty []", #"["x"] = 1 @1"#, #"["y"] = {"z":2} @1"#],
+                false
+            ),
+            ("/a/{k}", [("/a", "null")], ["empty []"], false),
+            ("/a/{k}", [("/a", "\"leaf\"")], ["empty []"], false),
+            ("/a/{k}", [("/", #"{"a":{"x":1},"b":2}"#)], ["empty []", #"["x"] = 1 @1"#], false),
+            ("/a/{k}", [("/", "null")], ["empty []"], false),
+            ("/a/{k}/b", [("/a", #"{"x":{"b":1},"y":{"c":2}}"#)], ["empty []", #"["x"] = 1 @1"#], false),
+            ("/a/{k}/b", [("/a/x", #"{"c":1}"#)], [#"empty ["x"]"#], false),
+            ("/{j}/{k}", [("/x", #"{"y":1}"#)], [#"empty ["x"]"#, #"["x", "y"] = 1 @1"#], false),
+            // Priorities above the records are none of theirs.
+            ("/a/{k}", [("/a/.priority", "1")], [], false),
+            ("/{k}", [("/.priority", "1")], [], false),
+            ("/{j}/{k}", [("/x/.priority", "1")], [], false),
+        ] as [(String, [(String, String)], [String], Bool)])
     func oneEntry(pattern: String, changes: [(String, String)], expected: [String], needsTree: Bool) throws {
         var pending = PendingChanges(try PathPattern(pattern))
         #expect(pending.isEmpty)
@@ -70,17 +76,21 @@ import Tree
     }
 
     /// What comes later wins.
-    @Test(arguments: [
-        ([[("/a/x", "1")], [("/a/x", "2")]], [#"["x"] = 2 @2"#]),
-        ([[("/a/x", #"{"n":1}"#)], [("/a/x/m", "2")]], [#"["x"] = {"m":2,"n":1} @2"#]),
-        ([[("/a/x", #"{"n":1}"#)], [("/a/x/n", "null")]], [#"["x"] = null @2"#]),
-        ([[("/a/x/n", "1")], [("/a/x", "2")]], [#"["x"] = 2 @2"#]),
-        ([[("/a/x/n", "1")], [("/a/x/m", "2")]], [#"["x"] ? @2"#]),
-        ([[("/a/x", "1")], [("/a", "null")]], ["empty []"]),
-        ([[("/a", "null")], [("/a/x/n", "1")]], ["empty []", #"["x"] = {"n":1} @2"#]),
-        ([[("/a", #"{"x":{"n":1}}"#)], [("/a/x/n", "2")], [("/a/y/z", "3")]], ["empty []", #"["x"] = {"n":2} @2"#, #"["y"] = {"z":3} @3"#]),
-        ([[("/a/x/n", "1")], [("/", "null")]], ["empty []"]),
-    ] as [([[(String, String)]], [String])])
+    @Test(
+        arguments: [
+            ([[("/a/x", "1")], [("/a/x", "2")]], [#"["x"] = 2 @2"#]),
+            ([[("/a/x", #"{"n":1}"#)], [("/a/x/m", "2")]], [#"["x"] = {"m":2,"n":1} @2"#]),
+            ([[("/a/x", #"{"n":1}"#)], [("/a/x/n", "null")]], [#"["x"] = null @2"#]),
+            ([[("/a/x/n", "1")], [("/a/x", "2")]], [#"["x"] = 2 @2"#]),
+            ([[("/a/x/n", "1")], [("/a/x/m", "2")]], [#"["x"] ? @2"#]),
+            ([[("/a/x", "1")], [("/a", "null")]], ["empty []"]),
+            ([[("/a", "null")], [("/a/x/n", "1")]], ["empty []", #"["x"] = {"n":1} @2"#]),
+            (
+                [[("/a", #"{"x":{"n":1}}"#)], [("/a/x/n", "2")], [("/a/y/z", "3")]],
+                ["empty []", #"["x"] = {"n":2} @2"#, #"["y"] = {"z":3} @3"#]
+            ),
+            ([[("/a/x/n", "1")], [("/", "null")]], ["empty []"]),
+        ] as [([[(String, String)]], [String])])
     func severalEntries(entries: [[(String, String)]], expected: [String]) throws {
         var pending = PendingChanges(try PathPattern("/a/{k}"))
         for (index, changes) in entries.enumerated() { pending.take(try entry(Int64(index + 1), changes)) }
@@ -89,8 +99,10 @@ import Tree
 
     /// A load's values are in its parts: what it may have touched is read from the tree.
     @Test(arguments: [
-        ("/a/{k}", "/a/x", [#"["x"] ? @1"#]), ("/a/{k}", "/a/x/n", [#"["x"] ? @1"#]), ("/a/{k}", "/a", ["reload []"]), ("/a/{k}", "/", ["reload []"]),
-        ("/a/{k}", "/b", []), ("/{j}/{k}", "/x", [#"reload ["x"]"#]), ("/{j}/{k}", "/", ["reload []"]), ("/a/{k}/b", "/a/x", [#"["x"] ? @1"#]),
+        ("/a/{k}", "/a/x", [#"["x"] ? @1"#]), ("/a/{k}", "/a/x/n", [#"["x"] ? @1"#]), ("/a/{k}", "/a", ["reload []"]),
+        ("/a/{k}", "/", ["reload []"]),
+        ("/a/{k}", "/b", []), ("/{j}/{k}", "/x", [#"reload ["x"]"#]), ("/{j}/{k}", "/", ["reload []"]),
+        ("/a/{k}/b", "/a/x", [#"["x"] ? @1"#]),
     ])
     func aLoad(pattern: String, place: String, expected: [String]) throws {
         var pending = PendingChanges(try PathPattern(pattern))
@@ -124,7 +136,8 @@ import Tree
     // MARK: Against a model
 
     static let patterns = [
-        "/{k}", "/a/{k}", "/{k}/a", "/{j}/{k}", "/a/{k}/b", "/a/{j}/{k}", "/{j}/a/{k}", "/a/{j}/b/{k}", "/{i}/{j}/{k}", "/a/b/{k}/0/a",
+        "/{k}", "/a/{k}", "/{k}/a", "/{j}/{k}", "/a/{k}/b", "/a/{j}/{k}", "/{j}/a/{k}", "/a/{j}/b/{k}", "/{i}/{j}/{k}",
+        "/a/b/{k}/0/a",
     ]
 
     @Test(arguments: patterns) func aTableFollowsTheTree(pattern: String) throws {
@@ -186,7 +199,8 @@ import Tree
         if generator.random.oneIn(12) {
             let place = path(&generator, atMost: 3)
             return Entry(
-                seq: seq, committedAt: 1_000 + seq, operation: .load, path: place, changes: [Change(path: place, value: .null)],
+                seq: seq, committedAt: 1_000 + seq, operation: .load, path: place,
+                changes: [Change(path: place, value: .null)],
                 isBulk: true)
         }
         var changes: [Change] = []

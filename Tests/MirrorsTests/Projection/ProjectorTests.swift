@@ -1,6 +1,7 @@
-@testable import Mirrors
 import Testing
 import Tree
+
+@testable import Mirrors
 
 /// What becomes of one record: defaults, missing values, values that don't fit, and the rest.
 @Suite struct ProjectorTests {
@@ -8,7 +9,8 @@ import Tree
         _ columns: String, _ record: String, rest: String? = nil, keys: [String] = ["r"]
     ) throws -> (row: ProjectedRow?, errors: [ConversionError]) {
         let rest = rest.map { ", \"rest\": \"\($0)\"" } ?? ""
-        let projector = Projector(try definition("{\"name\": \"m\", \"path\": \"/a/{k}\", \"columns\": {\(columns)}\(rest)}"))
+        let projector = Projector(
+            try definition("{\"name\": \"m\", \"path\": \"/a/{k}\", \"columns\": {\(columns)}\(rest)}"))
         var errors: [ConversionError] = []
         let row = projector.row(
             try node(record), keys: keys.map { Key($0) }, stamp: Stamp(seq: 7, committedAt: 1), misfits: &errors)
@@ -25,25 +27,26 @@ import Tree
     private static let unfit = "a text where a whole number should be"
 
     /// Each option with a value that is there, absent, or does not fit. A row of nil is none.
-    @Test(arguments: [
-        (plain, #"{"x": 1}"#, "1", [], []),
-        (plain, #"{"y": 1}"#, "NULL", [], []),
-        (plain, #"{"x": "t"}"#, "NULL", ["x"], [unfit]),
-        (defaulted, #"{"x": 1}"#, "1", [], []),
-        (defaulted, #"{"y": 1}"#, "5", [], []),
-        // What is there, but wrong, is not replaced where nothing has to be there.
-        (defaulted, #"{"x": "t"}"#, "NULL", ["x"], [unfit]),
-        (standIn, #"{"x": 1}"#, "1", [], []),
-        (standIn, #"{"y": 1}"#, "5", [], []),
-        (standIn, #"{"x": "t"}"#, "5", ["x"], [unfit]),
-        (skip, #"{"x": 1}"#, "1", [], []),
-        (skip, #"{"y": 1}"#, nil, [], []),
-        (skip, #"{"x": "t"}"#, nil, [], [unfit]),
-        (skipDefault, #"{"y": 1}"#, "5", [], []),
-        (error, #"{"x": 1}"#, "1", [], []),
-        (error, #"{"y": 1}"#, nil, [], [missing]),
-        (error, #"{"x": "t"}"#, nil, [], [unfit]),
-    ] as [(String, String, String?, [String], [String])])
+    @Test(
+        arguments: [
+            (plain, #"{"x": 1}"#, "1", [], []),
+            (plain, #"{"y": 1}"#, "NULL", [], []),
+            (plain, #"{"x": "t"}"#, "NULL", ["x"], [unfit]),
+            (defaulted, #"{"x": 1}"#, "1", [], []),
+            (defaulted, #"{"y": 1}"#, "5", [], []),
+            // What is there, but wrong, is not replaced where nothing has to be there.
+            (defaulted, #"{"x": "t"}"#, "NULL", ["x"], [unfit]),
+            (standIn, #"{"x": 1}"#, "1", [], []),
+            (standIn, #"{"y": 1}"#, "5", [], []),
+            (standIn, #"{"x": "t"}"#, "5", ["x"], [unfit]),
+            (skip, #"{"x": 1}"#, "1", [], []),
+            (skip, #"{"y": 1}"#, nil, [], []),
+            (skip, #"{"x": "t"}"#, nil, [], [unfit]),
+            (skipDefault, #"{"y": 1}"#, "5", [], []),
+            (error, #"{"x": 1}"#, "1", [], []),
+            (error, #"{"y": 1}"#, nil, [], [missing]),
+            (error, #"{"x": "t"}"#, nil, [], [unfit]),
+        ] as [(String, String, String?, [String], [String])])
     func oneColumn(column: String, record: String, cell: String?, misfits: [String], reasons: [String]) throws {
         let (row, errors) = try project(column, record)
         #expect(row.map { shown($0.cells[0]) } == cell)
@@ -57,7 +60,8 @@ import Tree
 
     @Test(arguments: [
         (#"{"x": 1, "y": 2}"#, #"{"y":2}"#), (#"{"x": 1}"#, "NULL"), (#"{"x": "t", "y": 2}"#, #"{"x":"t","y":2}"#),
-        (#"{"x": 1, "d": {"e": 2, "f": 3}}"#, #"{"d":{"f":3}}"#), (#"{"d": {"e": 2}}"#, "NULL"), (#"{"d": "leaf"}"#, #"{"d":"leaf"}"#),
+        (#"{"x": 1, "d": {"e": 2, "f": 3}}"#, #"{"d":{"f":3}}"#), (#"{"d": {"e": 2}}"#, "NULL"),
+        (#"{"d": "leaf"}"#, #"{"d":"leaf"}"#),
         (#""leaf""#, #""leaf""#), ("5", "5"), (#"{"x": 1, "list": [1, null, 3]}"#, #"{"list":[1,null,3]}"#),
         (#"{"x": {".value": 1, ".priority": 2}, "y": {".value": 3, ".priority": 4}}"#, #"{"y":3}"#),
     ])
@@ -69,7 +73,8 @@ import Tree
 
     /// With columns directly in the record only there is a shorter way: it must say the same.
     @Test(arguments: [
-        (#"{"x": 1, "y": 2}"#, "NULL"), (#"{"x": 1, "y": 2, "z": 3}"#, #"{"z":3}"#), (#"{"x": "t", "y": 2}"#, #"{"x":"t"}"#), (#"{"z": {"x": 1}}"#, #"{"z":{"x":1}}"#),
+        (#"{"x": 1, "y": 2}"#, "NULL"), (#"{"x": 1, "y": 2, "z": 3}"#, #"{"z":3}"#),
+        (#"{"x": "t", "y": 2}"#, #"{"x":"t"}"#), (#"{"z": {"x": 1}}"#, #"{"z":{"x":1}}"#),
         (#""leaf""#, #""leaf""#), (#"{".priority": 5, "x": 1}"#, "NULL"),
     ])
     func theRestBesideShallowColumns(record: String, rest: String) throws {
@@ -84,7 +89,8 @@ import Tree
     }
 
     @Test func theRecordItselfAndPriorities() throws {
-        let columns = #""all": {"type": "jsonb", "path": "."}, "p": {"type": "bigint", "path": ".priority"}, "q": {"type": "text", "path": "x/.priority"}"#
+        let columns =
+            #""all": {"type": "jsonb", "path": "."}, "p": {"type": "bigint", "path": ".priority"}, "q": {"type": "text", "path": "x/.priority"}"#
         let (row, errors) = try project(columns, #"{".priority": 9, "x": {".value": 1, ".priority": "low"}}"#)
         #expect(row.map { $0.cells.map(shown) } == [#"{"x":1}"#, "9", "'low'"])
         #expect(errors.isEmpty)
@@ -111,11 +117,13 @@ import Tree
         let lengths = [700, 700, 700, bytes - 2_100]
         var errors: [ConversionError] = []
         let row = projector.row(
-            try node(#"{"x": 1}"#), keys: lengths.map { Key(String(repeating: "k", count: $0)) }, stamp: Stamp(seq: 1, committedAt: nil),
+            try node(#"{"x": 1}"#), keys: lengths.map { Key(String(repeating: "k", count: $0)) },
+            stamp: Stamp(seq: 1, committedAt: nil),
             misfits: &errors)
         #expect((row != nil) == fits)
         #expect(
-            errors.map(\.reason) == (fits ? [] : ["the captured keys have 2401 bytes together; a row's key ends at 2400"]))
+            errors.map(\.reason)
+                == (fits ? [] : ["the captured keys have 2401 bytes together; a row's key ends at 2400"]))
         #expect(errors.allSatisfy { $0.column == "" && $0.path == $0.record && $0.value == #"{"x":1}"# })
     }
 

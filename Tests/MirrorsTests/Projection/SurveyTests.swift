@@ -1,6 +1,7 @@
-@testable import Mirrors
 import Testing
 import Tree
+
+@testable import Mirrors
 
 /// What values suggest for a column.
 @Suite struct SurveyTests {
@@ -13,14 +14,18 @@ import Tree
     }
 
     @Test(arguments: [
-        (["true", "false"], "boolean, 0"), (["1", "2"], "bigint, 0"), (["1", "2.5"], "double precision, 0"), (["1", "2", "2.5"], "double precision, 0"),
+        (["true", "false"], "boolean, 0"), (["1", "2"], "bigint, 0"), (["1", "2.5"], "double precision, 0"),
+        (["1", "2", "2.5"], "double precision, 0"),
         (["1.5"], "double precision, 0"), (["\"a\"", "\"b\""], "text, 0"), (["1700000000000"], "timestamptz, 0"),
         (["1700000000000", "5"], "bigint, 0"), (["978307199999"], "bigint, 0"), (["978307200000"], "timestamptz, 0"),
-        (["\"2026-01-31\""], "date, 0"), (["\"2026-01-31T00:00:00Z\""], "timestamptz, 0"), (["\"2026-01-31\"", "\"x\""], "text, 0"),
-        (["\"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\""], "uuid, 0"), (["\"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\"", "\"x\"", "\"y\""], "text, 0"),
+        (["\"2026-01-31\""], "date, 0"), (["\"2026-01-31T00:00:00Z\""], "timestamptz, 0"),
+        (["\"2026-01-31\"", "\"x\""], "text, 0"),
+        (["\"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\""], "uuid, 0"),
+        (["\"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\"", "\"x\"", "\"y\""], "text, 0"),
         (["{\"a\":true}", "{\"b\":true,\"c\":true}"], "text[], 0"),
         // The most of them decide; the others don't fit.
-        (["1", "2", "\"x\""], "bigint, 1"), (["true", "true", "1"], "boolean, 1"), (["\"x\"", "1"], "none"), (["true", "1", "\"x\""], "none"),
+        (["1", "2", "\"x\""], "bigint, 1"), (["true", "true", "1"], "boolean, 1"), (["\"x\"", "1"], "none"),
+        (["true", "1", "\"x\""], "none"),
     ])
     func theTypeThatMostValuesFit(values: [String], expected: String) throws {
         #expect(try best(values.map { "{\"x\":\($0)}" }) == expected)
@@ -32,7 +37,10 @@ import Tree
 
     @Test func placesAreThoseOfLeavesAndSetsDownToFourLevels() throws {
         var survey = Survey()
-        survey.take(try node(#"{"a":1,"b":{"c":{"d":{"e":1,"f":{"g":1}}}},"tags":{"x":true},"mixed":{"x":true,"y":1},"p":{".value":1,".priority":2}}"#))
+        survey.take(
+            try node(
+                #"{"a":1,"b":{"c":{"d":{"e":1,"f":{"g":1}}}},"tags":{"x":true},"mixed":{"x":true,"y":1},"p":{".value":1,".priority":2}}"#
+            ))
         survey.take(try node("\"leaf\""))
         let places = Set(survey.places.keys.map(\.description))
         #expect(places == ["/a", "/b/c/d/e", "/tags", "/mixed/x", "/mixed/y", "/p", "/"])

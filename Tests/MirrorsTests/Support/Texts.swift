@@ -1,6 +1,7 @@
-@testable import Mirrors
 import Testing
 import Tree
+
+@testable import Mirrors
 
 /// The one definition of a text.
 func definition(_ text: String) throws -> MirrorDefinition {

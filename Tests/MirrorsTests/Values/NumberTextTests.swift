@@ -1,8 +1,9 @@
-@testable import Mirrors
 import Postgres
 import TestSupport
 import Testing
 import Tree
+
+@testable import Mirrors
 
 /// Decimal numbers and UUIDs as text, against what PostgreSQL reads.
 @Suite struct NumberTextTests {
@@ -13,8 +14,10 @@ import Tree
     func decimalNumbers(text: String) { #expect(DecimalText.isNumber(text)) }
 
     @Test(arguments: [
-        "", "-", "+", ".", "1.", ".1", "1.e5", "e5", "1e", "1e+", "1e1001", "1e-1001", "1e99999999999999999999", "1.5.5", "1e5.5",
-        " 1", "1 ", "1\n", "NaN", "nan", "Infinity", "inf", "0x1", "1_0", "１", "1,5", "--1", "1-", "1é", String(repeating: "9", count: 1_001),
+        "", "-", "+", ".", "1.", ".1", "1.e5", "e5", "1e", "1e+", "1e1001", "1e-1001", "1e99999999999999999999",
+        "1.5.5", "1e5.5",
+        " 1", "1 ", "1\n", "NaN", "nan", "Infinity", "inf", "0x1", "1_0", "１", "1,5", "--1", "1-", "1é",
+        String(repeating: "9", count: 1_001),
     ])
     func noDecimalNumbers(text: String) { #expect(!DecimalText.isNumber(text)) }
 
@@ -60,10 +63,13 @@ import Tree
     }
 
     @Test(arguments: [
-        (KeyType.text, "anything", true), (.text, "", true), (.bigint, "0", true), (.bigint, "-5", true), (.bigint, "05", false),
+        (KeyType.text, "anything", true), (.text, "", true), (.bigint, "0", true), (.bigint, "-5", true),
+        (.bigint, "05", false),
         (.bigint, "+5", false), (.bigint, "-0", false), (.bigint, "", false), (.bigint, "5 ", false),
-        (.bigint, "9223372036854775807", true), (.bigint, "9223372036854775808", false), (.bigint, "-9223372036854775808", true),
-        (.uuid, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", true), (.uuid, "A0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", false), (.uuid, "x", false),
+        (.bigint, "9223372036854775807", true), (.bigint, "9223372036854775808", false),
+        (.bigint, "-9223372036854775808", true),
+        (.uuid, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", true), (.uuid, "A0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", false),
+        (.uuid, "x", false),
     ])
     func whatKeysAreStoredAs(type: KeyType, text: String, holds: Bool) { #expect(type.holds(Key(text)) == holds) }
 }

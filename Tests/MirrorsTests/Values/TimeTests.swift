@@ -1,7 +1,8 @@
 import Glibc
-@testable import Mirrors
 import TestSupport
 import Testing
+
+@testable import Mirrors
 
 /// Days and times against the C library, which counts them in its own way.
 @Suite struct TimeTests {
@@ -52,7 +53,9 @@ import Testing
         #expect(CalendarDay(year: year, month: month, day: day) == nil)
     }
 
-    @Test(arguments: [(1, 1, 1, "0001-01-01"), (987, 6, 5, "0987-06-05"), (2026, 11, 22, "2026-11-22"), (9999, 12, 31, "9999-12-31")])
+    @Test(arguments: [
+        (1, 1, 1, "0001-01-01"), (987, 6, 5, "0987-06-05"), (2026, 11, 22, "2026-11-22"), (9999, 12, 31, "9999-12-31"),
+    ])
     func daysAsText(year: Int, month: Int, day: Int, text: String) throws {
         let found = try #require(CalendarDay(year: year, month: month, day: day))
         #expect(found.description == text)

@@ -218,7 +218,8 @@ struct ValueCase: CustomStringConvertible {
         time("2026-01-31T23:59:59+01:60", nil),
         time("2026-01-31T23:59:59 UTC", nil),
         time(" 2026-01-31", nil),
-        time("20260131", nil),
+        // No date, but a number.
+        text("\"20260131\"", "20260131", [.numeric: "20260131"]),
         time("infinity", nil),
         time("now", nil),
     ]
@@ -250,13 +251,16 @@ struct ValueCase: CustomStringConvertible {
         object(#"["x", "y"]"#, "{x,y}"),
         object(#"["", "NULL", "a b", "q\"\\", "{},"]"#, #"{"","NULL","a b","q\"\\","{},"}"#),
         object(#"["é🎈"]"#, "{é🎈}"),
-        object(#"{"a b": true, "NULL": true, "q\"\\": true, "{},": true}"#, #"{"NULL","a b","q\"\\","{},"}"#, stored: nil),
+        object(
+            #"{"a b": true, "NULL": true, "q\"\\": true, "{},": true}"#, #"{"NULL","a b","q\"\\","{},"}"#, stored: nil),
         object(#"{"a": true, "b": 1}"#, nil),
         object(#"{"a": "x"}"#, nil),
         object(#"["x", 1]"#, nil),
         object(#"["x", null, "z"]"#, nil),
         object(#"[["x"]]"#, nil),
-        object(#"{"deep": {"er": [1, 2.5, {"x": null, "y": "é"}]}}"#, nil, stored: #"{"deep": {"er": [1, 2.5, {"y": "é"}]}}"#),
+        object(
+            #"{"deep": {"er": [1, 2.5, {"x": null, "y": "é"}]}}"#, nil,
+            stored: #"{"deep": {"er": [1, 2.5, {"y": "é"}]}}"#),
         object(#"[true, true]"#, "{0,1}"),
         ValueCase(
             #"["a\u0000"]"#, .object,

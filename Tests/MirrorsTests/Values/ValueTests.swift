@@ -44,7 +44,9 @@ import Tree
                 #expect(stored == value.value(type), "\(mirror): \(value) as \(type.rawValue)")
             }
             #expect(rows[index][0] == "\(index)")
-            #expect(rows[index][1] == (misfits.isEmpty ? nil : "{\(misfits.joined(separator: ","))}"), "\(mirror): \(value)")
+            #expect(
+                rows[index][1] == (misfits.isEmpty ? nil : "{\(misfits.joined(separator: ","))}"), "\(mirror): \(value)"
+            )
         }
         #expect(reasons.isEmpty, "\(mirror): errors without a value: \(reasons)")
         // Documents and arrays are equal or not, however they are written.
@@ -81,7 +83,8 @@ import Tree
 
     @Test func aPriorityIsNoPartOfALeafsValue() throws {
         try MirrorBench.with { bench in
-            try bench.set("/v/a", #"{"x": {".value": 7, ".priority": "p"}, "s": {"k": {".value": true, ".priority": 1}}}"#)
+            try bench.set(
+                "/v/a", #"{"x": {".value": 7, ".priority": "p"}, "s": {"k": {".value": true, ".priority": 1}}}"#)
             try bench.apply(
                 #"""
                 {"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "j": {"type": "jsonb", "path": "x"}, "s": "text[]",
@@ -106,10 +109,11 @@ import Tree
             #expect(try bench.lines("select k from mirror.u") == [ids[0]])
             #expect(try bench.lines("select k from mirror.t order by k").count == 7)
             #expect(
-                try Set(bench.errors("n")) == Set(
-                    ["007", "9223372036854775808", "-0", "+7", "x"].map {
-                        " of /n/\($0): the key k is no bigint as PostgreSQL writes one"
-                    }))
+                try Set(bench.errors("n"))
+                    == Set(
+                        ["007", "9223372036854775808", "-0", "+7", "x"].map {
+                            " of /n/\($0): the key k is no bigint as PostgreSQL writes one"
+                        }))
             #expect(try bench.errors("u").count == 2)
             #expect(try bench.errors("t") == [])
         }
