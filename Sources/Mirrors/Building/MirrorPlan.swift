@@ -140,7 +140,10 @@ extension MirrorDefinition {
             }, rest: rest.map { .init(name: $0.name, comment: nil) }, indexes: [], keptErrors: 0)
     }
 
-    fileprivate var comments: [String?] {
-        [comment] + keys.map(\.comment) + columns.map(\.comment) + [rest?.comment]
+    /// The comments by what they stand at: "" is the table, the rest are columns.
+    fileprivate var comments: [String: String] {
+        let all = [("", comment)] + keys.map { ($0.name, $0.comment) } + columns.map { ($0.name, $0.comment) }
+        let rest = rest.map { [($0.name, $0.comment)] } ?? []
+        return Dictionary((all + rest).compactMap { name, text in text.map { (name, $0) } }) { first, _ in first }
     }
 }

@@ -116,6 +116,8 @@ struct RecordGatherer {
             switch part {
             case .key(let key): guard text.elementsEqual(key.text.utf8) else { return nil }
             case .capture:
+                // The path of a root that is a leaf is "/": no key is captured of it.
+                guard !text.isEmpty else { return nil }
                 let key = Key(String(decoding: text, as: UTF8.self))
                 if key == .priority { return nil }
                 keys.append(key)

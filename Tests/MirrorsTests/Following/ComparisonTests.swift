@@ -23,9 +23,9 @@ import Testing
             ("update mirror.m set _updated_at = null", []),
             ("update mirror.m set _seq = 1", []),
             ("update mirror.m set d = 0.50", []),
-            ("update mirror.m set t = 'y' where k = 'a'", [#"row j "1", k "a": t differs"#]),
-            ("update mirror.m set t = null where k = 'a'", [#"row j "1", k "a": t differs"#]),
-            ("update mirror.m set i = 2, d = 0.75 where k = 'a'", [#"row j "1", k "a": i, d differ"#]),
+            ("update mirror.m set t = 'y' where j = '1' and k = 'a'", [#"row j "1", k "a": t differs"#]),
+            ("update mirror.m set t = null where j = '1' and k = 'a'", [#"row j "1", k "a": t differs"#]),
+            ("update mirror.m set i = 2, d = 0.75 where j = '1' and k = 'a'", [#"row j "1", k "a": i, d differ"#]),
             ("update mirror.m set n = 1.51 where k = 'b'", [#"row j "1", k "b": n differs"#]),
             ("update mirror.m set b = false where k = 'b'", [#"row j "1", k "b": b differs"#]),
             (
@@ -42,7 +42,7 @@ import Testing
                 "update mirror.m set k = 'z' where k = 'b'",
                 [#"row j "1", k "b" is missing"#, #"row j "1", k "z" should not be there"#]
             ),
-            ("delete from mirror.m where k = 'a'", [#"row j "1", k "a" is missing"#]),
+            ("delete from mirror.m where j = '1' and k = 'a'", [#"row j "1", k "a" is missing"#]),
             (
                 "delete from mirror.m",
                 [#"row j "1", k "a" is missing"#, #"row j "1", k "b" is missing"#, #"row j "2", k "a" is missing"#]

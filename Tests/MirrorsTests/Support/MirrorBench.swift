@@ -104,12 +104,32 @@ final class MirrorBench {
     /// Runs statements on the database.
     func script(_ statements: String) throws { try sql.executeScript(statements) }
 
-    /// The rows of a query as texts; NULL is nil.
+    /// The rows of a query as the texts that PostgreSQL writes, whatever their types; NULL is nil.
     func rows(_ query: String) throws -> [[String?]] {
-        let found = try sql.execute(query)
-        return try (0..<found.rowCount).map { row in
-            try (0..<found.columnCount).map { found.isNull(row, $0) ? nil : try found.string(row, $0) }
+        var rows: [[String?]] = []
+        try sql.copyOut("copy (\(query)) to stdout") { bytes in
+            let line = String(decoding: bytes, as: UTF8.self).dropLast()
+            rows.append(line.split(separator: "\t", omittingEmptySubsequences: false).map(Self.field))
         }
+        return rows
+    }
+
+    /// A field of COPY's text format.
+    private static func field(_ text: Substring) -> String? {
+        if text == "\\N" { return nil }
+        let letters: [Character: Character] = [
+            "t": "\t", "n": "\n", "r": "\r", "b": "\u{8}", "f": "\u{C}", "v": "\u{B}",
+        ]
+        var field = ""
+        var rest = text[...]
+        while let next = rest.popFirst() {
+            guard next == "\\", let escaped = rest.popFirst() else {
+                field.append(next)
+                continue
+            }
+            field.append(letters[escaped] ?? escaped)
+        }
+        return field
     }
 
     /// The rows of a query as text: columns separated by a bar, NULL as nothing.

@@ -218,7 +218,8 @@ struct ValueCase: CustomStringConvertible {
         time("2026-01-31T23:59:59+01:60", nil),
         time("2026-01-31T23:59:59 UTC", nil),
         time(" 2026-01-31", nil),
-        time("20260131", nil),
+        // No date, but a number.
+        text("\"20260131\"", "20260131", [.numeric: "20260131"]),
         time("infinity", nil),
         time("now", nil),
     ]
