@@ -183,6 +183,7 @@ import Testing
         ("name =", ["name": ""]), ("name = \"x\"", ["name": "\"x\""]), ("name = ü", ["name": "ü"]),
         ("name = a\nname = b", ["name": "b"]), ("list = a\nlist = b,c", ["list": "a,b,c"]),
         ("force = yes\nname = x", ["force": "yes", "name": "x"]),
+        ("# x\r\nforce = yes\r\n\r\nname = x\r\n", ["force": "yes", "name": "x"]),
     ]) func understood(_ text: String, _ expected: [String: String]) throws {
         #expect(try read(text) == expected)
     }

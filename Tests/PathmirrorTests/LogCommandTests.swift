@@ -6,7 +6,7 @@ import Testing
 
 /// Goal: the log is shown as it is, in the bounds that were asked for.
 @Suite struct LogListCommandTests {
-    @Test(arguments: [
+    private static let bounded: [([String], [Int])] = [
         ([], Array(1...8)), (["--from", "3"], Array(3...8)), (["--to", "2"], [1, 2]),
         (["--from", "2", "--to", "4"], [2, 3, 4]),
         (["--from", "0", "--to", "1"], [1]), (["--from", "100"], []), (["--from", "4", "--to", "3"], []),
@@ -16,14 +16,18 @@ import Testing
         (["--path", "/"], Array(1...8)),
         (["--path", "/posts/1"], [3, 4]), (["--path", "/posts"], [3, 4, 8]), (["--path", "/elsewhere"], []),
         (["--path", "/posts", "--limit", "1", "--from", "4"], [4]), (["--ns", "default"], Array(1...8)),
-    ]) func bounds(_ arguments: [String], _ expected: [Int]) throws {
+    ]
+
+    @Test func bounds() throws {
         try withHistory { database throws in
-            let run = try database.run(["log", "ls", "--json"] + arguments)
-            #expect(run.exitCode == 0 && run.errors.isEmpty)
-            #expect(try run.json().compactMap { $0["seq"]?.int } == expected)
-            // For people: a line each, the seq first.
-            let lines = try database.run(["log", "ls"] + arguments).lines
-            #expect(lines.compactMap { Int($0.prefix { $0 != " " }) } == expected)
+            for (arguments, expected) in Self.bounded {
+                let run = try database.run(["log", "ls", "--json"] + arguments)
+                #expect(run.exitCode == 0 && run.errors.isEmpty, "\(arguments)")
+                #expect(try run.json().compactMap { $0["seq"]?.int } == expected, "\(arguments)")
+                // For people: a line each, the seq first.
+                let lines = try database.run(["log", "ls"] + arguments).lines
+                #expect(lines.compactMap { Int($0.prefix { $0 != " " }) } == expected, "\(arguments)")
+            }
         }
     }
 
@@ -68,12 +72,13 @@ import Testing
         }
     }
 
-    @Test(arguments: [["--from", "x"], ["--to", "-1"], ["--limit", "1.5"], ["--path", "/a.b"]])
-    func mistakes(_ arguments: [String]) throws {
+    @Test func mistakes() throws {
         try withHistory { database throws in
-            let run = try database.run(["log", "ls"] + arguments)
-            #expect(run.exitCode == 2)
-            #expect(run.output.isEmpty)
+            for arguments in [["--from", "x"], ["--to", "-1"], ["--limit", "1.5"], ["--path", "/a.b"]] {
+                let run = try database.run(["log", "ls"] + arguments)
+                #expect(run.exitCode == 2, "\(arguments)")
+                #expect(run.output.isEmpty, "\(arguments)")
+            }
         }
     }
 
@@ -127,14 +132,12 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ("9", "There is no entry 9: the head is 8."),
-        ("9223372036854775807", "There is no entry 9223372036854775807: the head is 8."),
-    ])
-    func beyondTheHead(_ seq: String, _ said: String) throws {
+    @Test func beyondTheHead() throws {
         try withHistory { database throws in
-            let failure = try database.failure("log", "show", seq)
-            #expect(failure == "pathmirror: \(said)\n")
+            for seq in ["9", "9223372036854775807"] {
+                let failure = try database.failure("log", "show", seq)
+                #expect(failure == "pathmirror: There is no entry \(seq): the head is 8.\n")
+            }
         }
     }
 

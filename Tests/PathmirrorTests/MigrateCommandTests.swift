@@ -53,15 +53,17 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        ["log", "ls"], ["log", "verify"], ["export"], ["rules", "get"], ["mirror", "ls"], ["replay", "log"],
-        ["diff", "a", "b"],
-    ]) func nothingWorksWithoutTheSchema(_ arguments: [String]) throws {
+    @Test func nothingWorksWithoutTheSchema() throws {
         try Self.withEmpty { database throws in
-            let run = try database.run(arguments)
-            #expect(run.exitCode == 1)
-            #expect(run.output.isEmpty)
-            #expect(run.errors.contains("run 'pathmirror migrate up'"))
+            for arguments in [
+                ["log", "ls"], ["log", "verify"], ["export"], ["rules", "get"], ["mirror", "ls"], ["replay", "log"],
+                ["diff", "a", "b"],
+            ] {
+                let run = try database.run(arguments)
+                #expect(run.exitCode == 1, "\(arguments)")
+                #expect(run.output.isEmpty, "\(arguments)")
+                #expect(run.errors.contains("run 'pathmirror migrate up'"), "\(arguments)")
+            }
         }
     }
 

@@ -9,7 +9,7 @@ import Testing
 @testable import pathmirror
 
 /// Goal: `serve` says where it serves, serves there, reads its files again when told to, and ends when asked to.
-@Suite(.timeLimit(.minutes(2))) struct ServeCommandTests {
+@Suite(.timeLimit(.minutes(20))) struct ServeCommandTests {
     /// A `serve` on a thread of its own.
     final class Running: Sendable {
         let descriptors: Descriptors
@@ -37,7 +37,7 @@ import Testing
         }
 
         func waitUntilReady() -> String? {
-            _ = eventually { !addresses().isEmpty || !addresses("https").isEmpty || ended() != nil }
+            _ = eventually(seconds: 120) { !addresses().isEmpty || !addresses("https").isEmpty || ended() != nil }
             return addresses().first
         }
 
@@ -112,7 +112,7 @@ import Testing
             let file = try folder.file("secret", String(repeating: "s", count: 40))
             let serve = try Self.serve(database, ["--admin-secret-file", file], hangups: 1)
             _ = serve.waitUntilReady()
-            #expect(eventually { serve.descriptors.errors.text.contains("secrets read") })
+            #expect(eventually(seconds: 60) { serve.descriptors.errors.text.contains("secrets read") })
             #expect(serve.end() == 0)
         }
     }
@@ -185,7 +185,7 @@ import Testing
 }
 
 /// Goal: `dev` starts all that it needs, says what to do with it, and leaves nothing running.
-@Suite(.timeLimit(.minutes(2))) struct DevCommandTests {
+@Suite(.timeLimit(.minutes(20))) struct DevCommandTests {
     @Test func startsServesAndEnds() throws {
         let folder = try ScratchFolder()
         // PostgreSQL runs as another user where the tests are root's, and has to get in.
@@ -194,7 +194,7 @@ import Testing
         let arguments = ["dev", "--port", "0", "--data", folder.path + "/d", "--loops", "1", "--ns", "mine"]
         let dev = try ServeCommandTests.Running(arguments + ["--import", data])
         let address = try #require(dev.waitUntilReady())
-        #expect(eventually { dev.descriptors.output.text.contains("psql -h ") })
+        #expect(eventually(seconds: 60) { dev.descriptors.output.text.contains("psql -h ") })
         // This machine may do everything, and the data is there.
         let got = try ServeCommandTests.request("GET", "http://\(address)/users/1/name.json")
         #expect(String(decoding: got.body, as: UTF8.self) == "\"Ada\"")

@@ -14,7 +14,7 @@ import Tree
             let file = try folder.file("data.json", text)
             let imported = try database.run(["import", file])
             #expect(imported.exitCode == 0 && imported.output.isEmpty)
-            #expect(imported.errors.hasPrefix("import: 5 leaves in "))
+            #expect(imported.errors.hasPrefix("import: 6 leaves in "))
             let expected = try JSONText(
                 reading:
                     #"{"a":{"b":1,"c":{"0":true,"2":"x"}},"p":{".value":2.5,".priority":"z"},"u":"\u0000😀\"\\"}"#)
@@ -23,7 +23,7 @@ import Tree
             let out = folder.path + "/out.json"
             let exported = try database.run(["export", "-o", out])
             #expect(exported.exitCode == 0 && exported.output.isEmpty)
-            #expect(exported.errors.hasPrefix("export: 5 leaves in "))
+            #expect(exported.errors.hasPrefix("export: 6 leaves in "))
             #expect(try JSONText(reading: try folder.read("out.json")) == expected)
             #expect(folder.names == ["data.json", "out.json"])
         }
@@ -86,18 +86,22 @@ import Tree
         }
     }
 
-    @Test(arguments: [
+    private static let noData = [
         ("", "- is empty."), ("{", "-: "), ("[1,", "-: "), ("nonsense", "-: "), ("{\"a.b\":1}", "-: "),
         ("{\"a\":1} x", "-: "), ("null", "- holds no data; nothing was changed."),
         ("{}", "- holds no data; nothing was changed."),
         ("{\"a\":{}}", "- holds no data; nothing was changed."), ("\u{1F}\u{8B}nonsense", "-"),
-    ]) func whatIsNoData(_ text: String, _ said: String) throws {
+    ]
+
+    @Test func whatIsNoData() throws {
         try withCommands { database throws in
             try database.makeNamespace("default")
             try database.set("/before", "1")
-            let errors = try database.failure("import", "-", input: text)
-            #expect(errors.contains("pathmirror: \(said)"))
-            #expect(try database.tree() == ["before": 1])
+            for (text, said) in Self.noData {
+                let errors = try database.failure("import", "-", input: text)
+                #expect(errors.contains("pathmirror: \(said)"), "\(text)")
+                #expect(try database.tree() == ["before": 1], "\(text)")
+            }
             #expect(try database.json("log", "ls").count == 1)
         }
     }
@@ -108,13 +112,14 @@ import Tree
         (["export", "--path", "/" + String(repeating: "a/", count: 33)], 2), (["export", "extra"], 2),
     ]
 
-    @Test(arguments: mistaken)
-    func mistakes(_ arguments: [String], _ code: Int32) throws {
+    @Test func mistakes() throws {
         try withCommands { database throws in
             try database.makeNamespace("default")
-            let run = try database.run(arguments, input: "1")
-            #expect(run.exitCode == code, "\(run.errors)")
-            #expect(run.output.isEmpty)
+            for (arguments, code) in Self.mistaken {
+                let run = try database.run(arguments, input: "1")
+                #expect(run.exitCode == code, "\(run.errors)")
+                #expect(run.output.isEmpty, "\(arguments)")
+            }
             #expect(try database.json("log", "ls").isEmpty)
         }
     }

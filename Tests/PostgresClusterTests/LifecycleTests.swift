@@ -6,7 +6,7 @@ import Testing
 
 /// Goal: a cluster starts, stops and starts again with its data, for whoever asks and whatever happened before.
 /// Method: real clusters, each in a folder of its own.
-@Suite(.timeLimit(.minutes(2))) struct LifecycleTests {
+@Suite(.timeLimit(.minutes(20))) struct LifecycleTests {
     @Test func startsStopsAndKeepsItsData() throws {
         let folder = ClusterFolder("keeps")
         let first = try folder.start { $0.durability = .full }

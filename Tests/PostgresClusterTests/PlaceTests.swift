@@ -5,7 +5,7 @@ import Testing
 @testable import PostgresCluster
 
 /// Goal: any data directory works, or is refused in one sentence.
-@Suite(.timeLimit(.minutes(2))) struct PlaceTests {
+@Suite(.timeLimit(.minutes(20))) struct PlaceTests {
     @Test(arguments: [
         ("long", String(repeating: "long-name/", count: 12) + "end"),
         ("odd", "it's a \"path\", with spaces"),

@@ -3,7 +3,7 @@ enum ConfigurationFile {
     static func read(_ path: String, _ specification: CommandSpecification) throws -> [String: String] {
         let text = String(decoding: try Files.read(path), as: UTF8.self)
         var values: [String: String] = [:]
-        for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+        for (number, line) in text.split(omittingEmptySubsequences: false, whereSeparator: isLineEnd).enumerated() {
             let line = line.drop { $0 == " " || $0 == "\t" }
             if line.isEmpty || line.hasPrefix("#") || line.hasPrefix("\r") { continue }
             guard let equals = line.firstIndex(of: "=") else {
@@ -17,6 +17,9 @@ enum ConfigurationFile {
         }
         return values
     }
+
+    /// What ends a line; "\r\n" is one character.
+    private static func isLineEnd(_ character: Character) -> Bool { character == "\n" || character == "\r\n" }
 
     private static func trimmed(_ text: Substring) -> String {
         let isBlank = { (character: Character) in character == " " || character == "\t" || character == "\r" }
