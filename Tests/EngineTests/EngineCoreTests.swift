@@ -39,13 +39,13 @@ import Testing
 
     @Test(arguments: [(1_000, 1_000), (5_000, 5_000), (60_000, 5_000)])
     func connectingTakesSoLongAtMost(asked: Int, used: Int) throws {
-        let core = try Self.core { _, connection in connection.connection.connectTimeoutMilliseconds = asked }
+        let core = try Self.core { _, connection in connection.connection.connectTimeoutMilliseconds = Int64(asked) }
         #expect(core.connectionSettings.connection.connectTimeoutMilliseconds == used)
     }
 
     @Test(arguments: [(10, 3_000), (1_000, 3_000), (2_000, 4_000), (5_000, 10_000), (60_000, 10_000)])
     func looksTakeSoLongAtMost(poll: Int, look: Int) throws {
-        #expect(try Self.core { settings, _ in settings.pollMilliseconds = poll }.lookMilliseconds == look)
+        #expect(try Self.core { settings, _ in settings.pollMilliseconds = Int64(poll) }.lookMilliseconds == Int64(look))
     }
 
     // MARK: Work

@@ -171,7 +171,7 @@ import Tree
         var engines: [TestEngine] = []
         defer { for engine in engines { engine.stop() } }
         for _ in 0..<2 {
-            engines.append(try TestEngine(url) { settings, _ in settings.pollMilliseconds = pollMilliseconds })
+            engines.append(try TestEngine(url) { settings, _ in settings.pollMilliseconds = Int64(pollMilliseconds) })
         }
         try body(try engines.map { try $0.namespace() })
     }
