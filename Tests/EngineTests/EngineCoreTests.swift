@@ -45,7 +45,8 @@ import Testing
 
     @Test(arguments: [(10, 3_000), (1_000, 3_000), (2_000, 4_000), (5_000, 10_000), (60_000, 10_000)])
     func looksTakeSoLongAtMost(poll: Int, look: Int) throws {
-        #expect(try Self.core { settings, _ in settings.pollMilliseconds = Int64(poll) }.lookMilliseconds == Int64(look))
+        #expect(
+            try Self.core { settings, _ in settings.pollMilliseconds = Int64(poll) }.lookMilliseconds == Int64(look))
     }
 
     // MARK: Work
