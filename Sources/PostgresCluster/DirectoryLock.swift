@@ -13,7 +13,7 @@ final class DirectoryLock: Sendable {
             let code = errno
             let holder = String(decoding: Files.readAll(descriptor, limit: 32), as: UTF8.self)
                 .split(whereSeparator: \.isWhitespace).first.flatMap { Int32($0) }
-            close(descriptor)
+            // `deinit` closes the file.
             guard code == EWOULDBLOCK else { throw Files.fail("lock \(path)", code) }
             let who = holder.map { " (process \($0))" } ?? ""
             throw ClusterError(

@@ -93,7 +93,6 @@ import Wire
                 #expect(session.take(Self.end))
                 #expect(session.transport === socket && session.isOn(socket.socket))
                 #expect(session.formerTransport === polling.transport && session.upgrade == nil)
-                #expect(session.writes.count == 2)
                 #expect(polling.transport.segments == nil)
                 #expect(session.takeFromSocket(Self.put(3, 3), socket.socket))
                 return session.id

@@ -26,8 +26,8 @@ final class EntryFile {
         guard descriptor >= 0 else {
             throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
         }
+        // Whatever is thrown from here on, `deinit` closes the file.
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            close(descriptor)
             throw CommandFailure("\(temporary) is being written by another replay.")
         }
         let kept = try Self.wholeEntries(temporary, source)
