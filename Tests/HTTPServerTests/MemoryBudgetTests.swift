@@ -60,4 +60,14 @@ import Testing
         #expect(budget.take(200, for: IPAddress("2001:db8:0:1::2")) != nil)
         withExtendedLifetime(share) {}
     }
+
+    @Test func theLastSixteenthIsForSmallShares() throws {
+        let mebibyte = 1024 * 1024
+        let budget = MemoryBudget(bytes: 16 * mebibyte)
+        let large = try #require(budget.take(15 * mebibyte, for: here))
+        #expect(budget.take(65_537, for: there) == nil)
+        let small = try #require(budget.take(65_536, for: there))
+        #expect(!small.grow(by: 1), "together they are no small share any more")
+        #expect(large.bytes + small.bytes == budget.taken)
+    }
 }

@@ -46,15 +46,23 @@ public final class MemoryBudget: Sendable {
 
     func giveBack(_ count: Int) { total.wrappingSubtract(count, ordering: .relaxed) }
 
-    private func takeHeld(_ count: Int) -> Bool {
+    /// A share of up to this many bytes may use all of the budget.
+    private static let smallShareBytes = 64 * 1024
+    /// Budgets below this keep nothing back.
+    private static let leastWithReserve = 16 * 1024 * 1024
+
+    /// The last sixteenth is for small shares: large ones from many addresses must not keep small requests out.
+    private func takeHeld(_ count: Int, of share: Int) -> Bool {
+        let isSmall = share + count <= Self.smallShareBytes || bytes < Self.leastWithReserve
+        let limit = isSmall ? bytes : bytes - bytes / 16
         let before = total.wrappingAdd(count, ordering: .relaxed).oldValue
-        if before + count <= bytes || before == 0 { return true }
+        if before + count <= limit || before == 0 { return true }
         total.wrappingSubtract(count, ordering: .relaxed)
         refusals.wrappingAdd(1, ordering: .relaxed)
         return false
     }
 
-    fileprivate func take(_ count: Int, _ key: IPAddress) -> Bool {
+    fileprivate func take(_ count: Int, _ key: IPAddress, of share: Int) -> Bool {
         let hasRoom = addresses.withLock { addresses in
             let taken = addresses[key, default: 0]
             guard taken == 0 || taken + count <= bytesPerAddress else { return false }
@@ -65,7 +73,7 @@ public final class MemoryBudget: Sendable {
             refusals.wrappingAdd(1, ordering: .relaxed)
             return false
         }
-        if takeHeld(count) { return true }
+        if takeHeld(count, of: share) { return true }
         giveBackShare(count, key)
         return false
     }
@@ -104,7 +112,9 @@ public final class MemoryShare: Sendable {
     /// as it is, what comes on top has to fit.
     public func grow(by more: Int) -> Bool {
         guard more > 0 else { return true }
-        guard key.map({ budget.take(more, $0) }) ?? budget.take(more, of: own + bytes) else { return false }
+        guard key.map({ budget.take(more, $0, of: own + bytes) }) ?? budget.take(more, of: own + bytes) else {
+            return false
+        }
         count.wrappingAdd(more, ordering: .relaxed)
         return true
     }
