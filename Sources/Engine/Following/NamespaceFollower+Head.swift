@@ -20,7 +20,15 @@ extension NamespaceFollower {
         guard head != known.seq else { return (true, []) }
         // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.
         var log = LogFollower(namespace.id, at: known.cursor) { $0.checksHistory = true }
-        guard case .entries(let entries) = try log.next(on: connection), entries.allSatisfy(\.isPlain) else {
+        let event: LogEvent
+        do throws(LogStoreError) {
+            event = try log.next(on: connection)
+        } catch {
+            // Nobody else knows that the lock is held: it would keep all writers waiting until the server ends the transaction.
+            if connection.isOpen { connection.unlockHead() }
+            throw error
+        }
+        guard case .entries(let entries) = event, entries.allSatisfy(\.isPlain) else {
             connection.unlockHead()
             return (false, try follow(namespace, connection, to: head))
         }

@@ -182,10 +182,10 @@ extension EventLoop {
         if let turnEvent { event_add(turnEvent, &now) }
     }
 
-    /// Whether what runs now has run for as long as a turn may: what is left should wait for the loop's next one.
-    public var isSliceOver: Bool { stretches.elapsedNanoseconds > Self.turnNanoseconds }
+    /// Whether what runs now has used up its slice of the loop's time: what is left should wait for the next one.
+    public var isSliceOver: Bool { stretches.elapsedNanoseconds > Self.sliceNanoseconds }
 
-    private static let turnNanoseconds: UInt64 = 5_000_000
+    private static let sliceNanoseconds: UInt64 = 5_000_000
 
     private func close() {
         let rest = tasks.withLock { tasks -> [Work] in

@@ -181,8 +181,8 @@ final class LoopService {
         loop.stretches.measure("connections") { for connection in round { connection.runLater() } }
     }
 
-    /// Has the connection read again in the loop's next turn: what it has is in its TLS session and not in the socket.
-    /// A turn and no sooner, so that a peer that sends fast does not keep the others waiting.
+    /// Has the connection read again in the loop's next iteration: what it has is in its TLS session and not in the socket.
+    /// An iteration later and no sooner, so that a peer that sends fast does not keep the others waiting.
     func readAgain(_ connection: Connection) {
         reading.append(connection.id)
         var now = timeval(tv_sec: 0, tv_usec: 0)

@@ -69,7 +69,7 @@ public struct AnnouncementLoop {
         case .listen(let milliseconds):
             guard let connection else { return machine.failed() }
             for announcement in try connection.waitForAnnouncements(
-                milliseconds: Milliseconds(milliseconds), wake: wake)
+                milliseconds: milliseconds, wake: wake)
             where listener.heard(announcement) {
                 machine.lookSoon()
             }

@@ -1,7 +1,7 @@
 import Tree
 
 /// What a reader of a namespace's log asks next, and what it makes of the answers: pages, gaps, other histories, entries of
-/// each kind, the log's end and the wait there. A value without I/O and without a clock: `LogFollower` carries out what it
+/// each kind, the log's end and the wait there. A value without I/O and without a clock: `LogFollower` does what it
 /// asks for.
 ///
 /// The cursor moves when an event is handed out. A page that could not be read is asked for again, so that nothing is left

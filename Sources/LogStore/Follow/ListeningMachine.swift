@@ -1,7 +1,7 @@
 public import Runtime
 
 /// When a connection that hears announcements is opened, when what was announced is looked at, and when that is done although
-/// nothing was announced. A value without I/O and without a clock: `AnnouncementLoop` carries out what it asks for.
+/// nothing was announced. A value without I/O and without a clock: `AnnouncementLoop` does what it asks for.
 ///
 /// On each new connection LISTEN comes first and the look second: what is committed between the two is seen by both.
 public struct ListeningMachine: Sendable {

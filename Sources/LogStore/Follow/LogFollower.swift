@@ -63,7 +63,7 @@ public struct LogFollower: Sendable {
                 try machine.received(history: page.history, entries: page.entries)
             case .wait(let milliseconds):
                 for announcement in try connection.waitForAnnouncements(
-                    milliseconds: Milliseconds(milliseconds), wake: wake)
+                    milliseconds: milliseconds, wake: wake)
                 {
                     if case .commit(namespace, let head) = announcement { machine.told(head: head) }
                 }

@@ -8,7 +8,7 @@ import Postgres
 import Runtime
 import Synchronization
 
-/// A running gateway: engine, doors and server, started in this order and stopped in the other.
+/// A running gateway: engine, gateway and server, started in this order and stopped in the other.
 final class Service {
     private let options: ServiceOptions
     private let engine: Engine

@@ -1,0 +1,34 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+
+@testable import Engine
+
+/// What is done under the head's lock.
+@Suite struct LockedHeadTests {
+    /// An entry that can't be read under the lock fails the attempt, and the lock is not kept.
+    @Test func theLockIsGivenBackWhereTheLogCannotBeRead() throws {
+        try withDatabase { url in
+            let core = EngineCore(
+                url: url, settings: EngineSettings(), connectionSettings: LogConnection.Settings(),
+                metrics: EngineMetrics(), logger: Logger(level: .error, descriptor: -1))
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let committer = CommitterContext(core, index: 0)
+            let loader = NamespaceLoader(core, committer.stretches)
+            _ = try connection.namespace(named: "locked", creating: true)
+            let namespace = try #require(try loader.load("locked", connection))
+            let other = try LogConnection(url)
+            defer { other.close() }
+            _ = try other.sql.execute("select pathmirror.set('locked', '/a', '1')")
+            try other.sql.executeScript("update pathmirror.log set changes = '1'")
+            #expect(throws: LogStoreError.self) { try committer.follower.lockHead(namespace, connection) }
+            #expect(connection.isOpen && !connection.sql.isInTransaction)
+            // Nobody waits for it.
+            try other.sql.executeScript("set lock_timeout = '2s'")
+            _ = try other.sql.execute("select pathmirror.set('locked', '/b', '2')")
+        }
+    }
+}
