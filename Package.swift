@@ -89,25 +89,29 @@ let package = Package(
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
 
+        // Durable consumers of the log: what is pulled, streamed, and sent to webhooks and other engines.
+        target(
+            "Feeds", ["LogStore", "Postgres", "HTTPClient", "Rules", "Crypto", "JSONText", "Tree", "Runtime"]),
+
         // The doors: REST and its streams, operations.
         target(
             "Gateway",
             [
-                "Engine", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto", "Compression",
-                "Runtime",
+                "Engine", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
+                "Compression", "JSONText", "Runtime",
             ]),
 
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Engine", "Mirrors", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster", "Postgres",
-                "Rules", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
+                "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
+                "Postgres", "Rules", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
             name: "pathmirror-fuzz",
-            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors"],
+            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText"],
             path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
@@ -133,7 +137,14 @@ let package = Package(
             "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
-            "MirrorsTests", ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
+            "MirrorsTests",
+            ["Mirrors", "Engine", "LogStore", "Postgres", "Rules", "Tree", "JSONText", "Runtime", "TestSupport"]),
+        tests(
+            "FeedsTests",
+            [
+                "Feeds", "Engine", "LogStore", "HTTPClient", "HTTPServer", "Postgres", "Rules", "Crypto", "Tree",
+                "JSONText", "Runtime", "TestSupport",
+            ]),
         tests(
             "GatewayTests",
             [

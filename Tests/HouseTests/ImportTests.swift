@@ -20,10 +20,10 @@ import Testing
         "LogStore": ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
         "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
         "Mirrors": ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"],
-        "Feeds": ["LogStore", "Postgres", "HTTPClient", "Crypto", "Tree", "Runtime"],
+        "Feeds": ["LogStore", "Postgres", "HTTPClient", "Rules", "Crypto", "JSONText", "Tree", "Runtime"],
         "Gateway": [
             "Engine", "Mirrors", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
-            "Compression", "Runtime",
+            "Compression", "JSONText", "Runtime",
         ],
         "Client": ["Wire", "Tree", "HTTPClient", "HTTPServer", "Runtime"],
     ]

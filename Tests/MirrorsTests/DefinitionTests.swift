@@ -1,3 +1,4 @@
+import JSONText
 import Mirrors
 import Testing
 import Tree

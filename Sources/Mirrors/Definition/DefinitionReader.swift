@@ -1,4 +1,6 @@
+public import JSONText
 import Postgres
+import Tree
 
 extension MirrorDefinition {
     /// The definitions in a file: one object, an array of them, or `{"mirrors": […]}`.
@@ -89,11 +91,15 @@ struct DefinitionReader {
         }
         guard let text = text(value, "path") else { return nil }
         do {
-            return try PathPattern(text)
+            let pattern = try PathPattern(text)
+            if !pattern.captures.isEmpty { return pattern }
+            note(
+                value.place, "path",
+                "the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}")
         } catch {
             note(value.place, "path", error.reason)
-            return nil
         }
+        return nil
     }
 
     private mutating func tableName(_ value: SourceValue?, _ name: String?) -> (String, String) {

@@ -2,6 +2,7 @@ import LogStore
 import Mirrors
 import TestSupport
 import Testing
+import Tree
 
 /// What `mirror infer` proposes for records.
 @Suite struct InferenceTests {

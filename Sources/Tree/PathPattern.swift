@@ -1,7 +1,4 @@
-public import Tree
-
-/// The places of a mirror's records: `/rooms/{room_id}/messages/{message_id}`. A part in braces stands for any key and
-/// captures it.
+/// The places of records: `/rooms/{room_id}/messages/{message_id}`. A part in braces stands for any key and captures it.
 public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
     public enum Part: Sendable, Equatable {
         case key(Key)
@@ -10,7 +7,7 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
 
     public let parts: [Part]
 
-    /// The keys of the pattern before its first capture: everything that the mirror reads is below.
+    /// The keys of the pattern before its first capture: all records are at or below it.
     public let base: Path
     public let captures: [String]
 
@@ -43,10 +40,6 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
         guard parts.count <= KeyRules.maxDepth else {
             throw PatternError("the path pattern has more than \(KeyRules.maxDepth) parts")
         }
-        guard !captures.isEmpty else {
-            throw PatternError(
-                "the path pattern captures no key; a mirror needs one at least, such as /posts/{post_id}")
-        }
         let literal = parts.reduce(0) { size, part in
             if case .key(let key) = part { size + key.byteCount + 1 } else { size }
         }
@@ -74,7 +67,7 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
     }
 
     /// The place above all records that have these first captured keys: as far as it is the same for all of them.
-    func path(above keys: [Key]) -> Path {
+    public func path(above keys: [Key]) -> Path {
         var rest = keys[...]
         var path: [Key] = []
         for part in parts {

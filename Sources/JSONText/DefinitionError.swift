@@ -6,11 +6,22 @@ public struct DefinitionError: Error, Sendable, Equatable, CustomStringConvertib
         /// The part of the definition, such as `columns.title.type`.
         public let part: String
         public let reason: String
+
+        public init(place: SourcePlace?, part: String, reason: String) {
+            self.place = place
+            self.part = part
+            self.reason = reason
+        }
     }
 
     /// The file's name, as messages begin with it.
     public let source: String
     public let problems: [Problem]
+
+    public init(source: String, problems: [Problem]) {
+        self.source = source
+        self.problems = problems
+    }
 
     public var description: String {
         problems.map { problem in

@@ -1,14 +1,17 @@
-internal import JSONText
-
 /// Where something is in a text; lines and columns count from 1, columns in bytes.
 public struct SourcePlace: Sendable, Equatable {
     public let line: Int
     public let column: Int
+
+    public init(line: Int, column: Int) {
+        self.line = line
+        self.column = column
+    }
 }
 
 /// A JSON value of a file that people write: keeps the order of keys, and knows where everything is.
-struct SourceValue: Sendable {
-    indirect enum Kind: Sendable {
+public struct SourceValue: Sendable {
+    public indirect enum Kind: Sendable {
         case null
         case bool(Bool)
         /// As it was written.
@@ -18,17 +21,17 @@ struct SourceValue: Sendable {
         case object([Member])
     }
 
-    struct Member: Sendable {
-        let key: String
-        let place: SourcePlace
-        let value: SourceValue
+    public struct Member: Sendable {
+        public let key: String
+        public let place: SourcePlace
+        public let value: SourceValue
     }
 
-    let kind: Kind
-    let place: SourcePlace
+    public let kind: Kind
+    public let place: SourcePlace
 
     /// What the value is, for messages.
-    var kindName: String {
+    public var kindName: String {
         switch kind {
         case .null: "null"
         case .bool: "a boolean"
@@ -41,13 +44,13 @@ struct SourceValue: Sendable {
 }
 
 /// Why a text is not JSON.
-struct SourceTextError: Error {
-    let place: SourcePlace
-    let reason: String
+public struct SourceTextError: Error {
+    public let place: SourcePlace
+    public let reason: String
 }
 
 /// Reads JSON text strictly (RFC 8259); equal keys in one object are an error.
-struct SourceText {
+public struct SourceText {
     private var scanner: JSONScanner
     /// Where each line begins: every value asks for its place.
     private let lineStarts: [Int]
@@ -58,7 +61,8 @@ struct SourceText {
         lineStarts = [0] + bytes.indices.filter { bytes[$0] == 0x0A }.map { $0 + 1 }
     }
 
-    static func read(_ bytes: [UInt8]) throws(SourceTextError) -> SourceValue {
+    /// The one value of a text.
+    public static func read(_ bytes: [UInt8]) throws(SourceTextError) -> SourceValue {
         guard String(validating: bytes, as: UTF8.self) != nil else {
             throw SourceTextError(place: SourcePlace(line: 1, column: 1), reason: "this is not UTF-8")
         }
