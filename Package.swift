@@ -134,7 +134,7 @@ let package = Package(
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
-        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
+        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
         tests(
             "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
