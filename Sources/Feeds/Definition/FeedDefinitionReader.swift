@@ -179,7 +179,8 @@ struct FeedDefinitionReader {
         default:
             note(
                 value.place, "start",
-                "this should be \"now\", \"beginning\", \"snapshot\", {\"seq\": 42} or {\"time\": \"2026-11-22T10:00:00Z\"}")
+                "this should be \"now\", \"beginning\", \"snapshot\", {\"seq\": 42} or {\"time\": \"2026-11-22T10:00:00Z\"}"
+            )
             return nil
         }
     }

@@ -211,7 +211,8 @@ extension FeedMachine {
         unhold(number)
         let attempts = max(1, slot.attempts)
         var failures = slot.failures
-        failures.append(FeedFailure(
+        failures.append(
+            FeedFailure(
                 time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: attempts,
                 reason: String(reason.prefix(500))))
         failures = failures.suffix(settings.keptFailures)
@@ -289,7 +290,11 @@ extension FeedMachine {
         for case .put(let letter) in letters.values where letter.state == .dead { stillBlocked.insert(letter.key) }
         // What was set aside just now, behind something that is to be tried again, goes on behind that.
         let aside = letters.values.compactMap { change -> FeedLetter? in
-            if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(letter.key) { letter } else { nil }
+            if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(letter.key) {
+                letter
+            } else {
+                nil
+            }
         }
         for letter in aside.sorted(by: { $0.position < $1.position }) {
             letters[letter.position] = .put(

@@ -213,7 +213,8 @@ struct FeedMachine: Sendable {
     }
 
     /// A consumer needs so long from now on.
-    mutating func extend(_ position: FeedPosition, by consumer: String?, to milliseconds: Int64, now: Moment) -> Result {
+    mutating func extend(_ position: FeedPosition, by consumer: String?, to milliseconds: Int64, now: Moment) -> Result
+    {
         switch find(position, heldBy: consumer) {
         case .held(let number):
             let deadline = now.monotonic + milliseconds
@@ -329,7 +330,8 @@ struct FeedMachine: Sendable {
     }
 
     private var progress: FeedProgress {
-        if snapshotSeq != nil, hasReadSnapshot, firstInOrder.flatMap({ slots[$0] })?.message.position.isSnapshot != true {
+        if snapshotSeq != nil, hasReadSnapshot, firstInOrder.flatMap({ slots[$0] })?.message.position.isSnapshot != true
+        {
             // The snapshot's messages are done; those of entries behind it may not be.
             return progress(snapshot: nil)
         }

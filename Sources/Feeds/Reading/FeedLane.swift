@@ -78,7 +78,9 @@ struct FeedLane {
                 return finding
             }
             looked += 1
-            take(change, feed, wide.facts, wide.cursor.seq, wide.index, wide.isSnapshot, wide.before, wide.after, &finding)
+            take(
+                change, feed, wide.facts, wide.cursor.seq, wide.index, wide.isSnapshot, wide.before, wide.after,
+                &finding)
             wide.index += 1
         }
         self.wide = wide

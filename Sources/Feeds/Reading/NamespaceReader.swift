@@ -205,7 +205,11 @@ final class NamespaceReader {
         var kept: [Reading] = []
         for reading in readings {
             let isFree = !reading.lane.isWide && reading.page.isEmpty
-            if isFree, let index = kept.firstIndex(where: { $0.page.isEmpty && !$0.lane.isWide && $0.lane.cursor.seq == reading.lane.cursor.seq }) {
+            if isFree,
+                let index = kept.firstIndex(where: {
+                    $0.page.isEmpty && !$0.lane.isWide && $0.lane.cursor.seq == reading.lane.cursor.seq
+                })
+            {
                 kept[index].lane.join(reading.lane)
             } else {
                 kept.append(reading)

@@ -14,7 +14,9 @@ enum FeedCommand: Sendable {
     case unsent(FeedName, consumer: String, [FeedPosition])
     /// The consumer has come back: what it was given up to a message is done, the rest goes back.
     case resume(FeedName, consumer: String, through: FeedPosition?)
-    case settle(FeedName, [FeedPosition?], consumer: String?, FeedSettlement, @Sendable (Result<[String], FeedRefusalError>) -> Void)
+    case settle(
+        FeedName, [FeedPosition?], consumer: String?, FeedSettlement,
+        @Sendable (Result<[String], FeedRefusalError>) -> Void)
     case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
     case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
     case broken(FeedClaim, String)

@@ -10,6 +10,8 @@ final class FeedCore: Sendable {
     let logger: Logger
     let trees: any TreeSource
     let lease = FeedLease()
+    /// The port that the gateway listens on, once it does.
+    private let port = Condition<UInt16?>(nil)
     private let stopping = Condition(false)
     private let connections = Mutex<[ObjectIdentifier: PostgresCancelHandle]>([:])
     /// How long a statement may be silent.
@@ -31,6 +33,20 @@ final class FeedCore: Sendable {
 
     func abandonConnections() {
         for handle in connections.withLock({ Array($0.values) }) { handle.abandon() }
+    }
+
+    /// The gateway listens.
+    func listens(on number: UInt16) { port.broadcast { $0 = number } }
+
+    /// Where other gateways reach this one, once it listens. Nil when the service stops before.
+    func address(from host: String?) -> String? {
+        while !stopsNow {
+            guard let number = port.wait(milliseconds: 100, until: { $0 }) else { continue }
+            guard settings.address.isEmpty else { return settings.address }
+            let host = host ?? "127.0.0.1"
+            return "http://\(host.contains(":") ? "[\(host)]" : host):\(number)"
+        }
+        return nil
     }
 
     /// Waits; ends early when the service stops.

@@ -40,14 +40,17 @@ public struct FeedPull: Sendable {
     public let feed: FeedName
     public let consumer: String
     public let most: Int
+    /// How many messages the consumer may hold; nil for any number.
+    public let mostHeld: Int?
     /// In monotonic milliseconds.
     public let deadline: Milliseconds
 
-    public init(id: UInt64, feed: FeedName, consumer: String, most: Int, deadline: Milliseconds) {
+    public init(id: UInt64, feed: FeedName, consumer: String, most: Int, mostHeld: Int?, deadline: Milliseconds) {
         self.id = id
         self.feed = feed
         self.consumer = consumer
         self.most = most
+        self.mostHeld = mostHeld
         self.deadline = deadline
     }
 }

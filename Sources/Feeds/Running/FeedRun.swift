@@ -58,7 +58,9 @@ final class FeedRun {
         var index = 0
         while index < waiting.count, machine.hasReady {
             let pull = waiting[index].pull
-            let deliveries = machine.pull(pull.most, by: pull.consumer, now: now)
+            // Who has as much as it may hold waits until it acknowledges some.
+            let free = pull.mostHeld.map { $0 - (machine.holders[pull.consumer]?.count ?? 0) } ?? pull.most
+            let deliveries = free > 0 ? machine.pull(min(pull.most, free), by: pull.consumer, now: now) : []
             guard !deliveries.isEmpty else {
                 index += 1
                 continue

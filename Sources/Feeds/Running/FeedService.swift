@@ -53,6 +53,9 @@ public final class FeedService: Sendable {
             ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 
+    /// The gateway listens on a port: from now on feeds are worked here.
+    public func begin(port: UInt16) { core.listens(on: port) }
+
     public var settings: FeedSettings { core.settings }
 
     /// How the feeds fare that this gateway works.
@@ -68,7 +71,7 @@ public final class FeedService: Sendable {
     /// - Returns: the pull, to be cancelled.
     @discardableResult
     public func pull(
-        _ feed: FeedName, consumer: String, most: Int, waitMilliseconds: Milliseconds,
+        _ feed: FeedName, consumer: String, most: Int, mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
         _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void
     ) -> FeedPull {
         let id = nextPull.withLock { id -> UInt64 in
@@ -76,7 +79,7 @@ public final class FeedService: Sendable {
             return id
         }
         let pull = FeedPull(
-            id: id, feed: feed, consumer: consumer, most: max(1, min(most, core.settings.maxPull)),
+            id: id, feed: feed, consumer: consumer, most: max(1, min(most, core.settings.maxPull)), mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
         dispatcher.post(.pull(pull, completion))
         return pull

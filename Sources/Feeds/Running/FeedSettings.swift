@@ -22,7 +22,8 @@ public struct FeedSettings: Sendable {
     public var ownerWaitMilliseconds: Milliseconds = 5_000
     /// Requests that wait for messages, of all feeds together.
     public var maxWaitingPulls = 10_000
-    /// Where other gateways reach this one, such as `http://10.0.0.5:9000`.
+    /// Where other gateways reach this one, such as `http://10.0.0.5:9000`; empty: where this one's connection to the database comes
+    /// from, at the port that it listens on.
     public var address = ""
     /// Names this gateway in messages.
     public var gateway = "gateway"

@@ -85,7 +85,7 @@ final class FeedSupervisor: AnnouncementListener {
     func pause(milliseconds: Milliseconds) { core.pause(milliseconds: milliseconds) }
 
     func look(_ connection: LogConnection, isNew: Bool) throws {
-        let worker = try beat(connection)
+        guard let worker = try beat(connection) else { return }
         try endDead(worker, connection)
         let feeds = try connection.feeds()
         try dropBroken(feeds, connection)
@@ -99,7 +99,8 @@ final class FeedSupervisor: AnnouncementListener {
 
     // MARK: The worker
 
-    private func beat(_ connection: LogConnection) throws -> [UInt8] {
+    /// Nil when the service stops before it has one.
+    private func beat(_ connection: LogConnection) throws -> [UInt8]? {
         if let worker = core.lease.worker {
             let asked = Clock.monotonicMilliseconds
             if try connection.beatFeedWorker(worker) {
@@ -111,9 +112,11 @@ final class FeedSupervisor: AnnouncementListener {
             dispatcher.post(.endAll)
             mine = [:]
         }
+        // Who can't be reached by others yet takes nothing over.
+        guard let address = core.address(from: try connection.clientHost()) else { return nil }
         let asked = Clock.monotonicMilliseconds
         let worker = Batch.makeID()
-        try connection.beginFeedWorker(worker, address: core.settings.address)
+        try connection.beginFeedWorker(worker, address: address)
         core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
         return worker
     }

@@ -4,6 +4,14 @@ import Postgres
 extension LogConnection {
     // MARK: Workers
 
+    /// The address that this connection comes from, as the database sees it; nil where it comes from the same machine.
+    public func clientHost() throws(LogStoreError) -> String? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute("select host(inet_client_addr())")
+            return rows.isNull(0, 0) ? nil : try rows.string(0, 0)
+        }
+    }
+
     /// Says that a gateway works feeds from now on, and where others reach it.
     public func beginFeedWorker(_ worker: [UInt8], address: String) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
