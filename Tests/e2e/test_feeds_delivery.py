@@ -5,6 +5,7 @@ import time
 
 import pytest
 from harness.feeds import PATIENT, told
+from harness.raw import raw_connection
 from harness.waiting import wait_until
 
 # A deadline that passes while a test waits for it.
@@ -54,6 +55,21 @@ def test_a_pull_gives_up_in_time(feed):
     start = time.monotonic()
     assert feed.pull(wait_ms=300) == []
     assert 0.25 < time.monotonic() - start < 5
+
+
+def test_who_waits_and_goes_away_takes_nothing_along(feed, tree):
+    """A consumer that was killed while it waited is given nothing that then belongs to nobody until a deadline."""
+    feed.make(**PATIENT)
+    body = b'{"wait_ms":60000,"consumer":"gone"}'
+    for _ in range(5):
+        with raw_connection(feed.rest.port) as plain:
+            plain.sendall(f"POST {feed.target('pull')} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer owner\r\n"
+                          f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            # Behind it on the same connection nothing is answered, so it is another that shows that the pull has arrived.
+            assert feed.pull(wait_ms=50) == []
+    assert feed.pull(wait_ms=50) == []
+    tree.set("orders/a", 1)
+    assert keys(feed.take()) == ["a"]
 
 
 def test_many_wait_and_each_message_goes_to_one(feed, tree):
