@@ -81,83 +81,41 @@ static void produce(struct connection *connection) {
     begun++;
     connection->sent = now_ns();
     put_value(value, length);
-    struct text *out = &connection->out;
-    if (kind == FEED) {
-        add(out, "PUT /bench/k%d.json?print=silent HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n\"", key, length + 2);
-        add_bytes(out, value, length);
-        add_bytes(out, "\"", 1);
-    } else if (kind == REDIS) {
-        add(out, "*5\r\n");
-        add_word(out, "XADD");
-        add_word(out, name);
-        add_word(out, "*");
-        add_word(out, "v");
-        add_word(out, value);
-    } else {
+    if (kind == PGQ) {
         snprintf(queue, sizeof queue, "%s%d", name, key % (consumers ? consumers : 1));
         const char *values[] = {queue, value};
         ask_sql(connection, "select pgq.insert_event($1, 'write', $2)", 2, values);
         return;
     }
+    if (kind == FEED) add_put(&connection->out, key, value, length);
+    else add_xadd(&connection->out, name, value);
     flush_out(connection);
 }
 
 static void pull(struct connection *connection) {
     char queue[64];
-    struct text *out = &connection->out, body = {0};
     connection->state = PULLING;
     connection->ids.count = 0;
     connection->ids.text.size = 0;
-    if (kind == FEED) {
-        add(&body, "{\"max\":%d,\"wait_ms\":2000,\"consumer\":\"c%d\"}", max_messages, connection->number);
-        add_post(out, name, "pull", &body);
-        free(body.bytes);
-    } else if (kind == REDIS) {
-        add(out, "*11\r\n$10\r\nXREADGROUP\r\n$5\r\nGROUP\r\n$1\r\ng\r\n");
-        snprintf(queue, sizeof queue, "c%d", connection->number);
-        add_word(out, queue);
-        add_word(out, "COUNT");
-        snprintf(queue, sizeof queue, "%d", max_messages);
-        add_word(out, queue);
-        add(out, "$5\r\nBLOCK\r\n$4\r\n2000\r\n$7\r\nSTREAMS\r\n");
-        add_word(out, name);
-        add_word(out, ">");
-    } else {
+    if (kind == PGQ) {
         snprintf(queue, sizeof queue, "%s%d", name, connection->number);
         const char *values[] = {queue};
         ask_sql(connection, "select pgq.next_batch($1, 'bench')", 1, values);
         return;
     }
+    if (kind == FEED) add_pull(&connection->out, name, max_messages, connection->number);
+    else add_xreadgroup(&connection->out, name, max_messages, connection->number);
     flush_out(connection);
 }
 
-// One request for `count` ids from `id` on; returns what is behind them.
-static const char *acknowledge(struct connection *connection, const char *id, int count) {
-    struct text *out = &connection->out, body = {0};
-    if (kind == FEED) {
-        add(&body, "{\"ids\":[");
-        for (int index = 0; index < count; index++, id += strlen(id) + 1) add(&body, "%s\"%s\"", index ? "," : "", id);
-        add(&body, "],\"consumer\":\"c%d\"}", connection->number);
-        add_post(out, name, "ack", &body);
-        free(body.bytes);
-    } else {
-        add(out, "*%d\r\n$4\r\nXACK\r\n", count + 3);
-        add_word(out, name);
-        add_word(out, "g");
-        for (int index = 0; index < count; index++, id += strlen(id) + 1) add_word(out, id);
-    }
-    connection->awaited++;
-    return id;
-}
-
 static void acknowledge_all(struct connection *connection) {
+    const char *id = connection->ids.text.bytes;
+    int count = connection->ids.count, at_once = each ? 1 : count;
     connection->state = ACKNOWLEDGING;
     connection->awaited = 0;
-    const char *id = connection->ids.text.bytes;
-    if (each) {
-        for (int index = 0; index < connection->ids.count; index++) id = acknowledge(connection, id, 1);
-    } else {
-        acknowledge(connection, id, connection->ids.count);
+    for (int done = 0; done < count; done += at_once, connection->awaited++) {
+        if (kind == FEED) id = add_ack(&connection->out, name, id, at_once, connection->number);
+        else id = add_xack(&connection->out, name, id, at_once);
     }
     flush_out(connection);
 }

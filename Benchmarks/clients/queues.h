@@ -78,6 +78,30 @@ static inline void add_post(struct text *out, const char *feed, const char *what
     add_bytes(out, body->bytes, body->size);
 }
 
+static inline void add_put(struct text *out, int key, const char *value, int length) {
+    add(out, "PUT /bench/k%d.json?print=silent HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n\"", key, length + 2);
+    add_bytes(out, value, length);
+    add_bytes(out, "\"", 1);
+}
+
+static inline void add_pull(struct text *out, const char *feed, int max, int consumer) {
+    struct text body = {0};
+    add(&body, "{\"max\":%d,\"wait_ms\":2000,\"consumer\":\"c%d\"}", max, consumer);
+    add_post(out, feed, "pull", &body);
+    free(body.bytes);
+}
+
+// Acknowledges `count` messages by the ids from `id` on; returns what is behind them.
+static inline const char *add_ack(struct text *out, const char *feed, const char *id, int count, int consumer) {
+    struct text body = {0};
+    add(&body, "{\"ids\":[");
+    for (int index = 0; index < count; index++, id += strlen(id) + 1) add(&body, "%s\"%s\"", index ? "," : "", id);
+    add(&body, "],\"consumer\":\"c%d\"}", consumer);
+    add_post(out, feed, "ack", &body);
+    free(body.bytes);
+    return id;
+}
+
 // The size of the first answer with its head, 0 while it is not whole. An answer that is no success ends the program.
 static inline size_t http_answer(const char *bytes, size_t size) {
     const char *head_end = memmem(bytes, size, "\r\n\r\n", 4);
@@ -143,6 +167,29 @@ static inline void add_word(struct text *out, const char *word) {
     add(out, "$%zu\r\n", strlen(word));
     add_bytes(out, word, strlen(word));
     add_bytes(out, "\r\n", 2);
+}
+
+static inline void add_xadd(struct text *out, const char *stream, const char *value) {
+    const char *words[] = {"XADD", stream, "*", "v", value};
+    add(out, "*5\r\n");
+    for (int index = 0; index < 5; index++) add_word(out, words[index]);
+}
+
+static inline void add_xreadgroup(struct text *out, const char *stream, int max, int consumer) {
+    char name[24], count[24];
+    snprintf(name, sizeof name, "c%d", consumer);
+    snprintf(count, sizeof count, "%d", max);
+    const char *words[] = {"XREADGROUP", "GROUP", "g", name, "COUNT", count, "BLOCK", "2000", "STREAMS", stream, ">"};
+    add(out, "*11\r\n");
+    for (int index = 0; index < 11; index++) add_word(out, words[index]);
+}
+
+static inline const char *add_xack(struct text *out, const char *stream, const char *id, int count) {
+    add(out, "*%d\r\n$4\r\nXACK\r\n", count + 3);
+    add_word(out, stream);
+    add_word(out, "g");
+    for (int index = 0; index < count; index++, id += strlen(id) + 1) add_word(out, id);
+    return id;
 }
 
 #endif
