@@ -73,15 +73,29 @@ class Feed:
         return self.ask("POST", "pull", given(max=max, wait_ms=wait_ms, consumer=consumer))["messages"]
 
     def next(self, count: int = 1, consumer: str | None = None, patience: float = PATIENCE) -> list[dict]:
-        """Pulls until there are so many messages, and returns them: no more than those."""
-        found = []
+        """Waits until there are so many messages that nobody holds, and pulls them: no more than those.
+
+        A consumer that holds a message of a key is given no more of that key by another pull, so they are to be there first.
+        """
+        if count > 1:
+            self.wait_for_free(count, patience)
+        found: list[dict] = []
 
         def enough():
             found.extend(self.pull(count - len(found), 500, consumer))
             return len(found) >= count
 
-        wait_until(enough, f"{count} messages of {self.name}; there are {len(found)}", patience, 0)
+        wait_until(enough, f"{count} messages of {self.name}", patience, 0)
         return found
+
+    def wait_for_free(self, count: int, patience: float = PATIENCE):
+        """Waits until so many messages were read from the log and are not held."""
+
+        def are_there():
+            status = self.status()
+            return status["pending_messages"] - status["held_messages"] >= count
+
+        wait_until(are_there, f"{count} messages of {self.name} to be there", patience)
 
     def one(self, consumer: str | None = None, patience: float = PATIENCE) -> dict:
         return self.next(1, consumer, patience)[0]
