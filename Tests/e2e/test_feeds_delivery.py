@@ -1,10 +1,9 @@
-"""Pulling and settling: order of a key, who holds what, deadlines, and what an acknowledgement answers."""
+"""Pulling and settling: who waits, who holds what, deadlines, and what an acknowledgement answers."""
 
 import threading
 import time
 
-import pytest
-from harness.feeds import PATIENT, told
+from harness.feeds import PATIENT
 from harness.raw import raw_connection
 from harness.waiting import wait_until
 
@@ -188,66 +187,6 @@ def test_without_a_delay_a_nack_waits_for_the_backoff(feed, tree):
     assert 0.3 < time.monotonic() - start < 10
 
 
-def test_a_key_is_delivered_in_order(feed, tree):
-    feed.make(**PATIENT)
-    for number in range(10):
-        tree.set("orders/a", number)
-        tree.set("orders/b", number)
-    found = feed.take(20)
-    assert [message["value"] for message in found if message["key"] == "a"] == list(range(10))
-    assert [message["value"] for message in found if message["key"] == "b"] == list(range(10))
-    assert [message["seq"] for message in found] == sorted(message["seq"] for message in found)
-
-
-def test_no_two_hold_messages_of_one_key(feed, tree):
-    feed.make(**PATIENT)
-    for number in range(4):
-        tree.set("orders/a", number)
-    first = feed.next(3, "c1")
-    assert [message["value"] for message in first] == [0, 1, 2], "one consumer may hold several of a key, in order"
-    # c2 may have other keys, but not this one, of which a message waits.
-    tree.set("orders/b", "other")
-    assert told(feed.next(1, "c2")) == [("b", "created", "other")]
-    assert feed.pull(consumer="c2") == []
-    feed.ack(first[:2])
-    assert feed.pull(consumer="c2") == [], "c1 still holds one of them"
-    feed.ack(first[2:])
-    assert told(feed.next(1, "c2")) == [("a", "updated", 3)]
-
-
-def test_what_is_behind_a_nacked_message_goes_back_with_it(feed, tree):
-    feed.make(**PATIENT)
-    for number in range(4):
-        tree.set("orders/a", number)
-    tree.set("orders/b", "other")
-    messages = feed.next(5)
-    a, b = messages[:4], messages[4]
-    feed.ack(a[:1])
-    feed.nack(a[1:2])
-    assert set(feed.settle("ack", a[2:]).values()) == {"expired"}
-    assert feed.settle("ack", [b]) == {b["id"]: "done"}, "another key has nothing to do with it"
-    again = feed.next(3)
-    assert [message["id"] for message in again] == [message["id"] for message in a[1:]]
-    # Those behind it did not fail: that was no attempt.
-    assert [message["attempt"] for message in again] == [2, 1, 1]
-    feed.ack(again)
-    assert feed.has_nothing_else()
-
-
-def test_acknowledging_out_of_order(feed, tree):
-    """A later message may be done with before an earlier one, which then comes again alone."""
-    feed.make(**PATIENT)
-    for number in range(3):
-        tree.set("orders/a", number)
-    messages = feed.next(3)
-    feed.ack(messages[2:])
-    feed.nack(messages[:1])
-    again = feed.next(2)
-    assert [(message["value"], message["attempt"]) for message in again] == [(0, 2), (1, 1)]
-    feed.ack(again)
-    assert feed.has_nothing_else()
-
-
 def test_a_deadline_that_passes(feed, tree):
     feed.make(**SHORT)
     tree.set("orders/a", 1)
@@ -285,83 +224,6 @@ def test_extending_can_shorten(feed, tree):
     message = feed.one()
     assert feed.settle("extend", [message], delay_ms=50) == {message["id"]: "done"}
     assert feed.one()["attempt"] == 2
-
-
-def test_strict_order_of_a_namespace(feed, tree):
-    feed.make(order="namespace", **PATIENT)
-    for number in range(3):
-        tree.set("orders/a", number)
-        tree.set("orders/b", number)
-    first = feed.next(2, "c1")
-    assert [(message["key"], message["value"]) for message in first] == [("a", 0), ("b", 0)]
-    assert feed.pull(consumer="c2") == [], "nobody else is served while c1 holds messages"
-    feed.nack(first[:1])
-    again = feed.take(6, "c2")
-    assert [(message["key"], message["value"]) for message in again] == [(key, number) for number in range(3) for key in "ab"]
-
-
-def test_one_write_of_many_records(feed, tree):
-    """Each record has a message; their ids differ in the last part, and are the same whenever they come again."""
-    feed.make(**PATIENT)
-    seq = tree.set("orders", {f"k{number}": number for number in range(50)}).seq
-    messages = feed.next(50)
-    assert {message["seq"] for message in messages} == {seq}
-    assert len({message["id"] for message in messages}) == 50
-    assert {message["key"]: message["value"] for message in messages} == {f"k{number}": number for number in range(50)}
-    feed.nack(messages)
-    again = feed.next(50)
-    assert {message["key"]: message["id"] for message in again} == {message["key"]: message["id"] for message in messages}
-    # The whole place is replaced: one is new, one is gone, one is other than it was.
-    feed.ack(again)
-    tree.set("orders", {"k1": 1, "k2": "other", "new": True})
-    changed = feed.take(50)
-    assert {(message["key"], message["event"]) for message in changed} == {
-        ("k2", "updated"), ("new", "created"), *((f"k{number}", "deleted") for number in range(50) if number not in (1, 2))}
-
-
-def test_writes_below_and_above_the_pattern(feed, tree):
-    feed.make("/shops/{shop}/orders/{order_id}", include=["value", "old"], **PATIENT)
-    tree.set("shops/s1/orders/o1/lines/1/count", 3)
-    tree.set("shops/s1", {"name": "x", "orders": {"o1": {"lines": {"1": {"count": 4}}}, "o2": 1}})
-    tree.delete("shops")
-    found = feed.take(5)
-    assert [message["captures"] for message in found[:2]] == [{"shop": "s1", "order_id": "o1"}] * 2
-    assert [message["key"] for message in found[:2]] == ["s1/o1"] * 2
-    assert [(message["path"], message["event"]) for message in found] == [
-        ("/shops/s1/orders/o1", "created"), ("/shops/s1/orders/o1", "updated"), ("/shops/s1/orders/o2", "created"),
-        ("/shops/s1/orders/o1", "deleted"), ("/shops/s1/orders/o2", "deleted")]
-
-
-def test_a_pattern_below_its_last_capture(feed, tree):
-    feed.make("/orders/{order_id}/status", include=["value", "old"], **PATIENT)
-    tree.set("orders/o1", {"status": "new", "total": 1})
-    tree.set("orders/o1/total", 2)
-    tree.set("orders/o1/status", "paid")
-    tree.set("orders/o2", {"total": 2})
-    tree.delete("orders/o1/status")
-    tree.set("orders/o3/status", "new")
-    found = feed.take(4)
-    assert [(message["key"], message["event"], message["value"], message["old"]) for message in found] == [
-        ("o1", "created", "new", None), ("o1", "updated", "paid", "new"), ("o1", "deleted", None, "paid"), ("o3", "created", "new", None)]
-    assert found[0]["path"] == "/orders/o1/status"
-
-
-def test_keys_of_every_kind(feed, tree):
-    feed.make(**PATIENT)
-    names = ["0", "01", "-1", "a b", "ä", "日本", "😀", "a:b", "a,b", 'quo"te', "back\\slash", "%41", "x" * 700, "+", "null"]
-    tree.set("orders", {name: 1 for name in names})
-    found = feed.next(len(names))
-    assert {message["key"] for message in found} == set(names)
-    assert {message["captures"]["order_id"] for message in found} == set(names)
-    feed.ack(found)
-    assert feed.has_nothing_else()
-
-
-@pytest.mark.parametrize("value", [0, -0.5, 1e300, 9007199254740993, "", "ä\u0000\n\"", True, False, {"a": {"b": [1, 2, 3]}}, "x" * 100_000])
-def test_values_of_every_kind(feed, tree, value):
-    feed.make(**PATIENT)
-    tree.set("orders/a", value)
-    assert feed.take()[0]["value"] == value == tree.value("orders/a")
 
 
 def test_status_counts(feed, tree):

@@ -1,6 +1,6 @@
 """Random consumers of one feed: they acknowledge, refuse, extend, forget and come back, and the model must hold.
 
-PATHMIRROR_E2E_FEED_SEEDS names other dice, PATHMIRROR_E2E_FEED_SECONDS how long each works.
+PATHMIRROR_E2E_FEED_SEEDS names other dice, PATHMIRROR_E2E_FEED_MESSAGES how much each works on.
 """
 
 import os
