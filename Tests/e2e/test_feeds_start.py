@@ -70,7 +70,8 @@ def test_a_snapshot_and_what_comes_after(feed, tree):
     feed.make(start="snapshot", **PATIENT)
     tree.set("orders/a/total", 4)
     found = feed.take(3)
-    snapshot, change = found[:2], found[2]
+    snapshot, change = [message for message in found if message["op"] == "snapshot"], found[[message["op"] for message in found].index("set")]
+    assert found.index(change) > [message["key"] for message in found].index("a")
     assert {message["key"]: message["value"] for message in snapshot} == {"a": {"total": 1}, "c": {"total": 3}}
     assert {(message["op"], message["event"], message["seq"]) for message in snapshot} == {("snapshot", "created", head)}
     assert sorted(message["id"] for message in snapshot) == [f"{feed.ns}:{head}:s0", f"{feed.ns}:{head}:s1"]

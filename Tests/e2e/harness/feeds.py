@@ -44,7 +44,11 @@ class Feed:
         return self.rest.send(method, self.target(what, **params), data, {**self.headers, **(headers or {})})
 
     def ask(self, method: str, what: str = "", body=None, status: int = 200, **params):
-        answer = self.call(method, what, body, **params)
+        """As clients do: while no gateway works the feed, as right after it was changed, it is asked again."""
+        end = time.monotonic() + PATIENCE
+        while (answer := self.call(method, what, body, **params)).status == 503 and time.monotonic() < end:
+            assert answer.headers["Retry-After"], "a 503 says when to come again"
+            time.sleep(0.05)
         assert answer.status == status, f"{method} {self.target(what)}: {answer.status} {answer.body[:300]!r}"
         return answer.json()
 
