@@ -131,8 +131,9 @@ struct FeedDefinitionReader {
 
     private mutating func readSelection(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
         if let value = members["operations"] {
-            let names = words(value, "operations", of: Tree.Operation.allCases.filter { $0 != .rules }.map(\.rawValue))
-            definition.operations = Set(names.compactMap { Tree.Operation(rawValue: $0) })
+            let names = words(value, "operations", of: FeedDefinition.allOperations.map(\.rawValue))
+            let operations = Set(names.compactMap { Tree.Operation(rawValue: $0) })
+            definition.operations = operations.count == FeedDefinition.allOperations.count ? nil : operations
         }
         if let value = members["events"] {
             let names = words(value, "events", of: FeedDefinition.Event.allCases.map(\.rawValue))

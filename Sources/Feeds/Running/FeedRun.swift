@@ -82,10 +82,8 @@ final class FeedRun {
         for one in over { one.completion(.success([])) }
     }
 
-    /// Another works the feed from now on, or nobody.
+    /// Another works the feed from now on, or nobody; who waits for messages has been taken out.
     func end() {
-        for one in waiting { one.completion(.failure(FeedRefusalError(.noOwner))) }
-        waiting = []
         for body in settling + settled { body(false) }
         settling = []
         settled = []

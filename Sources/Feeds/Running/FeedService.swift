@@ -61,8 +61,10 @@ public final class FeedService: Sendable {
     /// How the feeds fare that this gateway works.
     public var reports: [FeedReport] { dispatcher.board.all }
 
-    /// The same of one feed; nil where it is not worked here.
-    public func report(_ feed: FeedName) -> FeedReport? { dispatcher.board.report(feed) }
+    /// How a feed fares at this moment; nil where it is not worked here. Called back from another thread.
+    public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?) -> Void) {
+        dispatcher.post(.report(feed, completion))
+    }
 
     // MARK: For consumers
 
@@ -79,7 +81,7 @@ public final class FeedService: Sendable {
             return id
         }
         let pull = FeedPull(
-            id: id, feed: feed, consumer: consumer, most: max(1, min(most, core.settings.maxPull)), mostHeld: mostHeld,
+            id: id, feed: feed, consumer: consumer, most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
         dispatcher.post(.pull(pull, completion))
         return pull
