@@ -71,6 +71,7 @@ let package = Package(
                 .embedInCode("Migrations/011_shared_log.sql"),
                 .embedInCode("Migrations/012_head_row.sql"),
                 .embedInCode("Migrations/013_function_files.sql"),
+                .embedInCode("Migrations/014_feeds.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -80,6 +81,8 @@ let package = Package(
                 .embedInCode("Migrations/functions/log_change.sql"),
                 .embedInCode("Migrations/functions/log_cursor.sql"),
                 .embedInCode("Migrations/functions/mirror_status.sql"),
+                .embedInCode("Migrations/functions/feeds.sql"),
+                .embedInCode("Migrations/functions/feed_status.sql"),
                 .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 
