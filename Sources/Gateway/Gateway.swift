@@ -19,13 +19,18 @@ public final class Gateway: Sendable {
     let pushIDs = PushIDs()
     let logger: Logger
     let facts: GatewayFacts
+    let feedBasePath: FeedBasePath
 
-    /// - Parameter serverReport: the server's own counts, for the metrics.
+    /// - Parameters:
+    ///   - serverReport: the server's own counts, for the metrics.
+    ///   - feedBasePath: what of the log feeds' tokens are good for.
     public init(
         engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
         logger: Logger,
-        serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() }
+        serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
+        feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(nil) }
     ) {
+        self.feedBasePath = feedBasePath
         self.engine = engine
         self.settings = settings
         self.logger = logger

@@ -10,6 +10,7 @@ final class GatewayLoop: HTTPLoopHandler {
     private let router: Router
     private let callers: Callers
     private let streams: StreamHub
+    private let logs: LogHub
     private let realtime: RealtimeHub
     private let link: LoopLink<GatewayLoop>
     private var isSweeping = false
@@ -22,6 +23,7 @@ final class GatewayLoop: HTTPLoopHandler {
             responder: Responder(gateway.metrics))
         callers = Callers(gateway.authenticator, gateway.limiter, gateway.logger, services)
         streams = StreamHub(services, gateway.engine, gateway.groups, gateway.authenticator)
+        logs = LogHub(services, gateway.engine, gateway.authenticator)
         realtime = RealtimeHub(gateway.realtime, loop)
         let namespaces = NamespaceWaits(gateway.engine, services)
         let writes = RESTWrites(
@@ -33,7 +35,8 @@ final class GatewayLoop: HTTPLoopHandler {
                 operations: OperationsHandler(services, callers, gateway.facts),
                 rules: RulesHandler(services, callers, namespaces),
                 webSockets: WebSocketHandler(services, callers, namespaces, gateway.realtime, realtime),
-                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime)))
+                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime),
+                log: LogHandler(services, gateway.engine, callers, namespaces, logs, gateway.feedBasePath)))
         link = LoopLink(loop)
         link.lead(to: self)
         scheduleKeepAlives()
@@ -55,6 +58,7 @@ final class GatewayLoop: HTTPLoopHandler {
         _ = loop.schedule(afterMilliseconds: settings.streamKeepAliveMilliseconds) { [weak self] in
             guard let self else { return }
             self.streams.sendKeepAlives()
+            self.logs.sendKeepAlives()
             self.scheduleKeepAlives()
         }
     }
@@ -80,13 +84,17 @@ final class GatewayLoop: HTTPLoopHandler {
 
     /// Looks twice a second whether credentials have ended.
     private func scheduleIdentityChecks() {
-        loop.schedule(everyMilliseconds: 500) { [weak self] in self?.streams.endInvalidIdentities() }
+        loop.schedule(everyMilliseconds: 500) { [weak self] in
+            self?.streams.endInvalidIdentities()
+            self?.logs.endInvalidIdentities()
+        }
     }
 
     // MARK: The end
 
     func loopWillDrain() {
         streams.drain()
+        logs.drain()
         realtime.drain()
     }
 }

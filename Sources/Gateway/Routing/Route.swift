@@ -11,6 +11,7 @@ enum Route: Equatable {
     case webSocket
     case longPoll
     case rules
+    case log
     /// A path that no data can have, and that is nothing else here.
     case nothing
 
@@ -40,6 +41,7 @@ enum Route: Equatable {
         case "/.ws": .webSocket
         case "/.lp": .longPoll
         case "/.settings/rules.json": .rules
+        case "/.log": .log
         default: .nothing
         }
     }

@@ -11,6 +11,7 @@ final class Router {
         let rules: RulesHandler
         let webSockets: WebSocketHandler
         let polls: LongPollHandler
+        let log: LogHandler
     }
 
     private let services: LoopServices
@@ -37,6 +38,7 @@ final class Router {
             case .webSocket: try handlers.webSockets.open(request, exchange)
             case .longPoll: try handlers.polls.serve(request, exchange)
             case .rules: try handlers.rules.serve(request, exchange)
+            case .log: try handlers.log.serve(request, exchange)
             case .nothing: try Self.refuse(request.path)
             }
         } catch {
