@@ -202,8 +202,8 @@ extension KafkaError {
         kafka.addTopic("orders")
         let client = try KafkaClient.to(kafka)
         #expect(client.receipt(.order(1)) != nil)
-        // INVALID_PRODUCER_EPOCH
-        kafka.refuse([47])
+        // OUT_OF_ORDER_SEQUENCE_NUMBER
+        kafka.refuse([45])
         let failure = try #require(client.failure(.order(2)))
         #expect(!failure.isPermanent, "\(failure)")
         #expect(eventually(seconds: 60) { client.receipt(.order(3)) != nil })

@@ -1,0 +1,63 @@
+import JSONText
+public import Runtime
+
+/// A secret of a sink's definition: written there, or the name of an environment variable of the gateway (`env:NAME`).
+public enum SinkSecret: Sendable, Equatable {
+    case variable(String)
+    case text(Secret<String>)
+
+    /// What stands in place of a secret where nobody may see it.
+    public static let mask = "(set)"
+    private static let prefix = "env:"
+
+    init(_ text: String) {
+        self = text.hasPrefix(Self.prefix) ? .variable(String(text.dropFirst(Self.prefix.count))) : .text(Secret(text))
+    }
+
+    public static func == (left: Self, right: Self) -> Bool {
+        left.written(showingSecrets: true) == right.written(showingSecrets: true)
+    }
+
+    /// As a definition has it.
+    func written(showingSecrets: Bool) -> String {
+        switch self {
+        case .variable(let name): Self.prefix + name
+        case .text(let secret): showingSecrets ? secret.revealed() : Self.mask
+        }
+    }
+
+    /// What is wrong with it; nil where nothing is.
+    var fault: String? {
+        switch self {
+        case .variable(let name): name.isEmpty ? "env: needs the name of an environment variable" : nil
+        case .text(let secret):
+            switch secret.revealed() {
+            case Self.mask:
+                "\"\(Self.mask)\" stands for a secret that is not shown; write the secret itself or env:NAME"
+            case "": "is empty"
+            default: nil
+            }
+        }
+    }
+
+    /// The secret itself.
+    ///
+    /// - Parameter variable: looks an environment variable up that sinks may read.
+    func value(_ variable: (String) -> String?) throws(SinkError) -> Secret<String> {
+        switch self {
+        case .text(let secret): return secret
+        case .variable(let name):
+            guard let value = variable(name), !value.isEmpty else {
+                throw SinkError("The environment variable \(name) of the gateway is not set, or sinks may not read it.")
+            }
+            return Secret(value)
+        }
+    }
+}
+
+/// Why a sink can't work, in a sentence. Holds no secrets.
+public struct SinkError: Error, Sendable, Equatable, CustomStringConvertible {
+    public let description: String
+
+    init(_ description: String) { self.description = description }
+}
