@@ -15,7 +15,7 @@ public final class KafkaSink: Sink {
     ///
     /// - Parameters:
     ///   - isOneLane: true where all messages of the feed are in one order, whatever their keys.
-    ///   - variable: looks an environment variable up that sinks may read.
+    ///   - variable: looks an environment variable of the gateway up.
     public init(
         _ definition: KafkaDefinition, isOneLane: Bool, variable: (String) -> String?
     ) throws(SinkError) {

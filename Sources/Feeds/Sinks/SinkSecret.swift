@@ -9,6 +9,8 @@ public enum SinkSecret: Sendable, Equatable {
     /// What stands in place of a secret where nobody may see it.
     public static let mask = "(set)"
     private static let prefix = "env:"
+    /// Which variables may be named: else whoever defines feeds could have any secret of the gateway sent to a server of theirs.
+    public static let variablePrefix = "PATHMIRROR_SINK_"
 
     init(_ text: String) {
         self = text.hasPrefix(Self.prefix) ? .variable(String(text.dropFirst(Self.prefix.count))) : .text(Secret(text))
@@ -29,7 +31,9 @@ public enum SinkSecret: Sendable, Equatable {
     /// What is wrong with it; nil where nothing is.
     var fault: String? {
         switch self {
-        case .variable(let name): name.isEmpty ? "env: needs the name of an environment variable" : nil
+        case .variable(let name):
+            name.hasPrefix(Self.variablePrefix) && name.utf8.count > Self.variablePrefix.utf8.count
+                ? nil : "env: needs an environment variable whose name begins with \(Self.variablePrefix)"
         case .text(let secret):
             switch secret.revealed() {
             case Self.mask:
@@ -42,13 +46,13 @@ public enum SinkSecret: Sendable, Equatable {
 
     /// The secret itself.
     ///
-    /// - Parameter variable: looks an environment variable up that sinks may read.
+    /// - Parameter variable: looks an environment variable up.
     func value(_ variable: (String) -> String?) throws(SinkError) -> Secret<String> {
         switch self {
         case .text(let secret): return secret
         case .variable(let name):
-            guard let value = variable(name), !value.isEmpty else {
-                throw SinkError("The environment variable \(name) of the gateway is not set, or sinks may not read it.")
+            guard fault == nil, let value = variable(name), !value.isEmpty else {
+                throw SinkError("The gateway has no environment variable \(name), or it is empty.")
             }
             return Secret(value)
         }

@@ -22,8 +22,8 @@ import Testing
     @Test func writtenAndReadItIsTheSame() throws {
         let text =
             #"{"brokers":"[::1]:9092","topic":"orders.v-1_a","properties":{"compression.type":"lz4","linger.ms":"20","#
-            + #""sasl.password":"p4ss","sasl.username":"gateway","security.protocol":"sasl_ssl","ssl.ca.location":"env:CA","#
-            + #""ssl.key.password":"env:KEY"},"batch":7,"concurrency":2,"timeout_ms":300}"#
+            + #""sasl.password":"p4ss","sasl.username":"gateway","security.protocol":"sasl_ssl","ssl.ca.location":"env:PATHMIRROR_SINK_CA","#
+            + #""ssl.key.password":"env:PATHMIRROR_SINK_KEY"},"batch":7,"concurrency":2,"timeout_ms":300}"#
         let read = try definition(text)
         #expect(written { read.write(to: &$0, showingSecrets: true) } == text)
         #expect(

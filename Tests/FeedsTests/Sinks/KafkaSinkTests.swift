@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func secretsThatAreNotThereAreTold() throws {
-        let text = #"{"brokers":"a:1","topic":"t","properties":{"sasl.password":"env:PASSWORD"}}"#
+        let text = #"{"brokers":"a:1","topic":"t","properties":{"sasl.password":"env:PATHMIRROR_SINK_PASSWORD"}}"#
         let definition = try #require(try read(text, "kafka", KafkaDefinition.read).definition)
         #expect(throws: SinkError.self) { _ = try KafkaSink(definition, isOneLane: false) { _ in nil } }
     }

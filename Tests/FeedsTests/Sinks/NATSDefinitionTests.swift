@@ -28,10 +28,10 @@ import Testing
     }
 
     @Test(arguments: [
-        #"{"url":["nats://a:1","nats://b:2"],"subject":"a.{namespace}.{feed}.{key}","stream":"ORDERS","user":"u","password":"p4ss","ca":"env:CA","batch":1,"concurrency":2,"timeout_ms":300}"#,
+        #"{"url":["nats://a:1","nats://b:2"],"subject":"a.{namespace}.{feed}.{key}","stream":"ORDERS","user":"u","password":"p4ss","ca":"env:PATHMIRROR_SINK_CA","batch":1,"concurrency":2,"timeout_ms":300}"#,
         #"{"url":"tls://a:1","subject":"a","token":"t0ken","batch":1000,"concurrency":64,"timeout_ms":300000}"#,
-        #"{"url":"tls://a:1","subject":"a-{key}","credentials":"env:CREDS","batch":100,"concurrency":4,"timeout_ms":10000}"#,
-        #"{"url":"tls://a:1","subject":"a","token":"env:TOKEN","batch":100,"concurrency":4,"timeout_ms":10000}"#,
+        #"{"url":"tls://a:1","subject":"a-{key}","credentials":"env:PATHMIRROR_SINK_CREDS","batch":100,"concurrency":4,"timeout_ms":10000}"#,
+        #"{"url":"tls://a:1","subject":"a","token":"env:PATHMIRROR_SINK_TOKEN","batch":100,"concurrency":4,"timeout_ms":10000}"#,
     ])
     func writtenAndReadItIsTheSame(_ text: String) throws {
         let read = try definition(text)
@@ -68,8 +68,12 @@ import Testing
             ]
         ),
         (
-            #"{"url":"nats://a","subject":"a","token":"env:"}"#,
-            ["nats.token: env: needs the name of an environment variable"]
+            #"{"url":"nats://a","subject":"a","token":"env:PATHMIRROR_DATABASE_URL"}"#,
+            ["nats.token: env: needs an environment variable whose name begins with PATHMIRROR_SINK_"]
+        ),
+        (
+            #"{"url":"nats://a","subject":"a","credentials":"env:PATHMIRROR_SINK_"}"#,
+            ["nats.credentials: env: needs an environment variable whose name begins with PATHMIRROR_SINK_"]
         ),
         (
             #"{"url":"nats://a","subject":"a","token":"(set)"}"#,
@@ -125,10 +129,12 @@ import Testing
     // MARK: Secrets
 
     @Test func variablesAreLookedUp() throws {
-        #expect(try SinkSecret("env:A").value { $0 == "A" ? "s" : nil }.revealed() == "s")
+        let variables = ["PATHMIRROR_SINK_A": "s", "PATHMIRROR_SINK_EMPTY": "", "HOME": "h"]
+        #expect(try SinkSecret("env:PATHMIRROR_SINK_A").value { variables[$0] }.revealed() == "s")
         #expect(try SinkSecret("plain").value { _ in nil }.revealed() == "plain")
-        #expect(throws: SinkError.self) { try SinkSecret("env:B").value { $0 == "A" ? "s" : nil } }
-        #expect(throws: SinkError.self) { try SinkSecret("env:A").value { _ in "" } }
+        for name in ["PATHMIRROR_SINK_B", "PATHMIRROR_SINK_EMPTY", "HOME", ""] {
+            #expect(throws: SinkError.self) { try SinkSecret("env:" + name).value { variables[$0] } }
+        }
         #expect(!"\(SinkSecret("plain"))".contains("plain"))
     }
 }

@@ -39,6 +39,41 @@ import Testing
         #expect(sink.batchSize == 100 && sink.concurrency == 4 && sink.timeoutMilliseconds == 30_000)
     }
 
+    @Test func anyKeyMakesASubject() throws {
+        let sink = try sink()
+        defer { sink.stop() }
+        let keys = ["ü😀", "a b/*", ">", "", "%", "e\u{301}", String(repeating: "x", count: 768)]
+        let outcomes = sink.outcomes(keys.enumerated().map { .order($0.offset, key: $0.element) })
+        #expect(outcomes == Array(repeating: .delivered, count: keys.count))
+        #expect(
+            Set(try server.messages(of: "ORDERS").map(\.subject))
+                == [
+                    "orders.ü😀", "orders.a%20b.%2A", "orders.%3E", "orders._", "orders.%25", "orders.e\u{301}",
+                    "orders." + keys[6],
+                ])
+        let long = SinkMessage.order(9, key: Array(repeating: keys[6], count: 5).joined(separator: "/"))
+        #expect(sink.outcomes([long])?.first?.isRefusal == true)
+    }
+
+    /// A delivery ends in the time that a new owner of the feed waits, however slow the server is.
+    @Test func aSlowServerEndsTheDelivery() throws {
+        let sink = try sink(#","timeout_ms":1000"#)
+        defer { sink.stop() }
+        #expect(sink.outcomes([.order(1)]) == [.delivered])
+        server.pause()
+        let start = Clock.monotonicMilliseconds
+        let outcomes = sink.outcomes([.order(2), .order(3), .order(4, key: "b")])
+        let duration = Clock.monotonicMilliseconds - start
+        server.resume()
+        #expect(outcomes?.allSatisfy { $0.isFailure } == true, "\(outcomes ?? [])")
+        #expect(duration <= sink.timeoutMilliseconds)
+        #expect(
+            eventually {
+                sink.outcomes([.order(2), .order(3), .order(4, key: "b")])?.allSatisfy { $0 == .delivered } == true
+            })
+        #expect(try server.messages(of: "ORDERS").count == 4)
+    }
+
     @Test func noMessagesAreADelivery() throws {
         let sink = try sink()
         defer { sink.stop() }
@@ -134,9 +169,9 @@ import Testing
 
     @Test func credentialsComeFromTheEnvironment() throws {
         let guarded = try TestNATS(["--auth", "s3cret"])
-        let text = #"{"url":"\#(guarded.url)","subject":"a.{key}","token":"env:TOKEN"}"#
+        let text = #"{"url":"\#(guarded.url)","subject":"a.{key}","token":"env:PATHMIRROR_SINK_TOKEN"}"#
         let definition = try #require(try read(text, "nats", NATSDefinition.read).definition)
-        let sink = try NATSSink(definition, isOneLane: false) { $0 == "TOKEN" ? "s3cret" : nil }
+        let sink = try NATSSink(definition, isOneLane: false) { $0 == "PATHMIRROR_SINK_TOKEN" ? "s3cret" : nil }
         defer { sink.stop() }
         #expect(sink.outcomes([.order(1)])?.first?.reason.contains("No stream") == true)
         let wrong = try NATSSink(definition, isOneLane: false) { _ in "wr0ng" }
