@@ -142,7 +142,7 @@ def test_a_token_that_has_expired(orders, mint):
 
 def test_secrets_of_a_definition_are_not_told(orders):
     definition = {"path": "/orders/{order_id}", "webhook": {
-        "url": "https://hooks.invalid/", "secrets": ["whsec_dGFuZ28tNDcxMS10YW5nby00NzEx"]}}
+        "url": "https://hooks.invalid/", "secrets": ["whsec_dGFuZ28tNDcxMS10YW5nby00NzExLXRhbmdv"]}}
     hook = orders.named("hook")
     assert hook.call("PUT", body=definition).status == 201
     for answer in (hook.call("GET"), hook.call("GET", "status"), orders.rest.send("GET", "/.feeds", None, ADMIN)):

@@ -125,7 +125,7 @@ def test_streams_and_pulls_share_a_feed(feed, tree):
         for key in {message["key"] for message in messages}:
             seqs = [message["seq"] for message in messages if message["key"] == key]
             assert seqs == sorted(seqs), key
-    feed.drained()
+    assert feed.has_nothing_else()
 
 
 def test_a_stream_of_a_feed_that_is_removed_ends(feed, tree):
