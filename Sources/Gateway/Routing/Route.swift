@@ -12,6 +12,7 @@ enum Route: Equatable {
     case longPoll
     case rules
     case log
+    case description
     /// A path that no data can have, and that is nothing else here.
     case nothing
 
@@ -42,6 +43,7 @@ enum Route: Equatable {
         case "/.lp": .longPoll
         case "/.settings/rules.json": .rules
         case "/.log": .log
+        case "/.openapi.json": .description
         default: .nothing
         }
     }

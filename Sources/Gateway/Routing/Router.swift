@@ -12,6 +12,7 @@ final class Router {
         let webSockets: WebSocketHandler
         let polls: LongPollHandler
         let log: LogHandler
+        let description = DescriptionHandler()
     }
 
     private let services: LoopServices
@@ -39,6 +40,7 @@ final class Router {
             case .longPoll: try handlers.polls.serve(request, exchange)
             case .rules: try handlers.rules.serve(request, exchange)
             case .log: try handlers.log.serve(request, exchange)
+            case .description: try handlers.description.serve(request, exchange)
             case .nothing: try Self.refuse(request.path)
             }
         } catch {
