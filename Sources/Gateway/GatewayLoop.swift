@@ -11,6 +11,7 @@ final class GatewayLoop: HTTPLoopHandler {
     private let callers: Callers
     private let streams: StreamHub
     private let realtime: RealtimeHub
+    private let feeds: FeedsHandler?
     private let link: LoopLink<GatewayLoop>
     private var isSweeping = false
 
@@ -26,6 +27,11 @@ final class GatewayLoop: HTTPLoopHandler {
         let namespaces = NamespaceWaits(gateway.engine, services)
         let writes = RESTWrites(
             services, callers, gateway.pushIDs, deniedWrites: gateway.engine.metrics.deniedWrites)
+        let callers = self.callers
+        let feeds = gateway.feeds.map {
+            FeedsHandler(services, callers, $0.service, $0.client, gateway.authenticator)
+        }
+        self.feeds = feeds
         router = Router(
             services, callers, PageGate(gateway.refusedPages, callers, gateway.logger, services),
             Router.Handlers(
@@ -33,7 +39,7 @@ final class GatewayLoop: HTTPLoopHandler {
                 operations: OperationsHandler(services, callers, gateway.facts),
                 rules: RulesHandler(services, callers, namespaces),
                 webSockets: WebSocketHandler(services, callers, namespaces, gateway.realtime, realtime),
-                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime)))
+                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime), feeds: feeds))
         link = LoopLink(loop)
         link.lead(to: self)
         scheduleKeepAlives()
@@ -55,6 +61,7 @@ final class GatewayLoop: HTTPLoopHandler {
         _ = loop.schedule(afterMilliseconds: settings.streamKeepAliveMilliseconds) { [weak self] in
             guard let self else { return }
             self.streams.sendKeepAlives()
+            self.feeds?.sendKeepAlives()
             self.scheduleKeepAlives()
         }
     }
@@ -80,13 +87,17 @@ final class GatewayLoop: HTTPLoopHandler {
 
     /// Looks twice a second whether credentials have ended.
     private func scheduleIdentityChecks() {
-        loop.schedule(everyMilliseconds: 500) { [weak self] in self?.streams.endInvalidIdentities() }
+        loop.schedule(everyMilliseconds: 500) { [weak self] in
+            self?.streams.endInvalidIdentities()
+            self?.feeds?.endInvalidIdentities()
+        }
     }
 
     // MARK: The end
 
     func loopWillDrain() {
         streams.drain()
+        feeds?.drain()
         realtime.drain()
     }
 }

@@ -38,10 +38,11 @@ struct AccessAuthenticatorTests {
         /// What asking gives; waits where it has to be waited for.
         func ask(
             _ credential: String?, namespace: String = "db", isLoopback: Bool = false,
-            override: Authenticator.Override = .none, now: Int64 = AccessAuthenticatorTests.now
+            override: Authenticator.Override = .none, isForFeed: Bool = false, now: Int64 = AccessAuthenticatorTests.now
         ) -> Result<Identity, AuthFailure> {
             let question = Authenticator.Credentials(
-                credential: credential, namespace: namespace, isLoopback: isLoopback, override: override)
+                credential: credential, namespace: namespace, isLoopback: isLoopback, override: override,
+                isForFeed: isForFeed)
             switch authenticator.authenticate(question, now: now * 1_000) {
             case .now(let result): return result
             case .later(let whenKnown):

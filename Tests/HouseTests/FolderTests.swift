@@ -28,12 +28,12 @@ import Testing
 
     private static let gateway: [String: Set<String>] = [
         "": [
-            "Access", "Answers", "Context", "Listeners", "Operations", "REST", "Realtime", "Routing", "Settings",
-            "Shared",
-            "Streams",
+            "Access", "Answers", "Context", "Feeds", "Listeners", "Operations", "REST", "Realtime", "Routing",
+            "Settings", "Shared", "Streams",
         ],
-        "Routing": ["Answers", "Context", "Operations", "Pages", "REST", "Realtime", "Settings"],
+        "Routing": ["Answers", "Context", "Feeds", "Operations", "Pages", "REST", "Realtime", "Settings"],
         "REST": ["Access", "Answers", "Context", "Listeners", "Shared", "Streams"],
+        "Feeds": ["Access", "Answers", "Context", "Shared"],
         "Settings": ["Access", "Answers", "Context", "Shared"],
         "Operations": ["Access", "Answers", "Context", "Shared"],
         "Streams": ["Access", "Context", "Listeners", "Shared"],

@@ -60,6 +60,15 @@ import Tokens
         #expect(narrow["admin"] == true && narrow["scope"] == "data" && narrow["d"]?["uid"] == "ops")
     }
 
+    @Test func ofFeeds() throws {
+        let claims = try #require(try inspect(mint("--secret-file", secret, "--feed", "orders"))["claims"])
+        #expect(claims.names == ["v", "iat", "exp", "feed", "ns"])
+        #expect(claims["feed"] == "orders" && claims["ns"] == "default")
+        let elsewhere = try #require(
+            try inspect(mint("--secret-file", secret, "--feed", "a_B-9", "--ns", "shop"))["claims"])
+        #expect(elsewhere["feed"] == "a_B-9" && elsewhere["ns"] == "shop")
+    }
+
     @Test func byKey() throws {
         let token = try mint(
             "--key-file", key, "--key-id", "k1", "--project-id", "p", "--uid", "ada", "--expires-in", "90s")
@@ -117,6 +126,11 @@ import Tokens
         ["--unsigned", "--uid", "a", "--admin"],
         ["--unsigned", "--uid", "a", "--claims", "[]"], ["--unsigned", "--uid", "a", "--claims", "nonsense"],
         ["--secret-file", "S", "--uid", "a", "--claims", "5"],
+        ["--secret-file", "S", "--feed", ""], ["--secret-file", "S", "--feed", "a.b"],
+        ["--secret-file", "S", "--feed", "f", "--ns", "a/b"], ["--secret-file", "S", "--uid", "a", "--ns", "n"],
+        ["--secret-file", "S", "--feed", "f", "--uid", "a"], ["--secret-file", "S", "--feed", "f", "--admin"],
+        ["--secret-file", "S", "--feed", "f", "--data-only"], ["--secret-file", "S", "--feed", "f", "--claims", "{}"],
+        ["--unsigned", "--feed", "f"], ["--key-file", "K", "--key-id", "k", "--feed", "f"],
     ]) func usage(_ arguments: [String]) throws {
         let named = arguments.map { $0 == "S" ? secret : $0 == "K" ? key : $0 }
         let run = try pathmirror(["token", "mint"] + named)

@@ -14,6 +14,8 @@ final class Authenticator: Sendable {
         /// Whether the caller is on this machine.
         var isLoopback: Bool
         var override = Override.none
+        /// Whether something of a feed is asked for, which a feed's token is good for.
+        var isForFeed = false
     }
 
     /// An administrator may act as somebody else (reference: rtdb-protocol 7.2 and 10.1).
@@ -113,7 +115,8 @@ final class Authenticator: Sendable {
     }
 
     private static func overridden(_ identity: Identity, _ credentials: Credentials) -> Result<Identity, AuthFailure> {
-        switch credentials.override {
+        guard identity.feed == nil || credentials.isForFeed else { return .failure(.forFeedOnly) }
+        return switch credentials.override {
         case .none: .success(identity.of(callerOnThisMachine: credentials.isLoopback))
         case .auth(let auth):
             identity.context.isAdmin ? .success(identity.acting(as: auth)) : .failure(.overrideRefused)

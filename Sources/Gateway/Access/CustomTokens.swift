@@ -18,13 +18,16 @@ struct CustomTokens: Sendable {
         let claims = token.claims
         guard claims["v"] == .integer(0) else { throw .unparsable(reason: "the claim 'v' is not 0") }
         let times: TokenTimes
+        let feed: FeedBinding?
         do throws(JWTError) {
             times = try TokenTimes(claims, now: now / 1_000, skew: skewSeconds, lifeWithoutExpiry: Self.lifeSeconds)
             guard times.issuedAt != nil else { throw .badClaim("iat") }
+            feed = try FeedBinding(claims)
         } catch {
             throw AuthFailure(error)
         }
         let expiresAt = times.expiresAt.map { ($0 + skewSeconds) * 1_000 }
+        if let feed { return Identity(.unauthenticated, expiresAt: expiresAt, basis: basis, feed: feed) }
         if claims["admin"] == .bool(true) {
             return Identity(.admin, power: power(claims, basis), expiresAt: expiresAt, basis: basis)
         }

@@ -1,5 +1,6 @@
 import Engine
 import Rules
+import Tokens
 import Tree
 import Wire
 
@@ -33,16 +34,19 @@ struct Identity: Sendable {
     let basis: Basis
     /// An administrator who acts as somebody else.
     let isOverride: Bool
+    /// The one feed that the caller's token is for; nil for everybody else. To rules such a caller is nobody.
+    let feed: FeedBinding?
 
     init(
         _ context: AuthContext, power: Power = .none, expiresAt: Int64? = nil, basis: Basis = .itself,
-        isOverride: Bool = false
+        isOverride: Bool = false, feed: FeedBinding? = nil
     ) {
         self.context = context
         self.power = power
         self.expiresAt = expiresAt
         self.basis = basis
         self.isOverride = isOverride
+        self.feed = feed
     }
 
     /// A caller without a credential.
@@ -64,6 +68,11 @@ struct Identity: Sendable {
     /// Whether what belongs to no one namespace may be read and changed.
     var mayOperate: Bool { if case .everything = power { true } else { false } }
 
+    /// Whether a feed's messages may be taken and acknowledged: by administrators, and by who has that feed's token.
+    func mayConsume(feed name: String, in namespace: String) -> Bool {
+        mayAdminister || feed.map { $0.feed == name && $0.namespace == namespace } == true
+    }
+
     /// The user's id, if there is one.
     var uid: String? {
         if case .string(let uid) = context.auth.child(Key("uid")) { uid } else { nil }
@@ -72,6 +81,7 @@ struct Identity: Sendable {
     /// Who it is, for logs and for counting by identity: nothing in it is secret. Nil for callers without credentials.
     var name: String? {
         if context.isAdmin { return "admin" }
+        if let feed { return "feed:\(feed.feed)" }
         return uid.map { "uid:\($0)" }
     }
 
@@ -83,7 +93,8 @@ struct Identity: Sendable {
     /// The same, knowing where the caller is.
     func of(callerOnThisMachine isLoopback: Bool) -> Identity {
         let context = AuthContext(auth: context.auth, isAdmin: context.isAdmin, isElsewhere: !isLoopback)
-        return Identity(context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride)
+        return Identity(
+            context, power: power, expiresAt: expiresAt, basis: basis, isOverride: isOverride, feed: feed)
     }
 
     /// The identity of an administrator who wants to be judged like somebody else.
@@ -103,6 +114,8 @@ enum AuthFailure: Error, Sendable, Equatable {
     case badOverride
     /// Only administrators may act as somebody else.
     case overrideRefused
+    /// A feed's token, where something else is asked for than that feed.
+    case forFeedOnly
 
     var restError: RESTError {
         switch self {
@@ -111,6 +124,7 @@ enum AuthFailure: Error, Sendable, Equatable {
         case .unavailable: RESTError(503, "The auth token can't be checked at the moment. Try again later.")
         case .badOverride: RESTError(400, "auth_variable_override must be a JSON object or null")
         case .overrideRefused: RESTError(401, "auth_variable_override is for administrators only")
+        case .forFeedOnly: RESTError(401, "This token is for a feed, and for nothing else")
         }
     }
 
@@ -118,7 +132,7 @@ enum AuthFailure: Error, Sendable, Equatable {
     var socketStatus: String {
         switch self {
         case .expired: "expired_token"
-        case .unparsable, .badOverride, .overrideRefused: "invalid_token"
+        case .unparsable, .badOverride, .overrideRefused, .forFeedOnly: "invalid_token"
         case .unavailable: "unavailable"
         }
     }

@@ -77,11 +77,14 @@ final class Callers {
 
     /// Finds out who makes a request, and goes on with it: now, or when the issuer's keys are there. Answers by itself
     /// where the credential is refused then.
+    ///
+    /// - Parameter isForFeed: whether something of a feed is asked for. Everywhere else feeds' tokens are refused.
     func withIdentity(
-        _ request: HTTPRequest, _ parameters: RESTParameters, namespace: String, _ exchange: HTTPExchange,
-        _ body: @escaping (Identity) -> Void
+        _ request: HTTPRequest, _ parameters: RESTParameters, namespace: String, isForFeed: Bool = false,
+        _ exchange: HTTPExchange, _ body: @escaping (Identity) -> Void
     ) throws(RESTError) {
         var credentials = shown(request, parameters, namespace)
+        credentials.isForFeed = isForFeed
         do throws(AuthFailure) {
             if let text = parameters.authOverride { credentials.override = try .init(json: text) }
         } catch {

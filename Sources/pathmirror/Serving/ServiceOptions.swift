@@ -1,4 +1,5 @@
 import Engine
+import Feeds
 import Gateway
 import HTTPServer
 import LogStore
@@ -24,6 +25,7 @@ struct ServiceOptions {
     var server = HTTPServerSettings()
     var connection = LogConnection.Settings()
     var mirrors = MirrorSettings()
+    var feeds = FeedSettings()
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
     let tls: TLSOptions?
@@ -60,6 +62,7 @@ struct ServiceOptions {
         }
         completeServer()
         mirrors.environment = arguments.environment.all
+        feeds.gateway = Processors.hostAndProcess
         mirrors.gateway = Processors.hostAndProcess
     }
 

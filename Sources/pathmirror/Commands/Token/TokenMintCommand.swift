@@ -11,6 +11,10 @@ struct TokenMintCommand: Command {
             .init("claims", "JSON", "an object; rules see it as auth.token"),
             .init("admin", nil, "an administrator's token: rules are not asked"),
             .init("data-only", nil, "with --admin: for data only, not for rules and settings"),
+            .init(
+                "feed", "NAME",
+                "instead of a user: a token that is good for taking this feed's messages, and for nothing else"),
+            .init("ns", "NAME", "with --feed: the feed's namespace; default \"default\""),
             .init("expires-in", "TIME", "its life, such as 90s, 15min, 24h or 7d; default 1h"),
             .init("secret-file", "FILE", "a secret of the gateway's: an administrator's or a namespace's (first line)"),
             .init(
@@ -29,9 +33,11 @@ struct TokenMintCommand: Command {
         guard given.count(where: { $0 }) == 1 else {
             throw UsageError("one of --secret-file, --key-file and --unsigned is needed.")
         }
+        let feed = try feed(arguments)
         let token: String
         if let file = arguments["secret-file"] {
-            token = JWT.mint(try custom(arguments, now, end), secret: try TokenFiles.secret(file))
+            let claims = try feed.map { ofFeed($0, now, end) } ?? custom(arguments, now, end)
+            token = JWT.mint(claims, secret: try TokenFiles.secret(file))
         } else if let file = arguments["key-file"] {
             guard let id = arguments["key-id"] else { throw UsageError("--key-id is missing.") }
             token = try JWT.mint(
@@ -41,6 +47,30 @@ struct TokenMintCommand: Command {
         }
         guard arguments.has("json") else { return console.write(token) }
         console.write(JSONOutput.object(["token": .text(token), "expiresAt": .number(end)]).line)
+    }
+
+    /// The feed that the token is to be for, if it is for one.
+    private static func feed(_ arguments: ParsedArguments) throws -> FeedBinding? {
+        guard let name = arguments["feed"] else {
+            guard arguments["ns"] == nil else { throw UsageError("--ns needs --feed.") }
+            return nil
+        }
+        guard arguments["secret-file"] != nil else { throw UsageError("--feed needs --secret-file.") }
+        let others = arguments["uid"] != nil || arguments["claims"] != nil || arguments.has("admin")
+        guard !others, !arguments.has("data-only") else {
+            throw UsageError("A token with --feed is for the feed only: no --uid, --claims, --admin or --data-only.")
+        }
+        guard let feed = FeedBinding(feed: name, namespace: arguments["ns"] ?? "default") else {
+            throw UsageError(
+                "--feed must have 1 to 63 letters, digits, _ and -, and --ns 1 to 64 of them.")
+        }
+        return feed
+    }
+
+    private static func ofFeed(_ feed: FeedBinding, _ now: Int64, _ end: Int64) -> Claims {
+        var claims: Claims = ["v": 0, "iat": .integer(now), "exp": .integer(end)]
+        feed.write(to: &claims)
+        return claims
     }
 
     /// The form of the original's legacy tokens, which its libraries make, too.

@@ -1,0 +1,119 @@
+import Rules
+import Runtime
+import Testing
+import Tokens
+import Tree
+
+@testable import Gateway
+
+/// Goal: a feed's token is good for its feed, and for nothing else.
+struct AccessFeedTokenTests {
+    private typealias Base = AccessAuthenticatorTests
+
+    private func token(
+        _ feed: ClaimValue = "orders", ns: ClaimValue? = "db", secret: String = Base.database,
+        _ change: (inout Claims) -> Void = { _ in }
+    ) -> String {
+        var claims: Claims = ["v": 0, "iat": .integer(Base.now - 10), "exp": .integer(Base.now + 100), "feed": feed]
+        claims["ns"] = ns
+        change(&claims)
+        return JWT.mint(claims, secret: Array(secret.utf8))
+    }
+
+    @Test func `it may consume its feed`() throws {
+        for secret in [Base.database, Base.administrator] {
+            let identity = try Base.Setting().ask(token(secret: secret), isForFeed: true).get()
+            #expect(identity.mayConsume(feed: "orders", in: "db"))
+            #expect(!identity.mayConsume(feed: "orders2", in: "db"))
+            #expect(!identity.mayConsume(feed: "Orders", in: "db"))
+            #expect(!identity.mayConsume(feed: "orders", in: "other"))
+            #expect(!identity.mayConsume(feed: "", in: ""))
+            #expect(identity.name == "feed:orders")
+        }
+    }
+
+    /// To everything that rules, settings and operators' pages ask, it is a caller without a credential.
+    @Test func `it is nobody otherwise`() throws {
+        let identity = try Base.Setting().ask(token(), isLoopback: true, isForFeed: true).get()
+        #expect(identity.isNobody && identity.uid == nil && !identity.context.isAdmin)
+        #expect(identity.context.auth.isNull)
+        #expect(!identity.mayAdminister && !identity.mayOperate)
+    }
+
+    @Test func `it is refused where no feed is asked for`() throws {
+        for isLoopback in [false, true] {
+            let answer = try Base.Setting().ask(token(), isLoopback: isLoopback)
+            #expect(throws: AuthFailure.forFeedOnly) { try answer.get() }
+        }
+    }
+
+    /// An administrator's secret signs for all namespaces; the token is for the one that it names.
+    @Test func `a token for a feed elsewhere`() throws {
+        let setting = try Base.Setting()
+        let identity = try setting.ask(token(secret: Base.administrator), namespace: "other", isForFeed: true).get()
+        #expect(!identity.mayConsume(feed: "orders", in: "other"))
+        // A namespace's secret can't speak for another namespace.
+        let foreign = try setting.ask(token(ns: "other"), isForFeed: true).get()
+        #expect(!foreign.mayConsume(feed: "orders", in: "db"))
+        #expect(setting.isUnparsable(token(ns: "other"), namespace: "other"))
+    }
+
+    @Test func `others may consume if they administer`() throws {
+        let setting = try Base.Setting()
+        let admin = try setting.ask(Base.database, isForFeed: true).get()
+        #expect(admin.mayConsume(feed: "orders", in: "db"))
+        let user = try setting.ask(Base.custom(), isForFeed: true).get()
+        #expect(!user.mayConsume(feed: "orders", in: "db"))
+        let dataOnly = Base.custom {
+            $0["admin"] = true
+            $0["scope"] = "data"
+        }
+        #expect(try !setting.ask(dataOnly, isForFeed: true).get().mayConsume(feed: "orders", in: "db"))
+        #expect(try !setting.ask(nil, isForFeed: true).get().mayConsume(feed: "orders", in: "db"))
+        #expect(try setting.ask(Base.database, isForFeed: true).get().feed == nil)
+    }
+
+    @Test func `it acts as nobody else`() throws {
+        let answer = try Base.Setting().ask(token(), override: .auth(Node(["uid": "eve"] as Claims)), isForFeed: true)
+        #expect(throws: AuthFailure.overrideRefused) { try answer.get() }
+    }
+
+    @Test func `it ends with its time and with its secret`() throws {
+        let setting = try Base.Setting()
+        let identity = try setting.ask(token(), isForFeed: true).get()
+        #expect(setting.authenticator.isValid(identity, now: (Base.now + 129) * 1_000))
+        #expect(!setting.authenticator.isValid(identity, now: (Base.now + 130) * 1_000))
+        guard case .failure(.expired) = setting.ask(token(), isForFeed: true, now: Base.now + 131) else {
+            Issue.record("it was accepted when it had expired")
+            return
+        }
+        setting.authenticator.secrets.replace(administrators: [], databases: [:])
+        #expect(!setting.authenticator.isValid(identity, now: Base.now * 1_000))
+    }
+
+    @Test(
+        arguments: [
+            ("feed", nil), ("feed", 7), ("feed", .null), ("feed", ""), ("feed", "a/b"), ("feed", "ä"),
+            ("feed", .string(String(repeating: "f", count: 64))), ("ns", nil), ("ns", ""), ("ns", true),
+            ("ns", "a.b"), ("admin", true), ("admin", false), ("d", ["uid": "ada"]), ("d", .object(Claims())),
+        ] as [(String, ClaimValue?)])
+    func `tokens that are for no feed`(claim: String, value: ClaimValue?) throws {
+        let answer = try Base.Setting().ask(token { $0[claim] = value }, isForFeed: true)
+        guard case .failure(.unparsable) = answer else {
+            Issue.record("accepted: \(answer)")
+            return
+        }
+    }
+
+    /// Only who has a secret says what a token is for: in an identity provider's token the claim means nothing.
+    @Test func `an ID token is for no feed`() throws {
+        let identity = try Base.Setting().ask(
+            try Base.idToken(
+                Base.idClaims {
+                    $0["feed"] = "orders"
+                    $0["ns"] = "db"
+                }), isForFeed: true
+        ).get()
+        #expect(!identity.mayConsume(feed: "orders", in: "db") && identity.uid == "ada")
+    }
+}
