@@ -45,6 +45,7 @@ extension FeedDefinition {
         writer.writeString(retentionText)
         writer.writeKey("when_retention_ends", isFirst: false)
         writer.writeString(retentionPolicy.rawValue)
+        destination?.write(&writer, secrets: secrets)
         writer.endObject()
         return writer.bytes
     }

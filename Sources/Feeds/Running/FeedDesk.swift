@@ -224,8 +224,12 @@ final class FeedDesk {
     // MARK: Sinks
 
     private func push(_ run: FeedRun, _ now: FeedMachine.Moment) {
-        guard let sink = run.sink, run.sinkRestsUntil <= now.monotonic else { return }
+        guard let sink = run.sink else { return }
         while run.deliveriesUnderWay < sink.concurrency, run.machine.hasReady {
+            if case .wait(let until) = run.breaker.mayDeliver(at: now.monotonic) {
+                run.sinkRestsUntil = until
+                return
+            }
             let deliveries = run.machine.pull(sink.batchSize, by: Self.sinkName, now: now)
             guard !deliveries.isEmpty else { return }
             run.deliveriesUnderWay += 1
@@ -242,6 +246,7 @@ final class FeedDesk {
     ) {
         guard let run = run(claim) else { return }
         run.deliveriesUnderWay -= 1
+        run.judge(outcomes, now.monotonic)
         for (position, outcome) in zip(positions, outcomes) {
             switch outcome {
             case .delivered:
@@ -254,6 +259,7 @@ final class FeedDesk {
                 _ = run.machine.reject(
                     position, by: Self.sinkName, after: nil, reason: reason, isFinal: true, now: now)
                 run.trouble = reason
+            case .notSent: run.machine.giveBack([position], of: Self.sinkName)
             }
         }
     }

@@ -2,6 +2,7 @@ import LogStore
 public import Postgres
 public import Runtime
 import Synchronization
+public import Tree
 
 /// The feeds of a gateway: works those that no other gateway works, hands out their messages, and knows where the others are
 /// worked. Start it once; any thread may use it.
@@ -11,6 +12,7 @@ public final class FeedService: Sendable {
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let administrator: FeedAdministrator
+    private let keeper: FeedAdministrator
     private let wake: WakeHandle
     private let threads: [Thread]
     private let dispatcherThread: Thread
@@ -19,17 +21,20 @@ public final class FeedService: Sendable {
 
     /// Starts the threads; the database may be absent, and come later.
     ///
-    /// - Parameter trees: knows recent trees.
+    /// - Parameters:
+    ///   - trees: knows recent trees.
+    ///   - sinks: makes what feeds' definitions say that messages go to.
     public init(
         url: PostgresURL, settings: FeedSettings = FeedSettings(), trees: any TreeSource, logger: Logger,
-        makeSink: @escaping @Sendable (FeedDefinition) throws -> (any Sink)? = { _ in nil }
+        sinks: SinkMaker
     ) throws(PostgresError) {
         let core = FeedCore(url: url, settings: settings, trees: trees, logger: logger)
         let wake = try WakeHandle()
         let dispatcher = FeedDispatcher(core)
         let writer = FeedWriter(core)
         let troubles = FeedTroubles()
-        let readers = FeedReaders(core, dispatcher) { claims, reason in
+        let keeper = FeedAdministrator(core)
+        let readers = FeedReaders(core, dispatcher, keeper) { claims, reason in
             troubles.add(claims, reason)
             wake.wake()
         }
@@ -40,6 +45,7 @@ public final class FeedService: Sendable {
         self.writer = writer
         self.readers = readers
         self.administrator = administrator
+        self.keeper = keeper
         dispatcherThread = Thread(name: "feeds") {
             dispatcher.run(readers, writer) { wake.wake() }
         }
@@ -47,9 +53,10 @@ public final class FeedService: Sendable {
         threads =
             [
                 Thread(name: "feed-watch") {
-                    FeedSupervisor(core, dispatcher, readers, troubles, makeSink: makeSink).run(wake)
+                    FeedSupervisor(core, dispatcher, readers, troubles, sinks).run(wake)
                 },
                 Thread(name: "feed-admin") { administrator.run() },
+                Thread(name: "feed-trees") { keeper.run() },
             ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 
@@ -119,12 +126,22 @@ public final class FeedService: Sendable {
         administrator.add(body)
     }
 
+    /// Finds the place below which all records of a feed are; nil where there is no such feed. Calls back from another thread.
+    public func findBasePath(_ feed: FeedName, _ completion: @escaping @Sendable (Path?) -> Void) {
+        let isQueued = administer { result in
+            let record = try? result.get().feed(feed)
+            completion(record.flatMap { try? FeedDefinition.read($0.definition, name: $0.name).pattern.base })
+        }
+        if !isQueued { completion(nil) }
+    }
+
     // MARK: The end
 
     /// Ends all work; what was done is written down.
     public func stop() {
         readers.stop()
         administrator.stop()
+        keeper.stop()
         dispatcher.stop()
         dispatcherThread.join()
         writer.stop()

@@ -5,7 +5,6 @@ struct KeyLanes: Sendable {
     private var outcomes: [SinkOutcome?]
     /// For each message the next one of its lane.
     private let following: [Int?]
-    private let ids: [String]
     private var open: Int
 
     /// What is sent at first.
@@ -25,7 +24,6 @@ struct KeyLanes: Sendable {
         }
         self.following = following
         self.firsts = firsts
-        ids = messages.map(\.id)
         outcomes = .init(repeating: nil, count: messages.count)
         open = messages.count
     }
@@ -39,11 +37,8 @@ struct KeyLanes: Sendable {
         guard let next = following[index] else { return nil }
         switch outcome {
         case .delivered where hasTime: return next
-        case .delivered:
-            skip(from: next, "not sent: those before it took all of the delivery's time", after: 0)
-        case .failed(_, let pause): skip(from: next, "not sent: \(ids[index]) before it has failed", after: pause)
-        // Whether the key goes on is the feed's to say.
-        case .refused: skip(from: next, "not sent: \(ids[index]) before it was refused", after: 0)
+        // After a refusal, too: whether the key goes on is the feed's to say.
+        case .delivered, .failed, .refused, .notSent: skip(from: next)
         }
         return nil
     }
@@ -53,10 +48,10 @@ struct KeyLanes: Sendable {
         open -= 1
     }
 
-    private mutating func skip(from first: Int, _ reason: String, after pause: Int64?) {
+    private mutating func skip(from first: Int) {
         var next: Int? = first
         while let index = next {
-            settle(index, .failed(reason: reason, retryAfterMilliseconds: pause))
+            settle(index, .notSent)
             next = following[index]
         }
     }

@@ -54,7 +54,7 @@ enum WebhookAnswer {
                 return .failed(reason: "The endpoint named the message as failed.", retryAfterMilliseconds: nil)
             }
             guard failedKeys.contains(message.key) else { return .delivered }
-            return .failed(reason: "An earlier message of the key failed.", retryAfterMilliseconds: nil)
+            return .notSent
         }
     }
 

@@ -78,8 +78,7 @@ public final class WebhookSink: Sink {
             return state.lastDelivery
         }
         guard let number else {
-            let reason = "The delivery was stopped."
-            return completion(messages.map { _ in .failed(reason: reason, retryAfterMilliseconds: nil) })
+            return completion(messages.map { _ in .notSent })
         }
         let id = client.send(request(messages)) { [state, clock] result in
             state.withLock { _ = $0.underWay.removeValue(forKey: number) }

@@ -13,6 +13,8 @@ final class Router {
         let polls: LongPollHandler
         /// Nil where the gateway works no feeds.
         let feeds: FeedsHandler?
+        let log: LogHandler
+        let description = DescriptionHandler()
     }
 
     private let services: LoopServices
@@ -42,6 +44,8 @@ final class Router {
             case .feeds:
                 guard let feeds = handlers.feeds else { return try Self.refuse(request.path) }
                 try feeds.serve(request, exchange)
+            case .log: try handlers.log.serve(request, exchange)
+            case .description: try handlers.description.serve(request, exchange)
             case .nothing: try Self.refuse(request.path)
             }
         } catch {
