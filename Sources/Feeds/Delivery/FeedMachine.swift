@@ -147,7 +147,7 @@ struct FeedMachine: Sendable {
     }
 
     private func isAdopted(_ position: FeedPosition) -> Bool {
-        adoptedPlaces.map { $0.contains(position) } ?? (position.seq <= adoptedThrough)
+        position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
     }
 
     /// What consumers have now.
