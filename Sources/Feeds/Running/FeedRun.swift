@@ -21,6 +21,8 @@ final class FeedRun {
     /// The same, of what is being written now.
     var settling: [@Sendable (Bool) -> Void] = []
     var isBeingWritten = false
+    /// Letters that are being removed.
+    var beingRemoved: Set<FeedPosition> = []
     var staleSince: Int64?
     var deliveriesUnderWay = 0
     /// The sink is left alone until then.
@@ -77,6 +79,12 @@ final class FeedRun {
 
     private func delivery(_ delivery: FeedMachine.Delivery) -> FeedDelivery {
         FeedDelivery(message: delivery.message, attempt: delivery.attempt, namespace: name.namespace)
+    }
+
+    /// Whether a message is done, and its letter on its way out.
+    func isRemoving(_ position: FeedPosition) -> Bool {
+        if case .remove = machine.letters[position] { return true }
+        return beingRemoved.contains(position)
     }
 
     /// Answers those whose time is over.

@@ -14,6 +14,7 @@ final class FeedSupervisor: AnnouncementListener {
     private let core: FeedCore
     private let dispatcher: FeedDispatcher
     private let readers: FeedReaders
+    private let writer: FeedWriter
     private let troubles: FeedTroubles
     private let sinks: SinkMaker
     private var watch: BeatWatch
@@ -23,12 +24,14 @@ final class FeedSupervisor: AnnouncementListener {
     private var reportedAt: Int64 = 0
 
     init(
-        _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ troubles: FeedTroubles,
+        _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ writer: FeedWriter,
+        _ troubles: FeedTroubles,
         _ sinks: SinkMaker
     ) {
         self.core = core
         self.dispatcher = dispatcher
         self.readers = readers
+        self.writer = writer
         self.troubles = troubles
         self.sinks = sinks
         watch = BeatWatch(
@@ -146,10 +149,8 @@ final class FeedSupervisor: AnnouncementListener {
             }
             guard record.revision != own.revision else { continue }
             mine[id]?.revision = record.revision
-            let retried = try connection.feedLetters(record.namespaceID, id, states: ["retry"])
-            let blocked = try connection.blockedFeedKeys(record.namespaceID, id)
-            dispatcher.post(
-                .letters(own.claim, retried: retried.compactMap { FeedLetter($0.letter) }, blocked: blocked))
+            // Read by the writer, so that what it is just removing is not taken for new.
+            writer.load(own.claim)
         }
         retries = retries.filter { records[$0.key] != nil }
     }
@@ -161,7 +162,7 @@ final class FeedSupervisor: AnnouncementListener {
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
             let claimed = try connection.claimFeed(
-                record.namespaceID, record.id, by: worker, ahead: FeedMachine.Settings().handingStep)
+                record.namespaceID, record.id, by: worker)
             guard let claimed else { continue }
             mine[record.id] = Mine(claim: claimed.claim, revision: record.revision)
             do {
