@@ -9,6 +9,8 @@ public final class Engine: Sendable {
     private let core: EngineCore
     private let wake: WakeHandle
     private let reader: LogReader
+    /// Reads logs for those who want them whole.
+    public let logs: LogReadPool
     /// The lease under which realtime sessions begin.
     public let leases: GatewayLeases
     /// What is executed when realtime sessions end.
@@ -30,6 +32,8 @@ public final class Engine: Sendable {
         self.core = core
         self.wake = wake
         self.reader = reader
+        let logs = LogReadPool(core, settings.logReads)
+        self.logs = logs
         let leases = GatewayLeases()
         self.leases = leases
         let jobs = LeaseJobs()
@@ -41,6 +45,9 @@ public final class Engine: Sendable {
         }
         threads.append(Thread(name: "tail") { Tail(core).run(wake) })
         threads.append(Thread(name: "log-reader") { reader.run() })
+        for index in 0..<settings.logReaders {
+            threads.append(Thread(name: "log-stream-\(index)") { logs.run() })
+        }
         threads.append(Thread(name: "sessions") { LeaseThread(core, leases, disconnects, jobs).run() })
         threads.append(Thread(name: "watch") { BlockerWatch(core).run() })
         largeWriter = Thread(name: "large-writes") { LargeWriter(core).run() }
@@ -108,6 +115,7 @@ public final class Engine: Sendable {
         core.beginStop()
         wake.wake()
         reader.wake()
+        logs.stop()
         jobs.stop()
         for thread in threads { thread.join() }
         for namespace in core.namespaces.all {

@@ -21,6 +21,7 @@ public final class Gateway: Sendable {
     let pushIDs = PushIDs()
     let logger: Logger
     let facts: GatewayFacts
+    let feedBasePath: FeedBasePath
     let feeds: FeedGate?
 
     /// The feeds, and what passes their requests on to other gateways.
@@ -34,12 +35,16 @@ public final class Gateway: Sendable {
         }
     }
 
-    /// - Parameter serverReport: the server's own counts, for the metrics.
+    /// - Parameters:
+    ///   - serverReport: the server's own counts, for the metrics.
+    ///   - feedBasePath: what of the log feeds' tokens are good for.
     public init(
         engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
         feeds: FeedGate? = nil, logger: Logger,
-        serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() }
+        serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
+        feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(nil) }
     ) {
+        self.feedBasePath = feedBasePath
         self.engine = engine
         self.settings = settings
         self.logger = logger

@@ -10,6 +10,7 @@ final class GatewayLoop: HTTPLoopHandler {
     private let router: Router
     private let callers: Callers
     private let streams: StreamHub
+    private let logs: LogHub
     private let realtime: RealtimeHub
     private let feeds: FeedsHandler?
     private let link: LoopLink<GatewayLoop>
@@ -23,6 +24,7 @@ final class GatewayLoop: HTTPLoopHandler {
             responder: Responder(gateway.metrics))
         callers = Callers(gateway.authenticator, gateway.limiter, gateway.logger, services)
         streams = StreamHub(services, gateway.engine, gateway.groups, gateway.authenticator)
+        logs = LogHub(services, gateway.engine, gateway.authenticator)
         realtime = RealtimeHub(gateway.realtime, loop)
         let namespaces = NamespaceWaits(gateway.engine, services)
         let writes = RESTWrites(
@@ -39,7 +41,8 @@ final class GatewayLoop: HTTPLoopHandler {
                 operations: OperationsHandler(services, callers, gateway.facts),
                 rules: RulesHandler(services, callers, namespaces),
                 webSockets: WebSocketHandler(services, callers, namespaces, gateway.realtime, realtime),
-                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime), feeds: feeds))
+                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime), feeds: feeds,
+                log: LogHandler(services, gateway.engine, callers, namespaces, logs, gateway.feedBasePath)))
         link = LoopLink(loop)
         link.lead(to: self)
         scheduleKeepAlives()
@@ -62,6 +65,7 @@ final class GatewayLoop: HTTPLoopHandler {
             guard let self else { return }
             self.streams.sendKeepAlives()
             self.feeds?.sendKeepAlives()
+            self.logs.sendKeepAlives()
             self.scheduleKeepAlives()
         }
     }
@@ -90,6 +94,7 @@ final class GatewayLoop: HTTPLoopHandler {
         loop.schedule(everyMilliseconds: 500) { [weak self] in
             self?.streams.endInvalidIdentities()
             self?.feeds?.endInvalidIdentities()
+            self?.logs.endInvalidIdentities()
         }
     }
 
@@ -98,6 +103,7 @@ final class GatewayLoop: HTTPLoopHandler {
     func loopWillDrain() {
         streams.drain()
         feeds?.drain()
+        logs.drain()
         realtime.drain()
     }
 }

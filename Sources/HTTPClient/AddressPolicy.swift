@@ -17,6 +17,43 @@ public enum AddressPolicy: Sendable, Equatable {
             self.networks = networks
             self.hosts = Set(hosts.map { ClientURL.normalized($0) })
         }
+
+        /// Reads what operators write: networks, addresses and hosts, separated by commas: `10.20.0.0/16,billing.internal`.
+        ///
+        /// - Throws: the part that is neither.
+        public init(_ text: String) throws(UnknownPart) {
+            self.init()
+            for part in text.split(separator: ",") {
+                let part = String(part.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+                if part.isEmpty { continue }
+                if let network = IPNetwork(part) {
+                    networks.append(network)
+                } else if Self.isHost(part) {
+                    hosts.insert(ClientURL.normalized(part))
+                } else {
+                    throw UnknownPart(text: part)
+                }
+            }
+        }
+
+        /// What is neither a network, an address nor a host's name.
+        public struct UnknownPart: Error, Equatable, Sendable {
+            public let text: String
+        }
+
+        /// A name, not a number: those of hosts in some form of an address would look like an exception, and be none.
+        private static func isHost(_ text: String) -> Bool {
+            guard text.utf8.count <= 253, let last = text.split(separator: ".").last else { return false }
+            let isPlain = text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."):
+                    true
+                default: false
+                }
+            }
+            return isPlain && last.first?.isLetter == true && ClientURL("https://\(text)/") != nil
+        }
     }
 
     enum Verdict: Equatable {

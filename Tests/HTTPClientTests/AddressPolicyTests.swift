@@ -33,6 +33,22 @@ import Testing
         #expect(Self.verdict(.any, url, address) == .excepted)
     }
 
+    @Test func exceptionsAsText() throws {
+        let read = try AddressPolicy.Exceptions("10.20.0.0/16, ::1,Billing.internal. ,192.0.2.7,,localhost")
+        #expect(read.networks.map(\.description) == ["10.20.0.0/16", "::1/128", "192.0.2.7/32"])
+        #expect(read.hosts == ["billing.internal", "localhost"])
+        #expect(try AddressPolicy.Exceptions("") == AddressPolicy.Exceptions())
+    }
+
+    @Test(arguments: [
+        "10.0.0.1/8", "10.0.0", "0x7f.1", "2130706433", "[::1]", "*.internal", "https://a", "a:80", "a/b", "a b",
+        "é.fr",
+    ]) func whatIsNoException(_ text: String) {
+        #expect(throws: AddressPolicy.Exceptions.UnknownPart(text: text)) {
+            try AddressPolicy.Exceptions("10.0.0.0/8," + text)
+        }
+    }
+
     /// Who is on the internet must not choose among what was opened for others.
     @Test func exceptionsAreNotForRedirectsFromOutside() {
         let policy = Self.policy(["10.0.0.0/8"], ["billing.internal"])

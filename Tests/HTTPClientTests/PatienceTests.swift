@@ -1,6 +1,7 @@
 import HTTPClient
 import HTTPServer
 import Runtime
+import TestSupport
 import Testing
 
 /// How long and how much: what ends a request before its server does.
@@ -11,7 +12,7 @@ import Testing
         "HTTP/1.1 201 Created\r\n\r\n",
     ]) func longResponsesAreCutOff(_ head: String) throws {
         // The rest never comes, and nobody waits for it.
-        let server = try RawServer([head + String(repeating: "x", count: 5_000)], closes: false)
+        let server = try RawServer([head + String(repeating: "x", count: 5_000)], .staysSilent)
         let client = try HTTPClient()
         defer { client.stop() }
         var request = ClientRequest.plain(server.url())

@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func aServerThatStopsInTheMiddle() throws {
-        let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], closes: false)
+        let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], .staysSilent)
         let client = try HTTPClient()
         defer { client.stop() }
         var request = ClientRequest.plain(server.url())

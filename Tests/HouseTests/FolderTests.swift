@@ -9,7 +9,7 @@ import Testing
     private static let engine: [String: Set<String>] = [
         "": [
             "Blockers", "Commit", "Common", "Core", "Database", "Disconnects", "Following", "Large", "Leases",
-            "Namespaces",
+            "Namespaces", "Reading",
         ],
         "Disconnects": ["Common", "Core", "Leases", "Namespaces", "Writes"],
         "Leases": ["Common", "Core"],
@@ -21,6 +21,7 @@ import Testing
         "Namespaces": ["Common", "Database", "Listeners", "Writes"],
         "Writes": ["Common"],
         "Listeners": ["Common"],
+        "Reading": ["Common", "Core"],
         "Common": [],
         "Database": [],
         "Peers": [],
@@ -28,13 +29,14 @@ import Testing
 
     private static let gateway: [String: Set<String>] = [
         "": [
-            "Access", "Answers", "Context", "Feeds", "Listeners", "Operations", "REST", "Realtime", "Routing",
+            "Access", "Answers", "Context", "Feeds", "Listeners", "Log", "Operations", "REST", "Realtime", "Routing",
             "Settings", "Shared", "Streams",
         ],
-        "Routing": ["Answers", "Context", "Feeds", "Operations", "Pages", "REST", "Realtime", "Settings"],
+        "Routing": ["Answers", "Context", "Feeds", "Log", "Operations", "Pages", "REST", "Realtime", "Settings"],
         "REST": ["Access", "Answers", "Context", "Listeners", "Shared", "Streams"],
         "Feeds": ["Access", "Answers", "Context", "Shared"],
         "Settings": ["Access", "Answers", "Context", "Shared"],
+        "Log": ["Access", "Answers", "Context", "Shared"],
         "Operations": ["Access", "Answers", "Context", "Shared"],
         "Streams": ["Access", "Context", "Listeners", "Shared"],
         "Realtime": ["Access", "Answers", "Context", "Listeners", "Shared"],

@@ -17,6 +17,10 @@ public struct EngineSettings: Sendable {
     public var commitDeadlineMilliseconds: Int64 = 10_000
     /// How long a database connection that keeps committers waiting may hear nothing of its client.
     var blockerPatience = BlockerPatience()
+    /// Threads that read logs for those who want them whole; each has a connection while it is needed.
+    public var logReaders = 2
+    /// How much of a log is read at once.
+    public var logReads = LogReadLimits()
     /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
     public var largeWriteBytes = 1 << 20
     public var largeWriteRows = 20_000

@@ -123,8 +123,8 @@ public struct FeedAdministration {
                 snapshotSeq = taken
             }
         case .seq(let wanted):
-            // The first that is delivered.
-            seq = try LogPosition.seq(max(0, wanted - 1)).seq(connection, now)
+            // The last that is not delivered.
+            seq = try LogPosition.seq(wanted).seq(connection, now)
         case .time(let text): seq = try LogPosition.time(text).seq(connection, now)
         }
         if seq + 1 < now.retainedFrom, snapshotSeq == nil {

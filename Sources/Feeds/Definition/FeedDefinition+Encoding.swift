@@ -1,6 +1,9 @@
 import Tree
 
 extension FeedDefinition {
+    /// The operations that change data.
+    static let allOperations = Tree.Operation.allCases.filter { $0 != .rules }
+
     /// The definition as JSON, complete: with what was left out, in a fixed order, so that equal definitions have equal texts.
     ///
     /// - Parameter secrets: whether secrets are in it; else `"(set)"` stands for them.
@@ -9,10 +12,8 @@ extension FeedDefinition {
         writer.beginObject()
         writer.writeKey("path", isFirst: true)
         writer.writeString(pattern.description)
-        if let operations {
-            writer.writeKey("operations", isFirst: false)
-            writer.writeWords(Operation.allCases.filter(operations.contains).map(\.rawValue))
-        }
+        writer.writeKey("operations", isFirst: false)
+        writer.writeWords(Self.allOperations.filter { operations?.contains($0) ?? true }.map(\.rawValue))
         writer.writeKey("events", isFirst: false)
         writer.writeWords(Event.allCases.filter(events.contains).map(\.rawValue))
         if let filter {
@@ -44,6 +45,7 @@ extension FeedDefinition {
         writer.writeString(retentionText)
         writer.writeKey("when_retention_ends", isFirst: false)
         writer.writeString(retentionPolicy.rawValue)
+        destination?.write(&writer, secrets: secrets)
         writer.endObject()
         return writer.bytes
     }

@@ -57,10 +57,11 @@ extension SourceText {
 /// Makes a definition out of a JSON value and notes every mistake on the way.
 struct FeedDefinitionReader {
     private(set) var problems: [DefinitionError.Problem] = []
-    private static let members = [
-        "name", "namespace", "path", "operations", "events", "filter", "include", "record_depth", "start", "order",
-        "max_attempts", "backoff", "ack_deadline_ms", "on_dead", "retention", "when_retention_ends",
-    ]
+    private static let members =
+        [
+            "name", "namespace", "path", "operations", "events", "filter", "include", "record_depth", "start", "order",
+            "max_attempts", "backoff", "ack_deadline_ms", "on_dead", "retention", "when_retention_ends",
+        ] + FeedDestination.members
 
     mutating func note(_ place: SourcePlace, _ part: String, _ reason: String) {
         problems.append(.init(place: place, part: part, reason: reason))
@@ -131,8 +132,9 @@ struct FeedDefinitionReader {
 
     private mutating func readSelection(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
         if let value = members["operations"] {
-            let names = words(value, "operations", of: Tree.Operation.allCases.filter { $0 != .rules }.map(\.rawValue))
-            definition.operations = Set(names.compactMap { Tree.Operation(rawValue: $0) })
+            let names = words(value, "operations", of: FeedDefinition.allOperations.map(\.rawValue))
+            let operations = Set(names.compactMap { Tree.Operation(rawValue: $0) })
+            definition.operations = operations.count == FeedDefinition.allOperations.count ? nil : operations
         }
         if let value = members["events"] {
             let names = words(value, "events", of: FeedDefinition.Event.allCases.map(\.rawValue))
@@ -188,6 +190,7 @@ struct FeedDefinitionReader {
     // MARK: How it is delivered
 
     private mutating func readDelivery(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
+        definition.destination = destination(members)
         if let value = members["max_attempts"] {
             definition.maxAttempts = Int(number(value, "max_attempts", 1...1_000))
         }
@@ -218,6 +221,15 @@ struct FeedDefinitionReader {
             definition.retentionPolicy =
                 choice(value, "when_retention_ends", FeedDefinition.RetentionPolicy.self) ?? .alarm
         }
+    }
+
+    private mutating func destination(_ members: [String: SourceValue]) -> FeedDestination? {
+        let given = FeedDestination.members.filter { members[$0] != nil }
+        guard let member = given.first, let value = members[member] else { return nil }
+        if given.count > 1 {
+            note(value.place, member, "messages go to one place only: say one of \(given.joined(separator: ", "))")
+        }
+        return FeedDestination.read(member, value, problems: &problems)
     }
 
     static func seconds(_ text: String) -> Int64? {

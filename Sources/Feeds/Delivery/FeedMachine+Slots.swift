@@ -22,6 +22,8 @@ extension FeedMachine {
         var hasLetter = false
         /// Who has it.
         var holder: String?
+        /// Who has it, or had it last.
+        var lastHolder: String?
         /// It is not known who has it, or whether somebody does.
         var isAdopted = false
         var deadline: Int64 = 0
@@ -61,35 +63,25 @@ extension FeedMachine {
         case missing
     }
 
-    /// The keys that have something for whoever asks, those first that have waited longest.
+    /// The keys that have something for whoever asks, those first whose next message is the oldest.
     struct KeyLine: Sendable {
-        private var keys: [String] = []
-        private var head = 0
+        private var heap = TimerHeap<String>()
 
-        var isEmpty: Bool { head == keys.count }
+        var isEmpty: Bool { heap.earliest == nil }
+        /// The number of the oldest message.
+        var first: Int? { heap.earliest.map { Int($0) } }
 
-        mutating func append(_ key: String) { keys.append(key) }
+        mutating func add(_ key: String, _ number: Int) { heap.add(key, at: Int64(number)) }
 
-        mutating func popFirst() -> String? {
-            guard head < keys.count else { return nil }
-            defer {
-                head += 1
-                if head == keys.count {
-                    keys.removeAll(keepingCapacity: keys.count <= 1_024)
-                    head = 0
-                } else if head >= 1_024, head * 2 >= keys.count {
-                    keys.removeFirst(head)
-                    head = 0
-                }
-            }
-            return keys[head]
-        }
+        mutating func popFirst() -> String? { heap.take(by: .max)?.item }
     }
 
     func orderingKey(_ message: FeedMessage) -> String { settings.ordersByKey ? message.key : "" }
 
     func find(_ position: FeedPosition, heldBy consumer: String?) -> Found {
         guard let number = numbers[position], let slot = slots[number] else { return .missing }
+        // What was never handed out nobody can have done with.
+        guard slot.holder != nil || slot.delivery > 0 else { return .missing }
         guard let holder = slot.holder, slot.isAdopted || consumer == nil || consumer == holder else { return .notHeld }
         return .held(number)
     }
@@ -149,10 +141,11 @@ extension FeedMachine {
     }
 
     mutating func makeReady(_ key: String) {
-        guard let state = keys[key], !state.isInLine, state.held == 0, state.waitsUntil == nil, !state.queue.isEmpty
+        guard let state = keys[key], !state.isInLine, state.held == 0, state.waitsUntil == nil,
+            let first = state.queue.first
         else { return }
         keys[key]?.isInLine = true
-        ready.append(key)
+        ready.add(key, first)
     }
 
     /// Something about a key has changed: it may be ready, or have nothing left.
@@ -170,6 +163,7 @@ extension FeedMachine {
         nextDelivery += 1
         slot.attempts += 1
         slot.holder = consumer
+        slot.lastHolder = consumer
         slot.delivery = nextDelivery
         slot.deadline = now.monotonic + settings.ackDeadlineMilliseconds
         slots[number] = slot
@@ -214,7 +208,7 @@ extension FeedMachine {
         failures.append(
             FeedFailure(
                 time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: attempts,
-                reason: String(reason.prefix(500))))
+                reason: String(reason.prefix(2_000))))
         failures = failures.suffix(settings.keptFailures)
         slots[number]?.failures = failures
         slots[number]?.attempts = attempts

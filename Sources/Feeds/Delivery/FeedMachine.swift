@@ -163,17 +163,20 @@ struct FeedMachine: Sendable {
 
     // MARK: To consumers
 
-    /// Hands out up to so many messages. Those of one key go to one consumer at a time, in order.
+    /// Hands out up to so many messages, the oldest first. Those of one key go to one consumer at a time, in order.
     mutating func pull(_ most: Int, by consumer: String, now: Moment) -> [Delivery] {
         var deliveries: [Delivery] = []
-        while deliveries.count < most, let key = ready.popFirst() {
-            keys[key]?.isInLine = false
-            while deliveries.count < most, let number = keys[key]?.queue.popFirst() {
-                if let delivery = hold(number, key, consumer, now) { deliveries.append(delivery) }
-            }
-            // It comes back into the line when nobody holds any of it.
-            if let state = keys[key], state.held == 0 { makeReady(key) }
+        // Keys of which this pull has some already, and could have more.
+        var own = KeyLine()
+        while deliveries.count < most {
+            let isOwn = own.first.map { mine in ready.first.map { mine < $0 } ?? true } ?? false
+            guard let key = isOwn ? own.popFirst() : ready.popFirst() else { break }
+            if !isOwn { keys[key]?.isInLine = false }
+            guard let number = keys[key]?.queue.popFirst() else { continue }
+            if let delivery = hold(number, key, consumer, now) { deliveries.append(delivery) }
+            if let next = keys[key]?.queue.first { own.add(key, next) }
         }
+        // They come back into the line when nobody holds any of them.
         return deliveries
     }
 
@@ -230,13 +233,15 @@ struct FeedMachine: Sendable {
     ///
     /// - Parameter position: what it was given up to this message, in the order of delivery, is done.
     mutating func giveBack(_ consumer: String, acknowledgingThrough position: FeedPosition? = nil) {
-        let held = holders[consumer] ?? []
         var last: UInt64 = 0
-        if let position, let number = numbers[position], held.contains(number) {
-            last = slots[number]?.delivery ?? 0
+        if let position, let number = numbers[position], let slot = slots[number], slot.lastHolder == consumer,
+            slot.holder == nil || slot.holder == consumer
+        {
+            last = slot.delivery
+            acknowledge(through: last, notHeldBy: consumer)
         }
         var touched: Set<String> = []
-        for number in held {
+        for number in holders[consumer] ?? [] {
             guard let slot = slots[number] else { continue }
             let key = orderingKey(slot.message)
             touched.insert(key)
@@ -250,6 +255,21 @@ struct FeedMachine: Sendable {
             }
         }
         for key in touched { settle(key) }
+    }
+
+    /// What a consumer had and gave back unsettled, up to a delivery, is done after all, where nobody has it now.
+    private mutating func acknowledge(through delivery: UInt64, notHeldBy consumer: String) {
+        var touched: Set<String> = []
+        for (number, slot) in slots
+        where slot.holder == nil && slot.lastHolder == consumer && slot.delivery <= delivery {
+            touched.insert(orderingKey(slot.message))
+            counters.acknowledged += 1
+            finish(number)
+        }
+        for key in touched {
+            keys[key]?.queue.keep { slots[$0] != nil }
+            settle(key)
+        }
     }
 
     /// Messages did not reach the consumer that they were for: they go back and don't count as attempts.

@@ -40,6 +40,12 @@ struct NumberQueue: Sendable {
         numbers.insert(number, at: low)
     }
 
+    /// Leaves only those that `isWanted`.
+    mutating func keep(_ isWanted: (Int) -> Bool) {
+        numbers = all.filter(isWanted)
+        head = 0
+    }
+
     mutating func removeAll() {
         numbers.removeAll()
         head = 0

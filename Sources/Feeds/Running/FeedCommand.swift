@@ -20,6 +20,7 @@ enum FeedCommand: Sendable {
     case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
     case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
     case broken(FeedClaim, String)
+    case report(FeedName, @Sendable (FeedReport?) -> Void)
 }
 
 /// A refusal as an error.

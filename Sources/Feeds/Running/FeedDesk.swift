@@ -81,6 +81,7 @@ final class FeedDesk {
             settle(name, positions, consumer, settlement, completion, command, now)
         case .committed(let commits, let lost): committed(commits, lost)
         case .delivered(let claim, let positions, let outcomes): delivered(claim, positions, outcomes, now)
+        case .report(let name, let completion): completion(runs[name]?.report)
         case .broken(let claim, let reason): run(claim)?.trouble = reason
         }
     }
@@ -99,9 +100,13 @@ final class FeedDesk {
 
     private func end(_ claim: FeedClaim) {
         guard let name = names.removeValue(forKey: claim) else { return }
-        runs.removeValue(forKey: name)?.end()
         routes[name] = .nobody
         readers.remove(claim)
+        guard let run = runs.removeValue(forKey: name) else { return }
+        // Who waits for messages may be served by the next owner, or by this one under another generation.
+        for one in run.waiting { house(.pull(one.pull, one.completion), name, Clock.monotonicMilliseconds) }
+        run.waiting = []
+        run.end()
     }
 
     /// The gateway stops: what was done is written down, so that the next owner need not wait.
@@ -109,7 +114,10 @@ final class FeedDesk {
         for run in runs.values { run.sink?.stop() }
         let moves = runs.values.map { ($0.claim, $0.machine.takeProgress(isLast: true)) }
         writer.writeLast(moves)
-        for run in runs.values { run.end() }
+        for run in runs.values {
+            for one in run.waiting { one.completion(.failure(FeedRefusalError(.stopping))) }
+            run.end()
+        }
         for one in homeless { refuse(one.command, .stopping) }
     }
 
@@ -127,11 +135,12 @@ final class FeedDesk {
         _ pull: FeedPull, _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void,
         _ command: FeedCommand, _ now: FeedMachine.Moment
     ) {
-        guard let run = runs[pull.feed] else { return house(command, pull.feed, now) }
+        guard let run = runs[pull.feed] else { return house(command, pull.feed, now.monotonic) }
         guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
         guard runs.values.reduce(0, { $0 + $1.waiting.count }) < core.settings.maxWaitingPulls else {
             return completion(.failure(FeedRefusalError(.tooManyWaiting)))
         }
+        guard pull.most > 0 else { return completion(.success([])) }
         run.waiting.append(.init(pull: pull, completion: completion))
     }
 
@@ -140,7 +149,7 @@ final class FeedDesk {
         _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void, _ command: FeedCommand,
         _ now: FeedMachine.Moment
     ) {
-        guard let run = runs[name] else { return house(command, name, now) }
+        guard let run = runs[name] else { return house(command, name, now.monotonic) }
         let results = positions.map { position -> String in
             guard let position else { return FeedMachine.Result.unknown.rawValue }
             let result: FeedMachine.Result
@@ -157,16 +166,17 @@ final class FeedDesk {
             return completion(.success(results))
         }
         run.settled.append { isWritten in
-            completion(isWritten ? .success(results) : .failure(FeedRefusalError(.noOwner)))
+            // What was not written down is not done: somebody else has the feed, or it was put elsewhere.
+            completion(.success(isWritten ? results : results.map { $0 == "done" ? "expired" : $0 }))
         }
     }
 
     /// Keeps a request until somebody works its feed.
-    private func house(_ command: FeedCommand, _ name: FeedName, _ now: FeedMachine.Moment) {
+    private func house(_ command: FeedCommand, _ name: FeedName, _ now: Int64) {
         if let refusal = refusal(of: name) { return refuse(command, refusal) }
         guard homeless.count < core.settings.maxWaitingPulls else { return refuse(command, .tooManyWaiting) }
         homeless.append(
-            Homeless(command: command, deadline: now.monotonic + core.settings.ownerWaitMilliseconds))
+            Homeless(command: command, deadline: now + core.settings.ownerWaitMilliseconds))
         lookSoon()
     }
 
@@ -214,8 +224,12 @@ final class FeedDesk {
     // MARK: Sinks
 
     private func push(_ run: FeedRun, _ now: FeedMachine.Moment) {
-        guard let sink = run.sink, run.sinkRestsUntil <= now.monotonic else { return }
+        guard let sink = run.sink else { return }
         while run.deliveriesUnderWay < sink.concurrency, run.machine.hasReady {
+            if case .wait(let until) = run.breaker.mayDeliver(at: now.monotonic) {
+                run.sinkRestsUntil = until
+                return
+            }
             let deliveries = run.machine.pull(sink.batchSize, by: Self.sinkName, now: now)
             guard !deliveries.isEmpty else { return }
             run.deliveriesUnderWay += 1
@@ -232,6 +246,7 @@ final class FeedDesk {
     ) {
         guard let run = run(claim) else { return }
         run.deliveriesUnderWay -= 1
+        run.judge(outcomes, now.monotonic)
         for (position, outcome) in zip(positions, outcomes) {
             switch outcome {
             case .delivered:
@@ -244,6 +259,7 @@ final class FeedDesk {
                 _ = run.machine.reject(
                     position, by: Self.sinkName, after: nil, reason: reason, isFinal: true, now: now)
                 run.trouble = reason
+            case .notSent: run.machine.giveBack([position], of: Self.sinkName)
             }
         }
     }

@@ -50,6 +50,4 @@ final class FeedBoard: Sendable {
     var all: [FeedReport] {
         reports.withLock { Array($0.values) }.sorted { "\($0.feed)" < "\($1.feed)" }
     }
-
-    func report(_ name: FeedName) -> FeedReport? { reports.withLock { $0[name] } }
 }

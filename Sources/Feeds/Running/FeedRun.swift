@@ -25,7 +25,9 @@ final class FeedRun {
     var deliveriesUnderWay = 0
     /// The sink is left alone until then.
     var sinkRestsUntil: Int64 = 0
-    var sinkFailures = 0
+    /// Whether it is worth while to deliver to the sink at all.
+    var breaker: CircuitBreaker
+    private var generator = SystemRandomNumberGenerator()
     var trouble: String?
 
     init(_ start: FeedRunStart) {
@@ -35,6 +37,9 @@ final class FeedRun {
         sink = start.sink
         window = start.window
         machine = start.machine
+        var settings = CircuitBreaker.Settings()
+        settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
+        breaker = CircuitBreaker(settings, at: Clock.monotonicMilliseconds)
     }
 
     /// Takes messages in that the reader has found. True where the reader waits and can go on.
@@ -82,10 +87,25 @@ final class FeedRun {
         for one in over { one.completion(.success([])) }
     }
 
-    /// Another works the feed from now on, or nobody.
+    /// Notes how a delivery went as a whole: one of which something arrived shows that the sink is there.
+    func judge(_ outcomes: [SinkOutcome], _ now: Int64) {
+        var failed = false
+        var pause: Milliseconds?
+        for outcome in outcomes {
+            switch outcome {
+            case .delivered: return breaker.succeeded(at: now)
+            case .failed(_, let delay):
+                failed = true
+                if let delay { pause = max(pause ?? 0, delay) }
+            case .refused: failed = true
+            case .notSent: break
+            }
+        }
+        if failed { breaker.failed(at: now, retryAfterMilliseconds: pause, using: &generator) }
+    }
+
+    /// Another works the feed from now on, or nobody; who waits for messages has been taken out.
     func end() {
-        for one in waiting { one.completion(.failure(FeedRefusalError(.noOwner))) }
-        waiting = []
         for body in settling + settled { body(false) }
         settling = []
         settled = []
@@ -96,7 +116,7 @@ final class FeedRun {
     var nextDue: Int64 {
         var due = machine.nextDue ?? .max
         for one in waiting { due = min(due, one.pull.deadline) }
-        if sink != nil, machine.hasReady { due = min(due, max(sinkRestsUntil, 0)) }
+        if let sink, machine.hasReady, deliveriesUnderWay < sink.concurrency { due = min(due, sinkRestsUntil) }
         if let staleSince { due = min(due, staleSince + FeedRun.staleMilliseconds) }
         return due
     }

@@ -2,6 +2,7 @@ import LogStore
 public import Postgres
 public import Runtime
 import Synchronization
+public import Tree
 
 /// The feeds of a gateway: works those that no other gateway works, hands out their messages, and knows where the others are
 /// worked. Start it once; any thread may use it.
@@ -19,10 +20,12 @@ public final class FeedService: Sendable {
 
     /// Starts the threads; the database may be absent, and come later.
     ///
-    /// - Parameter trees: knows recent trees.
+    /// - Parameters:
+    ///   - trees: knows recent trees.
+    ///   - sinks: makes what feeds' definitions say that messages go to.
     public init(
         url: PostgresURL, settings: FeedSettings = FeedSettings(), trees: any TreeSource, logger: Logger,
-        makeSink: @escaping @Sendable (FeedDefinition) throws -> (any Sink)? = { _ in nil }
+        sinks: SinkMaker
     ) throws(PostgresError) {
         let core = FeedCore(url: url, settings: settings, trees: trees, logger: logger)
         let wake = try WakeHandle()
@@ -47,7 +50,7 @@ public final class FeedService: Sendable {
         threads =
             [
                 Thread(name: "feed-watch") {
-                    FeedSupervisor(core, dispatcher, readers, troubles, makeSink: makeSink).run(wake)
+                    FeedSupervisor(core, dispatcher, readers, troubles, sinks).run(wake)
                 },
                 Thread(name: "feed-admin") { administrator.run() },
             ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
@@ -61,8 +64,10 @@ public final class FeedService: Sendable {
     /// How the feeds fare that this gateway works.
     public var reports: [FeedReport] { dispatcher.board.all }
 
-    /// The same of one feed; nil where it is not worked here.
-    public func report(_ feed: FeedName) -> FeedReport? { dispatcher.board.report(feed) }
+    /// How a feed fares at this moment; nil where it is not worked here. Called back from another thread.
+    public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?) -> Void) {
+        dispatcher.post(.report(feed, completion))
+    }
 
     // MARK: For consumers
 
@@ -79,7 +84,7 @@ public final class FeedService: Sendable {
             return id
         }
         let pull = FeedPull(
-            id: id, feed: feed, consumer: consumer, most: max(1, min(most, core.settings.maxPull)), mostHeld: mostHeld,
+            id: id, feed: feed, consumer: consumer, most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
             deadline: Clock.monotonicMilliseconds + waitMilliseconds)
         dispatcher.post(.pull(pull, completion))
         return pull
@@ -115,6 +120,15 @@ public final class FeedService: Sendable {
     /// Does something with the database, on a thread of its own. False where too much waits for that already.
     public func administer(_ body: @escaping @Sendable (Result<FeedAdministration, any Error>) -> Void) -> Bool {
         administrator.add(body)
+    }
+
+    /// Finds the place below which all records of a feed are; nil where there is no such feed. Calls back from another thread.
+    public func findBasePath(_ feed: FeedName, _ completion: @escaping @Sendable (Path?) -> Void) {
+        let isQueued = administer { result in
+            let record = try? result.get().feed(feed)
+            completion(record.flatMap { try? FeedDefinition.read($0.definition, name: $0.name).pattern.base })
+        }
+        if !isQueued { completion(nil) }
     }
 
     // MARK: The end

@@ -15,7 +15,7 @@ final class FeedSupervisor: AnnouncementListener {
     private let dispatcher: FeedDispatcher
     private let readers: FeedReaders
     private let troubles: FeedTroubles
-    private let makeSink: @Sendable (FeedDefinition) throws -> (any Sink)?
+    private let sinks: SinkMaker
     private var watch: BeatWatch
     private var mine: [Int64: Mine] = [:]
     /// When feeds that could not be begun are tried again.
@@ -24,13 +24,13 @@ final class FeedSupervisor: AnnouncementListener {
 
     init(
         _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ troubles: FeedTroubles,
-        makeSink: @escaping @Sendable (FeedDefinition) throws -> (any Sink)?
+        _ sinks: SinkMaker
     ) {
         self.core = core
         self.dispatcher = dispatcher
         self.readers = readers
         self.troubles = troubles
-        self.makeSink = makeSink
+        self.sinks = sinks
         watch = BeatWatch(
             leaseExpiryMilliseconds: core.settings.expiryMilliseconds,
             beatMilliseconds: core.settings.beatMilliseconds)
@@ -184,7 +184,7 @@ final class FeedSupervisor: AnnouncementListener {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
         }
         progress = try checked(progress, record, connection)
-        let sink = try makeSink(definition)
+        let sink = try sinks.make(definition)
         let settings = machineSettings(definition, record.namespace, sink)
         let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
         var machine = FeedMachine(

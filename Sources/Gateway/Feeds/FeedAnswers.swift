@@ -65,7 +65,7 @@ struct FeedAnswer: Sendable {
     }
 
     /// What an administrator's request met with.
-    init(_ error: any Error) {
+    init(failure error: any Error) {
         switch error {
         case let error as FeedError:
             switch error {

@@ -30,7 +30,7 @@ enum FeedBodies {
     static func pull(_ bytes: [UInt8]) throws(RESTError) -> Pull {
         var body = try Body(bytes, known: ["max", "wait_ms", "consumer", "max_held", "resume", "after"])
         var pull = Pull()
-        pull.most = Int(try body.number("max", 1...Int64(Limits.pull)) ?? 100)
+        pull.most = Int(try body.number("max", 0...Int64(Limits.pull)) ?? 100)
         pull.waitMilliseconds = try body.number("wait_ms", 0...Limits.waitMilliseconds) ?? 0
         pull.consumer = try body.text("consumer", Limits.consumerBytes) ?? ""
         pull.mostHeld = try body.number("max_held", 1...100_000).map { Int($0) }

@@ -13,6 +13,8 @@ final class FeedStream {
     let authorization: String?
     /// Whether the answer has begun: then it is known that there is such a feed.
     var hasBegun = false
+    /// Where its feed is worked, when that is not here.
+    var address: String?
     /// What waits for messages now.
     var pull: FeedPull?
     /// The next pull first gives back what the consumer still holds, up to a message acknowledged.
@@ -42,6 +44,15 @@ final class FeedStream {
         bytes += json
         bytes += [0x0A, 0x0A]
         return SharedBytes(bytes)
+    }
+
+    /// The body of a pull that gives everything back.
+    var endBody: [UInt8] {
+        var writer = JSONWriter(form: .plain)
+        writer.raw("{\"max\":0,\"resume\":true,\"consumer\":")
+        writer.writeString(consumer)
+        writer.raw("}")
+        return writer.bytes
     }
 
     /// The body of a pull by which another gateway is asked.

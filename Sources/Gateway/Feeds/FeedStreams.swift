@@ -36,7 +36,8 @@ final class FeedStreams {
         }
         let query = FeedQuery(request.query)
         let most = try query.number("max", 1...1_000) ?? 100
-        let consumer = query["consumer"] ?? ""
+        // A name that nobody else has: what the stream leaves goes back.
+        let consumer = query["consumer"] ?? "stream-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
         guard consumer.utf8.count <= FeedBodies.Limits.consumerBytes else {
             throw RESTError(400, "consumer must be a string of at most \(FeedBodies.Limits.consumerBytes) bytes")
         }
@@ -79,6 +80,7 @@ final class FeedStreams {
         stream.pull = nil
         switch result {
         case .success(let deliveries):
+            stream.address = nil
             begin(stream)
             stream.resumes = false
             for delivery in deliveries {
@@ -98,14 +100,18 @@ final class FeedStreams {
 
     private func askElsewhere(_ stream: FeedStream, _ address: String) {
         begin(stream)
-        let name = PercentEncoding.encode(stream.feed.name.utf8)
-        let url = "\(address)/.feeds/\(name)/pull?ns=\(PercentEncoding.encode(stream.feed.namespace.utf8))"
+        stream.address = address
         let id = stream.exchange.id
-        forwarding.send(url, stream.pullBody, authorization: stream.authorization) { [link] answer in
+        forwarding.send(url(stream, address), stream.pullBody, authorization: stream.authorization) { [link] answer in
             link.post { hub in
                 if let stream = hub.streams[id] { hub.answeredElsewhere(stream, answer) }
             }
         }
+    }
+
+    private func url(_ stream: FeedStream, _ address: String) -> String {
+        let name = PercentEncoding.encode(stream.feed.name.utf8)
+        return "\(address)/.feeds/\(name)/pull?ns=\(PercentEncoding.encode(stream.feed.namespace.utf8))"
     }
 
     private func answeredElsewhere(_ stream: FeedStream, _ answer: FeedAnswer?) {
@@ -151,6 +157,12 @@ final class FeedStreams {
         guard let stream = streams.removeValue(forKey: id) else { return }
         if stream.hasBegun { services.metrics.streams.add(-1) }
         if let pull = stream.pull { feeds.cancel(pull) }
+        guard stream.hasBegun else { return }
+        if let address = stream.address {
+            forwarding.send(url(stream, address), stream.endBody, authorization: stream.authorization) { _ in }
+        } else {
+            feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
+        }
     }
 
     // MARK: Time

@@ -12,6 +12,7 @@ final class FeedsHandler {
     private let feeds: FeedService
     private let forwarding: FeedForwarding
     private let streams: FeedStreams
+    private let link: LoopLink<FeedsHandler>
 
     init(
         _ services: LoopServices, _ callers: Callers, _ feeds: FeedService, _ client: HTTPClient,
@@ -22,6 +23,8 @@ final class FeedsHandler {
         self.feeds = feeds
         forwarding = FeedForwarding(client)
         streams = FeedStreams(services, feeds, forwarding, authenticator)
+        link = LoopLink(services.loop)
+        link.lead(to: self)
     }
 
     func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
@@ -84,7 +87,7 @@ final class FeedsHandler {
             do {
                 answer = try body(try result.get())
             } catch {
-                answer = FeedAnswer(error)
+                answer = FeedAnswer(failure: error)
             }
             reference.perform { answer.send(to: $0) }
         }
@@ -137,8 +140,15 @@ final class FeedsHandler {
     }
 
     private func status(_ feed: FeedName, _ exchange: HTTPExchange) {
-        let report = feeds.report(feed)
-        administer(exchange) { FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name)) }
+        let reference = exchange.reference
+        feeds.report(feed) { [link] report in
+            link.post { handler in
+                guard let exchange = handler.services.loop.exchange(for: reference) else { return }
+                handler.administer(exchange) {
+                    FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
+                }
+            }
+        }
     }
 
     // MARK: By who works the feed

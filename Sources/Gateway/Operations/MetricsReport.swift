@@ -72,6 +72,7 @@ struct MetricsReport {
         metrics.counter(
             "pathmirror_conflations_total", "Times that a slow stream's events were replaced by a fresh value.",
             counts.conflations.current)
+        metrics.gauge("pathmirror_log_readers", "Readers of the log over HTTP.", counts.logReadings.current)
         metrics.gauge("pathmirror_sessions", "Open realtime sessions.", counts.sessions.current)
         metrics.counter("pathmirror_sessions_total", "Realtime sessions opened.", counts.sessionsOpened.current)
         metrics.gauge("pathmirror_listens", "Listens of realtime sessions.", counts.listens.current)

@@ -12,6 +12,7 @@ enum Route: Equatable {
     case longPoll
     case rules
     case feeds
+    case log
     /// A path that no data can have, and that is nothing else here.
     case nothing
 
@@ -44,6 +45,7 @@ enum Route: Equatable {
         case "/.ws": .webSocket
         case "/.lp": .longPoll
         case "/.settings/rules.json": .rules
+        case "/.log": .log
         default: .nothing
         }
     }

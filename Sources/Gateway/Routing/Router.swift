@@ -13,6 +13,7 @@ final class Router {
         let polls: LongPollHandler
         /// Nil where the gateway works no feeds.
         let feeds: FeedsHandler?
+        let log: LogHandler
     }
 
     private let services: LoopServices
@@ -42,6 +43,7 @@ final class Router {
             case .feeds:
                 guard let feeds = handlers.feeds else { return try Self.refuse(request.path) }
                 try feeds.serve(request, exchange)
+            case .log: try handlers.log.serve(request, exchange)
             case .nothing: try Self.refuse(request.path)
             }
         } catch {

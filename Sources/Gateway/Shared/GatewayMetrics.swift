@@ -9,6 +9,7 @@ public final class GatewayMetrics: Sendable {
     public let streamsResumed = Counter()
     public let streamEvents = Counter()
     public let conflations = Counter()
+    public let logReadings = Gauge()
     public let sessions = Gauge()
     public let sessionsOpened = Counter()
     public let waitingTransactions = Gauge()

@@ -104,22 +104,25 @@ extension LogConnection {
     public func forEachPart(
         _ namespace: Int64, of seq: Int64, _ body: ([Change]) throws(LogStoreError) -> Void
     ) throws(LogStoreError) {
-        var part: Int32 = 0
-        while true {
-            let rows = try translated { () throws(PostgresError) in
-                try postgres.execute(
-                    "select changes::text from pathmirror.log_part where namespace_id = $1 and seq = $2 and part = $3",
-                    [.int8(namespace), .int8(seq), .int4(part)])
-            }
-            guard rows.rowCount == 1 else { return }
-            let changes: [Change]
-            do {
-                changes = try ChangeCodec.decode(try rows.bytes(0, 0))
-            } catch {
-                throw .corrupt("part \(part) of entry \(seq) can't be read: \(error)")
-            }
+        var number: Int32 = 0
+        while let changes = try part(number, of: seq, namespace) {
             try body(changes)
-            part += 1
+            number += 1
+        }
+    }
+
+    /// One part of the further changes of a bulk entry, from 0; nil behind the last.
+    public func part(_ number: Int32, of seq: Int64, _ namespace: Int64) throws(LogStoreError) -> [Change]? {
+        let rows = try translated { () throws(PostgresError) in
+            try postgres.execute(
+                "select changes::text from pathmirror.log_part where namespace_id = $1 and seq = $2 and part = $3",
+                [.int8(namespace), .int8(seq), .int4(number)])
+        }
+        guard rows.rowCount == 1 else { return nil }
+        do {
+            return try ChangeCodec.decode(try rows.bytes(0, 0))
+        } catch {
+            throw .corrupt("part \(number) of entry \(seq) can't be read: \(error)")
         }
     }
 }

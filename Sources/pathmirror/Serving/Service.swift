@@ -18,6 +18,7 @@ final class Service {
     private let mirrors: MirrorService
     private let feeds: FeedService
     private let feedClient: HTTPClient
+    private let webhookClient: HTTPClient
     private let secretWatch: SecretWatch?
     private let certificateWatch: CertificateWatch?
 
@@ -29,11 +30,15 @@ final class Service {
             logger: options.logger)
         let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
         self.mirrors = mirrors
-        let feeds = try FeedService(
-            url: url, settings: options.feeds, trees: RecentTrees(engine), logger: options.logger)
-        self.feeds = feeds
         let feedClient = try HTTPClient()
         self.feedClient = feedClient
+        let webhookClient = try HTTPClient(options.webhookClient)
+        self.webhookClient = webhookClient
+        let feeds = try FeedService(
+            url: url, settings: options.feeds, trees: RecentTrees(engine), logger: options.logger,
+            sinks: SinkMaker(
+                client: webhookClient, exceptions: options.webhookExceptions, environment: options.environment))
+        self.feeds = feeds
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             engine: engine, settings: options.gateway, credentials: options.credentials,
@@ -44,6 +49,8 @@ final class Service {
                 server: server?.statistics ?? HTTPServerStatistics(),
                 certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts),
                 stretches: server?.loops.map(\.stretches) ?? [])
+        } feedBasePath: { feed, namespace, completion in
+            feeds.findBasePath(FeedName(namespace: namespace, name: feed), completion)
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
@@ -58,6 +65,7 @@ final class Service {
             // Threads that still connect when the program ends bring it down.
             feeds.stop()
             feedClient.stop()
+            webhookClient.stop()
             engine.stop(milliseconds: 0)
             mirrors.stop()
             options.authentication.client?.stop()
@@ -98,6 +106,7 @@ final class Service {
         mirrors.stop()
         gateway.stop()
         feedClient.stop()
+        webhookClient.stop()
         secretWatch?.stop()
         certificateWatch?.stop()
         options.authentication.client?.stop()

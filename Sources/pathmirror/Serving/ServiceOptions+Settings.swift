@@ -23,6 +23,18 @@ extension ServiceOptions {
         .number("max-streams", 0...10_000_000, "the most event streams at once; default 100000") {
             $0.gateway.maxStreams = $1
         },
+        .number(
+            "max-log-readers", 0...1_000_000, "the most readers of /.log at once, each with up to 2 MB; default 64"
+        ) {
+            $0.gateway.maxLogReadings = $1
+        },
+        .number("log-reader-threads", 1...64, "threads that read the log for /.log, each with a connection; default 2")
+        {
+            $0.engine.logReaders = $1
+        },
+        .number("log-poll-ms", 1...600_000, "how long a long poll of /.log waits; default 20000") {
+            $0.gateway.logPollMilliseconds = $1
+        },
         .number("header-timeout-ms", day, "how long a request's headers may take; default 15000") {
             $0.server.headerTimeoutMilliseconds = $1
         },

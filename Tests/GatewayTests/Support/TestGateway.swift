@@ -16,7 +16,8 @@ final class TestGateway {
 
     init(
         _ url: PostgresURL, _ change: (inout GatewaySettings) -> Void = { _ in },
-        server changeServer: (inout HTTPServerSettings) -> Void = { _ in }
+        server changeServer: (inout HTTPServerSettings) -> Void = { _ in },
+        secret: String? = nil, feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(nil) }
     ) throws {
         var settings = GatewaySettings()
         change(&settings)
@@ -26,9 +27,10 @@ final class TestGateway {
         }
         var credentials = Gateway.Credentials()
         credentials.acceptsOwner = true
+        credentials.administratorSecrets = secret.map { [Secret(Array($0.utf8))] } ?? []
         let gateway = Gateway(
             engine: engine.engine, settings: settings, credentials: credentials,
-            logger: Logger(level: .error, descriptor: -1))
+            logger: Logger(level: .error, descriptor: -1), feedBasePath: feedBasePath)
         self.engine = engine
         self.gateway = gateway
         var serverSettings = HTTPServerSettings()

@@ -1,0 +1,118 @@
+import LogStore
+import Runtime
+import Tree
+
+/// Reads slices of logs over a connection.
+struct LogSliceReader {
+    let connection: LogConnection
+    let limits: LogReadLimits
+
+    /// What there is of a namespace's log.
+    func extent(_ namespace: Int64, _ name: String) throws(LogStoreError) -> LogExtent {
+        guard let record = try connection.history(namespace, at: 0) else { throw .unknownNamespace(name) }
+        return LogExtent(record)
+    }
+
+    /// The lines behind a place: some, so that nobody waits long for those of others.
+    func slice(
+        _ view: LogView, at place: LogPlace, installation: String
+    ) throws(LogStoreError) -> Result<LogSlice, LogReadError> {
+        let lines = LogLineMaker(
+            installation: installation, namespace: view.name, within: view.path, hasOrigins: view.hasOrigins)
+        var slice = LogSlice(at: place)
+        if place.inside != nil {
+            guard let logged = try connection.entry(view.namespace, place.seq + 1), logged.entry.isBulk else {
+                return .failure(try refusal(view))
+            }
+            try addParts(of: logged, lines, view, &slice)
+            return .success(slice)
+        }
+        switch try page(view, place) {
+        case .entries(let page):
+            for logged in page where slice.end.inside == nil {
+                try add(logged, lines, view, &slice)
+                if slice.byteCount >= limits.sliceBytes { break }
+            }
+        case .missing(let seqs, _) where seqs.isEmpty:
+            // Nobody knows whether the entries behind are of the place's history; none is missing.
+            guard place.batch != nil else { return .failure(try refusal(view)) }
+            return try self.slice(view, at: LogPlace(seq: place.seq), installation: installation)
+        case .missing(let seqs, _): return .failure(.pruned(oldest: seqs.upperBound))
+        case .takenBack(nil): throw .unknownNamespace(view.name)
+        case .takenBack(let record?): return .failure(.otherHistory(head: record.head))
+        case .bulk, .rules, .end: break
+        }
+        guard slice.end.inside == nil else { return .success(slice) }
+        let head = try connection.heads([view.namespace]).first?.head ?? 0
+        slice.isAtEnd = slice.end.seq >= head
+        return .success(slice)
+    }
+
+    private func page(_ view: LogView, _ place: LogPlace) throws(LogStoreError) -> LogEvent {
+        let limits = limits
+        var follower = LogFollower(view.namespace, at: LogCursor(seq: place.seq, batch: place.batch)) {
+            $0.pageEntries = limits.sliceEntries
+            $0.pageBytes = limits.sliceBytes
+            $0.checksHistory = true
+        }
+        return try follower.next(on: connection)
+    }
+
+    /// What is said of a place that the log does not go on from.
+    private func refusal(_ view: LogView) throws(LogStoreError) -> LogReadError {
+        let extent = try extent(view.namespace, view.name)
+        return .otherHistory(head: extent.head)
+    }
+
+    private func add(
+        _ logged: LoggedEntry, _ lines: LogLineMaker, _ view: LogView, _ slice: inout LogSlice
+    ) throws(LogStoreError) {
+        let entry = logged.entry
+        guard let line = lines.line(of: entry, time: Timestamp.iso8601(unixMilliseconds: entry.committedAt)) else {
+            slice.end = Self.behind(logged)
+            return
+        }
+        guard entry.isBulk else { return slice.add(line, to: Self.behind(logged)) }
+        slice.add(
+            line,
+            to: LogPlace(seq: slice.end.seq, batch: slice.end.batch, inside: LogPlace.Inside(part: 0, lines: 0)))
+        try addParts(of: logged, lines, view, &slice)
+    }
+
+    /// Adds lines of parts until the slice is full, or the entry's last.
+    private func addParts(
+        of logged: LoggedEntry, _ lines: LogLineMaker, _ view: LogView, _ slice: inout LogSlice
+    ) throws(LogStoreError) {
+        var count = 0
+        while var inside = slice.end.inside {
+            guard count < limits.sliceParts, slice.byteCount < limits.sliceBytes else { return }
+            count += 1
+            guard let changes = try connection.part(inside.part, of: logged.entry.seq, view.namespace) else {
+                return slice.add(
+                    lines.end(of: logged.entry.seq, parts: Int(inside.lines)), to: Self.behind(logged))
+            }
+            inside.part += 1
+            var place = slice.end
+            if let line = lines.line(ofPart: changes, of: logged.entry.seq) {
+                inside.lines += 1
+                place.inside = inside
+                slice.add(line, to: place)
+            } else {
+                slice.end.inside = inside
+            }
+        }
+    }
+
+    private static func behind(_ logged: LoggedEntry) -> LogPlace {
+        LogPlace(seq: logged.entry.seq, batch: logged.batchID)
+    }
+}
+
+extension LogSlice {
+    fileprivate mutating func add(_ line: LogLine, to place: LogPlace) {
+        let json = line.json
+        byteCount += json.count
+        lines.append(Line(json: json, place: place))
+        end = place
+    }
+}

@@ -1,0 +1,196 @@
+import Engine
+import HTTPServer
+import Runtime
+import Tokens
+import Tree
+import Wire
+
+/// Serves `/.log`: the log as it is, to administrators, and what of it is below a feed's base path to who has that feed's token.
+/// One for each loop.
+final class LogHandler {
+    private let services: LoopServices
+    private let engine: Engine
+    private let callers: Callers
+    private let namespaces: NamespaceWaits
+    private let hub: LogHub
+    private let feedBasePath: FeedBasePath
+    private let basePaths: ExchangeWaits<Path?>
+    private let extents: ExchangeWaits<Result<LogExtent, LogReadError>>
+    private let slices: ExchangeWaits<Result<LogSlice, LogReadError>>
+
+    init(
+        _ services: LoopServices, _ engine: Engine, _ callers: Callers, _ namespaces: NamespaceWaits, _ hub: LogHub,
+        _ feedBasePath: @escaping FeedBasePath
+    ) {
+        self.services = services
+        self.engine = engine
+        self.callers = callers
+        self.namespaces = namespaces
+        self.hub = hub
+        self.feedBasePath = feedBasePath
+        basePaths = ExchangeWaits(services.loop)
+        extents = ExchangeWaits(services.loop)
+        slices = ExchangeWaits(services.loop)
+    }
+
+    /// A request on its way to its first slice.
+    private struct Asked {
+        let parameters: LogParameters
+        let identity: Identity
+        let namespace: LiveNamespace
+        let view: LogView
+        let ifNoneMatch: String?
+    }
+
+    func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        exchange.commonHeaders.add("X-Content-Type-Options", "nosniff")
+        exchange.commonHeaders.add("Access-Control-Expose-Headers", Self.exposedHeaders)
+        guard request.method == .get || request.method == .head else {
+            exchange.commonHeaders.add("Allow", "GET, HEAD")
+            throw RESTError(405, "The method must be GET or HEAD")
+        }
+        let settings = try RESTParameters.settings(request.query)
+        let name = try NamespaceName.find(request, settings, services.settings)
+        let parameters = try LogParameters(
+            request.query, acceptsEvents: Self.acceptsEvents(request),
+            lastEventID: request.headerText("last-event-id"))
+        try callers.withIdentity(request, settings, namespace: name, isForFeed: true, exchange) { [self] identity in
+            guard callers.admits(identity, in: name, exchange) else { return }
+            withPath(parameters.path, identity, name, exchange) { [self] path in
+                guard hub.hasRoom, extents.count + slices.count < services.settings.maxLogReadings else {
+                    return services.responder.respond(
+                        RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
+                }
+                namespaces.whenLoaded(name, exchange) { [self] namespace in
+                    let view = LogView(
+                        namespace: namespace.id, name: namespace.name, path: path,
+                        hasOrigins: identity.mayAdminister)
+                    look(
+                        Asked(
+                            parameters: parameters, identity: identity, namespace: namespace, view: view,
+                            ifNoneMatch: request.headerText("if-none-match")), exchange)
+                }
+            }
+        }
+    }
+
+    private static let exposedHeaders =
+        "ETag, Stream-Next-Offset, Stream-Up-To-Date, Stream-Cursor, X-Pathmirror-Seq, X-Pathmirror-Oldest-Seq, Retry-After"
+
+    private static func acceptsEvents(_ request: HTTPRequest) -> Bool {
+        request.headerTexts("accept").contains { $0.lowercased().contains("text/event-stream") }
+    }
+
+    // MARK: Who may see what
+
+    /// Goes on with the path that a caller is shown the log of; answers by itself where there is none.
+    private func withPath(
+        _ wanted: Path?, _ identity: Identity, _ name: String, _ exchange: HTTPExchange,
+        _ body: @escaping (Path) -> Void
+    ) {
+        if identity.mayAdminister { return body(wanted ?? .root) }
+        guard let feed = identity.feed, identity.mayConsume(feed: feed.feed, in: name) else {
+            return services.responder.respond(.permissionDenied, to: exchange)
+        }
+        feedBasePath(
+            feed.feed, name,
+            basePaths.wait(exchange) { [services] base in
+                guard let base, base.contains(wanted ?? base) else {
+                    return services.responder.respond(.permissionDenied, to: exchange)
+                }
+                body(wanted ?? base)
+            })
+    }
+
+    // MARK: Beginning
+
+    private func look(_ asked: Asked, _ exchange: HTTPExchange) {
+        let found = extents.wait(exchange) { [self] result in
+            switch result {
+            case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
+            case .success(let extent):
+                exchange.commonHeaders.add("X-Pathmirror-Seq", "\(extent.head)")
+                if exchange.isHead { return describe(extent, exchange) }
+                readFirst(asked, extent, exchange)
+            }
+        }
+        engine.logs.extent(asked.view.namespace, name: asked.view.name, found)
+    }
+
+    private func describe(_ extent: LogExtent, _ exchange: HTTPExchange) {
+        let tail = LogPlace(seq: extent.head, batch: extent.headBatch)
+        exchange.respond(
+            status: 200,
+            headers: [
+                "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
+                "Stream-Next-Offset": LogPlaceText.offset(tail), "X-Pathmirror-Oldest-Seq": "\(extent.oldest)",
+            ])
+    }
+
+    private func readFirst(_ asked: Asked, _ extent: LogExtent, _ exchange: HTTPExchange) {
+        let start =
+            switch asked.parameters.start {
+            case .head: LogPlace(seq: extent.head, batch: extent.headBatch)
+            case .oldest: LogPlace(seq: extent.oldest - 1)
+            case .behind(let place): place
+            }
+        if asked.parameters.start == .head, asked.parameters.form == .durable {
+            // It is to have no lines, even if there are some by now.
+            return answers(asked, start, exchange).respond(LogSlice(emptyAt: start), exchange)
+        }
+        let found = slices.wait(exchange) { [self] result in
+            switch result {
+            case .failure(let error): LogRefusal(error).respond(exchange, services.responder)
+            case .success(let slice): begin(asked, extent, start, slice, exchange)
+            }
+        }
+        engine.logs.slice(asked.view, at: start, found)
+    }
+
+    private func begin(
+        _ asked: Asked, _ extent: LogExtent, _ start: LogPlace, _ first: LogSlice, _ exchange: HTTPExchange
+    ) {
+        switch asked.parameters.form {
+        case .lines(let follows):
+            stream(asked, .lines, start, first, through: follows ? nil : extent.head, exchange)
+        case .events(let follows):
+            stream(asked, .events, start, first, through: follows ? nil : extent.head, exchange)
+        case .durableEvents(let cursor):
+            stream(asked, .durableEvents(cursor: cursor), start, first, through: nil, exchange)
+        case .durable: answers(asked, start, exchange).respond(first, exchange)
+        case .durablePoll:
+            let poll = LogPoll(
+                exchange, asked.identity, asked.namespace, asked.view, at: start, answers(asked, start, exchange), hub)
+            hub.add(poll, first, forMilliseconds: services.settings.logPollMilliseconds) { reading in
+                (reading as? LogPoll)?.timedOut()
+            }
+        }
+    }
+
+    private func stream(
+        _ asked: Asked, _ form: LogStream.Form, _ start: LogPlace, _ first: LogSlice, through bound: Int64?,
+        _ exchange: HTTPExchange
+    ) {
+        let isLines = if case .lines = form { true } else { false }
+        let isDurable = if case .durableEvents = form { true } else { false }
+        exchange.startStream(headers: [
+            "Content-Type": isLines ? "application/x-ndjson" : "text/event-stream; charset=utf-8",
+            "Cache-Control": isDurable ? "no-store" : "no-cache",
+            "X-Accel-Buffering": "no",
+        ])
+        let stream = LogStream(
+            exchange, asked.identity, asked.namespace, asked.view, form, at: start, through: bound,
+            bufferBytes: services.settings.streamBufferBytes, hub)
+        hub.add(
+            stream, first, forMilliseconds: isDurable ? services.settings.logEventsMilliseconds : nil
+        ) { $0.end() }
+    }
+
+    private func answers(_ asked: Asked, _ start: LogPlace, _ exchange: HTTPExchange) -> DurableAnswers {
+        let cursor: Int64? =
+            if case .durablePoll(let shown) = asked.parameters.form { StreamCursor.next(after: shown) } else { nil }
+        return DurableAnswers(
+            responder: services.responder, view: asked.view, start: start,
+            isOfEnd: asked.parameters.start == .head, cursor: cursor, ifNoneMatch: asked.ifNoneMatch)
+    }
+}

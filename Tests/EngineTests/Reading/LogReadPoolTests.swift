@@ -1,0 +1,172 @@
+import Engine
+import LogStore
+import Postgres
+import Rules
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Goal: slices of any size add up to the log's lines, and readers take turns.
+@Suite struct LogReadPoolTests {
+    struct Limits: Sendable {
+        let entries: Int
+        let bytes: Int
+        let parts: Int
+    }
+
+    /// Reads from a place to the log's end, slice by slice; every slice gets on.
+    private func readAll(
+        _ engine: TestEngine, _ view: LogView, from place: LogPlace = LogPlace(seq: 0)
+    ) throws -> [LogSlice.Line] {
+        var lines: [LogSlice.Line] = []
+        var place = place
+        while true {
+            let slice = try engine.slice(view, at: place).get()
+            lines += slice.lines
+            if slice.isAtEnd { return lines }
+            #expect(slice.end != place)
+            place = slice.end
+        }
+    }
+
+    private func view(_ namespace: LiveNamespace, _ path: String = "", hasOrigins: Bool = true) -> LogView {
+        LogView(namespace: namespace.id, name: namespace.name, path: Path(splitting: path), hasOrigins: hasOrigins)
+    }
+
+    /// Writes, an import in many parts, and rules.
+    private func fill(_ url: PostgresURL, _ namespace: LiveNamespace) throws {
+        for number in 1...6 as ClosedRange<Int64> { _ = namespace.write(.set("a/k\(number)", .int(number))) }
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        let record = try #require(try connection.namespace(id: namespace.id))
+        var settings = Importer.Settings()
+        settings.bufferBytes = 1
+        let importer = try Importer(connection, record, at: Path(splitting: "bulk"), settings: settings)
+        for number in 0..<20 {
+            try importer.add(Array("/bulk/\(number % 4 == 0 ? "in" : "out")/k\(number)".utf8), .int(Int64(number)))
+        }
+        try importer.finish()
+        #expect(namespace.waitFor(7))
+        _ = namespace.write(.update("", [("a/k1", .null), ("bulk/in/k0", .int(9))]))
+        _ = namespace.write(.set("z", .string("last")))
+    }
+
+    /// What `replay log` writes is what these are held to.
+    private func expected(_ url: PostgresURL, _ namespace: LiveNamespace, _ path: String) throws -> [[UInt8]] {
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        let record = try #require(try connection.namespace(id: namespace.id))
+        let log = try LogLines(connection, record, within: Path(splitting: path))
+        let time = { (time: Int64) in Timestamp.iso8601(unixMilliseconds: time) }
+        var lines: [[UInt8]] = []
+        try log.run(from: 1, to: record.head, time: time) { line in lines.append(line.json) }
+        return lines
+    }
+
+    @Test(arguments: [
+        Limits(entries: 500, bytes: 1 << 20, parts: 8), Limits(entries: 1, bytes: 1 << 20, parts: 8),
+        Limits(entries: 3, bytes: 1, parts: 1), Limits(entries: 500, bytes: 300, parts: 3),
+        Limits(entries: 2, bytes: 1 << 20, parts: 1),
+    ]) func slicesAddUp(_ limits: Limits) throws {
+        try withEngines { settings, _ in
+            settings.logReads.sliceEntries = limits.entries
+            settings.logReads.sliceBytes = limits.bytes
+            settings.logReads.sliceParts = limits.parts
+        } _: { url, engines in
+            let namespace = try engines[0].namespace()
+            try fill(url, namespace)
+            for path in ["", "a", "a/k3", "bulk", "bulk/in", "bulk/in/k4", "nowhere", "z"] {
+                let lines = try readAll(engines[0], view(namespace, path))
+                #expect(lines.map(\.json) == (try expected(url, namespace, path)), "\(path)")
+                // From every place behind a line the rest follows.
+                for (index, line) in lines.enumerated() where index % 5 == 2 {
+                    let rest = try readAll(engines[0], view(namespace, path), from: line.place)
+                    #expect(rest.map(\.json) == lines[(index + 1)...].map(\.json))
+                }
+            }
+        }
+    }
+
+    @Test func originsAreLeftOutWhereTheyAreNotForTheReader() throws {
+        try withEngines { url, engines in
+            let namespace = try engines[0].namespace()
+            let write = Write(
+                .set(Path(splitting: "a"), .int(1)), operation: .set, byteCount: 1, auth: .admin,
+                origin: Origin(uid: "ada", isAdmin: true, isOverride: false, via: .rest, address: "192.0.2.1"))
+            _ = namespace.write(write)
+            for hasOrigins in [true, false] {
+                let lines = try readAll(engines[0], view(namespace, hasOrigins: hasOrigins))
+                let text = String(decoding: try #require(lines.first).json, as: UTF8.self)
+                #expect(text.contains("192.0.2.1") == hasOrigins && text.contains("ada") == hasOrigins)
+            }
+        }
+    }
+
+    @Test func placesThatTheLogDoesNotHave() throws {
+        try withEngines { url, engines in
+            let namespace = try engines[0].namespace()
+            for value in 1...4 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
+            let view = view(namespace)
+            let places = try readAll(engines[0], view).map(\.place)
+            let beyond = engines[0].slice(view, at: LogPlace(seq: 5))
+            #expect(throws: LogReadError.otherHistory(head: 4)) { try beyond.get() }
+            let another = engines[0].slice(view, at: LogPlace(seq: 2, batch: places[2].batch))
+            #expect(throws: LogReadError.otherHistory(head: 4)) { try another.get() }
+            let noParts = engines[0].slice(view, at: LogPlace(seq: 2, inside: .init(part: 0, lines: 0)))
+            #expect(throws: LogReadError.otherHistory(head: 4)) { try noParts.get() }
+            let end = try engines[0].slice(view, at: places[3]).get()
+            #expect(end.lines.isEmpty && end.isAtEnd && end.end == places[3])
+            let nowhere = LogView(namespace: 999, name: "gone", path: .root, hasOrigins: true)
+            let gone = engines[0].slice(nowhere, at: LogPlace(seq: 0))
+            #expect(throws: LogReadError.engine(.unknownNamespace("gone"))) { try gone.get() }
+        }
+    }
+
+    /// A reader of the whole log doesn't keep others waiting: whoever asks later is answered before its next slice.
+    @Test func readersTakeTurns() throws {
+        try withEngines { settings, _ in
+            settings.logReaders = 1
+            settings.logReads.sliceEntries = 1
+        } _: { _, engines in
+            let namespace = try engines[0].namespace()
+            for value in 1...40 as ClosedRange<Int64> { _ = namespace.write(.set("a", .int(value))) }
+            let (view, logs) = (view(namespace), engines[0].engine.logs)
+            let order = Condition<[String]>([])
+            @Sendable func readOn(_ place: LogPlace) {
+                logs.slice(view, at: place) { result in
+                    guard case .success(let slice) = result else { return }
+                    order.broadcast { $0.append("whole") }
+                    if !slice.isAtEnd { readOn(slice.end) }
+                }
+            }
+            readOn(LogPlace(seq: 0))
+            logs.slice(view, at: LogPlace(seq: 40)) { _ in order.broadcast { $0.append("live") } }
+            let seen = try #require(order.wait(milliseconds: 20_000) { $0.count == 41 ? $0 : nil })
+            // Behind the slice that was being read, and the one that was asked for before it at most.
+            #expect((try #require(seen.firstIndex(of: "live"))) <= 2)
+        }
+    }
+
+    @Test func afterTheEndNobodyWaits() throws {
+        let logs = try withEngines { _, engines in
+            let namespace = try engines[0].namespace()
+            _ = namespace.write(.set("a", .int(1)))
+            #expect(try readAll(engines[0], view(namespace)).count == 1)
+            return engines[0].engine.logs
+        }
+        let answer = Condition<Result<LogExtent, LogReadError>?>(nil)
+        logs.extent(1, name: "test") { result in answer.broadcast { $0 = result } }
+        let result = try #require(answer.wait(milliseconds: 20_000) { $0 })
+        #expect(throws: LogReadError.engine(.stopping)) { try result.get() }
+    }
+}
+
+extension TestEngine {
+    /// One slice, once it is there.
+    fileprivate func slice(_ view: LogView, at place: LogPlace) -> Result<LogSlice, LogReadError> {
+        let answer = Condition<Result<LogSlice, LogReadError>?>(nil)
+        engine.logs.slice(view, at: place) { result in answer.broadcast { $0 = result } }
+        return answer.wait(milliseconds: 20_000) { $0 } ?? .failure(.engine(.unavailable("not answered in 20 s")))
+    }
+}

@@ -1,0 +1,76 @@
+import Engine
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Goal: a place comes back as it was given, and offsets order as the log does.
+struct LogPlaceTextTests {
+    private static func random(_ generator: inout SeededGenerator) -> LogPlace {
+        let seq =
+            Bool.random(using: &generator)
+            ? Int64.random(in: 0...5, using: &generator) : .random(in: 0 ... .max - 1, using: &generator)
+        var place = LogPlace(seq: seq)
+        if Bool.random(using: &generator) {
+            place.batch = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
+        }
+        if Bool.random(using: &generator) {
+            let part =
+                Bool.random(using: &generator)
+                ? Int32.random(in: 0...4, using: &generator) : .random(in: 0 ..< .max, using: &generator)
+            place.inside = LogPlace.Inside(part: part, lines: .random(in: 0...part, using: &generator))
+        }
+        return place
+    }
+
+    /// Where a place is in the log, as numbers.
+    private static func order(_ place: LogPlace) -> [Int64] {
+        [place.seq, place.inside.map { Int64($0.part) + 1 } ?? 0]
+    }
+
+    @Test func `offsets come back, and order as texts`() {
+        var generator = SeededGenerator(seed: 7)
+        for _ in 0..<2_000 {
+            let (one, other) = (Self.random(&generator), Self.random(&generator))
+            let text = LogPlaceText.offset(one)
+            #expect(LogPlaceText.place(offset: text) == one)
+            #expect(!text.contains { ",&=?/ ".contains($0) } && text.utf8.count < 256 && text != "-1" && text != "now")
+            guard Self.order(one) != Self.order(other) else { continue }
+            let isBefore = Self.order(one).lexicographicallyPrecedes(Self.order(other))
+            #expect((text < LogPlaceText.offset(other)) == isBefore)
+        }
+    }
+
+    @Test func `ids of events come back`() {
+        var generator = SeededGenerator(seed: 8)
+        for _ in 0..<500 {
+            var place = Self.random(&generator)
+            place.inside = nil
+            #expect(LogPlaceText.place(eventID: LogPlaceText.eventID(place)) == place)
+        }
+        #expect(LogPlaceText.eventID(LogPlace(seq: 42)) == "42")
+        #expect(LogPlaceText.eventID(LogPlace(seq: 42, batch: [0, 0, 0])) == "42-AAAA")
+    }
+
+    @Test(arguments: [
+        "", "-", "-1", "x", "4x", " 4", "+4", "4-", "4-?", "4-AAAAA", "٣", "9223372036854775808",
+        "00000000000000000042",
+        "4-" + String(repeating: "A", count: 64),
+    ]) func `ids that are none`(_ text: String) {
+        #expect(LogPlaceText.place(eventID: text) == nil)
+    }
+
+    private static let zeros = String(repeating: "0", count: 10)
+
+    @Test(arguments: [
+        "", "now", "0", "1_1_1_", "_\(zeros)_\(zeros)_", "000000000000000004_\(zeros)_\(zeros)_",
+        "0000000000000000004_\(zeros)_\(zeros)", "0000000000000000004_\(zeros)_0000000001_",
+        "0000000000000000004_0000000001_0000000001_", "0000000000000000004_4294967296_\(zeros)_",
+        "0000000000000000004_2147483648_\(zeros)_", "9999999999999999999_\(zeros)_\(zeros)_",
+        "0000000000000000004_\(zeros)_\(zeros)_?", "000000000000000000-_\(zeros)_\(zeros)_",
+        "0000000000000000004_\(zeros)_\(zeros)_AAAA_",
+        "0000000000000000004_\(zeros)_\(zeros)_" + String(repeating: "A", count: 64),
+    ]) func `offsets that are none`(_ text: String) {
+        #expect(LogPlaceText.place(offset: text) == nil)
+    }
+}

@@ -1,0 +1,88 @@
+import Engine
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Goal: a reader is given everything once and in order, and no more than it takes, in whatever order things happen.
+struct LogPumpTests {
+    private func place(_ seq: Int64) -> LogPlace { LogPlace(seq: seq) }
+
+    @Test func `from slice to slice, and then waits`() {
+        var pump = LogPump(at: place(0), through: nil)
+        #expect(pump.received(to: place(5), isAtEnd: false, isFull: false) == .read(place(5)))
+        #expect(pump.received(to: place(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
+        #expect(pump.isAtEnd)
+        #expect(pump.woke(isFull: false) == .read(place(9)))
+        // Woken again while it is being read: the answer will say.
+        #expect(pump.woke(isFull: false) == .nothing && pump.drained() == .nothing)
+        #expect(pump.received(to: place(9), isAtEnd: true, isFull: false) == .awaitEntry(10))
+    }
+
+    @Test func `nothing is read for a client that takes nothing`() {
+        var pump = LogPump(at: place(0), through: nil)
+        #expect(pump.received(to: place(5), isAtEnd: false, isFull: true) == .nothing)
+        #expect(pump.woke(isFull: true) == .nothing)
+        #expect(pump.drained() == .read(place(5)))
+        #expect(pump.received(to: place(6), isAtEnd: true, isFull: true) == .awaitEntry(7))
+        #expect(pump.woke(isFull: true) == .nothing)
+        #expect(!pump.isAtEnd)
+        #expect(pump.drained() == .read(place(6)))
+    }
+
+    @Test func `it ends at its bound, and not inside an entry`() {
+        var pump = LogPump(at: place(0), through: 5)
+        let inside = LogPlace(seq: 4, inside: LogPlace.Inside(part: 1, lines: 1))
+        #expect(pump.received(to: inside, isAtEnd: false, isFull: false) == .read(inside))
+        #expect(pump.received(to: place(7), isAtEnd: false, isFull: true) == .finish)
+        #expect(pump.woke(isFull: false) == .nothing && pump.drained() == .nothing)
+        #expect(pump.received(to: place(8), isAtEnd: true, isFull: false) == .nothing)
+        var empty = LogPump(at: place(0), through: 0)
+        #expect(empty.received(to: place(0), isAtEnd: true, isFull: false) == .finish)
+    }
+
+    /// A log that grows, a client that takes when it likes, and wakes that come late, twice or for nothing: in the end the client
+    /// has all, it was never asked to read twice at once, and never while it was full.
+    @Test(arguments: 0..<200 as Range<UInt64>) func `any order of events`(_ seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        var pump = LogPump(at: place(0), through: nil)
+        var (head, given, queued) = (Int64(0), Int64(0), 0)
+        var reading: LogPlace? = place(0)
+        var awaited: Int64?
+        func follow(_ ask: LogPump.Ask) {
+            switch ask {
+            case .read(let place):
+                #expect(reading == nil && place.seq == given && queued <= 2)
+                reading = place
+            case .awaitEntry(let seq): awaited = seq
+            case .nothing: break
+            case .finish: Issue.record("it has no end")
+            }
+        }
+        func step(_ choice: Int) {
+            switch choice {
+            case 0: head += Int64.random(in: 0...3, using: &generator)
+            case 1:
+                guard let place = reading else { return }
+                reading = nil
+                let end = min(head, place.seq + 2)
+                queued += Int(end - given)
+                given = end
+                follow(pump.received(to: LogPlace(seq: end), isAtEnd: end == head, isFull: queued > 2))
+            case 2:
+                guard queued > 0 else { return }
+                queued = 0
+                follow(pump.drained())
+            case 3:
+                guard let seq = awaited, head >= seq else { return }
+                awaited = nil
+                follow(pump.woke(isFull: queued > 2))
+            default: follow(pump.woke(isFull: queued > 2))
+            }
+        }
+        for _ in 0..<300 { step(Int.random(in: 0...4, using: &generator)) }
+        // Nothing is lost where only what has to happen happens.
+        for _ in 0..<2_000 where given < head || queued > 0 { for choice in 1...3 { step(choice) } }
+        #expect(given == head && queued == 0)
+    }
+}

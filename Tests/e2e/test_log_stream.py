@@ -1,0 +1,378 @@
+"""`/.log`: the raw log as NDJSON, as server-sent events, and by the read side of the protocol of durable streams."""
+
+import json
+import threading
+import time
+
+import durable_streams
+import pytest
+from harness import cli, sql
+from harness.gateway import SECRET
+from harness.issuer import hs256
+from harness.log_stream import ADMIN, LogStream, ask
+from harness.waiting import wait_until
+
+
+@pytest.fixture
+def gateway(serve):
+    return serve("--sse-keepalive-ms", "300", "--log-poll-ms", "700")
+
+
+def write(gateway, *values, path: str = "a"):
+    """Writes one after another; their seqs."""
+    return [gateway.rest.set(path, value).seq for value in values]
+
+
+def seqs(lines) -> list[int]:
+    return [line["seq"] for line in lines]
+
+
+# Lines
+
+
+def test_catching_up_and_then_live(gateway):
+    write(gateway, 1, 2, 3)
+    with LogStream(gateway.port, from_=2) as stream:
+        assert stream.status == 200 and stream.headers["Content-Type"] == "application/x-ndjson"
+        assert stream.headers["X-Pathmirror-Seq"] == "3" and stream.headers["X-Content-Type-Options"] == "nosniff"
+        lines = [stream.next(), stream.next()]
+        assert seqs(lines) == [2, 3]
+        assert lines[0]["op"] == "set" and lines[0]["path"] == "/a" and lines[0]["changes"] == {"/a": 2}
+        assert lines[0]["origin"]["via"] == "rest"
+        for value in range(4, 8):
+            write(gateway, value)
+            assert stream.next()["changes"] == {"/a": value}
+
+
+def test_live_only_without_from(gateway):
+    write(gateway, 1, 2)
+    with LogStream(gateway.port) as stream:
+        # A sign of life, and nothing of before.
+        assert stream.raw() == ""
+        write(gateway, 3)
+        assert stream.next()["seq"] == 3
+
+
+def test_up_to_the_head(gateway):
+    gateway.rest.patch("", {"a": {"b": 1, "c": "two"}, "d": [1, 2]})
+    write(gateway, None, True)
+    with LogStream(gateway.port, from_=1, follow="false") as stream:
+        lines = stream.rest()
+    assert seqs(lines) == [1, 2, 3]
+    # The lines are those of `replay log`: files of both say the same.
+    replayed = cli.objects(cli.succeeds("replay", "log", "--from", "1", "--database-url", gateway.database_url))
+    assert replayed == lines
+
+
+def test_an_empty_log_ends_at_once(gateway):
+    with LogStream(gateway.port, from_=1, follow="false", ns="default") as stream:
+        assert stream.status == 200 and stream.rest() == [] and stream.headers["X-Pathmirror-Seq"] == "0"
+
+
+def test_narrowed_to_a_path(gateway):
+    gateway.rest.set("orders/o1", {"total": 5, "by": "ada"})
+    gateway.rest.set("users/ada", 1)
+    gateway.rest.patch("", {"orders/o1/total": 6, "users/ada": 2})
+    gateway.rest.set("", {"orders": {"o2": 1}, "users": 3})
+    with LogStream(gateway.port, from_=1, follow="false", path="/orders/o1") as stream:
+        lines = stream.rest()
+    assert seqs(lines) == [1, 3, 4]
+    assert [line["changes"] for line in lines] == [
+        {"/orders/o1": {"total": 5, "by": "ada"}}, {"/orders/o1/total": 6}, {"/orders/o1": None}]
+    assert all(line["source"].endswith("/default/orders/o1") for line in lines)
+
+
+def test_an_import_comes_in_parts(gateway, scratch):
+    big = {f"k{number:05}": "x" * 500 for number in range(12_000)}
+    (scratch / "big.json").write_text(json.dumps({"in": big, "other": 1}))
+    write(gateway, 1)
+    cli.succeeds("import", scratch / "big.json", "--path", "/bulk", "--database-url", gateway.database_url)
+    with LogStream(gateway.port, from_=1, follow="false") as stream:
+        lines = stream.rest()
+    assert lines[1]["bulk"] is True and lines[1]["op"] == "import" and seqs(lines[1:]) == [2] * (len(lines) - 1)
+    parts = lines[2:-1]
+    assert len(parts) > 1 and lines[-1]["parts"] == len(parts)
+    got = {path: value for part in parts for path, value in part["changes"].items()}
+    assert got["/bulk/in/k11999"] == "x" * 500
+    with LogStream(gateway.port, from_=1, follow="false", path="/bulk/other") as stream:
+        narrow = stream.rest()
+    assert [line.get("changes") for line in narrow[1:-1]] == [{"/bulk/other": 1}] and narrow[-1]["parts"] == 1
+    # By the other protocol the same lines come, in several answers, and a place inside an entry is one to go on from.
+    rows, offset, answers = [], "-1", 0
+    while True:
+        answer = ask(gateway.rest, offset=offset)
+        rows += answer.json()
+        answers += 1
+        assert answer.headers["Stream-Next-Offset"] > offset or answer.headers["Stream-Up-To-Date"]
+        offset = answer.headers["Stream-Next-Offset"]
+        if answer.headers["Stream-Up-To-Date"] == "true":
+            break
+    assert rows == lines and answers > 2
+
+
+def test_a_slow_reader_gets_everything_and_the_gateway_keeps_little(serve):
+    gateway = serve("--sse-buffer-bytes", "65536")
+    value = "x" * 200_000
+    with LogStream(gateway.port, buffer=4096, from_=1) as stream:
+        write(gateway, *[f"{number} {value}" for number in range(150)])
+        taken = seqs(stream.next() for _ in range(150))
+    assert taken == list(range(1, 151))
+    # Somebody who reads nothing holds nobody up.
+    with LogStream(gateway.port, buffer=4096, from_=1), LogStream(gateway.port, from_=150) as other:
+        assert other.next()["seq"] == 150
+        write(gateway, 1)
+        assert other.next()["seq"] == 151
+        assert gateway.metric("pathmirror_log_readers") == 2
+    wait_until(lambda: gateway.metric("pathmirror_log_readers") == 0, "readers to be counted out")
+
+
+# Events
+
+
+def test_events_resume_behind_what_was_seen(gateway):
+    write(gateway, 1, 2, 3)
+    accept = {"Accept": "text/event-stream"}
+    with LogStream(gateway.port, accept, from_=1) as stream:
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        events = [stream.event() for _ in range(3)]
+        assert [event["event"] for event in events] == ["entry"] * 3
+        assert [int(event["id"].split("-")[0]) for event in events] == [1, 2, 3]
+        assert json.loads(events[2]["data"])["changes"] == {"/a": 3}
+    for last in (events[1]["id"], "2"):
+        with LogStream(gateway.port, {**accept, "Last-Event-ID": last}, from_=1) as stream:
+            assert json.loads(stream.event()["data"])["seq"] == 3
+
+
+def test_events_tell_of_progress_where_nothing_concerns_the_path(gateway):
+    write(gateway, 1)
+    with LogStream(gateway.port, {"Accept": "text/event-stream"}, from_=1, path="/elsewhere") as stream:
+        write(gateway, 2, 3)
+        while int(stream.event()["id"].split("-")[0]) < 3:
+            pass
+
+
+def test_an_id_of_another_history(gateway):
+    write(gateway, 1, 2)
+    with LogStream(gateway.port, {"Accept": "text/event-stream"}, from_=1) as stream:
+        first, second = stream.event()["id"], stream.event()["id"]
+    forged = f"2-{first.split('-', 1)[1]}"
+    assert second != forged
+    answer = ask(gateway.rest, headers={"Accept": "text/event-stream", "Last-Event-ID": forged})
+    assert answer.status == 410 and "taken back" in answer.error
+    answer = ask(gateway.rest, from_=9, follow="false")
+    assert answer.status == 410 and answer.headers["X-Pathmirror-Seq"] == "2"
+
+
+# Pruned
+
+
+def test_pruned_entries(gateway):
+    write(gateway, *range(10))
+    assert cli.command("log", "prune", "--keep", "3", "--force", "--database-url", gateway.database_url).returncode == 0
+    oldest = sql.rows(gateway.database_url, "SELECT retained_from FROM pathmirror.namespace WHERE name = 'default'")[0][0]
+    assert oldest > 1
+    answer = ask(gateway.rest, from_=1)
+    assert answer.status == 410 and answer.headers["X-Pathmirror-Oldest-Seq"] == str(oldest)
+    with LogStream(gateway.port, from_="oldest", follow="false") as stream:
+        assert seqs(stream.rest()) == list(range(oldest, 11))
+    assert seqs(ask(gateway.rest, offset="-1").json()) == list(range(oldest, 11))
+    with pytest.raises(durable_streams.RetentionGoneError):
+        durable_streams.stream(url(gateway), offset=f"{1:019}_{0:010}_{0:010}_", live=False, headers=ADMIN)
+
+
+# Durable streams
+
+
+def url(gateway, query: str = "") -> str:
+    return f"http://127.0.0.1:{gateway.port}/.log{query}"
+
+
+def test_its_client_reads_all_there_is(gateway):
+    write(gateway, *range(1, 801))
+    with durable_streams.stream(url(gateway), offset="-1", headers=ADMIN) as answer:
+        assert seqs(answer.read_json()) == list(range(1, 801))
+
+
+def test_its_client_catches_up(gateway):
+    write(gateway, *range(1, 1_201))
+    with durable_streams.stream(url(gateway), offset="-1", live=False, headers=ADMIN) as answer:
+        # In more than one answer.
+        lines = list(answer.iter_json())
+        assert seqs(lines) == list(range(1, 1_201)) and answer.up_to_date
+        offset = answer.offset
+    write(gateway, "next")
+    with durable_streams.stream(url(gateway), offset=offset, live=False, headers=ADMIN) as answer:
+        assert seqs(answer.read_json()) == [1_201]
+
+
+@pytest.mark.parametrize("live", ["long-poll", "sse", "auto"])
+def test_its_client_follows(gateway, live):
+    write(gateway, 1, 2)
+    got, done = [], threading.Event()
+
+    def read():
+        with durable_streams.stream(url(gateway), offset="-1", live=live, headers=ADMIN, timeout=20) as answer:
+            for line in answer.iter_json():
+                got.append(line["seq"])
+                if len(got) == 6:
+                    break
+        done.set()
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    wait_until(lambda: got == [1, 2], "what there was")
+    for value in range(3, 7):
+        write(gateway, value)
+    assert done.wait(20) and got == [1, 2, 3, 4, 5, 6]
+
+
+def test_headers_of_catching_up(gateway):
+    write(gateway, 1, 2)
+    answer = ask(gateway.rest, offset="-1")
+    assert answer.status == 200 and answer.headers["Content-Type"].startswith("application/json")
+    assert answer.headers["Stream-Up-To-Date"] == "true" and answer.headers["Cache-Control"] == "private, no-cache"
+    tail, tag = answer.headers["Stream-Next-Offset"], answer.headers["ETag"]
+    assert not set(tail) & set(",&=?/")
+    same = ask(gateway.rest, headers={"If-None-Match": tag}, offset="-1")
+    assert same.status == 304 and same.body == b"" and same.headers["Stream-Next-Offset"] == tail
+    write(gateway, 3)
+    assert ask(gateway.rest, headers={"If-None-Match": tag}, offset="-1").status == 200
+    head = ask(gateway.rest, "HEAD")
+    assert head.status == 200 and head.headers["Cache-Control"] == "no-store" and head.body == b""
+    assert head.headers["X-Pathmirror-Seq"] == "3"
+    end = head.headers["Stream-Next-Offset"]
+    empty = ask(gateway.rest, offset=end)
+    assert empty.json() == [] and empty.headers["Stream-Next-Offset"] == end and end > tail
+    now = ask(gateway.rest, offset="now")
+    assert now.json() == [] and now.headers["Stream-Next-Offset"] == end and now.headers["Stream-Up-To-Date"] == "true"
+    assert now.headers["Cache-Control"] == "no-store" and "ETag" not in now.headers
+
+
+def test_long_polls(gateway):
+    write(gateway, 1)
+    end = ask(gateway.rest, "HEAD").headers["Stream-Next-Offset"]
+    started = time.monotonic()
+    empty = ask(gateway.rest, offset=end, live="long-poll")
+    assert empty.status == 204 and time.monotonic() - started > 0.5
+    assert empty.headers["Stream-Next-Offset"] == end and empty.headers["Stream-Up-To-Date"] == "true"
+    cursor = int(empty.headers["Stream-Cursor"])
+    for start in (end, "now"):
+        answers = []
+        thread = threading.Thread(
+            target=lambda: answers.append(ask(gateway.unique(), offset=start, live="long-poll", cursor=cursor)))
+        before = gateway.rest.get("a").seq
+        thread.start()
+        wait_until(lambda: gateway.metric("pathmirror_log_readers") == 1, "the poll to wait")
+        write(gateway, 2, path="a" if start == end else "b")
+        thread.join(20)
+        assert answers[0].status == 200 and seqs(answers[0].json()) == [before + 1]
+        assert int(answers[0].headers["Stream-Cursor"]) > cursor
+        end = answers[0].headers["Stream-Next-Offset"]
+
+
+def test_events_of_durable_streams(gateway):
+    write(gateway, 1, 2)
+    with LogStream(gateway.port, offset="-1", live="sse") as stream:
+        data, control = stream.event(), stream.event()
+        assert data["event"] == "data" and seqs(json.loads(data["data"])) == [1, 2]
+        told = json.loads(control["data"])
+        assert control["event"] == "control" and told["upToDate"] is True and told["streamCursor"].isdigit()
+        write(gateway, 3)
+        assert seqs(json.loads(stream.event()["data"])) == [3]
+        assert json.loads(stream.event()["data"])["streamNextOffset"] > told["streamNextOffset"]
+    with LogStream(gateway.port, offset="now", live="sse") as stream:
+        first = json.loads(stream.event()["data"])
+        assert first["upToDate"] is True
+        write(gateway, 4)
+        assert seqs(json.loads(stream.event()["data"])) == [4]
+
+
+@pytest.mark.parametrize("params", [
+    {"from_": "x"}, {"from_": "0"}, {"from_": "-1"}, {"from_": ""}, {"follow": "maybe"}, {"path": "/a.b"},
+    {"path": "/" + "a/" * 40}, {"offset": "5"}, {"offset": ""}, {"offset": "0" * 19}, {"live": "sse"},
+    {"live": "long-poll"}, {"offset": "-1", "live": "push"}, {"offset": "-1", "from_": "1"},
+    {"offset": f"{1:019}_{0:010}_{1:010}_"}, {"offset": f"{2**63:019}_{0:010}_{0:010}_"}])
+def test_bad_parameters(gateway, params):
+    answer = ask(gateway.rest, **params)
+    assert answer.status == 400 and answer.error
+
+
+def test_other_methods_and_namespaces(gateway):
+    for method in ("PUT", "POST", "PATCH", "DELETE"):
+        assert ask(gateway.rest, method).status == 405
+    assert ask(gateway.rest, offset="-1", ns="nowhere").status == 404
+    assert ask(gateway.rest, headers={"Accept": "text/event-stream", "Last-Event-ID": "nonsense"}).status == 400
+
+
+# Who may
+
+
+def minted(scratch, *words) -> dict:
+    return {"Authorization": "Bearer " + cli.succeeds("token", "mint", *words, "--secret-file", scratch / "admin-secret").strip()}
+
+
+def test_who_may_read_the_log(gateway, scratch):
+    write(gateway, 1)
+    for headers in ({}, minted(scratch, "--uid", "ada"), minted(scratch, "--admin", "--data-only"),
+                    {"Authorization": "Bearer nonsense.or.other"},
+                    minted(scratch, "--feed", "orders")):
+        for method in ("GET", "HEAD"):
+            answer = gateway.rest.send(method, "/.log?from=1", None, headers)
+            assert answer.status == 401, headers
+    assert gateway.rest.send("HEAD", "/.log", None, minted(scratch, "--admin")).status == 200
+
+
+def test_a_feeds_token_is_good_for_nothing_else(gateway, scratch):
+    write(gateway, 1)
+    headers = minted(scratch, "--feed", "orders")
+    for method, target in (("GET", "/a.json"), ("PUT", "/a.json"), ("GET", "/.settings/rules.json")):
+        answer = gateway.rest.send(method, target, b"1" if method == "PUT" else None, headers)
+        assert (answer.status, answer.error) == (401, "This token is for a feed, and for nothing else")
+
+
+def test_streams_end_with_their_credential(gateway):
+    write(gateway, 1)
+    now = int(time.time())
+    token = hs256({"v": 0, "iat": now, "admin": True, "exp": now - 28, "d": {}}, SECRET)
+    with LogStream(gateway.port, {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}, from_=1) as stream:
+        assert stream.status == 200
+        assert stream.event()["event"] == "entry"
+        while (event := stream.event()) is not None and event["event"] != "auth_revoked":
+            pass
+        assert event is not None and stream.event() is None
+    assert ask(gateway.rest, headers={"Authorization": f"Bearer {token}"}, from_=1).status == 401
+
+
+def test_streams_end_with_the_gateway(gateway):
+    write(gateway, 1)
+    streams = [LogStream(gateway.port, from_=1), LogStream(gateway.port, offset="-1", live="sse"),
+               LogStream(gateway.port, {"Accept": "text/event-stream"}, from_=1)]
+    poll = []
+    thread = threading.Thread(target=lambda: poll.append(ask(gateway.unique(), offset="now", live="long-poll")))
+    thread.start()
+    wait_until(lambda: gateway.metric("pathmirror_log_readers") == 4, "three streams and a poll")
+    assert gateway.stop() == 0
+    for stream in streams:
+        while stream.raw() is not None:
+            pass
+        stream.__exit__()
+    thread.join(20)
+    assert poll and poll[0].status == 204
+
+
+def test_no_more_readers_than_may_be(serve):
+    gateway = serve("--max-log-readers", "1")
+    write(gateway, 1)
+    with LogStream(gateway.port, from_=1) as stream:
+        assert stream.next()["seq"] == 1
+        answer = ask(gateway.rest, offset="-1")
+        assert answer.status == 503 and answer.headers["Retry-After"] == "5"
+    wait_until(lambda: ask(gateway.rest, offset="-1").status == 200, "room again")
+
+
+def test_another_gateways_entries(serve):
+    first, second = serve(name="first"), serve(name="second")
+    with LogStream(second.port, from_=1) as stream:
+        for value in range(1, 6):
+            write(first, value)
+            assert stream.next()["seq"] == value
