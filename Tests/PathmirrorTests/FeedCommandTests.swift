@@ -149,7 +149,7 @@ import Testing
     // MARK: Places
 
     @Test(arguments: [
-        (["--seq", "2"], 1), (["--seq", "0"], 0), (["--to", "beginning"], 0), (["--to", "now"], 3),
+        (["--seq", "2"], 2), (["--seq", "0"], 0), (["--to", "beginning"], 0), (["--to", "now"], 3),
         (["--to", "snapshot"], 2), (["--time", "2026-01-31T12:02:00Z"], 2),
     ])
     func moved(_ options: [String], _ seq: Int) throws {

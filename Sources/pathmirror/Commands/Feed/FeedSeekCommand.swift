@@ -6,7 +6,7 @@ struct FeedSeekCommand: Command {
         "feed seek", "puts a feed at another place of the log: what is behind it is delivered, again if need be",
         positionals: ["NAME"],
         options: [
-            .init("seq", "SEQ", "the first entry that is delivered"),
+            .init("seq", "SEQ", "the last entry that is not delivered"),
             .init("time", "TIME", "delivers what was committed after this time; without a zone it is UTC"),
             .init("to", "PLACE", "beginning, now, or snapshot: the tree as it is, and then what changes it"),
             FeedOptions.namespace, .json,
