@@ -7,7 +7,8 @@ enum FeedCommand: Sendable {
     case endAll
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
-    case letters(FeedClaim, retried: [FeedLetter], blocked: Set<String>)
+    /// Letters to be delivered once more, and the keys that dead ones stop; nil where these are as they were.
+    case letters(FeedClaim, FeedRetryPages.Page, blocked: Set<String>?)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
     /// Messages that did not reach their consumer.
@@ -44,4 +45,6 @@ struct FeedRunStart: Sendable {
     let machine: FeedMachine
     let window: FeedWindow
     let sink: (any Sink)?
+    let retryWish: FeedRetryWish
+    let hasMoreRetries: Bool
 }

@@ -53,6 +53,7 @@ final class FeedDesk {
                 push(run, now)
             }
             run.expire(now.monotonic)
+            if run.wantsRetries() { lookSoon() }
             if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
         }
         write(now.monotonic)
@@ -69,8 +70,7 @@ final class FeedDesk {
         case .routes(let new):
             routes = new
             settleHomeless(now)
-        case .letters(let claim, let retried, let blocked):
-            run(claim)?.machine.lettersChanged(retried: retried, blocked: blocked)
+        case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): runs[name]?.waiting.removeAll { $0.pull.id == id }
         case .unsent(let name, let consumer, let positions):

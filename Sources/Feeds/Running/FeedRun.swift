@@ -14,6 +14,8 @@ final class FeedRun {
     let definition: FeedDefinition
     let sink: (any Sink)?
     private let window: FeedWindow
+    private let retryWish: FeedRetryWish
+    private var hasMoreRetries: Bool
     var machine: FeedMachine
     var waiting: [Waiting] = []
     /// To be told when what has happened up to now is written down.
@@ -36,6 +38,8 @@ final class FeedRun {
         definition = start.definition
         sink = start.sink
         window = start.window
+        retryWish = start.retryWish
+        hasMoreRetries = start.hasMoreRetries
         machine = start.machine
         var settings = CircuitBreaker.Settings()
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
@@ -51,6 +55,20 @@ final class FeedRun {
             if finding.hasReadSnapshot { machine.readSnapshot(at: cursor) } else { machine.read(to: cursor) }
         }
         _ = window.take(finding.messages.count, room: machine.room, enough: 1)
+    }
+
+    /// Takes in what is to be delivered once more.
+    func take(_ page: FeedRetryPages.Page, blocked: Set<String>?) {
+        machine.lettersChanged(retried: page.letters, blocked: blocked ?? machine.blockedKeys)
+        hasMoreRetries = page.hasMore
+    }
+
+    /// Asks for more of what is to be delivered once more, where most of the last is done. True where somebody should look.
+    func wantsRetries() -> Bool {
+        guard hasMoreRetries, machine.retryCount < FeedRetryPages.lettersAtOnce / 2 else { return false }
+        hasMoreRetries = false
+        retryWish.want()
+        return true
     }
 
     /// Says how much room there is. True where the reader waits and can go on.

@@ -33,6 +33,9 @@ struct FeedStatusCommand: Command {
         if status.pending > 0 { line += "  \(status.pending) messages wait, \(status.held) of them held" }
         if status.deadLetters > 0 { line += "  \(status.deadLetters) dead letters" }
         if status.setAside > 0 { line += "  \(status.setAside) set aside" }
+        if status.holdsBackSeconds > 0 {
+            line += "  has held back pruning for \(Int64(status.holdsBackSeconds)) s beyond its retention"
+        }
         if let message = status.message { line += "  \(message)" }
         return line
     }
@@ -45,6 +48,7 @@ struct FeedStatusCommand: Command {
             "heldMessages": .number(status.held), "delivered": .number(status.delivered),
             "acknowledged": .number(status.acknowledged), "redelivered": .number(status.redelivered),
             "deadLetters": .number(status.deadLetters), "setAside": .number(status.setAside),
+            "holdsBackMilliseconds": .number(Int64((status.holdsBackSeconds * 1_000).rounded())),
             "message": JSONOutput(status.message), "gateway": JSONOutput(status.gateway),
         ])
     }
