@@ -106,12 +106,12 @@ let package = Package(
             ]),
 
         // The doors: REST and its streams, operations.
-        target(
-            "Gateway",
-            [
+        .target(
+            name: "Gateway",
+            dependencies: [
                 "Engine", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
                 "Compression", "JSONText", "Runtime",
-            ]),
+            ], resources: [.embedInCode("Description/openapi.json")], swiftSettings: settings),
 
         .executableTarget(
             name: "pathmirror",

@@ -7,7 +7,7 @@ import time
 import durable_streams
 import pytest
 from harness import cli, sql
-from harness.gateway import SECRET
+from harness.gateway import SECRET, start_serve
 from harness.issuer import hs256
 from harness.log_stream import ADMIN, LogStream, ask
 from harness.waiting import wait_until
@@ -110,7 +110,7 @@ def test_an_import_comes_in_parts(gateway, scratch):
     assert rows == lines and answers > 2
 
 
-def test_a_slow_reader_gets_everything_and_the_gateway_keeps_little(serve):
+def test_a_slow_reader_gets_everything_and_holds_nobody_up(serve):
     gateway = serve("--sse-buffer-bytes", "65536")
     value = "x" * 200_000
     with LogStream(gateway.port, buffer=4096, from_=1) as stream:
@@ -358,6 +358,25 @@ def test_streams_end_with_the_gateway(gateway):
         stream.__exit__()
     thread.join(20)
     assert poll and poll[0].status == 204
+
+
+def test_an_outage_ends_streams_and_they_go_on_where_they_were(own_postgres, scratch, logs):
+    gateway = start_serve(own_postgres.create_database(), scratch, logs, "--sse-keepalive-ms", "300")
+    try:
+        write(gateway, 1, 2)
+        with LogStream(gateway.port, from_=1) as stream:
+            assert seqs([stream.next(), stream.next()]) == [1, 2]
+            own_postgres.kill()
+            assert stream.next() is None
+        answer = ask(gateway.rest, from_=3)
+        assert answer.status == 503 and answer.headers["Retry-After"]
+        own_postgres.start()
+        wait_until(lambda: gateway.rest.put("a", 3).status == 200, "writes to work again", 30, 0.05)
+        wait_until(lambda: ask(gateway.rest, offset="-1").status == 200, "the log to be read again")
+        with LogStream(gateway.port, from_=3) as stream:
+            assert stream.next()["seq"] == 3
+    finally:
+        gateway.sweep()
 
 
 def test_no_more_readers_than_may_be(serve):

@@ -32,6 +32,9 @@ public final class LogReadPool: Sendable {
     private static let maxWaiting = 100_000
     /// A connection that nobody has needed for so long is closed.
     private static let idleMilliseconds: Milliseconds = 30_000
+    /// For so long after a connection could not be opened all questions fail at once: opening one may take seconds, and behind
+    /// the first question there may be one of each reader.
+    private static let pauseMilliseconds: Milliseconds = 1_000
 
     init(_ core: EngineCore, _ limits: LogReadLimits) {
         self.core = core
@@ -78,6 +81,7 @@ public final class LogReadPool: Sendable {
     func run() {
         var connection: LogConnection?
         var installation = ""
+        var away: (error: LogStoreError, until: Milliseconds)?
         defer { connection?.close() }
         while !state.withLock({ $0.isStopped }) {
             guard let job = next(hasConnection: connection != nil) else {
@@ -89,10 +93,15 @@ public final class LogReadPool: Sendable {
                 if connection?.isOpen != true {
                     connection?.close()
                     connection = nil
+                    if let away, Clock.monotonicMilliseconds < away.until { throw away.error }
+                    away = nil
                     (connection, installation) = try connect()
                 }
                 if let connection { try answer(job, connection, installation) }
             } catch {
+                if connection == nil, away == nil {
+                    away = (error, until: Clock.monotonicMilliseconds + Self.pauseMilliseconds)
+                }
                 if error.isConnectionLost {
                     connection?.close()
                     connection = nil

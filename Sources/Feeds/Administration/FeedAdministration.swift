@@ -136,6 +136,14 @@ public struct FeedAdministration {
             readTo: LogCursor(seq: seq, batch: batch))
     }
 
+    // MARK: Trees
+
+    /// Keeps a tree whole, so that feeds which are not far behind it can be taken over quickly, and drops those that no feed needs.
+    func keep(_ tree: TreeVersion, of namespace: Int64) throws {
+        try connection.saveSnapshot(namespace, at: tree.seq, tree.root, for: .feed)
+        try connection.dropFeedSnapshots(namespace)
+    }
+
     // MARK: Dead letters
 
     /// A feed's dead letters in order, those behind a place.

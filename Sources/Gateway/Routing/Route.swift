@@ -13,6 +13,7 @@ enum Route: Equatable {
     case rules
     case feeds
     case log
+    case description
     /// A path that no data can have, and that is nothing else here.
     case nothing
 
@@ -46,6 +47,7 @@ enum Route: Equatable {
         case "/.lp": .longPoll
         case "/.settings/rules.json": .rules
         case "/.log": .log
+        case "/.openapi.json": .description
         default: .nothing
         }
     }

@@ -14,6 +14,7 @@ final class Router {
         /// Nil where the gateway works no feeds.
         let feeds: FeedsHandler?
         let log: LogHandler
+        let description = DescriptionHandler()
     }
 
     private let services: LoopServices
@@ -44,6 +45,7 @@ final class Router {
                 guard let feeds = handlers.feeds else { return try Self.refuse(request.path) }
                 try feeds.serve(request, exchange)
             case .log: try handlers.log.serve(request, exchange)
+            case .description: try handlers.description.serve(request, exchange)
             case .nothing: try Self.refuse(request.path)
             }
         } catch {

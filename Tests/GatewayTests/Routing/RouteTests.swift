@@ -36,6 +36,7 @@ import Testing
     @Test(
         arguments: [
             ("/.ws", Route.webSocket), ("/.lp", .longPoll), ("/.settings/rules.json", .rules),
+            ("/.log", .log), ("/.openapi.json", .description),
         ])
     func handlersOfEveryMethod(_ path: String, _ wanted: Route) {
         for method in [HTTPMethod.get, .head, .put, .post, .patch, .delete] { #expect(route(method, path) == wanted) }
@@ -44,7 +45,8 @@ import Testing
     @Test(
         arguments: [
             "/.health", "/.health/", "/.health/live/", "/.metrics/", "/.metrics.json", "/.ws/", "/.WS", "/.lp.json",
-            "/.settings", "/.settings/rules", "/.settings/rules.json/", "/.a.json", "/.jsonx", "/.priority",
+            "/.settings", "/.settings/rules", "/.log/", "/.log.json", "/.logs", "/.openapi", "/.openapi.json/",
+            "/.settings/rules.json/", "/.a.json", "/.jsonx", "/.priority",
             "/.%77s", "/..",
         ])
     func pathsOfNothing(_ path: String) {

@@ -1,0 +1,101 @@
+"""`/.openapi.json`: that it is OpenAPI, and that answers are as it says."""
+
+import json
+
+import pytest
+from harness import cli
+from harness.gateway import SECRET
+from harness.log_stream import ADMIN, ask
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+
+@pytest.fixture
+def gateway(serve):
+    return serve()
+
+
+@pytest.fixture
+def document(gateway) -> dict:
+    answer = gateway.rest.send("GET", "/.openapi.json")
+    assert answer.status == 200 and answer.headers["Content-Type"].startswith("application/json")
+    return answer.json()
+
+
+def conforms(document: dict, schema: dict, value):
+    """A value must be as a schema of the document says."""
+    Draft202012Validator({**schema, "components": document["components"]}).validate(value)
+
+
+def resolved(document: dict, node: dict) -> dict:
+    if "$ref" in node:
+        found = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        return found
+    return node
+
+
+def answer_schema(document: dict, path: str, method: str, status: int) -> dict:
+    """What an operation answers with a status; fails where the document does not have it."""
+    response = resolved(document, document["paths"][path][method]["responses"][str(status)])
+    return response["content"]["application/json"]["schema"]
+
+
+def test_it_is_openapi_and_for_everybody(gateway, document):
+    validate(document)
+    assert document["openapi"].startswith("3.1")
+    assert document["info"]["version"] == json.loads(cli.succeeds("version", "--json"))["version"]
+    assert gateway.rest.send("HEAD", "/.openapi.json").status == 200
+    assert gateway.rest.send("PUT", "/.openapi.json", b"{}").status == 405
+    assert SECRET not in json.dumps(document)
+
+
+def test_everything_described_is_there(gateway, document):
+    missing = []
+    for path, operations in document["paths"].items():
+        if path.startswith("/.feeds"):
+            continue
+        target = path.replace("{path}", "a/b")
+        for method in {"get", "head", "put", "post", "patch", "delete"} & set(operations):
+            if path == "/.log" and method == "get":
+                target = "/.log?offset=now"
+            answer = gateway.rest.send(method.upper(), target, b"{}" if method in ("put", "post", "patch") else None)
+            if answer.status == 404 and b"nothing at this path" in answer.body:
+                missing.append((method, path))
+            described = operations[method]["responses"]
+            # A refusal by the sessions' protocols is theirs.
+            if path not in ("/.ws", "/.lp"):
+                assert str(answer.status) in described, (method, path, answer.status)
+    assert not missing
+
+
+def test_lines_of_the_log_are_as_described(gateway, document):
+    gateway.rest.set("a", {"b": [1, None, "x"]})
+    gateway.rest.patch("", {"a/b": None, "c": {".value": 1, ".priority": 2}})
+    gateway.rest.send("PUT", "/.settings/rules.json", b'{"rules":{".read":true,".write":true}}', ADMIN)
+    answer = ask(gateway.rest, offset="-1")
+    assert len(answer.json()) == 3
+    conforms(document, answer_schema(document, "/.log", "get", 200), answer.json())
+    for name in ("Stream-Next-Offset", "Stream-Up-To-Date", "X-Pathmirror-Seq", "ETag"):
+        assert name in document["paths"]["/.log"]["get"]["responses"]["200"]["headers"] and answer.headers[name]
+
+
+@pytest.mark.parametrize("method, target, path, status", [
+    ("GET", "/.log?from=x", "/.log", 400), ("GET", "/.log?from=99", "/.log", 410), ("GET", "/.health/ready", "/.health/ready", 200),
+    ("GET", "/.health/live", "/.health/live", 200), ("GET", "/a.json?print=x", "/{path}.json", 400),
+    ("GET", "/a.json?auth=x.y.z", "/{path}.json", 401), ("POST", "/a.json", "/{path}.json", 200),
+    ("PUT", "/.settings/rules.json", "/.settings/rules.json", 400)])
+def test_answers_are_as_described(gateway, document, method, target, path, status):
+    headers = {} if "auth=" in target else ADMIN
+    answer = gateway.rest.send(method, target, b"{\"x\":1}" if method in ("POST", "PUT") else None, headers)
+    assert answer.status == status, answer.body
+    conforms(document, answer_schema(document, path, method.lower(), status), answer.json())
+
+
+def test_the_schemas_refuse_what_is_none(document):
+    """Else the tests above say nothing."""
+    for schema, bad in [("LogLine", {"seq": 0, "source": "x"}), ("LogLine", {"source": "x"}), ("Error", {}),
+                        ("Message", {"id": "a"}), ("FeedDefinition", {"path": "/a", "order": "none"}), ("Readiness", {"status": "fine"})]:
+        assert list(Draft202012Validator(
+            {"$ref": f"#/components/schemas/{schema}", "components": document["components"]}).iter_errors(bad)), schema
