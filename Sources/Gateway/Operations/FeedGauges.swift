@@ -13,34 +13,45 @@ struct FeedGauges {
 
     func write(to metrics: inout MetricsText) {
         guard !feeds.isEmpty else { return }
-        gauges("up", "1 while the feed's messages are delivered.", &metrics) { $0.isUp ? 1 : 0 }
-        gauges("lag_entries", "Entries whose messages are not all done.", &metrics) { $0.lagEntries }
-        gauges("lag_seconds", "For how long the oldest of these entries has been waiting.", &metrics) {
+        gauges("pathmirror_feed_up", "1 while the feed's messages are delivered.", &metrics) { $0.isUp ? 1 : 0 }
+        gauges("pathmirror_feed_lag_entries", "Entries whose messages are not all done.", &metrics) { $0.lagEntries }
+        gauges("pathmirror_feed_lag_seconds", "For how long the oldest of these entries has been waiting.", &metrics) {
             $0.lagMilliseconds / 1_000
         }
-        gauges("pending_messages", "Messages in memory that are not done.", &metrics) { $0.pendingMessages }
-        gauges("held_messages", "Messages that consumers hold.", &metrics) { $0.heldMessages }
-        gauges("dead_letters", "Messages that failed for the last time.", &metrics) { $0.deadLetters }
-        gauges("oldest_unacknowledged_seconds", "Since when the oldest message waits that is not done.", &metrics) {
+        gauges("pathmirror_feed_pending_messages", "Messages in memory that are not done.", &metrics) {
+            $0.pendingMessages
+        }
+        gauges("pathmirror_feed_held_messages", "Messages that consumers hold.", &metrics) { $0.heldMessages }
+        gauges("pathmirror_feed_dead_letters", "Messages that failed for the last time.", &metrics) { $0.deadLetters }
+        gauges(
+            "pathmirror_feed_oldest_unacknowledged_seconds", "Since when the oldest message waits that is not done.",
+            &metrics
+        ) {
             $0.oldestMilliseconds / 1_000
         }
         gauges(
-            "holds_back_seconds", "For how long the feed has held pruning back beyond its retention.", &metrics
+            "pathmirror_feed_holds_back_seconds", "For how long the feed has held pruning back beyond its retention.",
+            &metrics
         ) { $0.holdsBackMilliseconds / 1_000 }
-        counters("delivered_total", "Deliveries of messages since the feed was made.", &metrics) { $0.delivered }
-        counters("acknowledged_total", "Messages acknowledged since the feed was made.", &metrics) { $0.acknowledged }
-        counters("redelivered_total", "Those of the deliveries that were not a message's first.", &metrics) {
+        counters("pathmirror_feed_delivered_total", "Deliveries of messages since the feed was made.", &metrics) {
+            $0.delivered
+        }
+        counters("pathmirror_feed_acknowledged_total", "Messages acknowledged since the feed was made.", &metrics) {
+            $0.acknowledged
+        }
+        counters(
+            "pathmirror_feed_redelivered_total", "Those of the deliveries that were not a message's first.", &metrics
+        ) {
             $0.redelivered
         }
     }
 
     private func gauges(_ name: String, _ help: String, _ metrics: inout MetricsText, _ value: (FeedFacts) -> Int64) {
-        metrics.gauges("pathmirror_feed_\(name)", help, label: "feed", values(value))
+        metrics.gauges(name, help, label: "feed", values(value))
     }
 
-    private func counters(_ name: String, _ help: String, _ metrics: inout MetricsText, _ value: (FeedFacts) -> Int64)
-    {
-        metrics.counters("pathmirror_feed_\(name)", help, label: "feed", values(value))
+    private func counters(_ name: String, _ help: String, _ metrics: inout MetricsText, _ value: (FeedFacts) -> Int64) {
+        metrics.counters(name, help, label: "feed", values(value))
     }
 
     private func values(_ value: (FeedFacts) -> Int64) -> [(String, Int)] {

@@ -43,20 +43,20 @@ extension LogConnection {
         }
     }
 
-    /// Snapshots that feeds began with and that no feed needs any more. Young ones stay: their feed may be about to be made.
-    func feedSnapshotsWithoutFeed(_ namespace: Int64) throws(LogStoreError) -> [Int64] {
-        try translated { () throws(PostgresError) in
-            let rows = try postgres.execute(
-                """
-                select seq from pathmirror.snapshot
-                where namespace_id = $1 and made_by = 'feed' and created_at < now() - interval '1 hour'
-                    and not exists (
-                        select from pathmirror.feed_progress as progress
-                        where progress.namespace_id = $1 and progress.snapshot_seq = snapshot.seq)
-                """, [.int8(namespace)])
-            var seqs: [Int64] = []
-            for row in 0..<rows.rowCount { seqs.append(try rows.int64(row, 0)) }
-            return seqs
-        }
+    /// Drops the snapshots that were made for feeds and that no feed needs any more. Where there is no feed the young ones stay: it may
+    /// be about to be made.
+    func dropIdleFeedSnapshots(_ namespace: Int64, but kept: Int64) throws {
+        // What the log begins behind is not the feeds' any more.
+        _ = try postgres.execute(
+            "update pathmirror.snapshot set made_by = 'prune' where namespace_id = $1 and seq = $2 and made_by = 'feed'",
+            [.int8(namespace), .int8(kept)])
+        try dropFeedSnapshots(namespace)
+        let rows = try postgres.execute(
+            """
+            select seq from pathmirror.snapshot
+            where namespace_id = $1 and made_by = 'feed' and created_at < now() - interval '1 hour'
+                and not exists (select from pathmirror.feed_progress where namespace_id = $1)
+            """, [.int8(namespace)])
+        for row in 0..<rows.rowCount { _ = try dropSnapshot(namespace, at: try rows.int64(row, 0)) }
     }
 }

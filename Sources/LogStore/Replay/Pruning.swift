@@ -134,10 +134,7 @@ public struct Pruning {
         for snapshot in try connection.snapshots(namespace) where snapshot.seq < needed && snapshot.purpose == .prune {
             _ = try connection.dropSnapshot(namespace, at: snapshot.seq)
         }
-        for seq in try connection.feedSnapshotsWithoutFeed(namespace) where seq != max(needed, record.retainedFrom - 1) {
-            progress("snapshot at seq \(seq), which no feed needs any more")
-            _ = try connection.dropSnapshot(namespace, at: seq)
-        }
+        try connection.dropIdleFeedSnapshots(namespace, but: max(needed, record.retainedFrom - 1))
     }
 
     // MARK: Looking
