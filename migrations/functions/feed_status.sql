@@ -11,12 +11,7 @@ select
     namespace.head,
     namespace.head - progress.seq as lag_entries,
     -- For how long the oldest entry whose messages are not all done has been waiting.
-    case
-        when progress.seq >= namespace.head then interval '0'
-        else greatest(interval '0', now() - (
-            select committed_at from pathmirror.log
-            where log.namespace_id = namespace.id and log.seq = progress.seq + 1))
-    end as lag,
+    waiting.lag,
     progress.pending,
     progress.held,
     progress.delivered,
@@ -32,10 +27,24 @@ select
     progress.moved_at,
     progress.reported_at,
     feed.namespace_id,
-    feed.id as feed
+    feed.id as feed,
+    -- For how long it has held pruning back beyond its retention.
+    case
+        when waiting.lag = interval '0' then 0::double precision
+        else greatest(
+            0, extract(epoch from waiting.lag - (feed.definition ->> 'retention')::interval))::double precision
+    end as holds_back_seconds
 from pathmirror.feed
 join pathmirror.namespace on namespace.id = feed.namespace_id
 join pathmirror.feed_progress as progress on progress.namespace_id = feed.namespace_id and progress.feed = feed.id
-left join pathmirror.feed_worker as worker on worker.id = progress.worker;
+left join pathmirror.feed_worker as worker on worker.id = progress.worker
+cross join lateral (
+    select case
+        when progress.seq >= namespace.head then interval '0'
+        else greatest(interval '0', now() - (
+            select committed_at from pathmirror.log
+            where log.namespace_id = namespace.id and log.seq = progress.seq + 1))
+    end as lag
+) as waiting;
 
 comment on view pathmirror.feed_status is 'Each feed''s state and lag.';

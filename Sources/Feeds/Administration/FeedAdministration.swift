@@ -34,6 +34,21 @@ public struct FeedAdministration {
         return record
     }
 
+    /// What applying a definition would do; changes nothing. A feed that would be new has no place yet: its seq is 0.
+    public func plan(_ definition: FeedDefinition, for namespace: String) throws -> Applied {
+        guard let record = try connection.namespace(named: namespace) else {
+            throw LogStoreError.unknownNamespace(namespace)
+        }
+        let all = try connection.feeds(of: record.id)
+        guard let existing = all.first(where: { $0.name == definition.name }) else {
+            guard all.count < Self.maxFeeds else { throw FeedError.tooManyFeeds(Self.maxFeeds) }
+            return Applied(isNew: true, isChanged: true, seq: 0)
+        }
+        return Applied(
+            isNew: false, isChanged: existing.definition != definition.json(secrets: true),
+            seq: try connection.feedSeq(record.id, existing.id))
+    }
+
     /// Makes a feed, or gives one another definition. The same definition changes nothing.
     ///
     /// - Parameter creatingNamespace: whether a namespace of that name is made where there is none.

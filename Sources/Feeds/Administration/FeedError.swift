@@ -3,6 +3,8 @@ public enum FeedError: Error, Sendable, Equatable, CustomStringConvertible {
     case unknownFeed(FeedName)
     case pruned(wanted: Int64, oldest: Int64)
     case tooManyFeeds(Int)
+    /// Messages of one can't be delivered by the other: their ids would mean other records.
+    case differentPaths(String, String)
 
     public var description: String {
         switch self {
@@ -10,6 +12,8 @@ public enum FeedError: Error, Sendable, Equatable, CustomStringConvertible {
         case .pruned(let wanted, let oldest):
             "Entry \(wanted) is not in the log any more; the oldest is \(oldest). Start there, or with a snapshot."
         case .tooManyFeeds(let most): "A database has at most \(most) feeds."
+        case .differentPaths(let one, let other):
+            "Feed \"\(other)\" has another path than \"\(one)\": it can't deliver its messages."
         }
     }
 }

@@ -103,6 +103,7 @@ extension FeedMachine {
             lastInOrder = number
         }
         count(bytes: slot.bytes)
+        if isRetry { retryCount += 1 }
         slots[number] = slot
         numbers[message.position] = number
         return number
@@ -116,7 +117,10 @@ extension FeedMachine {
         count(bytes: -slot.bytes)
         isDirty = true
         if slot.hasLetter, !isPutAside(position) { letters[position] = .remove }
-        guard !slot.isRetry else { return }
+        guard !slot.isRetry else {
+            retryCount -= 1
+            return
+        }
         if let previous = slot.previous {
             let first = slots[previous]?.doneBehind?.lowerBound ?? position
             slots[previous]?.doneBehind = first...(slot.doneBehind?.upperBound ?? position)

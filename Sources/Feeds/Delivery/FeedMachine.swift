@@ -85,6 +85,8 @@ struct FeedMachine: Sendable {
     /// When what a former owner may have handed out goes back.
     var adoptionEnd: Int64 { adoptedUntil }
     var blockedKeys: Set<String> = []
+    /// Messages that are delivered once more and not done.
+    var retryCount = 0
     var letters: [FeedPosition: LetterChange] = [:]
     var counters = Counters()
     private(set) var pendingBytes = 0

@@ -9,7 +9,8 @@ enum FeedCommand: Sendable {
     case moved(FeedName)
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
-    case letters(FeedClaim, retried: [FeedLetter], blocked: Set<String>)
+    /// Letters to be delivered once more, and the keys that dead ones stop; nil where these are as they were.
+    case letters(FeedClaim, FeedRetryPage, blocked: Set<String>?)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
     /// Messages that did not reach their consumer.
@@ -46,4 +47,6 @@ struct FeedRunStart: Sendable {
     let machine: FeedMachine
     let window: FeedWindow
     let sink: (any Sink)?
+    /// The first of what is to be delivered once more; the machine has it.
+    let retried: FeedRetryPage
 }

@@ -58,6 +58,7 @@ final class FeedDesk {
                 push(run, now)
             }
             run.expire(now.monotonic)
+            if let place = run.retriesWanted() { writer.load(run.claim, after: place) }
             if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
         }
         write(now.monotonic)
@@ -79,11 +80,7 @@ final class FeedDesk {
             routesTold += 1
             ended = ended.filter { new[$0.key] != nil }
             settleHomeless(now)
-        case .letters(let claim, let retried, let blocked):
-            guard let run = run(claim) else { return }
-            // What is done was read before it was removed.
-            run.machine.lettersChanged(
-                retried: retried.filter { !run.isRemoving($0.position) }, blocked: blocked)
+        case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): runs[name]?.waiting.removeAll { $0.pull.id == id }
         case .unsent(let name, let consumer, let positions):

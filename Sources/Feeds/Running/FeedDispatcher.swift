@@ -45,7 +45,17 @@ final class FeedDispatcher: Sendable {
 final class FeedBoard: Sendable {
     private let reports = MutexBox<[FeedName: FeedReport]>([:])
 
+    private let statuses = MutexBox<[(feed: FeedName, status: FeedStatusRecord)]>([])
+
     func set(_ new: [FeedName: FeedReport]) { reports.withLock { $0 = new } }
+
+    /// What the database knows of this gateway's feeds.
+    func set(_ new: [(feed: FeedName, status: FeedStatusRecord)]) { statuses.withLock { $0 = new } }
+
+    var figures: [FeedFigures] {
+        let known = reports.withLock { $0 }
+        return statuses.withLock { $0 }.map { FeedFigures(feed: $0.feed, status: $0.status, report: known[$0.feed]) }
+    }
 
     var all: [FeedReport] {
         reports.withLock { Array($0.values) }.sorted { "\($0.feed)" < "\($1.feed)" }

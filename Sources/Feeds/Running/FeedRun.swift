@@ -14,6 +14,8 @@ final class FeedRun {
     let definition: FeedDefinition
     let sink: (any Sink)?
     private let window: FeedWindow
+    private var retried: FeedRetryPage
+    private var isReadingRetries = false
     var machine: FeedMachine
     var waiting: [Waiting] = []
     /// To be told when what has happened up to now is written down.
@@ -38,6 +40,7 @@ final class FeedRun {
         definition = start.definition
         sink = start.sink
         window = start.window
+        retried = start.retried
         machine = start.machine
         var settings = CircuitBreaker.Settings()
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
@@ -53,6 +56,22 @@ final class FeedRun {
             if finding.hasReadSnapshot { machine.readSnapshot(at: cursor) } else { machine.read(to: cursor) }
         }
         _ = window.take(finding.messages.count, room: machine.room, enough: 1)
+    }
+
+    /// Takes in what is to be delivered once more.
+    func take(_ page: FeedRetryPage, blocked: Set<String>?) {
+        // What is done was read before it was removed.
+        machine.lettersChanged(
+            retried: page.letters.filter { !isRemoving($0.position) }, blocked: blocked ?? machine.blockedKeys)
+        retried = page
+        isReadingRetries = false
+    }
+
+    /// Behind which place more of that is wanted, where most of what was read is done; nil where nothing is.
+    func retriesWanted() -> FeedPosition? {
+        guard retried.hasMore, !isReadingRetries, machine.retryCount < FeedRetryPage.lettersAtOnce / 2 else { return nil }
+        isReadingRetries = true
+        return retried.last
     }
 
     /// Says how much room there is. True where the reader waits and can go on.

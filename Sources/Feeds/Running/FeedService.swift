@@ -68,6 +68,9 @@ public final class FeedService: Sendable {
     /// How the feeds fare that this gateway works.
     public var reports: [FeedReport] { dispatcher.board.all }
 
+    /// The figures of this gateway's feeds, those that only the database knows included.
+    public var figures: [FeedFigures] { dispatcher.board.figures }
+
     /// How a feed fares at this moment; nil where it is not worked here. Called back from another thread.
     public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?) -> Void) {
         dispatcher.post(.report(feed, completion))

@@ -21,7 +21,7 @@ final class FeedSupervisor: AnnouncementListener {
     private var mine: [Int64: Mine] = [:]
     /// When feeds that could not be begun are tried again.
     private var retries: [Int64: (at: Int64, backoff: Backoff)] = [:]
-    private var reportedAt: Int64 = 0
+    private var reporter = FeedReporter()
 
     init(
         _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ writer: FeedWriter,
@@ -97,7 +97,8 @@ final class FeedSupervisor: AnnouncementListener {
         tellRoutes(feeds)
         // Announcements may have been lost.
         for namespace in Set(mine.values.map(\.claim.namespace)) { readers.headSeen(namespace) }
-        try report(connection)
+        let claims = mine.mapValues(\.claim)
+        try reporter.report(dispatcher.board, claims, feeds.filter { $0.worker == worker }, connection)
     }
 
     // MARK: The worker
@@ -150,7 +151,7 @@ final class FeedSupervisor: AnnouncementListener {
             guard record.revision != own.revision else { continue }
             mine[id]?.revision = record.revision
             // Read by the writer, so that what it is just removing is not taken for new.
-            writer.load(own.claim)
+            writer.load(own.claim, after: nil)
         }
         retries = retries.filter { records[$0.key] != nil }
     }
@@ -191,21 +192,21 @@ final class FeedSupervisor: AnnouncementListener {
         var machine = FeedMachine(
             settings, from: progress, adoptedThrough: handedTo > progress.seq ? handedTo : 0,
             adoptedUntil: Clock.monotonicMilliseconds + patience)
-        let letters = try connection.feedLetters(
-            record.namespaceID, record.id, states: ["failing", "retry"]
-        ).compactMap { FeedLetter($0.letter) }
+        let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
+            .compactMap { FeedLetter($0.letter) }
+        let retried = try FeedRetryPage(record.namespaceID, record.id, after: nil, connection)
         if definition.deadPolicy == .stop {
             machine.blockedKeys = try connection.blockedFeedKeys(record.namespaceID, record.id)
         }
-        for letter in letters where letter.state == .retry { machine.retry(letter) }
-        let failing = Dictionary(
-            letters.filter { $0.state == .failing }.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
+        for letter in retried.letters { machine.retry(letter) }
+        let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
         let window = FeedWindow(room: machine.room)
         dispatcher.post(
             .begin(
                 FeedRunStart(
-                    name: name, claim: claim, definition: definition, machine: machine, window: window, sink: sink)))
+                    name: name, claim: claim, definition: definition, machine: machine, window: window, sink: sink,
+                    retried: retried)))
         readers.add(
             FeedStart(
                 feed: LaneFeed(
@@ -285,19 +286,5 @@ final class FeedSupervisor: AnnouncementListener {
             }
         }
         dispatcher.post(.routes(routes))
-    }
-
-    private func report(_ connection: LogConnection) throws {
-        let now = Clock.monotonicMilliseconds
-        guard now - reportedAt >= 2_000 else { return }
-        reportedAt = now
-        let reports = dispatcher.board.all
-        let claims = Dictionary(uniqueKeysWithValues: mine.map { ($0.key, $0.value.claim) })
-        let rows = reports.compactMap {
-            report -> (claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)? in
-            guard let id = report.feedID, let claim = claims[id] else { return nil }
-            return (claim, report.state, report.message, Int64(report.pending), Int64(report.held))
-        }
-        if !rows.isEmpty { try connection.reportFeeds(rows) }
     }
 }

@@ -8,7 +8,7 @@ final class FeedWriter: Sendable {
         var commits: [(FeedClaim, FeedCommit)] = []
         var isBusy = false
         /// Feeds whose letters have been changed by somebody else.
-        var loads: Set<FeedClaim> = []
+        var loads: [(claim: FeedClaim, after: FeedPosition?)] = []
         var stops = false
     }
 
@@ -27,8 +27,10 @@ final class FeedWriter: Sendable {
         }
     }
 
-    /// Has a feed's letters read, behind what is being written, and the dispatcher told of them.
-    func load(_ claim: FeedClaim) { state.signal { _ = $0.loads.insert(claim) } }
+    /// Has letters of a feed read that are to be delivered once more, behind what is being written, and the dispatcher told of them.
+    ///
+    /// - Parameter place: those behind it; nil where what is known of letters may be out of date.
+    func load(_ claim: FeedClaim, after place: FeedPosition?) { state.signal { $0.loads.append((claim, place)) } }
 
     func stop() { state.broadcast { $0.stops = true } }
 
@@ -59,7 +61,7 @@ final class FeedWriter: Sendable {
 
     private enum Job {
         case write([(FeedClaim, FeedCommit)])
-        case load(FeedClaim)
+        case load(FeedClaim, after: FeedPosition?)
 
         func run(_ connection: LogConnection, _ dispatcher: FeedDispatcher, written: () -> Void) throws {
             switch self {
@@ -67,11 +69,11 @@ final class FeedWriter: Sendable {
                 let lost = try connection.moveFeeds(commits.map(FeedWriter.move))
                 written()
                 dispatcher.post(.committed(commits, lost: lost))
-            case .load(let claim):
-                let retried = try connection.feedLetters(claim.namespace, claim.feed, states: ["retry"])
-                let blocked = try connection.blockedFeedKeys(claim.namespace, claim.feed)
-                dispatcher.post(
-                    .letters(claim, retried: retried.compactMap { FeedLetter($0.letter) }, blocked: blocked))
+            case .load(let claim, let place):
+                let page = try FeedRetryPage(claim.namespace, claim.feed, after: place, connection)
+                let blocked =
+                    place == nil ? try connection.blockedFeedKeys(claim.namespace, claim.feed) : nil
+                dispatcher.post(.letters(claim, page, blocked: blocked))
             }
         }
     }
@@ -82,7 +84,10 @@ final class FeedWriter: Sendable {
                 defer { state.commits = [] }
                 return .write(state.commits)
             }
-            if let claim = state.loads.popFirst() { return .load(claim) }
+            if !state.loads.isEmpty {
+                let (claim, place) = state.loads.removeFirst()
+                return .load(claim, after: place)
+            }
             return state.stops ? .some(nil) : nil
         }
         return job ?? nil

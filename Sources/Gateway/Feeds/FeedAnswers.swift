@@ -71,7 +71,7 @@ struct FeedAnswer: Sendable {
             switch error {
             case .unknownFeed(let name): self.init(FeedRefusal.unknownFeed, of: name)
             case .pruned: self.init(RESTError(400, error.description))
-            case .tooManyFeeds: self.init(RESTError(409, error.description))
+            case .tooManyFeeds, .differentPaths: self.init(RESTError(409, error.description))
             }
         case let error as DefinitionError: self.init(RESTError(400, error.description))
         case let error as ReplayError: self.init(RESTError(400, "\(error)"))

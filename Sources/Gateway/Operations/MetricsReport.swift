@@ -13,6 +13,7 @@ struct MetricsReport {
         let report = facts.serverReport()
         Self.addServer(report, &metrics)
         Self.addMirrors(report.mirrors, &metrics)
+        FeedGauges(report.feeds).write(to: &metrics)
         Self.addBounds(facts, report.stretches + facts.engine.stretches, &metrics)
         text = metrics.text
     }

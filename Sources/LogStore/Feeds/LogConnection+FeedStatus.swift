@@ -16,6 +16,8 @@ public struct FeedStatusRecord: Sendable, Equatable {
     public let setAside: Int64
     public let message: String?
     public let gateway: String?
+    /// For how long it has held pruning back beyond its retention.
+    public let holdsBackSeconds: Double
 }
 
 extension LogConnection {
@@ -48,21 +50,34 @@ extension LogConnection {
 
     /// How a feed fares; nil where it is gone.
     public func feedStatus(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> FeedStatusRecord? {
-        try translated { () throws(PostgresError) in
+        try feedStatuses([feed])[feed]
+    }
+
+    /// How feeds fare, by their ids.
+    public func feedStatuses(_ feeds: [Int64]) throws(LogStoreError) -> [Int64: FeedStatusRecord] {
+        var ids = PostgresArray(of: .int8)
+        for feed in feeds { ids.appendInt8(feed) }
+        return try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
                 select state, seq, head, lag_entries, extract(epoch from coalesce(lag, interval '0'))::float8, pending, held,
-                    delivered, acknowledged, redelivered, dead_letters, set_aside, message, gateway
-                from pathmirror.feed_status where namespace_id = $1 and feed = $2
-                """, [.int8(namespace), .int8(feed)])
-            guard rows.rowCount == 1 else { return nil }
-            return FeedStatusRecord(
-                state: try rows.string(0, 0), seq: try rows.int64(0, 1), head: try rows.int64(0, 2),
-                lagEntries: try rows.int64(0, 3), lagSeconds: try rows.double(0, 4), pending: try rows.int64(0, 5),
-                held: try rows.int64(0, 6), delivered: try rows.int64(0, 7), acknowledged: try rows.int64(0, 8),
-                redelivered: try rows.int64(0, 9), deadLetters: try rows.int64(0, 10), setAside: try rows.int64(0, 11),
-                message: rows.isNull(0, 12) ? nil : try rows.string(0, 12),
-                gateway: rows.isNull(0, 13) ? nil : try rows.string(0, 13))
+                    delivered, acknowledged, redelivered, dead_letters, set_aside, message, gateway, holds_back_seconds, feed
+                from pathmirror.feed_status where feed = any($1)
+                """, [.array(ids)])
+            var statuses: [Int64: FeedStatusRecord] = [:]
+            for row in 0..<rows.rowCount { statuses[try rows.int64(row, 15)] = try Self.status(rows, row) }
+            return statuses
         }
+    }
+
+    private static func status(_ rows: PostgresResult, _ row: Int) throws(PostgresError) -> FeedStatusRecord {
+        FeedStatusRecord(
+            state: try rows.string(row, 0), seq: try rows.int64(row, 1), head: try rows.int64(row, 2),
+            lagEntries: try rows.int64(row, 3), lagSeconds: try rows.double(row, 4), pending: try rows.int64(row, 5),
+            held: try rows.int64(row, 6), delivered: try rows.int64(row, 7), acknowledged: try rows.int64(row, 8),
+            redelivered: try rows.int64(row, 9), deadLetters: try rows.int64(row, 10),
+            setAside: try rows.int64(row, 11), message: rows.isNull(row, 12) ? nil : try rows.string(row, 12),
+            gateway: rows.isNull(row, 13) ? nil : try rows.string(row, 13),
+            holdsBackSeconds: try rows.double(row, 14))
     }
 }

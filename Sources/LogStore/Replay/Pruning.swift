@@ -38,6 +38,8 @@ public struct Pruning {
         public let head: Int64
         /// Cursors that keep entries which were to go; when forced, those that lose entries.
         public let holders: [Cursor]
+        /// Feeds that lose what they have not delivered: when forced, and where their definition says so once their retention is over.
+        public let skipping: [Cursor]
         /// Partitions that go whole.
         public let partitions: [String]
         /// Entries that go one by one.
@@ -51,6 +53,8 @@ public struct Pruning {
     /// Only up to so many entries of a partition that stays are deleted: more would bloat it.
     public static let mostDeleted: Int64 = 100_000
     private static let deletedAtOnce: Int64 = 10_000
+    /// What `log_cursor` calls feeds.
+    private static let feedKind = "feed"
 
     /// - Parameter machineClock: this machine's, in milliseconds since 1970; nil for the real one.
     public init(
@@ -70,7 +74,9 @@ public struct Pruning {
             throw LogStoreError.unknownNamespace("\(namespace)")
         }
         let wanted = max(record.retainedFrom, try firstKept(keeping, record, trustsClock))
-        let holders = try cursors().filter { $0.seq + 1 < wanted }
+        let late = try cursors().filter { $0.seq + 1 < wanted }
+        let givingUp = force ? [] : try connection.feedsThatGiveUp(namespace)
+        let holders = late.filter { $0.kind != Self.feedKind || !givingUp.contains($0.name) }
         var from = wanted
         if !force, let oldest = holders.map(\.seq).min() { from = max(record.retainedFrom, oldest + 1) }
         let sharedTo = try sharedTo()
@@ -85,9 +91,10 @@ public struct Pruning {
         // Of the tables that namespaces share everything goes, however much: it is a small part of them.
         let shared = try entries(from: 0, before: min(from, sharedTo))
         let left = try rest.map { try entries(from: $0.first, before: from) } ?? 0
+        let skipping = late.filter { $0.kind == Self.feedKind && $0.seq + 1 < from }
         return Plan(
             oldFrom: record.retainedFrom, newFrom: from, wantedFrom: wanted, head: record.head, holders: holders,
-            partitions: whole.map(\.name), deletedEntries: shared + left)
+            skipping: skipping, partitions: whole.map(\.name), deletedEntries: shared + left)
     }
 
     /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
@@ -105,6 +112,11 @@ public struct Pruning {
                 try connection.saveSnapshot(namespace, at: needed, tree.root, for: .prune)
             }
             let batch = try connection.batches(namespace, at: [needed])[needed]
+            // Before the entries go: a feed that misses some can't go on.
+            for feed in plan.skipping {
+                let skipped = try connection.skipFeed(namespace, named: feed.name, to: needed, batch: batch)
+                if let skipped { progress("feed \(feed.name) skips \(skipped) entries that it has not delivered") }
+            }
             _ = try connection.postgres.execute(
                 """
                 update pathmirror.namespace set retained_from = $2, pruned_batch = $3
@@ -122,6 +134,7 @@ public struct Pruning {
         for snapshot in try connection.snapshots(namespace) where snapshot.seq < needed && snapshot.purpose == .prune {
             _ = try connection.dropSnapshot(namespace, at: snapshot.seq)
         }
+        try connection.dropIdleFeedSnapshots(namespace, but: max(needed, record.retainedFrom - 1))
     }
 
     // MARK: Looking

@@ -5,13 +5,16 @@ enum Commands {
             DevCommand.self, ServeCommand.self, MigrateUpCommand.self, MigrateStatusCommand.self, ImportCommand.self,
             ExportCommand.self, LogListCommand.self, LogShowCommand.self, LogTailCommand.self, LogVerifyCommand.self,
             LogBlameCommand.self, LogSnapshotCommand.self, LogPruneCommand.self, ReplayTreeCommand.self,
-            ReplayLogCommand.self, ReplayApplyCommand.self, ReplayMirrorCommand.self, DiffCommand.self,
+            ReplayLogCommand.self, ReplayApplyCommand.self, ReplayMirrorCommand.self, ReplayFeedCommand.self,
+            DiffCommand.self,
             RulesGetCommand.self,
             RulesSetCommand.self, RulesCheckCommand.self, RulesTestCommand.self, RulesHistoryCommand.self,
             RulesRollbackCommand.self, RulesExplainCommand.self, TokenMintCommand.self, TokenInspectCommand.self,
             MirrorApplyCommand.self, MirrorInferCommand.self, MirrorListCommand.self, MirrorStatusCommand.self,
             MirrorPauseCommand.self, MirrorResumeCommand.self, MirrorDropCommand.self, MirrorErrorsCommand.self,
-            VersionCommand.self,
+            FeedApplyCommand.self, FeedListCommand.self, FeedShowCommand.self, FeedStatusCommand.self,
+            FeedSeekCommand.self, FeedDeadListCommand.self, FeedDeadRetryCommand.self, FeedDeadDropCommand.self,
+            FeedRemoveCommand.self, VersionCommand.self,
         ]
     }
 

@@ -48,6 +48,7 @@ final class Service {
             return ServerReport(
                 server: server?.statistics ?? HTTPServerStatistics(),
                 certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts),
+                feeds: feeds.figures.map { FeedFacts($0, now: Clock.unixMilliseconds) },
                 stretches: server?.loops.map(\.stretches) ?? [])
         } feedBasePath: { feed, namespace, completion in
             feeds.findBasePath(FeedName(namespace: namespace, name: feed), completion)

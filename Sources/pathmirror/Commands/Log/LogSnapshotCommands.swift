@@ -101,6 +101,11 @@ struct LogPruneCommand: Command {
                         ? "\(holder.kind) \(holder.name) has read up to seq \(holder.seq) and loses what is between."
                         : "\(holder.kind) \(holder.name) still needs what follows seq \(holder.seq).")
             }
+            for feed in plan.skipping where !isForced {
+                console.error(
+                    "feed \(feed.name) has held back what follows seq \(feed.seq) for longer than its retention: it skips \(plan.newFrom - 1 - feed.seq) entries."
+                )
+            }
         }
         if !isDryRun {
             try pruning.run(plan) { if !arguments.has("json") { console.error("prune: \($0)") } }
@@ -114,6 +119,13 @@ struct LogPruneCommand: Command {
                     "holders": .list(
                         plan.holders.map {
                             .object(["kind": .text($0.kind), "name": .text($0.name), "seq": .number($0.seq)])
+                        }),
+                    "skipping": .list(
+                        plan.skipping.map {
+                            .object([
+                                "name": .text($0.name), "seq": .number($0.seq),
+                                "entries": .number(plan.newFrom - 1 - $0.seq),
+                            ])
                         }),
                 ]).line)
         }

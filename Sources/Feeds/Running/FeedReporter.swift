@@ -1,0 +1,38 @@
+import LogStore
+import Runtime
+
+/// Tells the database how the feeds of this gateway fare, and the board what only the database knows of them.
+struct FeedReporter {
+    private var reportedAt: Milliseconds?
+    private var askedAt: Milliseconds?
+    private static let reportMilliseconds: Milliseconds = 2_000
+    private static let askMilliseconds: Milliseconds = 5_000
+    /// Feeds of which figures are shown.
+    private static let mostFeeds = 1_000
+
+    /// - Parameters:
+    ///   - claims: what is worked here, by the feeds' ids.
+    ///   - feeds: those that are this gateway's, also where they are broken.
+    mutating func report(
+        _ board: FeedBoard, _ claims: [Int64: FeedClaim], _ feeds: [FeedRecord], _ connection: LogConnection
+    ) throws {
+        let now = Clock.monotonicMilliseconds
+        if reportedAt.map({ now - $0 >= Self.reportMilliseconds }) ?? true {
+            reportedAt = now
+            let rows = board.all.compactMap {
+                report -> (claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)? in
+                guard let id = report.feedID, let claim = claims[id] else { return nil }
+                return (claim, report.state, report.message, Int64(report.pending), Int64(report.held))
+            }
+            if !rows.isEmpty { try connection.reportFeeds(rows) }
+        }
+        guard askedAt.map({ now - $0 >= Self.askMilliseconds }) ?? true else { return }
+        askedAt = now
+        let shown = feeds.prefix(Self.mostFeeds)
+        let statuses = shown.isEmpty ? [:] : try connection.feedStatuses(shown.map(\.id))
+        board.set(
+            shown.compactMap { feed in
+                statuses[feed.id].map { (FeedName(namespace: feed.namespace, name: feed.name), $0) }
+            })
+    }
+}

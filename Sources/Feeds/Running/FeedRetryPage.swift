@@ -1,0 +1,25 @@
+import LogStore
+
+/// Some of a feed's letters that are to be delivered once more, in order: a replay may leave many, so they are taken in a page at a
+/// time.
+struct FeedRetryPage: Sendable {
+    let letters: [FeedLetter]
+    /// The place of the last that was read.
+    let last: FeedPosition?
+    /// Whether there may be more behind it.
+    let hasMore: Bool
+    static let lettersAtOnce = 1_000
+
+    /// Reads the page behind a place; the first where there is none.
+    init(_ namespace: Int64, _ feed: Int64, after: FeedPosition?, _ connection: LogConnection) throws(LogStoreError) {
+        let rows = try connection.feedLetters(
+            namespace, feed, states: ["retry"], after: after.map { ($0.seq, $0.index, $0.isSnapshot) },
+            limit: Self.lettersAtOnce)
+        letters = rows.compactMap { FeedLetter($0.letter) }
+        last =
+            rows.last.map {
+                FeedPosition(seq: $0.letter.seq, index: $0.letter.index, isSnapshot: $0.letter.isSnapshot)
+            } ?? after
+        hasMore = rows.count == Self.lettersAtOnce
+    }
+}

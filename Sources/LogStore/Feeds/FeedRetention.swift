@@ -1,0 +1,62 @@
+import Postgres
+
+/// Feeds and pruning: whom the log is kept for, for how long, and what goes with it.
+extension LogConnection {
+    /// The namespace's feeds that have held pruning back for longer than their retention, and would rather lose entries.
+    func feedsThatGiveUp(_ namespace: Int64) throws(LogStoreError) -> Set<String> {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select status.name from pathmirror.feed_status as status
+                join pathmirror.feed on feed.namespace_id = status.namespace_id and feed.id = status.feed
+                where status.namespace_id = $1 and status.holds_back_seconds > 0
+                    and feed.definition ->> 'when_retention_ends' = 'drop'
+                """, [.int8(namespace)])
+            var names: Set<String> = []
+            for row in 0..<rows.rowCount { names.insert(try rows.string(row, 0)) }
+            return names
+        }
+    }
+
+    /// Puts a feed that is before a place there, and announces it: what is between it will never deliver. Returns how many entries
+    /// that are; nil where the feed has come as far by itself.
+    func skipFeed(
+        _ namespace: Int64, named name: String, to seq: Int64, batch: [UInt8]?
+    ) throws(LogStoreError) -> Int64? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                with former as (
+                    select progress.feed, progress.seq from pathmirror.feed_progress as progress
+                    join pathmirror.feed on feed.namespace_id = progress.namespace_id and feed.id = progress.feed
+                    where progress.namespace_id = $1 and feed.name = $2 and progress.seq < $3
+                    for update of progress
+                ), moved as (
+                    update pathmirror.feed_progress as progress
+                    set generation = generation + 1, seq = $3, index = 0, snapshot_seq = null, done = null,
+                        handed_to = greatest(handed_to, $3), read_to = $3, batch = $4, moved_at = clock_timestamp()
+                    from former where progress.namespace_id = $1 and progress.feed = former.feed
+                )
+                select $3 - seq, pg_notify('\(Self.feedChannel)', '') from former
+                """, [.int8(namespace), .text(name), .int8(seq), batch.map { .uuid($0) } ?? .null(.uuid)])
+            return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
+        }
+    }
+
+    /// Drops the snapshots that were made for feeds and that no feed needs any more. Where there is no feed the young ones stay: it may
+    /// be about to be made.
+    func dropIdleFeedSnapshots(_ namespace: Int64, but kept: Int64) throws {
+        // What the log begins behind is not the feeds' any more.
+        _ = try postgres.execute(
+            "update pathmirror.snapshot set made_by = 'prune' where namespace_id = $1 and seq = $2 and made_by = 'feed'",
+            [.int8(namespace), .int8(kept)])
+        try dropFeedSnapshots(namespace)
+        let rows = try postgres.execute(
+            """
+            select seq from pathmirror.snapshot
+            where namespace_id = $1 and made_by = 'feed' and created_at < now() - interval '1 hour'
+                and not exists (select from pathmirror.feed_progress where namespace_id = $1)
+            """, [.int8(namespace)])
+        for row in 0..<rows.rowCount { _ = try dropSnapshot(namespace, at: try rows.int64(row, 0)) }
+    }
+}

@@ -1,0 +1,68 @@
+import Feeds
+import LogStore
+
+struct FeedApplyCommand: Command {
+    static let specification = CommandSpecification(
+        "feed apply", "makes and changes feeds as definition files say; the same definition changes nothing",
+        positionals: ["FILE…"],
+        options: [
+            .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
+            ReplayOptions.dryRun, .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let feeds = try read(arguments, console)
+        try FeedOptions.administer(arguments, "feed apply") { administration, _ in
+            // A mistake in the last definition is told before the first is applied.
+            let plans = try feeds.map { try administration.plan($0.definition, for: $0.namespace) }
+            let isDryRun = arguments.has("dry-run")
+            for (feed, plan) in zip(feeds, plans) {
+                guard isDryRun else {
+                    let applied = try administration.apply(feed.definition, to: feed.namespace)
+                    tell(feed, action(applied), seq: applied.seq, isDryRun: false, arguments, console)
+                    continue
+                }
+                tell(feed, action(plan), seq: plan.isNew ? nil : plan.seq, isDryRun: true, arguments, console)
+            }
+        }
+    }
+
+    private typealias Feed = (definition: FeedDefinition, namespace: String)
+
+    private static func read(_ arguments: ParsedArguments, _ console: Console) throws -> [Feed] {
+        var feeds: [Feed] = []
+        var names: Set<FeedName> = []
+        for file in arguments.positionals {
+            let text = try Files.read(file, maxBytes: 16 << 20, standardInput: console.input)
+            for definition in try FeedDefinition.read(text, source: file) {
+                let namespace = definition.namespace ?? Database.namespaceName(arguments)
+                guard names.insert(FeedName(namespace: namespace, name: definition.name)).inserted else {
+                    throw CommandFailure(
+                        "Two of these feeds have the name \"\(definition.name)\" in namespace \"\(namespace)\".")
+                }
+                feeds.append((definition, namespace))
+            }
+        }
+        return feeds
+    }
+
+    private static func action(_ applied: FeedAdministration.Applied) -> String {
+        applied.isNew ? "created" : applied.isChanged ? "changed" : "unchanged"
+    }
+
+    private static func tell(
+        _ feed: Feed, _ action: String, seq: Int64?, isDryRun: Bool, _ arguments: ParsedArguments, _ console: Console
+    ) {
+        guard !arguments.has("json") else {
+            return console.write(
+                JSONOutput.object([
+                    "namespace": .text(feed.namespace), "name": .text(feed.definition.name), "action": .text(action),
+                    "seq": seq.map { .number($0) } ?? .null, "dryRun": .bool(isDryRun),
+                ]).line)
+        }
+        let word = isDryRun && action != "unchanged" ? "would be \(action)" : action
+        console.write(
+            "\(word)  \(feed.namespace)  \(feed.definition.name)  \(feed.definition.pattern)"
+                + (seq.map { "  seq \($0)" } ?? ""))
+    }
+}

@@ -1,0 +1,92 @@
+import Feeds
+import LogStore
+
+struct FeedDeadListCommand: Command {
+    static let specification = CommandSpecification(
+        "feed dead ls", "lists a feed's dead letters, the oldest first", positionals: ["NAME"],
+        options: [
+            FeedOptions.namespace, .init("limit", "N", "the most to list; default 1000"),
+            .init("after", "ID", "lists those behind this message"), .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = FeedOptions.name(arguments)
+        let limit = try arguments.integer("limit", in: 1...1_000_000) ?? 1_000
+        let after = try arguments["after"].map { try FeedDeadSelection.position($0, name, "after") }
+        try FeedOptions.administer(arguments, "feed dead ls") { administration, _ in
+            for letter in try administration.deadLetters(name, after: after, limit: limit) {
+                console.write(
+                    arguments.has("json")
+                        ? String(decoding: letter.json, as: UTF8.self)
+                        : "\(letter.id(in: name.namespace))  \(letter.key)  \(letter.attempts) attempts, given up \(letter.deadAt)  \(letter.lastReason)"
+                )
+            }
+        }
+    }
+}
+
+struct FeedDeadRetryCommand: Command {
+    static let specification = CommandSpecification(
+        "feed dead retry", "has dead letters delivered once more, and what was set aside behind them",
+        positionals: ["NAME"], options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try FeedDeadSelection.change(arguments, console, "are delivered once more") { try $0.retry($1, $2) }
+    }
+}
+
+struct FeedDeadDropCommand: Command {
+    static let specification = CommandSpecification(
+        "feed dead drop", "drops dead letters; what was set aside behind them is delivered", positionals: ["NAME"],
+        options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try FeedDeadSelection.change(arguments, console, "are dropped") { try $0.drop($1, $2) }
+    }
+}
+
+/// Which dead letters a command is about.
+private enum FeedDeadSelection {
+    static let options: [OptionSpecification] = [
+        .init("id", "ID[,ID…]", "those of these ids"), .init("key", "KEY", "those of this key"),
+        .init("all", nil, "all of them"),
+    ]
+
+    static func change(
+        _ arguments: ParsedArguments, _ console: Console, _ words: String,
+        _ body: (FeedAdministration, FeedName, LogConnection.LetterSelection) throws -> Int64
+    ) throws {
+        let name = FeedOptions.name(arguments)
+        let selection = try selection(arguments, name)
+        try FeedOptions.administer(arguments, "feed dead") { administration, _ in
+            let count = try body(administration, name, selection)
+            console.write(
+                arguments.has("json")
+                    ? JSONOutput.object(["count": .number(count)]).line : "\(count) dead letters \(words).")
+        }
+    }
+
+    private static func selection(
+        _ arguments: ParsedArguments, _ name: FeedName
+    ) throws -> LogConnection.LetterSelection {
+        switch (arguments["id"], arguments["key"], arguments.has("all")) {
+        case (let ids?, nil, false):
+            return .places(
+                try ids.split(separator: ",").map { id in
+                    let position = try position(String(id), name, "id")
+                    return LogConnection.FeedPlace(
+                        seq: position.seq, index: position.index, isSnapshot: position.isSnapshot)
+                })
+        case (nil, let key?, false): return .key(key)
+        case (nil, nil, true): return .all
+        default: throw UsageError("Give one of --id, --key and --all.")
+        }
+    }
+
+    static func position(_ text: String, _ name: FeedName, _ option: String) throws -> FeedPosition {
+        guard let position = FeedPosition(id: text, in: name.namespace) else {
+            throw UsageError("--\(option): \"\(text)\" is no id of a message, such as \(name.namespace):42:0.")
+        }
+        return position
+    }
+}

@@ -1,0 +1,29 @@
+import Feeds
+import LogStore
+
+struct FeedListCommand: Command {
+    static let specification = CommandSpecification(
+        "feed ls", "lists the feeds",
+        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        try FeedOptions.administer(arguments, "feed ls") { administration, connection in
+            let records =
+                try arguments["ns"] == nil
+                ? administration.allFeeds()
+                : administration.feeds(of: try Database.namespace(arguments, connection).name)
+            for record in records {
+                let definition = try FeedOptions.shown(record)
+                guard arguments.has("json") else {
+                    console.write("\(record.namespace)  \(record.name)  \(definition.pattern)")
+                    continue
+                }
+                console.write(
+                    JSONOutput.object([
+                        "namespace": .text(record.namespace), "name": .text(record.name),
+                        "definition": .raw(definition.json(secrets: false)),
+                    ]).line)
+            }
+        }
+    }
+}

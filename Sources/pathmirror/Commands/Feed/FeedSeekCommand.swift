@@ -1,0 +1,47 @@
+import Feeds
+import LogStore
+
+struct FeedSeekCommand: Command {
+    static let specification = CommandSpecification(
+        "feed seek", "puts a feed at another place of the log: what is behind it is delivered, again if need be",
+        positionals: ["NAME"],
+        options: [
+            .init("seq", "SEQ", "the last entry that is not delivered"),
+            .init("time", "TIME", "delivers what was committed after this time; without a zone it is UTC"),
+            .init("to", "PLACE", "beginning, now, or snapshot: the tree as it is, and then what changes it"),
+            FeedOptions.namespace, .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let place = try place(arguments)
+        let name = FeedOptions.name(arguments)
+        console.signals.unblock()
+        try FeedOptions.administer(arguments, "feed seek") { administration, _ in
+            let seq = try administration.seek(name, to: place)
+            console.write(
+                arguments.has("json")
+                    ? JSONOutput.object([
+                        "namespace": .text(name.namespace), "name": .text(name.name), "seq": .number(seq),
+                    ]).line
+                    : "\(name.name) is at seq \(seq): what follows is delivered"
+                        + (place == .snapshot ? ", after the tree as it is now." : "."))
+        }
+    }
+
+    private static func place(_ arguments: ParsedArguments) throws -> FeedDefinition.Start {
+        let seq = try arguments.integer("seq", in: 0...Int(Int64.max))
+        switch (seq, arguments["time"], arguments["to"]) {
+        case (let seq?, nil, nil): return .seq(Int64(seq))
+        case (nil, let time?, nil):
+            guard case .time = try? LogPosition(time) else {
+                throw UsageError("--time: \"\(time)\" is no time, such as 2026-01-31T12:00:00Z.")
+            }
+            return .time(time)
+        case (nil, nil, "beginning"?): return .beginning
+        case (nil, nil, "now"?): return .now
+        case (nil, nil, "snapshot"?): return .snapshot
+        case (nil, nil, let word?): throw UsageError("--to: \"\(word)\" is none of beginning, now and snapshot.")
+        default: throw UsageError("Give one of --seq, --time and --to.")
+        }
+    }
+}

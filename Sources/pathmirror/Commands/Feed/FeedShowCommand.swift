@@ -1,0 +1,25 @@
+import Feeds
+import LogStore
+
+struct FeedShowCommand: Command {
+    static let specification = CommandSpecification(
+        "feed show", "shows a feed's definition, with what was left out of it, and how the feed fares",
+        positionals: ["NAME"], options: [FeedOptions.namespace, .json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = FeedOptions.name(arguments)
+        try FeedOptions.administer(arguments, "feed show") { administration, _ in
+            let definition = try FeedOptions.shown(try administration.feed(name)).json(secrets: false)
+            let status = try administration.status(name)
+            guard !arguments.has("json") else {
+                return console.write(
+                    JSONOutput.object([
+                        "namespace": .text(name.namespace), "name": .text(name.name), "definition": .raw(definition),
+                        "status": FeedStatusCommand.json(name, status),
+                    ]).line)
+            }
+            console.write(FeedStatusCommand.line(name, status))
+            console.write(String(decoding: definition, as: UTF8.self))
+        }
+    }
+}

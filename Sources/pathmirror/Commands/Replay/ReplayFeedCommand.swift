@@ -1,0 +1,62 @@
+import Feeds
+import LogStore
+import Runtime
+
+/// Messages of a part of the log, delivered once more.
+struct ReplayFeedCommand: Command {
+    static let specification = CommandSpecification(
+        "replay feed", "has a feed's messages of a part of the log delivered once more, beside what is live",
+        positionals: ["NAME"],
+        options: [
+            .init("from", "SEQ|TIME", "the first entry, or those after a time"),
+            .init("to", "SEQ|TIME", "the last entry; default the newest"),
+            .init("key", "KEY", "only messages of this key"),
+            .init("into", "FEED", "another feed with the same path that delivers them; default the same"),
+            ReplayOptions.namespace, ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        guard let from = try ReplayOptions.moment(arguments, "from") else { throw UsageError("--from is missing.") }
+        let to = try ReplayOptions.moment(arguments, "to") ?? .head
+        let rate = try ReplayProgress.rate(arguments)
+        console.signals.unblock()
+        try FeedOptions.administer(arguments, "replay feed") { _, connection in
+            let namespace = try Database.namespace(arguments, connection)
+            var replay = try FeedReplay(
+                connection, FeedOptions.name(arguments), into: arguments["into"], key: arguments["key"])
+            var first = try from.seq(connection, namespace)
+            if case .time = from { first += 1 }
+            first = max(1, first)
+            let last = try to.seq(connection, namespace)
+            let progress = ReplayProgress(
+                console, "replay", total: max(0, last - first + 1), rate: rate, isQuiet: arguments.has("json"))
+            replay.pageLimit = progress.pageLimit(atMost: replay.pageLimit)
+            let outcome: FeedReplay.Outcome
+            do {
+                outcome = try replay.run(from: first, to: last, isDryRun: arguments.has("dry-run")) {
+                    progress.advance(to: $0 - first + 1)
+                }
+            } catch {
+                progress.end()
+                throw error
+            }
+            progress.end()
+            tell(outcome, arguments, console)
+        }
+    }
+
+    private static func tell(_ outcome: FeedReplay.Outcome, _ arguments: ParsedArguments, _ console: Console) {
+        let isDryRun = arguments.has("dry-run")
+        guard !arguments.has("json") else {
+            return console.write(
+                JSONOutput.object([
+                    "entries": .number(outcome.entries), "messages": .number(outcome.messages),
+                    "toCome": .number(outcome.toCome), "dryRun": .bool(isDryRun),
+                ]).line)
+        }
+        let feed = arguments["into"] ?? arguments.positionals[0]
+        console.write(
+            "\(outcome.messages) messages of \(outcome.entries) entries \(isDryRun ? "would be" : "are") delivered once more by \(feed)"
+                + (outcome.toCome > 0 ? "; \(outcome.toCome) more are still to be delivered anyway." : "."))
+    }
+}

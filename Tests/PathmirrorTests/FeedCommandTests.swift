@@ -1,0 +1,262 @@
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: feeds are made, changed, looked at, moved and removed by commands, and nothing happens that was not asked for.
+@Suite struct FeedCommandTests {
+    static let definition = #"{"name": "orders", "path": "/orders/{order_id}", "retention": "3d"}"#
+
+    /// A namespace with three orders, and the definition of a feed of them in `feed.json`.
+    static func withOrders(_ body: (CommandDatabase, ScratchFolder) throws -> Void) throws {
+        try withCommands { database throws in
+            let folder = try ScratchFolder()
+            try folder.file("feed.json", definition)
+            try database.makeNamespace("default")
+            for number in 1...3 { try database.set("/orders/o\(number)", #"{"total": \#(number)}"#) }
+            try body(database, folder)
+        }
+    }
+
+    private static func apply(_ database: CommandDatabase, _ folder: ScratchFolder, _ more: String...) throws
+        -> [JSONText]
+    {
+        let run = try database.run(["feed", "apply", folder.path + "/feed.json", "--json"] + more)
+        #expect(run.exitCode == 0, "\(run.errors)")
+        return try run.json()
+    }
+
+    /// Dead letters, as a gateway leaves them: of the second order two, of the third one; behind the former one more is set aside.
+    private static func bury(_ database: CommandDatabase) throws {
+        try database.execute(
+            """
+            insert into pathmirror.feed_message
+                (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message, since)
+            select namespace_id, id, seq, 0, false, key, state, 10,
+                '[{"time":"2026-01-31T12:00:00.000Z","attempt":10,"reason":"no room"}]',
+                json_build_object('id', 'default:' || seq || ':0', 'seq', seq), timestamptz '2026-01-31 12:00Z'
+            from pathmirror.feed, (values (2, 'o2', 'dead'), (3, 'o3', 'dead'), (4, 'o2', 'dead'), (5, 'o2', 'blocked'))
+                as letter (seq, key, state)
+            """)
+    }
+
+    private static func states(_ database: CommandDatabase) throws -> String? {
+        try database.value(
+            "select string_agg(seq || state, ' ' order by seq) from pathmirror.feed_message")
+    }
+
+    // MARK: Definitions
+
+    @Test func appliedChangedAndSeen() throws {
+        try Self.withOrders { database, folder in
+            let plan = try database.run(["feed", "apply", folder.path + "/feed.json", "--dry-run"])
+            #expect(plan.exitCode == 0)
+            #expect(plan.output == "would be created  default  orders  /orders/{order_id}\n")
+            #expect(try database.output("feed", "ls").isEmpty)
+
+            #expect(
+                try database.output("feed", "apply", folder.path + "/feed.json")
+                    == "created  default  orders  /orders/{order_id}  seq 3\n")
+            let again = try #require(try Self.apply(database, folder).first)
+            #expect(again["action"] == "unchanged" && again["seq"] == 3 && again["dryRun"] == false)
+            #expect(again.names == ["namespace", "name", "action", "seq", "dryRun"])
+
+            try folder.file("feed.json", #"{"feeds": [{"name": "orders", "path": "/orders/{id}", "include": []}]}"#)
+            #expect(try Self.apply(database, folder, "--dry-run").first?["action"] == "changed")
+            #expect(try Self.apply(database, folder).first?["action"] == "changed")
+            #expect(try Self.apply(database, folder).first?["action"] == "unchanged")
+
+            #expect(try database.output("feed", "ls") == "default  orders  /orders/{id}\n")
+            let listed = try #require(try database.json("feed", "ls").first)
+            #expect(listed["namespace"] == "default" && listed["name"] == "orders")
+            #expect(listed["definition"]?["path"] == "/orders/{id}" && listed["definition"]?["max_attempts"] == 10)
+        }
+    }
+
+    @Test func ofSeveralNamespaces() throws {
+        try Self.withOrders { database, folder in
+            try database.makeNamespace("other")
+            try folder.file(
+                "feed.json",
+                #"[{"name": "a", "path": "/a/{x}"}, {"name": "a", "namespace": "other", "path": "/b/{x}"}]"#)
+            #expect(try Self.apply(database, folder).map { $0["namespace"] } == ["default", "other"])
+            #expect(try database.output("feed", "ls") == "default  a  /a/{x}\nother  a  /b/{x}\n")
+            #expect(try database.output("feed", "ls", "--ns", "other") == "other  a  /b/{x}\n")
+            #expect(try database.output("feed", "status", "--ns", "other").hasPrefix("other  a  "))
+            #expect(try database.failure("feed", "ls", "--ns", "none").contains("There is no namespace \"none\""))
+        }
+    }
+
+    /// Nothing is applied when one of the definitions can't be.
+    @Test(arguments: [
+        (#"[{"name": "a", "path": "/a/{x}"}, {"name": "b", "path": "/b/{x}", "order": "no"}]"#, "order"),
+        (#"[{"name": "a", "path": "/a/{x}"}, {"name": "a", "path": "/b/{x}"}]"#, "have the name \"a\""),
+        (
+            #"[{"name": "a", "path": "/a/{x}"}, {"name": "b", "namespace": "none", "path": "/b/{x}"}]"#,
+            "There is no namespace \"none\""
+        ), ("[]", "there is no feed in this file"),
+    ])
+    func mistakes(_ definition: String, _ message: String) throws {
+        try Self.withOrders { database, folder in
+            try folder.file("feed.json", definition)
+            #expect(try database.failure("feed", "apply", folder.path + "/feed.json").contains(message))
+            #expect(try database.output("feed", "ls").isEmpty)
+        }
+    }
+
+    @Test func fromStandardInput() throws {
+        try Self.withOrders { database, _ in
+            let output = try database.output("feed", "apply", "-", input: Self.definition)
+            #expect(output.hasPrefix("created  default  orders  "))
+        }
+    }
+
+    @Test func shownWithItsFigures() throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            try database.set("/orders/o4", "1")
+            let shown = try #require(try database.json("feed", "show", "orders").first)
+            #expect(shown["definition"]?["retention"] == "3d" && shown["definition"]?["on_dead"] == "continue")
+            let status = try #require(shown["status"])
+            #expect(
+                status["state"] == "not running" && status["seq"] == 3 && status["head"] == 4
+                    && status["lagEntries"] == 1)
+            #expect(try database.json("feed", "status", "orders").first?.names == status.names)
+            let lines = try database.run(["feed", "show", "orders"]).lines
+            #expect(lines.count == 2 && lines[0].hasPrefix("default  orders  not running  seq 3 of 4  "))
+            #expect(try JSONText(reading: lines[1]) == shown["definition"])
+        }
+    }
+
+    @Test func brokenOnesAreAFailure() throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            #expect(try database.run(["feed", "status"]).exitCode == 0)
+            try database.execute(
+                """
+                insert into pathmirror.feed_worker (id, address)
+                values ('00000000-0000-0000-0000-000000000001', 'http://g:9000');
+                update pathmirror.feed_progress set state = 'broken', message = 'gone', reported_at = now(),
+                    worker = '00000000-0000-0000-0000-000000000001'
+                """)
+            let run = try database.run(["feed", "status"])
+            #expect(run.output == "default  orders  broken  seq 3 of 3  gone\n")
+            #expect(run.exitCode == 1)
+            #expect(run.errors == "pathmirror: Feed \"orders\" is broken: gone\n")
+        }
+    }
+
+    // MARK: Places
+
+    @Test(arguments: [
+        (["--seq", "2"], 2), (["--seq", "0"], 0), (["--to", "beginning"], 0), (["--to", "now"], 3),
+        (["--to", "snapshot"], 2), (["--time", "2026-01-31T12:02:00Z"], 2),
+    ])
+    func moved(_ options: [String], _ seq: Int) throws {
+        try Self.withOrders { database, folder in
+            try database.execute(
+                "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00Z' + seq * interval '1 min'")
+            _ = try Self.apply(database, folder)
+            let run = try database.run(["feed", "seek", "orders", "--json"] + options)
+            #expect(run.exitCode == 0, "\(run.errors)")
+            #expect(try run.json().first?["seq"]?.int == seq)
+            #expect(try database.value("select seq::text from pathmirror.feed_progress") == "\(seq)")
+            let isSnapshot = try database.value("select snapshot_seq::text from pathmirror.feed_progress") != nil
+            #expect(isSnapshot == options.contains("snapshot"))
+        }
+    }
+
+    @Test(arguments: [
+        [], ["--seq", "1", "--to", "now"], ["--to", "nowhere"], ["--time", "noon"], ["--seq", "-1"],
+    ])
+    func placesThatAreNone(_ options: [String]) throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            #expect(try database.run(["feed", "seek", "orders"] + options).exitCode == 2)
+            #expect(try database.value("select generation::text from pathmirror.feed_progress") == "1")
+        }
+    }
+
+    @Test func beyondTheHead() throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            #expect(try database.failure("feed", "seek", "orders", "--seq", "99").contains("the head is 3"))
+        }
+    }
+
+    // MARK: Dead letters
+
+    @Test func deadLettersListed() throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            #expect(try database.output("feed", "dead", "ls", "orders").isEmpty)
+            try Self.bury(database)
+            let letters = try database.json("feed", "dead", "ls", "orders")
+            #expect(letters.map { $0["id"] } == ["default:2:0", "default:3:0", "default:4:0"])
+            #expect(letters[0]["attempts"] == 10 && letters[0]["errors"]?[0]?["reason"] == "no room")
+            #expect(letters[0]["dead_at"] == "2026-01-31T12:00:00.000Z")
+            #expect(
+                try database.run(["feed", "dead", "ls", "orders", "--limit", "1", "--after", "default:2:0"]).lines
+                    == ["default:3:0  o3  10 attempts, given up 2026-01-31T12:00:00.000Z  no room"])
+            #expect(try database.run(["feed", "dead", "ls", "orders", "--after", "other:2:0"]).exitCode == 2)
+            #expect(try database.output("feed", "status", "orders").contains("  3 dead letters  1 set aside"))
+        }
+    }
+
+    @Test(arguments: [
+        ("retry", ["--id", "default:2:0"], 1, "2retry 3dead 4dead 5blocked"),
+        ("retry", ["--id", "default:2:0,default:4:0", "--id", "default:9:0"], 2, "2retry 3dead 4retry 5retry"),
+        ("retry", ["--key", "o3"], 1, "2dead 3retry 4dead 5blocked"),
+        ("retry", ["--all"], 3, "2retry 3retry 4retry 5retry"),
+        ("drop", ["--id", "default:3:0"], 1, "2dead 4dead 5blocked"), ("drop", ["--key", "o2"], 2, "3dead 5retry"),
+        ("drop", ["--all"], 3, "5retry"), ("drop", ["--key", "none"], 0, "2dead 3dead 4dead 5blocked"),
+    ])
+    func deadLettersChanged(_ word: String, _ options: [String], _ count: Int, _ after: String) throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            try Self.bury(database)
+            let run = try database.run(["feed", "dead", word, "orders", "--json"] + options)
+            #expect(run.exitCode == 0, "\(run.errors)")
+            #expect(try run.json().first?["count"]?.int == count)
+            #expect(try Self.states(database) == after)
+        }
+    }
+
+    @Test(arguments: ["retry", "drop"], [[], ["--all", "--key", "o2"], ["--id", "2"], ["--id", "other:2:0"]])
+    func selectionsThatAreNone(_ word: String, _ options: [String]) throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            try Self.bury(database)
+            #expect(try database.run(["feed", "dead", word, "orders"] + options).exitCode == 2)
+            #expect(try Self.states(database) == "2dead 3dead 4dead 5blocked")
+        }
+    }
+
+    // MARK: The end
+
+    @Test func removed() throws {
+        try Self.withOrders { database, folder in
+            _ = try Self.apply(database, folder)
+            try Self.bury(database)
+            #expect(
+                try database.failure("feed", "rm", "orders")
+                    == "pathmirror: Nothing was changed. Give --yes to remove without being asked.\n")
+            #expect(try database.json("feed", "ls").count == 1)
+            #expect(try database.output("feed", "rm", "orders", "--yes").isEmpty)
+            #expect(try database.json("feed", "ls").isEmpty)
+            #expect(try database.value("select count(*)::text from pathmirror.feed_message") == "0")
+        }
+    }
+
+    @Test(arguments: [
+        ["show", "none"], ["status", "none"], ["rm", "none", "--yes"], ["seek", "none", "--to", "now"],
+        ["dead", "ls", "none"], ["dead", "retry", "none", "--all"], ["dead", "drop", "none", "--all"],
+    ])
+    func unknown(_ words: [String]) throws {
+        try Self.withOrders { database, _ in
+            let run = try database.run(["feed"] + words)
+            #expect(run.exitCode == 1)
+            #expect(run.errors == "pathmirror: There is no feed \"none\" in the database \"default\".\n")
+        }
+    }
+}

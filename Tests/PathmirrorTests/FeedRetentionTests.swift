@@ -1,0 +1,90 @@
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: the log is kept for feeds as long as they need it, and is dropped past them only where that was said.
+@Suite struct FeedRetentionTests {
+    /// Eight entries, the newest three hours old; a feed that has come to the second.
+    private static func withFeed(
+        _ definition: String, _ body: (CommandDatabase) throws -> Void
+    ) throws {
+        try withHistory { database throws in
+            try database.execute(
+                "update pathmirror.log set committed_at = now() - interval '3 hours' + seq * interval '1 second'")
+            try database.output(
+                "feed", "apply", "-", input: #"{"name": "posts", "path": "/posts/{id}"\#(definition)}"#)
+            try database.output("feed", "seek", "posts", "--seq", "2")
+            try body(database)
+        }
+    }
+
+    private static func places(_ database: CommandDatabase) throws -> String? {
+        try database.value(
+            "select concat_ws(' ', retained_from, seq, generation) from pathmirror.namespace, pathmirror.feed_progress")
+    }
+
+    @Test(arguments: [
+        "", #", "when_retention_ends": "drop""#, #", "retention": "1h""#,
+        #", "retention": "4h", "when_retention_ends": "drop""#,
+    ])
+    func isHeldBack(_ definition: String) throws {
+        try Self.withFeed(definition) { database throws in
+            let run = try database.run(["log", "prune", "--keep", "2"])
+            #expect(run.exitCode == 0)
+            #expect(run.errors.hasPrefix("feed posts still needs what follows seq 2.\n"))
+            #expect(try Self.places(database) == "3 2 2")
+            let late = try #require(try database.json("feed", "status", "posts").first?["holdsBackMilliseconds"]?.int)
+            #expect((late > 7_000_000) == definition.contains("1h"))
+            #expect(late == 0 || late < 7_300_000)
+        }
+    }
+
+    @Test func isDroppedWhereTheDefinitionSaysSo() throws {
+        try Self.withFeed(#", "retention": "1h", "when_retention_ends": "drop""#) { database throws in
+            let dry = try #require(try database.json("log", "prune", "--keep", "2", "--dry-run").first)
+            #expect(dry["skipping"] == [["name": "posts", "seq": 2, "entries": 4]] && dry["holders"] == [])
+            #expect(try Self.places(database) == "1 2 2")
+            let run = try database.run(["log", "prune", "--keep", "2"])
+            #expect(
+                run.errors.hasPrefix(
+                    "feed posts has held back what follows seq 2 for longer than its retention: it skips 4 entries.\n"))
+            #expect(run.errors.contains("prune: feed posts skips 4 entries that it has not delivered\n"))
+            #expect(try Self.places(database) == "7 6 3")
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
+    @Test func forced() throws {
+        try Self.withFeed("") { database throws in
+            let run = try database.run(["log", "prune", "--keep", "2", "--force"])
+            #expect(run.errors.hasPrefix("feed posts has read up to seq 2 and loses what is between.\n"))
+            #expect(try Self.places(database) == "7 6 3")
+        }
+    }
+
+    /// What a feed began with goes when no feed needs it; what the log begins behind stays.
+    @Test func snapshots() throws {
+        try Self.withFeed("") { database throws in
+            try database.output("feed", "seek", "posts", "--to", "snapshot")
+            let kept = "select string_agg(seq || made_by, ' ' order by seq) from pathmirror.snapshot"
+            try database.execute("update pathmirror.snapshot set created_at = now() - interval '2 hours'")
+            try database.output("log", "prune", "--keep", "8", "--json")
+            #expect(try database.value(kept) == "8feed")
+            try database.output("feed", "rm", "posts", "--yes")
+            try database.output("log", "prune", "--keep", "8", "--json")
+            #expect(try database.value(kept) == nil)
+        }
+    }
+
+    @Test func aSnapshotThatTheLogBeginsBehind() throws {
+        try Self.withFeed("") { database throws in
+            try database.output("feed", "seek", "posts", "--to", "snapshot")
+            try database.execute("update pathmirror.snapshot set created_at = now() - interval '2 hours'")
+            try database.output("feed", "rm", "posts", "--yes")
+            try database.output("log", "prune", "--keep", "0", "--json")
+            #expect(try database.value("select seq || made_by from pathmirror.snapshot") == "8prune")
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+}
