@@ -29,7 +29,7 @@ extension SinkOutcome {
 
     var reason: String {
         switch self {
-        case .delivered: ""
+        case .delivered, .notSent: ""
         case .failed(let reason, _), .refused(let reason): reason
         }
     }
