@@ -15,11 +15,6 @@ public struct FeedAdministration {
         public let seq: Int64
     }
 
-    /// Where a feed is put by `seek`.
-    public enum Place: Sendable, Equatable {
-        case start(FeedDefinition.Start)
-    }
-
     // MARK: Feeds
 
     /// A namespace's feeds, by name.

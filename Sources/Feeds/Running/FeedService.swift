@@ -121,6 +121,9 @@ public final class FeedService: Sendable {
 
     // MARK: For administrators
 
+    /// A feed was put elsewhere, or has another definition: nothing is handed out any more by what was known before.
+    public func moved(_ feed: FeedName) { dispatcher.post(.moved(feed)) }
+
     /// Does something with the database, on a thread of its own. False where too much waits for that already.
     public func administer(_ body: @escaping @Sendable (Result<FeedAdministration, any Error>) -> Void) -> Bool {
         administrator.add(body)
