@@ -23,7 +23,8 @@ public struct SinkMaker: Sendable {
         switch definition.destination {
         case nil: return nil
         case .webhook(let webhook):
-            return try WebhookSink(webhook, exceptions: exceptions, client: client, environment: variable)
+            return try WebhookSink(
+                webhook, isOneLane: isOneLane, exceptions: exceptions, client: client, environment: variable)
         case .nats(let nats): return try NATSSink(nats, isOneLane: isOneLane, variable: variable)
         case .kafka(let kafka): return try KafkaSink(kafka, isOneLane: isOneLane, variable: variable)
         }

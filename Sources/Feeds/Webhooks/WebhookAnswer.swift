@@ -8,15 +8,17 @@ enum WebhookAnswer {
     static let maxBytes = 256 * 1_024
 
     /// An outcome for each message, in their order.
+    ///
+    /// - Parameter isOneLane: messages are in order whatever their keys.
     static func outcomes(
-        _ result: Result<ClientResponse, HTTPClientError>, for messages: [SinkMessage],
+        _ result: Result<ClientResponse, HTTPClientError>, for messages: [SinkMessage], isOneLane: Bool = false,
         nowUnixMilliseconds: Milliseconds
     ) -> [SinkOutcome] {
         switch result {
         case .failure(let error):
             return all(messages, .failed(reason: error.description, retryAfterMilliseconds: nil))
         case .success(let response) where (200...299).contains(response.status):
-            return accepted(response, messages)
+            return accepted(response, messages, isOneLane)
         case .success(let response) where response.status == 410:
             return all(messages, .refused(reason: "The endpoint is gone: it answered with status 410."))
         case .success(let response):
@@ -36,7 +38,9 @@ enum WebhookAnswer {
         messages.map { _ in outcome }
     }
 
-    private static func accepted(_ response: ClientResponse, _ messages: [SinkMessage]) -> [SinkOutcome] {
+    private static func accepted(
+        _ response: ClientResponse, _ messages: [SinkMessage], _ isOneLane: Bool
+    ) -> [SinkOutcome] {
         if response.isTruncated {
             // For a single message the status says all.
             guard messages.count > 1 else { return all(messages, .delivered) }
@@ -50,10 +54,10 @@ enum WebhookAnswer {
         var failedKeys: Set<String> = []
         return messages.map { message in
             if failed.contains(message.id) {
-                failedKeys.insert(message.key)
+                failedKeys.insert(isOneLane ? "" : message.key)
                 return .failed(reason: "The endpoint named the message as failed.", retryAfterMilliseconds: nil)
             }
-            guard failedKeys.contains(message.key) else { return .delivered }
+            guard failedKeys.contains(isOneLane ? "" : message.key) else { return .delivered }
             return .notSent
         }
     }

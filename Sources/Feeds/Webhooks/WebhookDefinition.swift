@@ -12,12 +12,12 @@ public struct WebhookDefinition: Sendable, Equatable {
 
     public struct Header: Sendable, Equatable {
         public let name: String
-        public let value: HiddenText
+        public let value: SinkSecret
     }
 
     public let url: String
     /// The newest first; several while one takes the place of another.
-    public let secrets: [HiddenText]
+    public let secrets: [SinkSecret]
     /// Headers beside those of ours.
     public let headers: [Header]
     /// How many messages one request has at most.

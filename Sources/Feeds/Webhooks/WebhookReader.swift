@@ -76,23 +76,24 @@ private struct WebhookReader {
         return text
     }
 
-    private mutating func secrets(_ value: SourceValue?, _ place: SourcePlace) -> [HiddenText] {
+    private mutating func secrets(_ value: SourceValue?, _ place: SourcePlace) -> [SinkSecret] {
         let most = WebhookDefinition.maxSecrets
         guard let value else {
             note(
                 place, "secrets",
-                "are missing: an array of what messages are signed with, such as [\"env:HOOK_SECRET\"]")
+                "are missing: an array of what messages are signed with, such as [\"env:\(SinkSecret.variablePrefix)ORDERS\"]"
+            )
             return []
         }
         guard case .array(let elements) = value.kind, (1...most).contains(elements.count) else {
             note(value.place, "secrets", "this should be an array of one to \(most) secrets, the newest first")
             return []
         }
-        var found: [HiddenText] = []
+        var found: [SinkSecret] = []
         for (index, element) in elements.enumerated() {
             let member = "secrets[\(index)]"
-            guard let secret = hidden(element, member) else { continue }
-            if case .given(let text) = secret {
+            guard let secret = secret(element, member) else { continue }
+            if case .text(let text) = secret {
                 do throws(WebhookSignature.BadSecret) { _ = try WebhookSignature.key(text.revealed()) } catch {
                     note(element.place, member, error.reason)
                 }
@@ -122,8 +123,8 @@ private struct WebhookReader {
             }
             if WebhookDefinition.isOurs(member.key) { note(member.place, name, "is Pathmirror's own to set") }
             if !seen.insert(member.key.lowercased()).inserted { note(member.place, name, "is there twice") }
-            guard let text = hidden(member.value, name) else { continue }
-            if case .given(let given) = text, !WebhookDefinition.isHeaderValue(given.revealed()) {
+            guard let text = secret(member.value, name) else { continue }
+            if case .text(let given) = text, !WebhookDefinition.isHeaderValue(given.revealed()) {
                 note(
                     member.value.place, name,
                     "a header has no control characters, and at most \(WebhookDefinition.maxHeaderBytes) bytes")
@@ -163,31 +164,12 @@ private struct WebhookReader {
         return nil
     }
 
-    private mutating func hidden(_ value: SourceValue, _ member: String) -> HiddenText? {
+    private mutating func secret(_ value: SourceValue, _ member: String) -> SinkSecret? {
         guard let text = text(value, member) else { return nil }
-        if text == HiddenText.shown {
-            note(
-                value.place, member,
-                "\(HiddenText.shown) only stands for what is hidden: give the text itself, or env:NAME")
-            return nil
-        }
-        if case .environment(let name) = HiddenText(text), !Self.isVariable(name) {
-            note(value.place, member, "env: needs the name of an environment variable")
-            return nil
-        }
-        return HiddenText(text)
-    }
-
-    private static func isVariable(_ name: String) -> Bool {
-        !name.isEmpty && name.utf8.count <= 128 && name.first?.isNumber == false
-            && name.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
-                    true
-                default: false
-                }
-            }
+        let secret = SinkSecret(text)
+        guard let fault = secret.fault else { return secret }
+        note(value.place, member, fault)
+        return nil
     }
 
     private mutating func number(_ value: SourceValue?, _ member: String, _ range: ClosedRange<Int>) -> Int? {

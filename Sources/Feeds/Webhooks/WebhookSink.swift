@@ -11,6 +11,7 @@ public final class WebhookSink: Sink {
     }
 
     private let definition: WebhookDefinition
+    private let isOneLane: Bool
     private let keys: [Secret<[UInt8]>]
     private let credentials: Secret<[(name: String, value: String)]>
     private let addresses: AddressPolicy
@@ -23,15 +24,18 @@ public final class WebhookSink: Sink {
     public var timeoutMilliseconds: Milliseconds { definition.timeoutMilliseconds }
 
     /// - Parameters:
+    ///   - isOneLane: the feed's order is that of the namespace: what comes behind a failed message has failed, whatever its key.
     ///   - exceptions: the private networks and hosts that the gateway's operator lets webhooks reach.
     ///   - client: stays the caller's, and may be shared by many sinks.
     ///   - environment: a variable's value, for what the definition takes from there.
     ///   - clock: milliseconds since 1970, for what is signed.
     public init(
-        _ definition: WebhookDefinition, exceptions: AddressPolicy.Exceptions, client: HTTPClient,
+        _ definition: WebhookDefinition, isOneLane: Bool = false, exceptions: AddressPolicy.Exceptions,
+        client: HTTPClient,
         environment: (String) -> String?, clock: @escaping @Sendable () -> Milliseconds = { Clock.unixMilliseconds }
-    ) throws(WebhookError) {
+    ) throws(SinkError) {
         self.definition = definition
+        self.isOneLane = isOneLane
         self.client = client
         self.clock = clock
         addresses = .publicOnly(except: exceptions)
@@ -40,15 +44,16 @@ public final class WebhookSink: Sink {
     }
 
     private static func keys(
-        _ secrets: [HiddenText], _ environment: (String) -> String?
-    ) throws(WebhookError) -> [Secret<[UInt8]>] {
+        _ secrets: [SinkSecret], _ environment: (String) -> String?
+    ) throws(SinkError) -> [Secret<[UInt8]>] {
         var keys: [Secret<[UInt8]>] = []
         for secret in secrets {
-            let text = try secret.text(environment)
+            let text = try secret.value(environment)
             do throws(WebhookSignature.BadSecret) {
                 keys.append(Secret(try WebhookSignature.key(text.revealed())))
             } catch {
-                throw .badSecret(variable: secret.variable, reason: error.reason)
+                throw SinkError(
+                    "\(secret.definitionText(showsSecrets: false)) holds no secret of a webhook: \(error.reason).")
             }
         }
         return keys
@@ -56,12 +61,14 @@ public final class WebhookSink: Sink {
 
     private static func headers(
         _ headers: [WebhookDefinition.Header], _ environment: (String) -> String?
-    ) throws(WebhookError) -> [(name: String, value: String)] {
+    ) throws(SinkError) -> [(name: String, value: String)] {
         var found: [(name: String, value: String)] = []
         for header in headers {
-            let text = try header.value.text(environment).revealed()
+            let text = try header.value.value(environment).revealed()
             guard WebhookDefinition.isHeaderValue(text) else {
-                throw .badHeader(variable: header.value.variable)
+                let source = header.value.definitionText(showsSecrets: false)
+                throw SinkError(
+                    "\(source) holds what the header \(header.name) can't: control characters, or too much.")
             }
             found.append((header.name, text))
         }
@@ -80,9 +87,11 @@ public final class WebhookSink: Sink {
         guard let number else {
             return completion(messages.map { _ in .notSent })
         }
-        let id = client.send(request(messages)) { [state, clock] result in
+        let id = client.send(request(messages)) { [state, clock, isOneLane] result in
             state.withLock { _ = $0.underWay.removeValue(forKey: number) }
-            completion(WebhookAnswer.outcomes(result, for: messages, nowUnixMilliseconds: clock()))
+            completion(
+                WebhookAnswer.outcomes(
+                    result, for: messages, isOneLane: isOneLane, nowUnixMilliseconds: clock()))
         }
         // `stop` may have come before the request's id was known.
         let isTooLate = state.withLock { state -> Bool in

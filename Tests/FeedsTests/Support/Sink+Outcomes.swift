@@ -3,7 +3,7 @@ import Runtime
 
 extension Sink {
     /// Delivers and waits; nothing when no outcome comes.
-    func outcomes(_ messages: [SinkMessage]) -> [SinkOutcome] {
+    func results(of messages: [SinkMessage]) -> [SinkOutcome] {
         let outcome = Condition<[SinkOutcome]?>(nil)
         deliver(messages) { outcomes in outcome.broadcast { $0 = outcomes } }
         return outcome.wait(milliseconds: 60_000) { $0 } ?? []

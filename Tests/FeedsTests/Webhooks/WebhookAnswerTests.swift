@@ -58,7 +58,7 @@ import Testing
     /// Whoever is named, and what comes behind it of its key.
     @Test func partsOfABatch() {
         let named = Self.failed("The endpoint named the message as failed.")
-        let behind = Self.failed("An earlier message of the key failed.")
+        let behind = SinkOutcome.notSent
         let outcomes = { (ids: String) in Self.outcomes(200, [], "{\"x\": [1], \"failed\": [\(ids)]}") }
         #expect(outcomes("\"default:1:0\"") == [named, .delivered, behind, .delivered])
         #expect(outcomes("\"default:2:0\", \"default:3:0\"") == [.delivered, named, named, behind])
@@ -66,6 +66,11 @@ import Testing
         #expect(outcomes("\"default:\\u0031:0\"").first == named)
         #expect(outcomes("\"default:9:0\", 7, null") == Array(repeating: .delivered, count: 4))
         #expect(Self.outcomes(202, [], #"{"failed":["default:1:0"]}"#, for: [Self.messages[0]]) == [named])
+        // In the namespace's order keys make no difference.
+        let response = ClientResponse(status: 200, headers: [], body: Array(#"{"failed":["default:2:0"]}"#.utf8))
+        let inOneLane = WebhookAnswer.outcomes(
+            .success(response), for: Self.messages, isOneLane: true, nowUnixMilliseconds: 0)
+        #expect(inOneLane == [.delivered, named, behind, behind])
         // Only a success is read.
         #expect(Self.outcomes(500, [], #"{"failed":["default:1:0"]}"#).allSatisfy { $0 != .delivered })
     }

@@ -23,20 +23,22 @@ import Tree
     }
 
     @Test func defaults() throws {
-        let (definition, problems) = try Self.read(#"{"url":"https://a.example/h","secrets":["env:HOOK"]}"#)
+        let (definition, problems) = try Self.read(
+            #"{"url":"https://a.example/h","secrets":["env:PATHMIRROR_SINK_HOOK"]}"#)
         #expect(problems.isEmpty)
         #expect(
             Self.text(try #require(definition), showsSecrets: false)
-                == #"{"url":"https://a.example/h","secrets":["env:HOOK"],"headers":{},"batch":1,"concurrency":4,"timeout_ms":10000,"connect_timeout_ms":5000,"format":"message"}"#
+                == #"{"url":"https://a.example/h","secrets":["env:PATHMIRROR_SINK_HOOK"],"headers":{},"batch":1,"concurrency":4,"timeout_ms":10000,"connect_timeout_ms":5000,"format":"message"}"#
         )
-        let (hasty, _) = try Self.read(#"{"url":"https://a.example/h","secrets":["env:HOOK"],"timeout_ms":300}"#)
+        let (hasty, _) = try Self.read(
+            #"{"url":"https://a.example/h","secrets":["env:PATHMIRROR_SINK_HOOK"],"timeout_ms":300}"#)
         #expect(hasty?.connectTimeoutMilliseconds == 300)
     }
 
     @Test func whatIsReadIsWrittenAndReadAgain() throws {
         let text = """
-            {"url":"http://billing.internal:8080/a?b=%20","secrets":["\(Self.secret)","env:OLD_SECRET"],\
-            "headers":{"Authorization":"Bearer hunter2","X-Team":"env:TEAM","X-Empty":""},"batch":1000,"concurrency":64,\
+            {"url":"http://billing.internal:8080/a?b=%20","secrets":["\(Self.secret)","env:PATHMIRROR_SINK_OLD"],\
+            "headers":{"Authorization":"Bearer hunter2","X-Team":"env:PATHMIRROR_SINK_TEAM","X-Space":" a"},"batch":1000,"concurrency":64,\
             "timeout_ms":60000,"connect_timeout_ms":100,"format":"cloudevents"}
             """
         let (definition, problems) = try Self.read(text)
@@ -47,7 +49,9 @@ import Tree
         #expect(again == read)
         let shown = Self.text(read, showsSecrets: false)
         for hidden in ["hunter2", Self.secret] { #expect(!shown.contains(hidden) && !"\(read)".contains(hidden)) }
-        for member in [#""(set)","env:OLD_SECRET""#, #""Authorization":"(set)""#, #""X-Team":"env:TEAM""#] {
+        for member in [
+            #""(set)","env:PATHMIRROR_SINK_OLD""#, #""Authorization":"(set)""#, #""X-Team":"env:PATHMIRROR_SINK_TEAM""#,
+        ] {
             #expect(shown.contains(member))
         }
     }
@@ -58,8 +62,8 @@ import Tree
             try Self.read(#"{"url":"https://a.example/","secrets":["\#(secret)"]}"#).0
         }
         #expect(try define(Self.secret) == define(Self.secret))
-        #expect(try define(Self.secret) != define("env:A"))
-        #expect(try define("env:A") != define("env:B"))
+        #expect(try define(Self.secret) != define("env:PATHMIRROR_SINK_A"))
+        #expect(try define("env:PATHMIRROR_SINK_A") != define("env:PATHMIRROR_SINK_B"))
     }
 
     @Test(arguments: [
@@ -73,14 +77,20 @@ import Tree
         (#"{"url":"https://a.example/é"}"#, "webhook.url: is no address"),
         (#"{"url":"https://a.example/\r\nX: 1"}"#, "webhook.url: is no address"),
         (#"{"url":"https://me:hunter2@a.example/"}"#, "webhook.url: holds a name or password"),
-        (#"{"secrets":"env:A"}"#, "webhook.secrets: this should be an array"),
+        (#"{"secrets":"env:PATHMIRROR_SINK_A"}"#, "webhook.secrets: this should be an array"),
         (#"{"secrets":[]}"#, "webhook.secrets: this should be an array"),
-        (#"{"secrets":["env:A","env:B","env:C","env:D","env:E"]}"#, "webhook.secrets: this should be an array"),
-        (#"{"secrets":["env:A","env:A"]}"#, "webhook.secrets[1]: is there twice"),
+        (
+            #"{"secrets":["env:PATHMIRROR_SINK_A","env:PATHMIRROR_SINK_B","env:PATHMIRROR_SINK_C","env:PATHMIRROR_SINK_D","env:PATHMIRROR_SINK_E"]}"#,
+            "webhook.secrets: this should be an array"
+        ),
+        (#"{"secrets":["env:PATHMIRROR_SINK_A","env:PATHMIRROR_SINK_A"]}"#, "webhook.secrets[1]: is there twice"),
         (#"{"secrets":["env:"]}"#, "webhook.secrets[0]: env: needs"),
         (#"{"secrets":["env:A B"]}"#, "webhook.secrets[0]: env: needs"),
-        (#"{"secrets":["env:1A"]}"#, "webhook.secrets[0]: env: needs"),
-        (#"{"secrets":["(set)"]}"#, "webhook.secrets[0]: (set) only stands for"),
+        (#"{"secrets":["env:PATHMIRROR_SINK_"]}"#, "webhook.secrets[0]: env: needs"),
+        // Else whoever defines feeds could have the gateway's own secrets sent to a server of theirs.
+        (#"{"headers":{"X-A":"env:PATHMIRROR_DATABASE_URL"}}"#, "webhook.headers.X-A: env: needs"),
+        (#"{"headers":{"X-A":""}}"#, "webhook.headers.X-A: is empty"),
+        (#"{"secrets":["(set)"]}"#, "webhook.secrets[0]: \"(set)\" stands for"),
         (#"{"secrets":["hunter2"]}"#, "webhook.secrets[0]: a secret is whsec_"),
         (#"{"secrets":[7]}"#, "webhook.secrets[0]: this should be a string"),
         (#"{"headers":[]}"#, "webhook.headers: this should be an object"),
@@ -93,7 +103,7 @@ import Tree
         (#"{"headers":{"X-A":"a","x-a":"b"}}"#, "webhook.headers.x-a: is there twice"),
         (#"{"headers":{"X-A":"hunter2\r\nX-B: b"}}"#, "webhook.headers.X-A: a header has no control characters"),
         (#"{"headers":{"X-A":null}}"#, "webhook.headers.X-A: this should be a string"),
-        (#"{"headers":{"X-A":"(set)"}}"#, "webhook.headers.X-A: (set) only stands for"),
+        (#"{"headers":{"X-A":"(set)"}}"#, "webhook.headers.X-A: \"(set)\" stands for"),
         (#"{"batch":0}"#, "webhook.batch: this should be a whole number from 1 to 1000"),
         (#"{"batch":1.5}"#, "webhook.batch: this"), (#"{"concurrency":65}"#, "webhook.concurrency: this"),
         (#"{"timeout_ms":"1s"}"#, "webhook.timeout_ms: this"), (#"{"timeout_ms":60001}"#, "webhook.timeout_ms: this"),
@@ -111,7 +121,7 @@ import Tree
     @Test func tooManyHeaders() throws {
         let headers = (0..<21).map { #""X-\#($0)":"a""# }.joined(separator: ",")
         let (definition, problems) = try Self.read(
-            #"{"url":"https://a.example/","secrets":["env:A"],"headers":{\#(headers)}}"#)
+            #"{"url":"https://a.example/","secrets":["env:PATHMIRROR_SINK_A"],"headers":{\#(headers)}}"#)
         #expect(definition == nil && problems.map(\.part) == ["webhook.headers"])
     }
 }

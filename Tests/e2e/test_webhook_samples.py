@@ -1,0 +1,54 @@
+"""docs/webhooks.md: its samples accept what Standard Webhooks' own library signs."""
+
+import os
+import re
+import subprocess
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from harness.endpoint import SECRET
+from standardwebhooks import Webhook, WebhookVerificationError
+
+TEXT = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+BODY = '{"id":"default:42:0","value":{"name":"Zoë","n":1}}'
+
+
+def signed(time: datetime) -> dict[str, str]:
+    return {"webhook-id": "default:42:0", "webhook-timestamp": str(int(time.timestamp())),
+            "webhook-signature": Webhook(SECRET).sign("default:42:0", time, BODY)}
+
+
+def sample(language: str, containing: str) -> str:
+    (found,) = [text for text in re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL) if containing in text]
+    return found
+
+
+def test_python(monkeypatch):
+    monkeypatch.setenv("ORDERS_HOOK_SECRET", SECRET)
+    names = {"os": os}
+    exec(sample("python", "standardwebhooks"), names)
+    headers = signed(datetime.now(timezone.utc))
+    assert names["handle"](headers, BODY.encode()) == 200
+    assert names["handle"](headers, BODY.encode() + b" ") == 401
+
+
+def test_by_hand(tmp_path):
+    """Also what the page shows as an example of a signature is one."""
+    (tmp_path / "body.json").write_text(BODY)
+    time = datetime.fromtimestamp(1763805600, timezone.utc)
+    variables = {**os.environ, "ORDERS_HOOK_SECRET": SECRET, "id": "default:42:0", "timestamp": "1763805600"}
+    made = subprocess.run(["sh", "-c", sample("sh", "openssl dgst")], cwd=tmp_path, env=variables, capture_output=True, text=True, check=True)
+    assert f"v1,{made.stdout.strip()}" == signed(time)["webhook-signature"]
+    assert f"Webhook-Signature: v1,{made.stdout.strip()}" in TEXT
+
+
+def test_a_secret_made_as_the_page_says():
+    made = subprocess.run(["sh", "-c", sample("sh", "openssl rand")], capture_output=True, text=True, check=True).stdout.strip()
+    Webhook(made)
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", made)
+
+
+def test_old_deliveries_are_refused_by_the_library():
+    with pytest.raises(WebhookVerificationError):
+        Webhook(SECRET).verify(BODY, signed(datetime.fromtimestamp(1763805600, timezone.utc)))
