@@ -1,4 +1,5 @@
 import Engine
+import Feeds
 import Gateway
 import Glibc
 import HTTPServer
