@@ -109,7 +109,7 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "Engine", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
+                "Engine", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
                 "Compression", "JSONText", "Runtime",
             ], resources: [.embedInCode("Description/openapi.json")], swiftSettings: settings),
 

@@ -27,7 +27,7 @@ import Testing
             "Runtime",
         ],
         "Gateway": [
-            "Engine", "Mirrors", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
+            "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
             "Compression", "JSONText", "Runtime",
         ],
         "Client": ["Wire", "Tree", "HTTPClient", "HTTPServer", "Runtime"],

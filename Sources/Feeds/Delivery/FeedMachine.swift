@@ -19,8 +19,9 @@ struct FeedMachine: Sendable {
         /// Messages that are not done, at most; and about how many bytes they may cost. The reader pauses beyond.
         var windowMessages = 10_000
         var windowBytes = 64 << 20
-        /// How many entries ahead it is written down that messages may be handed out.
-        var handingStep: Int64 = 1_000
+        /// At most so many entries ahead it is written down that messages may be handed out. What is written down too much, a new owner
+        /// has to take for handed out: so it is about what comes in a twentieth of a second.
+        var mostHandedAhead: Int64 = 1_000
         /// Failures of a message that are remembered.
         var keptFailures = 20
 
@@ -72,9 +73,15 @@ struct FeedMachine: Sendable {
     /// Durable.
     private(set) var handedTo: Int64
     private var lastPushedSeq: Int64
+    /// How fast entries come: how many in the last tenth of a second, and where and when the present one began.
+    private var pace: Int64 = 0
+    private var paceSeq: Int64 = 0
+    private var paceTime: Int64 = 0
     /// What a former owner may have handed out counts as held until then.
     private let adoptedThrough: Int64
     private let adoptedUntil: Int64
+    /// Where it is known exactly what is out: that, and nothing else.
+    var adoptedPlaces: Set<FeedPosition>?
     /// When what a former owner may have handed out goes back.
     var adoptionEnd: Int64 { adoptedUntil }
     var blockedKeys: Set<String> = []
@@ -122,12 +129,13 @@ struct FeedMachine: Sendable {
     mutating func push(_ message: FeedMessage, failed letter: FeedLetter? = nil, now: Moment) {
         let position = message.position
         lastPushedSeq = max(lastPushedSeq, position.seq)
+        measure(now.monotonic)
         let isDone = begun.isDone(position)
         let number = append(message, isRetry: false, letter)
         if isDone { return finish(number) }
         let key = orderingKey(message)
         if blockedKeys.contains(key) { return setAside(number, key) }
-        if position.seq <= adoptedThrough, now.monotonic < adoptedUntil {
+        if isAdopted(position), now.monotonic < adoptedUntil {
             return adopt(number, key)
         }
         guard position.seq <= handedTo else {
@@ -136,8 +144,17 @@ struct FeedMachine: Sendable {
             return
         }
         // Written down ahead, so that nothing has to wait for it.
-        if position.seq + settings.handingStep / 2 > handedTo { isDirty = true }
+        if position.seq + handedAhead / 2 > handedTo { isDirty = true }
         enqueue(number, key)
+    }
+
+    private func isAdopted(_ position: FeedPosition) -> Bool {
+        position.seq <= adoptedThrough && (adoptedPlaces?.contains(position) ?? true)
+    }
+
+    /// What consumers have now.
+    var heldPlaces: Set<FeedPosition> {
+        Set(slots.values.compactMap { $0.holder == nil ? nil : $0.message.position })
     }
 
     /// All messages of entries up to there were pushed.
@@ -344,7 +361,18 @@ struct FeedMachine: Sendable {
     }
 
     private var wantedHandedTo: Int64 {
-        max(handedTo, lastPushedSeq + settings.handingStep / 2 > handedTo ? lastPushedSeq + settings.handingStep : 0)
+        lastPushedSeq + handedAhead / 2 > handedTo ? max(handedTo, lastPushedSeq + handedAhead) : handedTo
+    }
+
+    /// How far ahead it is written down.
+    private var handedAhead: Int64 { min(settings.mostHandedAhead, pace / 2) }
+
+    private mutating func measure(_ now: Int64) {
+        guard now - paceTime >= 100 else { return }
+        // After a pause the pace is not known; then the first messages wait until they are written down.
+        pace = now - paceTime < 400 ? (lastPushedSeq - paceSeq) * 100 / (now - paceTime) : 0
+        paceSeq = lastPushedSeq
+        paceTime = now
     }
 
     private var lastHeldSeq: Int64 {

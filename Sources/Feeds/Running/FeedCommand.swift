@@ -9,8 +9,8 @@ enum FeedCommand: Sendable {
     case moved(FeedName)
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
-    /// Letters to be delivered once more, and the keys that dead ones stop; nil where these are as they were.
-    case letters(FeedClaim, FeedRetryPages.Page, blocked: Set<String>?)
+    /// Letters to be delivered once more, whether there are more of them, and the keys that dead ones stop.
+    case letters(FeedClaim, retried: [FeedLetter], hasMore: Bool, blocked: Set<String>)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
     /// Messages that did not reach their consumer.
@@ -47,6 +47,5 @@ struct FeedRunStart: Sendable {
     let machine: FeedMachine
     let window: FeedWindow
     let sink: (any Sink)?
-    let retryWish: FeedRetryWish
     let hasMoreRetries: Bool
 }

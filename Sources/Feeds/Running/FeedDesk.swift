@@ -6,6 +6,8 @@ final class FeedDesk {
     private struct Homeless {
         let command: FeedCommand
         let deadline: Int64
+        /// How often the routes had been told by then.
+        let routesTold: Int
     }
 
     private let core: FeedCore
@@ -17,7 +19,10 @@ final class FeedDesk {
     private var runs: [FeedName: FeedRun] = [:]
     private var names: [FeedClaim: FeedName] = [:]
     private var routes: [FeedName: FeedRoute] = [:]
+    /// What was out of feeds that are not worked any more, mostly as they begin anew under another generation.
+    private var ended: [FeedName: (claim: FeedClaim, places: Set<FeedPosition>)] = [:]
     private var homeless: [Homeless] = []
+    private var routesTold = 0
     private var waitingPulls = 0
     private var reportedAt: Int64 = 0
 
@@ -53,7 +58,7 @@ final class FeedDesk {
                 push(run, now)
             }
             run.expire(now.monotonic)
-            if run.wantsRetries() { lookSoon() }
+            if run.wantsRetries() { writer.load(run.claim) }
             if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
         }
         write(now.monotonic)
@@ -72,8 +77,15 @@ final class FeedDesk {
             for finding in findings { run(finding.claim)?.take(finding, now) }
         case .routes(let new):
             routes = new
+            routesTold += 1
+            ended = ended.filter { new[$0.key] != nil }
             settleHomeless(now)
-        case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
+        case .letters(let claim, let retried, let hasMore, let blocked):
+            guard let run = run(claim) else { return }
+            // What is done was read before it was removed.
+            run.machine.lettersChanged(
+                retried: retried.filter { !run.isRemoving($0.position) }, blocked: blocked)
+            run.hasMoreRetries = hasMore
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
         case .cancel(let name, let id): runs[name]?.waiting.removeAll { $0.pull.id == id }
         case .unsent(let name, let consumer, let positions):
@@ -95,7 +107,14 @@ final class FeedDesk {
 
     private func begin(_ start: FeedRunStart) {
         if let old = runs[start.name] { end(old.claim) }
-        runs[start.name] = FeedRun(start)
+        let run = FeedRun(start)
+        if let (claim, places) = ended.removeValue(forKey: start.name), claim.worker == start.claim.worker,
+            claim.generation + 2 == start.claim.generation
+        {
+            // Only this gateway has worked it: what is out is known.
+            run.machine.adoptedPlaces = places
+        }
+        runs[start.name] = run
         names[start.claim] = start.name
         routes[start.name] = .here
         settleHomeless(FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds))
@@ -109,6 +128,7 @@ final class FeedDesk {
         // Who waits for messages may be served by the next owner, or by this one under another generation.
         for one in run.waiting { house(.pull(one.pull, one.completion), name, Clock.monotonicMilliseconds) }
         run.waiting = []
+        ended[name] = (claim, run.machine.heldPlaces)
         run.end()
     }
 
@@ -179,7 +199,8 @@ final class FeedDesk {
         if let refusal = refusal(of: name) { return refuse(command, refusal) }
         guard homeless.count < core.settings.maxWaitingPulls else { return refuse(command, .tooManyWaiting) }
         homeless.append(
-            Homeless(command: command, deadline: now + core.settings.ownerWaitMilliseconds))
+            Homeless(
+                command: command, deadline: now + core.settings.ownerWaitMilliseconds, routesTold: routesTold))
         lookSoon()
     }
 
@@ -192,6 +213,9 @@ final class FeedDesk {
                 handle(one.command, now)
             } else if let refusal = refusal(of: name) {
                 refuse(one.command, refusal)
+            } else if routes[name] == nil, routesTold - one.routesTold >= 2 {
+                // The second look since then has begun behind the request, and found no such feed.
+                refuse(one.command, .unknownFeed)
             } else {
                 homeless.append(one)
             }
@@ -277,7 +301,10 @@ final class FeedDesk {
             let isDue = run.staleSince.map { now - $0 >= FeedRun.staleMilliseconds } ?? false
             guard run.machine.isDirty || isDue else { continue }
             run.staleSince = nil
-            commits.append((run.claim, run.machine.takeProgress()))
+            let commit = run.machine.takeProgress()
+            commits.append((run.claim, commit))
+            run.beingRemoved = Set(
+                commit.letters.compactMap { if case .remove = $0.value { $0.key } else { nil } })
             run.isBeingWritten = true
             run.settling = run.settled
             run.settled = []
@@ -289,6 +316,7 @@ final class FeedDesk {
         for (claim, commit) in commits {
             guard let run = run(claim) else { continue }
             run.isBeingWritten = false
+            run.beingRemoved = []
             if lost.contains(claim) {
                 end(claim)
                 lookSoon()

@@ -14,8 +14,10 @@ final class FeedRun {
     let definition: FeedDefinition
     let sink: (any Sink)?
     private let window: FeedWindow
-    private let retryWish: FeedRetryWish
-    private var hasMoreRetries: Bool
+    /// Whether the database has more letters to be delivered once more than were read.
+    var hasMoreRetries: Bool
+    /// Letters that are read at once to be delivered once more.
+    static let retriesAtOnce = 1_000
     var machine: FeedMachine
     var waiting: [Waiting] = []
     /// To be told when what has happened up to now is written down.
@@ -23,6 +25,8 @@ final class FeedRun {
     /// The same, of what is being written now.
     var settling: [@Sendable (Bool) -> Void] = []
     var isBeingWritten = false
+    /// Letters that are being removed.
+    var beingRemoved: Set<FeedPosition> = []
     var staleSince: Int64?
     var deliveriesUnderWay = 0
     /// The sink is left alone until then.
@@ -38,7 +42,6 @@ final class FeedRun {
         definition = start.definition
         sink = start.sink
         window = start.window
-        retryWish = start.retryWish
         hasMoreRetries = start.hasMoreRetries
         machine = start.machine
         var settings = CircuitBreaker.Settings()
@@ -57,17 +60,10 @@ final class FeedRun {
         _ = window.take(finding.messages.count, room: machine.room, enough: 1)
     }
 
-    /// Takes in what is to be delivered once more.
-    func take(_ page: FeedRetryPages.Page, blocked: Set<String>?) {
-        machine.lettersChanged(retried: page.letters, blocked: blocked ?? machine.blockedKeys)
-        hasMoreRetries = page.hasMore
-    }
-
-    /// Asks for more of what is to be delivered once more, where most of the last is done. True where somebody should look.
+    /// Whether more of what is to be delivered once more should be read: most of the last is done. Says so once.
     func wantsRetries() -> Bool {
-        guard hasMoreRetries, machine.retryCount < FeedRetryPages.lettersAtOnce / 2 else { return false }
+        guard hasMoreRetries, machine.retryCount < Self.retriesAtOnce / 2 else { return false }
         hasMoreRetries = false
-        retryWish.want()
         return true
     }
 
@@ -95,6 +91,12 @@ final class FeedRun {
 
     private func delivery(_ delivery: FeedMachine.Delivery) -> FeedDelivery {
         FeedDelivery(message: delivery.message, attempt: delivery.attempt, namespace: name.namespace)
+    }
+
+    /// Whether a message is done, and its letter on its way out.
+    func isRemoving(_ position: FeedPosition) -> Bool {
+        if case .remove = machine.letters[position] { return true }
+        return beingRemoved.contains(position)
     }
 
     /// Answers those whose time is over.

@@ -53,7 +53,7 @@ public final class FeedService: Sendable {
         threads =
             [
                 Thread(name: "feed-watch") {
-                    FeedSupervisor(core, dispatcher, readers, troubles, sinks).run(wake)
+                    FeedSupervisor(core, dispatcher, readers, writer, troubles, sinks).run(wake)
                 },
                 Thread(name: "feed-admin") { administrator.run() },
                 Thread(name: "feed-trees") { keeper.run() },

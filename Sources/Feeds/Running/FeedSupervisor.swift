@@ -9,12 +9,12 @@ final class FeedSupervisor: AnnouncementListener {
     private struct Mine {
         let claim: FeedClaim
         var revision: Int64
-        var retries = FeedRetryPages()
     }
 
     private let core: FeedCore
     private let dispatcher: FeedDispatcher
     private let readers: FeedReaders
+    private let writer: FeedWriter
     private let troubles: FeedTroubles
     private let sinks: SinkMaker
     private var watch: BeatWatch
@@ -24,12 +24,14 @@ final class FeedSupervisor: AnnouncementListener {
     private var reporter = FeedReporter()
 
     init(
-        _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ troubles: FeedTroubles,
+        _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ writer: FeedWriter,
+        _ troubles: FeedTroubles,
         _ sinks: SinkMaker
     ) {
         self.core = core
         self.dispatcher = dispatcher
         self.readers = readers
+        self.writer = writer
         self.troubles = troubles
         self.sinks = sinks
         watch = BeatWatch(
@@ -146,14 +148,10 @@ final class FeedSupervisor: AnnouncementListener {
                 mine[id] = nil
                 continue
             }
-            let isChanged = record.revision != own.revision
-            guard isChanged || own.retries.wish.take() else { continue }
-            var retries = own.retries
-            let page = try isChanged ? retries.first(of: record, connection) : retries.next(of: record, connection)
-            let blocked = isChanged ? try connection.blockedFeedKeys(record.namespaceID, id) : nil
-            mine[id]?.retries = retries
+            guard record.revision != own.revision else { continue }
             mine[id]?.revision = record.revision
-            dispatcher.post(.letters(own.claim, page, blocked: blocked))
+            // Read by the writer, so that what it is just removing is not taken for new.
+            writer.load(own.claim)
         }
         retries = retries.filter { records[$0.key] != nil }
     }
@@ -165,7 +163,7 @@ final class FeedSupervisor: AnnouncementListener {
             if record.isWorkerAlive, record.worker != worker { continue }
             if let retry = retries[record.id], retry.at > now { continue }
             let claimed = try connection.claimFeed(
-                record.namespaceID, record.id, by: worker, ahead: FeedMachine.Settings().handingStep)
+                record.namespaceID, record.id, by: worker)
             guard let claimed else { continue }
             mine[record.id] = Mine(claim: claimed.claim, revision: record.revision)
             do {
@@ -196,13 +194,14 @@ final class FeedSupervisor: AnnouncementListener {
             adoptedUntil: Clock.monotonicMilliseconds + patience)
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
             .compactMap { FeedLetter($0.letter) }
-        var retries = FeedRetryPages()
-        let retried = try retries.first(of: record, connection)
-        mine[record.id]?.retries = retries
+        // A replay may leave many: the writer reads the rest when most of these are done.
+        let retried = try connection.feedLetters(
+            record.namespaceID, record.id, states: ["retry"], limit: FeedRun.retriesAtOnce
+        ).compactMap { FeedLetter($0.letter) }
         if definition.deadPolicy == .stop {
             machine.blockedKeys = try connection.blockedFeedKeys(record.namespaceID, record.id)
         }
-        for letter in retried.letters { machine.retry(letter) }
+        for letter in retried { machine.retry(letter) }
         let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
         let window = FeedWindow(room: machine.room)
@@ -210,7 +209,7 @@ final class FeedSupervisor: AnnouncementListener {
             .begin(
                 FeedRunStart(
                     name: name, claim: claim, definition: definition, machine: machine, window: window, sink: sink,
-                    retryWish: retries.wish, hasMoreRetries: retried.hasMore)))
+                    hasMoreRetries: retried.count == FeedRun.retriesAtOnce)))
         readers.add(
             FeedStart(
                 feed: LaneFeed(

@@ -7,6 +7,8 @@ final class FeedWriter: Sendable {
     private struct State: Sendable {
         var commits: [(FeedClaim, FeedCommit)] = []
         var isBusy = false
+        /// Feeds whose letters have been changed by somebody else.
+        var loads: Set<FeedClaim> = []
         var stops = false
     }
 
@@ -25,26 +27,27 @@ final class FeedWriter: Sendable {
         }
     }
 
+    /// Has a feed's letters read, behind what is being written, and the dispatcher told of them.
+    func load(_ claim: FeedClaim) { state.signal { _ = $0.loads.insert(claim) } }
+
     func stop() { state.broadcast { $0.stops = true } }
 
     /// Runs until `stop`.
     func run(_ dispatcher: FeedDispatcher) {
         var connection: LogConnection?
         var backoff = Backoff(firstMilliseconds: 50, longestMilliseconds: 1_000)
-        while let commits = next() {
+        while let job = next() {
             while true {
                 do {
                     let open = try connection ?? core.connect("feed writer")
                     connection = open
-                    let lost = try open.moveFeeds(commits.map(Self.move))
+                    try job.run(open, dispatcher) { state.withLock { $0.isBusy = false } }
                     backoff.reset()
-                    state.withLock { $0.isBusy = false }
-                    dispatcher.post(.committed(commits, lost: lost))
                     break
                 } catch {
                     if let lost = connection { core.close(lost) }
                     connection = nil
-                    // Written once more, it says the same.
+                    // Done once more, it says the same.
                     guard !core.stopsNow else { return }
                     core.logger.warning("feeds can't write down their progress", [("error", "\(error)")])
                     core.pause(milliseconds: backoff.nextMilliseconds())
@@ -54,20 +57,39 @@ final class FeedWriter: Sendable {
         if let connection { core.close(connection) }
     }
 
-    private func next() -> [(FeedClaim, FeedCommit)]? {
-        enum Job {
-            case write([(FeedClaim, FeedCommit)])
-            case stop
+    private enum Job {
+        case write([(FeedClaim, FeedCommit)])
+        case load(FeedClaim)
+
+        func run(_ connection: LogConnection, _ dispatcher: FeedDispatcher, written: () -> Void) throws {
+            switch self {
+            case .write(let commits):
+                let lost = try connection.moveFeeds(commits.map(FeedWriter.move))
+                written()
+                dispatcher.post(.committed(commits, lost: lost))
+            case .load(let claim):
+                // A replay may leave many. Those that are done are gone by now: the first are out, and the others new.
+                let retried = try connection.feedLetters(
+                    claim.namespace, claim.feed, states: ["retry"], limit: FeedRun.retriesAtOnce)
+                let blocked = try connection.blockedFeedKeys(claim.namespace, claim.feed)
+                dispatcher.post(
+                    .letters(
+                        claim, retried: retried.compactMap { FeedLetter($0.letter) },
+                        hasMore: retried.count == FeedRun.retriesAtOnce, blocked: blocked))
+            }
         }
-        let job = state.wait { state -> Job? in
+    }
+
+    private func next() -> Job? {
+        let job = state.wait { state -> Job?? in
             if !state.commits.isEmpty {
                 defer { state.commits = [] }
                 return .write(state.commits)
             }
-            return state.stops ? .stop : nil
+            if let claim = state.loads.popFirst() { return .load(claim) }
+            return state.stops ? .some(nil) : nil
         }
-        guard case .write(let commits) = job else { return nil }
-        return commits
+        return job ?? nil
     }
 
     /// Writes by a connection of its own; whether it succeeds or not, that was the last.

@@ -8,14 +8,19 @@ import Wire
 struct FeedForwarding: Sendable {
     private let client: HTTPClient
     private static let header: StaticString = "x-pathmirror-forwarded"
-    /// Longer than any request may wait.
-    private static let timeoutMilliseconds: Milliseconds = 75_000
+    /// How long the other gateway may take beyond what the request waits for: one that is frozen is not waited for.
+    private static let patienceMilliseconds: Milliseconds = 3_000
     private static let maxAnswerBytes = 256 << 20
 
     init(_ client: HTTPClient) { self.client = client }
 
     /// Answers a request that this gateway can't serve itself: by the other gateway's answer, or with why not.
-    func forward(_ request: HTTPRequest, _ reference: ExchangeReference, _ feed: FeedName, _ refusal: FeedRefusal) {
+    ///
+    /// - Parameter wait: how long the request itself waits.
+    func forward(
+        _ request: HTTPRequest, _ reference: ExchangeReference, _ feed: FeedName, _ refusal: FeedRefusal,
+        wait: Milliseconds = 0
+    ) {
         // One that was passed on is not passed on again: the feed has moved meanwhile.
         guard case .elsewhere(let address) = refusal, request.header(Self.header) == nil else {
             let answer = FeedAnswer(refusal, of: feed)
@@ -28,7 +33,7 @@ struct FeedForwarding: Sendable {
         if let type = request.headerText("content-type") { headers.append(("Content-Type", type)) }
         send(
             "\(address)\(target.hasPrefix("/") ? target : "/")", request.body, headers,
-            authorization: request.headerText("authorization")
+            authorization: request.headerText("authorization"), wait: wait
         ) { answer in
             let sent = answer ?? FeedAnswer(FeedRefusal.noOwner, of: feed)
             reference.perform { sent.send(to: $0) }
@@ -39,6 +44,7 @@ struct FeedForwarding: Sendable {
     @discardableResult
     func send(
         _ url: String, _ body: [UInt8], _ headers: [(name: String, value: String)] = [], authorization: String?,
+        wait: Milliseconds = 0,
         _ completion: @escaping @Sendable (FeedAnswer?) -> Void
     ) -> HTTPClient.RequestID {
         var asked = ClientRequest(url)
@@ -46,8 +52,8 @@ struct FeedForwarding: Sendable {
         asked.body = body
         asked.headers = headers + [("\(Self.header)", "1")]
         if let authorization { asked.credentials = [("Authorization", authorization)] }
-        asked.timeoutMilliseconds = Self.timeoutMilliseconds
-        asked.connectTimeoutMilliseconds = 3_000
+        asked.timeoutMilliseconds = wait + Self.patienceMilliseconds
+        asked.connectTimeoutMilliseconds = 2_000
         asked.maxResponseBytes = Self.maxAnswerBytes
         asked.maxRedirects = 0
         asked.allowsPlainHTTP = true

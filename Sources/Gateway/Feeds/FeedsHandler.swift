@@ -171,7 +171,8 @@ final class FeedsHandler {
                 reference.perform(otherwise: { feeds.unsent(deliveries, feed, consumer: body.consumer) }) {
                     answer.send(to: $0)
                 }
-            case .failure(let error): forwarding.forward(request, reference, feed, error.refusal)
+            case .failure(let error):
+                forwarding.forward(request, reference, feed, error.refusal, wait: body.waitMilliseconds)
             }
         }
         exchange.endsWithInput = true

@@ -69,10 +69,9 @@ extension LogConnection {
 
     /// Makes a worker the one that works a feed, unless another living one does. Nil where one does.
     ///
-    /// - Parameter ahead: so many entries beyond the head messages may be handed out without another word.
     /// - Returns: how far the feed has come; `handedTo` is as the former worker left it, and at most the head.
     public func claimFeed(
-        _ namespace: Int64, _ feed: Int64, by worker: [UInt8], ahead: Int64
+        _ namespace: Int64, _ feed: Int64, by worker: [UInt8]
     ) throws(LogStoreError) -> (claim: FeedClaim, progress: FeedProgressRecord, handedTo: Int64)? {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
@@ -87,13 +86,13 @@ extension LogConnection {
                 )
                 update pathmirror.feed_progress as progress
                 set worker = $3, generation = generation + 1,
-                    handed_to = greatest(former.handed_to, former.head) + $4, state = 'starting', message = null,
+                    handed_to = greatest(former.handed_to, former.head), state = 'starting', message = null,
                     reported_at = clock_timestamp()
                 from former
                 where namespace_id = $1 and feed = $2 and exists (select from pathmirror.feed_worker where id = $3)
                 returning generation, progress.seq, index, snapshot_seq, done, progress.handed_to, read_to, batch,
                     least(former.handed_to, former.head)
-                """, [.int8(namespace), .int8(feed), .uuid(worker), .int8(ahead)])
+                """, [.int8(namespace), .int8(feed), .uuid(worker)])
             guard rows.rowCount == 1 else { return nil }
             let claim = FeedClaim(
                 namespace: namespace, feed: feed, worker: worker, generation: try rows.int64(0, 0))
