@@ -38,6 +38,8 @@ let package = Package(
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
+        .systemLibrary(name: "CKafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
 
         // Pure rooms: no I/O.
         target("JSONText"),
@@ -54,6 +56,8 @@ let package = Package(
         target("PostgresCluster", ["Postgres", "Runtime"]),
         target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
+        target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
+        target("KafkaClient", ["CKafka", "Runtime"]),
 
         // All SQL of schema pathmirror.
         .target(
@@ -71,6 +75,7 @@ let package = Package(
                 .embedInCode("Migrations/011_shared_log.sql"),
                 .embedInCode("Migrations/012_head_row.sql"),
                 .embedInCode("Migrations/013_function_files.sql"),
+                .embedInCode("Migrations/014_feeds.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -80,6 +85,8 @@ let package = Package(
                 .embedInCode("Migrations/functions/log_change.sql"),
                 .embedInCode("Migrations/functions/log_cursor.sql"),
                 .embedInCode("Migrations/functions/mirror_status.sql"),
+                .embedInCode("Migrations/functions/feeds.sql"),
+                .embedInCode("Migrations/functions/feed_status.sql"),
                 .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 
@@ -91,7 +98,12 @@ let package = Package(
 
         // Durable consumers of the log: what is pulled, streamed, and sent to webhooks and other engines.
         target(
-            "Feeds", ["LogStore", "Postgres", "HTTPClient", "Rules", "Crypto", "JSONText", "Tree", "Runtime"]),
+            "Feeds",
+            [
+                "LogStore", "Postgres", "HTTPClient", "NATSClient", "KafkaClient", "Rules", "Crypto", "JSONText",
+                "Tree",
+                "Runtime",
+            ]),
 
         // The doors: REST and its streams, operations.
         .target(
@@ -117,7 +129,10 @@ let package = Package(
         // Tests; run by `swift test`.
         .target(
             name: "TestSupport",
-            dependencies: ["PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Crypto", "Runtime"],
+            dependencies: [
+                "PostgresCluster", "Postgres", "LogStore", "Engine", "Rules", "Tree", "Crypto", "Runtime", "CNATS",
+                "CKafka",
+            ],
             path: "Tests/TestSupport", swiftSettings: settings),
         tests("JSONTextTests", ["JSONText", "Mirrors", "Tokens", "Tree", "TestSupport"]),
         tests("CryptoTests", ["Crypto", "TestSupport"]),
@@ -131,8 +146,10 @@ let package = Package(
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
-        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL"]),
+        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
+        tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
+        tests("KafkaClientTests", ["KafkaClient", "Runtime", "TestSupport"]),
         tests(
             "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
@@ -142,8 +159,9 @@ let package = Package(
         tests(
             "FeedsTests",
             [
-                "Feeds", "Engine", "LogStore", "HTTPClient", "HTTPServer", "Postgres", "Rules", "Crypto", "Tree",
-                "JSONText", "Runtime", "TestSupport",
+                "Feeds", "Engine", "LogStore", "HTTPClient", "NATSClient", "KafkaClient", "HTTPServer", "Postgres",
+                "Rules",
+                "Crypto", "Tree", "JSONText", "Runtime", "TestSupport",
             ]),
         tests(
             "GatewayTests",

@@ -20,11 +20,12 @@ def _directory() -> Path:
 
 
 @functools.cache
-def client(name: str) -> Path:
-    """The program made of clients/NAME.c."""
+def client(name: str, *libraries: str) -> Path:
+    """The program made of clients/NAME.c, with libraries that pkg-config knows."""
     compiler = os.environ.get("CC") or shutil.which("cc")
     if not compiler:
         raise machine.Missing("no C compiler: install what is missing with `scripts/install-dependencies run bench`")
     program = _directory() / name
-    process.run([compiler, "-O2", "-pthread", "-o", program, _SOURCES / f"{name}.c"])
+    flags = process.run([machine.program("pkg-config"), "--cflags", "--libs", *libraries]).split() if libraries else []
+    process.run([compiler, "-O2", "-pthread", "-o", program, _SOURCES / f"{name}.c", *flags])
     return program

@@ -20,8 +20,9 @@ class Gateway:
 
     OPTIONS = ["--idle-timeout-ms", "600000", "--sse-keepalive-ms", "600000", "--log-level", "warning"]
 
-    def __init__(self, binary: str | None = None):
+    def __init__(self, binary: str | None = None, options: list | None = None):
         self.binary = binary or machine.pathmirror()
+        self.options = [*self.OPTIONS, *(options or [])]
         self.root = Path(tempfile.mkdtemp(prefix="pathmirror-bench-"))
         # Run by root, PostgreSQL is another user, who has to come through here.
         self.root.chmod(0o711)
@@ -45,7 +46,7 @@ class Gateway:
         out = self.root / "out"
         with open(out, "wb") as stdout, open(self.root / "err", "ab") as stderr:
             self.child = process.start(
-                [self.binary, "dev", "--port", self.port, "--data", self.data, *self.OPTIONS],
+                [self.binary, "dev", "--port", self.port, "--data", self.data, *self.options],
                 stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
         end = time.monotonic() + 60
         while not re.search(r"^pathmirror: ready on ", out.read_text(), re.MULTILINE):
@@ -70,11 +71,12 @@ class Gateway:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def request(self, method: str, target: str, body: str | None = None, patience: float = 120) -> bytes:
+    def request(self, method: str, target: str, body: str | None = None, patience: float = 120,
+                headers: dict | None = None) -> bytes:
         """One request; anything but 2xx is a failure."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=patience)
         try:
-            connection.request(method, target, body.encode() if body is not None else None)
+            connection.request(method, target, body.encode() if body is not None else None, headers or {})
             answer = connection.getresponse()
             content = answer.read()
         finally:

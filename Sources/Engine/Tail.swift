@@ -43,7 +43,7 @@ final class Tail: AnnouncementListener {
             core.metrics.notifications.add()
             core.namespaces.live(id: id)?.headSeen(head)
         case .message(let message): core.peers.received(message)
-        case .mirrors: break
+        case .mirrors, .feeds: break
         }
         return false
     }

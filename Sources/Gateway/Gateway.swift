@@ -1,4 +1,6 @@
 public import Engine
+public import Feeds
+public import HTTPClient
 public import HTTPServer
 public import Runtime
 
@@ -20,13 +22,25 @@ public final class Gateway: Sendable {
     let logger: Logger
     let facts: GatewayFacts
     let feedBasePath: FeedBasePath
+    let feeds: FeedGate?
+
+    /// The feeds, and what passes their requests on to other gateways.
+    public struct FeedGate: Sendable {
+        let service: FeedService
+        let client: HTTPClient
+
+        public init(_ service: FeedService, client: HTTPClient) {
+            self.service = service
+            self.client = client
+        }
+    }
 
     /// - Parameters:
     ///   - serverReport: the server's own counts, for the metrics.
     ///   - feedBasePath: what of the log feeds' tokens are good for.
     public init(
         engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
-        logger: Logger,
+        feeds: FeedGate? = nil, logger: Logger,
         serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
         feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(nil) }
     ) {
@@ -34,6 +48,7 @@ public final class Gateway: Sendable {
         self.engine = engine
         self.settings = settings
         self.logger = logger
+        self.feeds = feeds
         let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
         keySet?.prepare()
         authenticator = Authenticator(credentials, keySet: keySet)

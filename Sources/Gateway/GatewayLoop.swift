@@ -12,6 +12,7 @@ final class GatewayLoop: HTTPLoopHandler {
     private let streams: StreamHub
     private let logs: LogHub
     private let realtime: RealtimeHub
+    private let feeds: FeedsHandler?
     private let link: LoopLink<GatewayLoop>
     private var isSweeping = false
 
@@ -28,6 +29,11 @@ final class GatewayLoop: HTTPLoopHandler {
         let namespaces = NamespaceWaits(gateway.engine, services)
         let writes = RESTWrites(
             services, callers, gateway.pushIDs, deniedWrites: gateway.engine.metrics.deniedWrites)
+        let callers = self.callers
+        let feeds = gateway.feeds.map {
+            FeedsHandler(services, callers, $0.service, $0.client, gateway.authenticator)
+        }
+        self.feeds = feeds
         router = Router(
             services, callers, PageGate(gateway.refusedPages, callers, gateway.logger, services),
             Router.Handlers(
@@ -35,7 +41,7 @@ final class GatewayLoop: HTTPLoopHandler {
                 operations: OperationsHandler(services, callers, gateway.facts),
                 rules: RulesHandler(services, callers, namespaces),
                 webSockets: WebSocketHandler(services, callers, namespaces, gateway.realtime, realtime),
-                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime),
+                polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime), feeds: feeds,
                 log: LogHandler(services, gateway.engine, callers, namespaces, logs, gateway.feedBasePath)))
         link = LoopLink(loop)
         link.lead(to: self)
@@ -58,6 +64,7 @@ final class GatewayLoop: HTTPLoopHandler {
         _ = loop.schedule(afterMilliseconds: settings.streamKeepAliveMilliseconds) { [weak self] in
             guard let self else { return }
             self.streams.sendKeepAlives()
+            self.feeds?.sendKeepAlives()
             self.logs.sendKeepAlives()
             self.scheduleKeepAlives()
         }
@@ -86,6 +93,7 @@ final class GatewayLoop: HTTPLoopHandler {
     private func scheduleIdentityChecks() {
         loop.schedule(everyMilliseconds: 500) { [weak self] in
             self?.streams.endInvalidIdentities()
+            self?.feeds?.endInvalidIdentities()
             self?.logs.endInvalidIdentities()
         }
     }
@@ -94,6 +102,7 @@ final class GatewayLoop: HTTPLoopHandler {
 
     func loopWillDrain() {
         streams.drain()
+        feeds?.drain()
         logs.drain()
         realtime.drain()
     }

@@ -6,17 +6,32 @@ public struct ClientRequest: Sendable {
     public var url: String
     /// Names and values without line breaks.
     public var headers: [(name: String, value: String)] = []
+    /// Headers for the address given and no other: after a redirect to another scheme, host or port they are left out.
+    public var credentials: [(name: String, value: String)] = []
     public var body: [UInt8] = []
-    /// For all of it, redirects included.
+    /// For all of it, from `send` on, waiting for a free place and redirects included. Nothing is sent later.
     public var timeoutMilliseconds: Milliseconds = 30_000
     public var connectTimeoutMilliseconds: Milliseconds = 10_000
     public var maxResponseBytes = 1 << 20
+    /// Whether a response may be longer than `maxResponseBytes`: the rest of it is not read.
+    public var truncatesResponse = false
     /// How many redirects are followed; each must again be as safe as the address given.
     public var maxRedirects = 3
+    public var redirects = Redirects.all
     /// Whether plain `http:` will do, at first and in redirects.
     public var allowsPlainHTTP = false
+    /// Which addresses are connected to, whatever names lead to them.
+    public var addresses = AddressPolicy.any
 
     public init(_ url: String) { self.url = url }
+
+    /// Which redirects are followed; what is not followed is a response.
+    public enum Redirects: Sendable {
+        /// 301, 302 and 303 lead to a GET without a body (or a HEAD, if that was asked), 307 and 308 to the same request.
+        case all
+        /// 307 and 308 alone, with the body sent again: a request that is to change something is not turned into one that reads.
+        case sameRequest
+    }
 }
 
 /// A whole response. Any status is a response.
@@ -25,11 +40,14 @@ public struct ClientResponse: Sendable {
     /// Names in lower case, in the order sent; those of the last response, where there were redirects.
     public let headers: [(name: String, value: String)]
     public let body: [UInt8]
+    /// The body goes on beyond what was wanted of it.
+    public let isTruncated: Bool
 
-    public init(status: Int, headers: [(name: String, value: String)], body: [UInt8]) {
+    public init(status: Int, headers: [(name: String, value: String)], body: [UInt8], isTruncated: Bool = false) {
         self.status = status
         self.headers = headers
         self.body = body
+        self.isTruncated = isTruncated
     }
 
     /// The first header of a name in lower case.

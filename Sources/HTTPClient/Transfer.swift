@@ -1,23 +1,33 @@
 internal import CCurl
+internal import Runtime
 
-/// One request on its way. Belongs to the client's thread; libcurl holds a pointer to it until `finish`.
+/// One request on its way, redirects included. Belongs to the client's thread; libcurl holds a pointer to it until `finish`.
 final class Transfer {
     let easy: UnsafeMutableRawPointer
+    let id: HTTPClient.RequestID
     private let request: ClientRequest
     private let completion: HTTPClient.Completion
+    private let deadlineMilliseconds: Milliseconds
+    /// What is asked for now; redirects change it.
+    private var hop: Hop
+    private let addresses: AddressGuard
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var headers: [(name: String, value: String)] = []
     private var responseBody: [UInt8] = []
     private var isTooLarge = false
+    private var isTruncated = false
 
-    init(_ request: ClientRequest, _ settings: HTTPClient.Settings, _ completion: @escaping HTTPClient.Completion)
-        throws(HTTPClientError)
-    {
+    init(_ item: Inbox.Item, _ settings: HTTPClient.Settings) throws(HTTPClientError) {
         guard let easy = curl_easy_init() else { throw .cannotStart("no memory for a request") }
         self.easy = easy
-        self.request = request
-        self.completion = completion
+        id = item.id
+        request = item.request
+        completion = item.completion
+        deadlineMilliseconds = item.deadlineMilliseconds
+        hop = Hop(item.request)
+        addresses = AddressGuard(item.request.addresses)
         try prepare(settings)
+        try prepareHop()
     }
 
     deinit {
@@ -26,22 +36,17 @@ final class Transfer {
     }
 
     private func prepare(_ settings: HTTPClient.Settings) throws(HTTPClientError) {
-        let schemes = request.allowsPlainHTTP ? "http,https" : "https"
-        try set(CURLOPT_URL, request.url)
-        try set(CURLOPT_PROTOCOLS_STR, schemes)
-        try set(CURLOPT_REDIR_PROTOCOLS_STR, schemes)
+        try set(CURLOPT_PROTOCOLS_STR, request.allowsPlainHTTP ? "http,https" : "https")
         try set(CURLOPT_NOSIGNAL, 1)
-        try set(CURLOPT_TIMEOUT_MS, Int(request.timeoutMilliseconds))
         try set(CURLOPT_CONNECTTIMEOUT_MS, Int(request.connectTimeoutMilliseconds))
-        try set(CURLOPT_FOLLOWLOCATION, request.maxRedirects > 0 ? 1 : 0)
-        try set(CURLOPT_MAXREDIRS, request.maxRedirects)
+        // They are followed here: which ones, with what, and where to is for the request to say.
+        try set(CURLOPT_FOLLOWLOCATION, 0)
         try set(CURLOPT_SSL_VERIFYPEER, 1)
         try set(CURLOPT_SSL_VERIFYHOST, 2)
         if let file = settings.certificateAuthoritiesFile { try set(CURLOPT_CAINFO, file) }
         try set(CURLOPT_USERAGENT, settings.userAgent)
-        try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes)
-        try prepareBody()
-        try prepareHeaders()
+        if !request.truncatesResponse { try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes) }
+        guard addresses.watch(easy) else { throw .cannotStart("libcurl can't look at addresses") }
         let context = Unmanaged.passUnretained(self).toOpaque()
         check(pathmirror_curl_set_pointer(easy, CURLOPT_PRIVATE, context))
         check(pathmirror_curl_set_pointer(easy, CURLOPT_WRITEDATA, context))
@@ -56,32 +61,59 @@ final class Transfer {
             })
     }
 
+    /// What differs from one redirect to the next.
+    private func prepareHop() throws(HTTPClientError) {
+        let left = deadlineMilliseconds - Clock.monotonicMilliseconds
+        guard left > 0 else { throw .timedOut }
+        try set(CURLOPT_TIMEOUT_MS, Int(left))
+        try set(CURLOPT_URL, hop.url)
+        addresses.begin(ClientURL(hop.url))
+        try prepareBody()
+        try prepareHeaders()
+    }
+
     private func prepareBody() throws(HTTPClientError) {
-        guard request.method != "GET" || !request.body.isEmpty else { return }
-        if request.method == "HEAD" { return try set(CURLOPT_NOBODY, 1) }
-        try set(CURLOPT_CUSTOMREQUEST, request.method)
-        guard !request.body.isEmpty || request.method == "POST" || request.method == "PUT" else { return }
-        check(pathmirror_curl_set_size(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(request.body.count)))
+        if hop.method == "HEAD" { return try set(CURLOPT_NOBODY, 1) }
+        guard hop.method != "GET" || !hop.body.isEmpty else {
+            if hop.count > 0 {
+                try set(CURLOPT_HTTPGET, 1)
+                check(pathmirror_curl_set_pointer(easy, CURLOPT_CUSTOMREQUEST, nil))
+            }
+            return
+        }
+        try set(CURLOPT_CUSTOMREQUEST, hop.method)
+        guard !hop.body.isEmpty || hop.method == "POST" || hop.method == "PUT" else { return }
+        check(pathmirror_curl_set_size(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(hop.body.count)))
         // libcurl takes a copy.
-        let code = request.body.withUnsafeBytes { bytes in
+        let code = hop.body.withUnsafeBytes { bytes in
             pathmirror_curl_set_pointer(
                 easy, CURLOPT_COPYPOSTFIELDS, UnsafeMutableRawPointer(mutating: bytes.baseAddress))
         }
         // An empty body has no bytes to copy, but is one.
-        if request.body.isEmpty { try set(CURLOPT_POSTFIELDS, "") } else { check(code) }
+        if hop.body.isEmpty { try set(CURLOPT_POSTFIELDS, "") } else { check(code) }
     }
 
     private func prepareHeaders() throws(HTTPClientError) {
-        for (name, value) in request.headers {
+        var list: UnsafeMutablePointer<curl_slist>?
+        // Else large bodies would wait for a server's leave, which many never give.
+        var lines = hop.body.isEmpty ? [] : ["Expect:"]
+        for (name, value) in hop.headers {
             guard !name.isEmpty, (name + value).utf8.allSatisfy({ $0 >= 0x20 || $0 == 0x09 }) else {
                 throw .badRequest("a header has a line break in it")
             }
             // A header without value is written with a semicolon; with a colon it would be removed.
-            let line = value.isEmpty ? "\(name);" : "\(name): \(value)"
-            guard let list = curl_slist_append(headerList, line) else { throw .cannotStart("no memory for a request") }
-            headerList = list
+            lines.append(value.isEmpty ? "\(name);" : "\(name): \(value)")
         }
-        if headerList != nil { check(pathmirror_curl_set_list(easy, CURLOPT_HTTPHEADER, headerList)) }
+        for line in lines {
+            guard let longer = curl_slist_append(list, line) else {
+                curl_slist_free_all(list)
+                throw .cannotStart("no memory for a request")
+            }
+            list = longer
+        }
+        check(pathmirror_curl_set_list(easy, CURLOPT_HTTPHEADER, list))
+        curl_slist_free_all(headerList)
+        headerList = list
     }
 
     private func set(_ option: CURLoption, _ value: Int) throws(HTTPClientError) {
@@ -107,8 +139,10 @@ final class Transfer {
     }
 
     private func takeBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard responseBody.count + bytes.count <= request.maxResponseBytes else {
-            isTooLarge = true
+        let room = request.maxResponseBytes - responseBody.count
+        guard bytes.count <= room else {
+            responseBody.append(contentsOf: bytes.prefix(room))
+            if request.truncatesResponse { isTruncated = true } else { isTooLarge = true }
             return false
         }
         responseBody.append(contentsOf: bytes)
@@ -121,6 +155,7 @@ final class Transfer {
             // The response after a redirect or a 100.
             headers.removeAll()
             responseBody.removeAll()
+            isTruncated = false
             return true
         }
         guard let colon = line.firstIndex(of: ":") else { return true }
@@ -136,18 +171,32 @@ final class Transfer {
 
     // MARK: The end
 
+    /// Whether the response is a redirect that is followed: then the transfer is ready to be given to libcurl again.
+    func isRedirected(_ code: CURLcode) throws(HTTPClientError) -> Bool {
+        guard code == CURLE_OK || isTruncated, request.maxRedirects > 0,
+            let target = pathmirror_curl_redirect(easy).map({ String(cString: $0) }),
+            let next = hop.redirected(to: target, status: pathmirror_curl_status(easy), request)
+        else { return false }
+        guard hop.count < request.maxRedirects else { throw .tooManyRedirects }
+        hop = next
+        try prepareHop()
+        return true
+    }
+
     /// Tells the outcome. The transfer is out of libcurl's hands by then.
     func finish(_ code: CURLcode) {
-        guard code == CURLE_OK else { return completion(.failure(error(code))) }
+        guard code == CURLE_OK || isTruncated else { return completion(.failure(error(code))) }
         completion(
             .success(
                 ClientResponse(
-                    status: pathmirror_curl_status(easy), headers: headers, body: responseBody)))
+                    status: pathmirror_curl_status(easy), headers: headers, body: responseBody, isTruncated: isTruncated
+                )))
     }
 
     func fail(_ error: HTTPClientError) { completion(.failure(error)) }
 
     private func error(_ code: CURLcode) -> HTTPClientError {
+        if let refusal = addresses.refusal(for: code) { return refusal }
         if isTooLarge || code == CURLE_FILESIZE_EXCEEDED { return .responseTooLarge }
         let text = String(cString: curl_easy_strerror(code))
         switch code {

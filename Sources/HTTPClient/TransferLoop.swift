@@ -5,6 +5,7 @@ final class TransferLoop {
     private let inbox: Inbox
     private let settings: HTTPClient.Settings
     private var transfers: [UnsafeMutableRawPointer: Transfer] = [:]
+    private var handles: [HTTPClient.RequestID: UnsafeMutableRawPointer] = [:]
 
     init(_ inbox: Inbox, _ settings: HTTPClient.Settings) {
         self.inbox = inbox
@@ -14,9 +15,10 @@ final class TransferLoop {
     func run() {
         while true {
             // libcurl walks all that it was given each time it is called: what only waits, waits here.
-            let (items, isClosed) = inbox.take(limit: settings.maxConnections)
-            if isClosed { return abandon(items) }
-            for item in items { begin(item) }
+            let work = inbox.take(limit: settings.maxConnections)
+            if work.isClosed { return abandon(work.items) }
+            for item in work.items { begin(item) }
+            for id in work.cancelled { cancel(id) }
             var running: Int32 = 0
             curl_multi_perform(inbox.multi, &running)
             // Room for those that wait.
@@ -28,11 +30,12 @@ final class TransferLoop {
 
     private func begin(_ item: Inbox.Item) {
         do throws(HTTPClientError) {
-            let transfer = try Transfer(item.request, settings, item.completion)
+            let transfer = try Transfer(item, settings)
             guard curl_multi_add_handle(inbox.multi, transfer.easy) == CURLM_OK else {
                 throw .cannotStart("libcurl takes no more requests")
             }
             transfers[transfer.easy] = transfer
+            handles[item.id] = transfer.easy
         } catch {
             inbox.done(1)
             item.completion(.failure(error))
@@ -48,11 +51,35 @@ final class TransferLoop {
             hasEnded = true
             let code = pathmirror_curl_result(message)
             curl_multi_remove_handle(inbox.multi, easy)
-            guard let transfer = transfers.removeValue(forKey: easy) else { continue }
-            inbox.done(1)
-            transfer.finish(code)
+            guard let transfer = transfers[easy] else { continue }
+            do throws(HTTPClientError) {
+                if try transfer.isRedirected(code) {
+                    guard curl_multi_add_handle(inbox.multi, easy) == CURLM_OK else {
+                        throw .cannotStart("libcurl takes no more requests")
+                    }
+                    continue
+                }
+                forget(transfer)
+                transfer.finish(code)
+            } catch {
+                forget(transfer)
+                transfer.fail(error)
+            }
         }
         return hasEnded
+    }
+
+    private func forget(_ transfer: Transfer) {
+        transfers[transfer.easy] = nil
+        handles[transfer.id] = nil
+        inbox.done(1)
+    }
+
+    private func cancel(_ id: HTTPClient.RequestID) {
+        guard let easy = handles[id], let transfer = transfers[easy] else { return }
+        curl_multi_remove_handle(inbox.multi, easy)
+        forget(transfer)
+        transfer.fail(.cancelled)
     }
 
     private func abandon(_ items: [Inbox.Item]) {
@@ -62,5 +89,6 @@ final class TransferLoop {
             transfer.fail(.refused("the client has stopped"))
         }
         transfers.removeAll()
+        handles.removeAll()
     }
 }

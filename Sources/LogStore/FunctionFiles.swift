@@ -40,6 +40,8 @@ public enum FunctionFiles {
             File(name: "wait_for", sql: PackageResources.wait_for_sql),
             File(name: "log_entry", sql: PackageResources.log_entry_sql),
             File(name: "log_change", sql: PackageResources.log_change_sql),
+            File(name: "feeds", sql: PackageResources.feeds_sql),
+            File(name: "feed_status", sql: PackageResources.feed_status_sql),
             File(name: "log_cursor", sql: PackageResources.log_cursor_sql),
             File(name: "mirror_status", sql: PackageResources.mirror_status_sql),
             File(name: "privileges", sql: PackageResources.privileges_sql),

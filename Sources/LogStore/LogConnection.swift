@@ -50,6 +50,8 @@ public final class LogConnection {
     var partitionedTo: [Int64: Int64] = [:]
     /// Where each namespace's row was when this connection saw it last (see `pathmirror.move_head`).
     var places: [Int64: [UInt8]] = [:]
+    /// The same of feeds' rows (see `pathmirror.move_feed`).
+    var feedPlaces: [Int64: [UInt8]] = [:]
 
     /// Connects. Does not look at the schema: see `Migrations`.
     public init(_ url: PostgresURL, settings: Settings = Settings()) throws(LogStoreError) {

@@ -1,5 +1,6 @@
 import HTTPServer
 import Rules
+import Runtime
 import Synchronization
 import Testing
 import Tree

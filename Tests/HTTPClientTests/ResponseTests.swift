@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func aServerThatStopsInTheMiddle() throws {
-        let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], closes: false)
+        let server = try RawServer(["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], .staysSilent)
         let client = try HTTPClient()
         defer { client.stop() }
         var request = ClientRequest.plain(server.url())
@@ -197,7 +197,8 @@ import Testing
             (.timedOut, "The server took too long."), (.unreachable("x"), "The server can't be reached: x."),
             (.insecure("x"), "The server can't be trusted: x."), (.tooManyRedirects, "The server redirects too often."),
             (.responseTooLarge, "The response is too large."), (.failed("x"), "The request failed: x."),
-            (.refused("x"), "The request was not sent: x."),
+            (.refused("x"), "The request was not sent: x."), (.cancelled, "The request was cancelled."),
+            (.addressNotAllowed(host: "x"), "x has no public address, and is not among those that are allowed."),
         ] as [(HTTPClientError, String)]) func errors(_ error: HTTPClientError, _ text: String)
     {
         #expect(error.description == text)

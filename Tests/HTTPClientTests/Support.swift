@@ -26,6 +26,9 @@ final class LocalServer: Sendable {
 
     func url(_ path: String) -> String { "http://127.0.0.1:\(port)\(path)" }
 
+    /// How many connections are open.
+    var connections: Int { server.statistics.activeConnections }
+
     func stop() { server.stop(deadlineMilliseconds: 0) }
 
     deinit { stop() }

@@ -1,4 +1,5 @@
 import HTTPServer
+import Runtime
 import Testing
 
 @Suite struct MemoryBudgetTests {

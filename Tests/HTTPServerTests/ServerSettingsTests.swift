@@ -1,4 +1,5 @@
 import Glibc
+import Runtime
 import Testing
 
 @testable import HTTPServer

@@ -29,12 +29,14 @@ import Testing
 
     private static let gateway: [String: Set<String>] = [
         "": [
-            "Access", "Answers", "Context", "Listeners", "Log", "Operations", "REST", "Realtime", "Routing", "Settings",
-            "Shared",
-            "Streams",
+            "Access", "Answers", "Context", "Feeds", "Listeners", "Log", "Operations", "REST", "Realtime", "Routing",
+            "Settings", "Shared", "Streams",
         ],
-        "Routing": ["Answers", "Context", "Description", "Log", "Operations", "Pages", "REST", "Realtime", "Settings"],
+        "Routing": [
+            "Answers", "Context", "Description", "Feeds", "Log", "Operations", "Pages", "REST", "Realtime", "Settings",
+        ],
         "REST": ["Access", "Answers", "Context", "Listeners", "Shared", "Streams"],
+        "Feeds": ["Access", "Answers", "Context", "Shared"],
         "Settings": ["Access", "Answers", "Context", "Shared"],
         "Log": ["Access", "Answers", "Context", "Shared"],
         "Description": ["Answers"],

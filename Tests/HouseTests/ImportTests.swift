@@ -17,10 +17,15 @@ import Testing
         "PostgresCluster": ["Postgres", "Runtime"],
         "HTTPServer": ["CEvent", "CHTTPParser", "COpenSSL", "CWSLay", "Runtime"],
         "HTTPClient": ["CCurl", "Runtime"],
+        "NATSClient": ["CNATS", "JSONText", "Runtime"],
+        "KafkaClient": ["CKafka", "Runtime"],
         "LogStore": ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
         "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
         "Mirrors": ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"],
-        "Feeds": ["LogStore", "Postgres", "HTTPClient", "Rules", "Crypto", "JSONText", "Tree", "Runtime"],
+        "Feeds": [
+            "LogStore", "Postgres", "HTTPClient", "NATSClient", "KafkaClient", "Rules", "Crypto", "JSONText", "Tree",
+            "Runtime",
+        ],
         "Gateway": [
             "Engine", "Mirrors", "Feeds", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
             "Compression", "JSONText", "Runtime",

@@ -1,11 +1,13 @@
 """The servers that tests share. Each test writes under a key of its own, so that two runs can use one machine at once."""
 
+import json
 import uuid
 
 import pytest
 from disclosure.worlds import NAMESPACES, RULES, World, make_worlds
 from harness import process
 from harness.cluster import Cluster
+from harness.feeds import Feed
 from harness.gateway import start_dev, start_serve
 from harness.mirrored import Mirrored
 from harness.scratch import scratch_directory
@@ -52,6 +54,21 @@ def at(dev):
 def ns():
     """The name of a namespace of its own."""
     return f"test-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture
+def feed(dev, ns):
+    """A feed that is not there yet, in a namespace of its own."""
+    feed = Feed(dev.rest.at("", ns=ns), ns=ns)
+    yield feed
+    for name in [entry["name"] for entry in json.loads(dev.rest.send("GET", f"/.feeds?ns={ns}", None, feed.headers).body)["feeds"]]:
+        feed.named(name).remove()
+
+
+@pytest.fixture
+def tree(feed):
+    """The tree that the feed is of."""
+    return feed.rest
 
 
 @pytest.fixture(scope="session")

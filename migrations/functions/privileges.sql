@@ -36,7 +36,10 @@ begin
                     'leaf_rows(jsonb, text)',
                     'lock_head(bigint, tid)',
                     'long_rest(text)',
+                    'move_feed(bigint, bigint, tid, uuid, bigint, bigint, bigint, uuid, bigint, bytea, bigint, bigint, bigint, '
+                        || 'bigint, bigint)',
                     'move_head(bigint, bigint, bigint, tid, uuid, uuid)',
+                    'newest_feed_place(tid)',
                     'newest_place(tid)',
                     'number_text(numeric)',
                     'put_leaves(bigint, bigint, text[], text[], text[])',
@@ -90,8 +93,8 @@ begin
         where rolname in ('pathmirror_reader', 'pathmirror_writer', 'pathmirror_gateway')
     loop
         execute format(
-            'grant select on pathmirror.log_entry, pathmirror.log_change, pathmirror.log_cursor, pathmirror.mirror_status '
-            'to %I', granted.role_name);
+            'grant select on pathmirror.log_entry, pathmirror.log_change, pathmirror.log_cursor, pathmirror.mirror_status, '
+            'pathmirror.feed_status to %I', granted.role_name);
     end loop;
 end
 $$;

@@ -2,19 +2,19 @@ import LogStore
 import Runtime
 
 /// The connection under which a gateway has its lease: does what `LeaseMachine` says, and ends the leases of gateways that
-/// `GatewayWatch` finds to be dead. Belongs to the lease's thread.
+/// `BeatWatch` finds to be dead. Belongs to the lease's thread.
 final class LeasedConnection {
     private let core: EngineCore
     private let leases: GatewayLeases
     private var machine: LeaseMachine
-    private var watch: GatewayWatch
+    private var watch: BeatWatch
     private var connection: LogConnection?
 
     init(_ core: EngineCore, _ leases: GatewayLeases) {
         self.core = core
         self.leases = leases
         machine = LeaseMachine(renewalMilliseconds: core.settings.heartbeatMilliseconds)
-        watch = GatewayWatch(
+        watch = BeatWatch(
             leaseExpiryMilliseconds: core.settings.leaseExpiryMilliseconds,
             beatMilliseconds: core.settings.heartbeatMilliseconds)
     }

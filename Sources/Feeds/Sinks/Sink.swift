@@ -45,6 +45,8 @@ public enum SinkOutcome: Sendable, Equatable {
     case failed(reason: String, retryAfterMilliseconds: Milliseconds?)
     /// Trying again is no use: a dead letter at once.
     case refused(reason: String)
+    /// It was not tried, mostly as one before it of its key has failed. It does not count as an attempt.
+    case notSent
 }
 
 /// Where a feed's messages go: a webhook, or an engine that somebody runs already.

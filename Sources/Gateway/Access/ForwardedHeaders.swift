@@ -1,4 +1,4 @@
-import HTTPServer
+import Runtime
 
 /// What proxies say about whom they speak for.
 enum ForwardedHeaders {

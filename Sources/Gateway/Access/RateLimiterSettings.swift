@@ -1,4 +1,4 @@
-public import HTTPServer
+public import Runtime
 
 /// A steady rate, and how much may come at once after a pause.
 public struct RateLimit: Sendable, Equatable {

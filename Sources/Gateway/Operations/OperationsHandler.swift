@@ -1,4 +1,5 @@
 import HTTPServer
+import Runtime
 import Wire
 
 /// Serves what operators ask: `/.health/…` and `/.metrics`. One for each loop.

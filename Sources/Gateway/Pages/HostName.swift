@@ -1,4 +1,4 @@
-import HTTPServer
+import Runtime
 
 /// A host as it stands in a `Host` header, an origin or a request target: a name, or an address. Equal where a browser would
 /// take them for the same: in lower case, without the dot that may end a name, addresses in one form only.

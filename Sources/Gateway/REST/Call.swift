@@ -1,6 +1,7 @@
 import Engine
 import HTTPServer
 import Rules
+import Runtime
 import Tree
 import Wire
 

@@ -1,4 +1,5 @@
 import HTTPServer
+import Runtime
 import Wire
 
 /// The receiving side of a realtime WebSocket: bytes to frames to messages. Belongs to its loop's thread.

@@ -11,6 +11,7 @@ enum Route: Equatable {
     case webSocket
     case longPoll
     case rules
+    case feeds
     case log
     case description
     /// A path that no data can have, and that is nothing else here.
@@ -34,6 +35,9 @@ enum Route: Equatable {
     }
 
     private static func ofOperators(_ method: HTTPMethod, _ path: ArraySlice<UInt8>) -> Route {
+        if path.starts(with: "/.feeds".utf8), path.count == 7 || path[path.startIndex + 7] == UInt8(ascii: "/") {
+            return .feeds
+        }
         let isRead = method == .get || method == .head
         return switch String(decoding: path, as: UTF8.self) {
         case "/.health/live" where isRead: .live

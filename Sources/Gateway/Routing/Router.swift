@@ -11,6 +11,8 @@ final class Router {
         let rules: RulesHandler
         let webSockets: WebSocketHandler
         let polls: LongPollHandler
+        /// Nil where the gateway works no feeds.
+        let feeds: FeedsHandler?
         let log: LogHandler
         let description = DescriptionHandler()
     }
@@ -39,6 +41,9 @@ final class Router {
             case .webSocket: try handlers.webSockets.open(request, exchange)
             case .longPoll: try handlers.polls.serve(request, exchange)
             case .rules: try handlers.rules.serve(request, exchange)
+            case .feeds:
+                guard let feeds = handlers.feeds else { return try Self.refuse(request.path) }
+                try feeds.serve(request, exchange)
             case .log: try handlers.log.serve(request, exchange)
             case .description: try handlers.description.serve(request, exchange)
             case .nothing: try Self.refuse(request.path)

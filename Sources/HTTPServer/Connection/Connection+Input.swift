@@ -1,3 +1,5 @@
+import Runtime
+
 /// Bytes from the peer: receiving, parsing, one request after the other.
 extension Connection {
     /// Read at once while no body is expected: requests are small, and what lies behind one must be kept.

@@ -1,3 +1,5 @@
+public import Runtime
+
 /// One complete request. A value: it may be kept and may cross threads.
 public struct HTTPRequest: Sendable {
     public let method: HTTPMethod

@@ -1,3 +1,4 @@
+import Runtime
 import Synchronization
 
 /// Counts open connections by address. Any thread. Remembers only addresses that have one, so its size is bounded by the

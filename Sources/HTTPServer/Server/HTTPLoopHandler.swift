@@ -1,3 +1,5 @@
+public import Runtime
+
 /// What the application does with requests. One instance a loop, made on that loop's thread by the server's factory and
 /// only ever called there, so it needs no locks. It must not block: what takes time goes elsewhere and comes back by
 /// `ExchangeReference.perform`.

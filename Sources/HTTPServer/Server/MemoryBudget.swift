@@ -1,3 +1,4 @@
+public import Runtime
 import Synchronization
 
 /// What strangers' data may take of memory, in all and for each address: bodies that are being received or answered, what

@@ -1,3 +1,4 @@
+import Runtime
 import Synchronization
 
 /// What all loops of a server share: how many connections are open, in all and by address, and how much memory their

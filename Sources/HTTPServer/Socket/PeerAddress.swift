@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import Runtime
 
 /// Where a connection comes from, as it was when the connection was accepted (no String until asked for).
 struct PeerAddress: Sendable, Hashable {
@@ -7,7 +8,8 @@ struct PeerAddress: Sendable, Hashable {
     let port: UInt16
 
     init(_ storage: borrowing sockaddr_storage) {
-        ip = IPAddress(storage)
+        // A socket of another family, such as a Unix socket, has no address.
+        ip = withUnsafeBytes(of: storage) { IPAddress(socketAddress: $0) } ?? IPAddress(high: 0, low: 0)
         switch Int32(storage.ss_family) {
         case AF_INET:
             port = UInt16(bigEndian: withUnsafeBytes(of: storage) { $0.loadUnaligned(as: sockaddr_in.self).sin_port })

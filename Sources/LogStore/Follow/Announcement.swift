@@ -9,6 +9,8 @@ public enum Announcement: Sendable, Equatable {
     case message(PeerMessage)
     /// Mirrors were made, changed or removed.
     case mirrors
+    /// Feeds were made, changed or removed, or somebody has stopped working some.
+    case feeds
 
     /// What a notification says; nil where it is none of ours.
     public init?(channel: String, payload: String) {
@@ -21,19 +23,21 @@ public enum Announcement: Sendable, Equatable {
             guard let message = PeerMessage(payload: payload) else { return nil }
             self = .message(message)
         case LogConnection.mirrorChannel: self = .mirrors
+        case LogConnection.feedChannel: self = .feeds
         default: return nil
         }
     }
 
     /// Kinds of announcements that a connection may listen to.
     public enum Kind: Sendable, CaseIterable {
-        case commits, messages, mirrors
+        case commits, messages, mirrors, feeds
 
         var channel: String {
             switch self {
             case .commits: LogConnection.channel
             case .messages: LogConnection.peerChannel
             case .mirrors: LogConnection.mirrorChannel
+            case .feeds: LogConnection.feedChannel
             }
         }
     }

@@ -47,6 +47,16 @@ public struct PastTree {
         try self.init(connection, record.id, from: usable?.seq, within: path)
     }
 
+    /// Begins with a tree that somebody knows.
+    public init(_ connection: LogConnection, _ namespace: Int64, root: Node, at seq: Int64) {
+        self.connection = connection
+        self.namespace = namespace
+        self.root = root
+        self.seq = seq
+        path = nil
+        startSeq = seq
+    }
+
     /// Begins with a snapshot, or with the empty tree.
     init(_ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil) throws {
         let path = path.flatMap { $0.isRoot ? nil : $0 }
@@ -73,7 +83,8 @@ public struct PastTree {
     /// Takes the tree for one of a later entry, whatever there was between.
     mutating func skip(to seq: Int64) { self.seq = seq }
 
-    mutating func apply(_ entry: Entry) throws {
+    /// Applies the next entry.
+    public mutating func apply(_ entry: Entry) throws {
         if entry.isBulk {
             var application = BulkApplication(narrowed(entry.changes), to: root)
             root = .null

@@ -13,6 +13,8 @@ public struct TreeSnapshot: Sendable, Equatable {
         case manual
         /// Made so that the log before it could go; goes itself when the log behind it does.
         case prune
+        /// What a feed begins with.
+        case feed
     }
 }
 

@@ -44,7 +44,7 @@ final class MirrorSupervisor: AnnouncementListener {
         switch announcement {
         case .mirrors: return true
         case .commit(let namespace, let head): headSeen(namespace, head)
-        case .message: break
+        case .message, .feeds: break
         }
         return false
     }

@@ -1,4 +1,5 @@
 import Engine
+import Feeds
 import Gateway
 import HTTPClient
 import HTTPServer
@@ -15,6 +16,9 @@ final class Service {
     private let gateway: Gateway
     private let server: HTTPServer
     private let mirrors: MirrorService
+    private let feeds: FeedService
+    private let feedClient: HTTPClient
+    private let webhookClient: HTTPClient
     private let secretWatch: SecretWatch?
     private let certificateWatch: CertificateWatch?
 
@@ -26,15 +30,27 @@ final class Service {
             logger: options.logger)
         let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
         self.mirrors = mirrors
+        let feedClient = try HTTPClient()
+        self.feedClient = feedClient
+        let webhookClient = try HTTPClient(options.webhookClient)
+        self.webhookClient = webhookClient
+        let feeds = try FeedService(
+            url: url, settings: options.feeds, trees: RecentTrees(engine), logger: options.logger,
+            sinks: SinkMaker(
+                client: webhookClient, exceptions: options.webhookExceptions, environment: options.environment))
+        self.feeds = feeds
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
-            engine: engine, settings: options.gateway, credentials: options.credentials, logger: options.logger
+            engine: engine, settings: options.gateway, credentials: options.credentials,
+            feeds: Gateway.FeedGate(feeds, client: feedClient), logger: options.logger
         ) {
             let server = statistics.withLock { $0 }
             return ServerReport(
                 server: server?.statistics ?? HTTPServerStatistics(),
                 certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts),
                 stretches: server?.loops.map(\.stretches) ?? [])
+        } feedBasePath: { feed, namespace, completion in
+            feeds.findBasePath(FeedName(namespace: namespace, name: feed), completion)
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
@@ -44,8 +60,12 @@ final class Service {
             let server = server
             statistics.withLock { $0 = server }
             try server.start()
+            feeds.begin(port: server.boundAddresses.first?.port ?? 0)
         } catch {
             // Threads that still connect when the program ends bring it down.
+            feeds.stop()
+            feedClient.stop()
+            webhookClient.stop()
             engine.stop(milliseconds: 0)
             mirrors.stop()
             options.authentication.client?.stop()
@@ -77,12 +97,16 @@ final class Service {
         let deadline = Clock.monotonicMilliseconds + options.shutdownMilliseconds
         options.logger.notice("shutting down")
         server.beginDrain()
+        // Consumers that wait are answered, and others can have the feeds at once.
+        feeds.stop()
         gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))
         engine.stop(milliseconds: Milliseconds(options.shutdownMilliseconds))
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
         // After the last write, and with no hurry: what a mirror lacks its next runner gets from the log.
         mirrors.stop()
         gateway.stop()
+        feedClient.stop()
+        webhookClient.stop()
         secretWatch?.stop()
         certificateWatch?.stop()
         options.authentication.client?.stop()

@@ -1,5 +1,7 @@
 import Engine
+import Feeds
 import Gateway
+import HTTPClient
 import HTTPServer
 import LogStore
 import Mirrors
@@ -9,7 +11,7 @@ import Runtime
 struct ServiceOptions {
     static let options =
         AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options
-        + [rulesOption] + settings.map(\.specification) + logOptions
+        + [rulesOption] + (settings + feedSettings).map(\.specification) + logOptions
 
     private static let rulesOption = OptionSpecification(
         "rules", "FILE", "security rules, as for the original database")
@@ -24,6 +26,11 @@ struct ServiceOptions {
     var server = HTTPServerSettings()
     var connection = LogConnection.Settings()
     var mirrors = MirrorSettings()
+    var feeds = FeedSettings()
+    /// Private addresses that webhooks may go to.
+    var webhookExceptions = AddressPolicy.Exceptions()
+    /// The process's variables, of which sinks see some.
+    let environment: [String: String]
     let authentication: AuthenticationOptions
     var credentials: Gateway.Credentials
     let tls: TLSOptions?
@@ -42,6 +49,7 @@ struct ServiceOptions {
         guard let level = Logger.Level(name: arguments["log-level"] ?? "info") else {
             throw UsageError("--log-level must be debug, info, notice, warning or error.")
         }
+        environment = arguments.environment.all
         logger = Logger(level: level, format: format, descriptor: logDescriptor)
         authentication = try AuthenticationOptions(arguments)
         credentials = authentication.credentials
@@ -50,7 +58,7 @@ struct ServiceOptions {
         for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
         try LimitOptions.take(arguments, &gateway, &server, &engine)
         server.loops = min(4, Processors.count)
-        for setting in Self.settings { try setting.take(arguments, &self) }
+        for setting in Self.settings + Self.feedSettings { try setting.take(arguments, &self) }
         guard engine.leaseExpiryMilliseconds > engine.heartbeatMilliseconds else {
             throw UsageError("--dead-after-ms must be longer than --heartbeat-ms.")
         }
@@ -60,6 +68,7 @@ struct ServiceOptions {
         }
         completeServer()
         mirrors.environment = arguments.environment.all
+        feeds.gateway = Processors.hostAndProcess
         mirrors.gateway = Processors.hostAndProcess
     }
 

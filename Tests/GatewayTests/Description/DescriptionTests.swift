@@ -34,6 +34,7 @@ struct DescriptionTests {
         case .webSocket: "/.ws"
         case .longPoll: "/.lp"
         case .rules: "/.settings/rules.json"
+        case .feeds: "/.feeds"
         case .log: "/.log"
         case .description: "/.openapi.json"
         }
@@ -42,7 +43,7 @@ struct DescriptionTests {
     @Test func `every route is described`() throws {
         let described = try described()
         for route in [
-            Route.data, .live, .ready, .metrics, .webSocket, .longPoll, .rules, .log, .description,
+            Route.data, .live, .ready, .metrics, .webSocket, .longPoll, .rules, .feeds, .log, .description,
         ] {
             let path = try #require(Self.example(of: route))
             #expect(self.route(path, .get) == route)
@@ -54,9 +55,9 @@ struct DescriptionTests {
         let described = try described()
         #expect(described.count > 25)
         for (path, method) in described {
-            // What the feeds serve is routed elsewhere.
-            guard !path.hasPrefix("/.feeds") else { continue }
             #expect(route(path, method) != .nothing, "\(method) \(path)")
+            guard path.hasPrefix("/.feeds") else { continue }
+            #expect(throws: Never.self, "\(method) \(path)") { try FeedPath(method, Array(path.utf8)[...]) }
         }
     }
 

@@ -2,16 +2,22 @@ import Glibc
 import Runtime
 
 /// A server that says exactly the bytes it is told to: to each connection the next answer, behind the end of its
-/// request's head. Then it closes, or stays silent.
-final class RawServer: Sendable {
-    let port: UInt16
+/// request's head. Then it closes, resets the connection, or stays silent.
+public final class RawServer: Sendable {
+    public enum Ending: Sendable {
+        case closes
+        case resets
+        case staysSilent
+    }
+
+    public let port: UInt16
     private let listener: Int32
     private let seen = Condition<[String]>([])
     private let thread: Thread
 
-    struct Failure: Error {}
+    private struct Failure: Error {}
 
-    init(_ answers: [String], closes: Bool = true) throws {
+    public init(_ answers: [String], _ ending: Ending = .closes) throws {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         self.listener = listener
         var address = sockaddr_in()
@@ -37,10 +43,18 @@ final class RawServer: Sendable {
                 seen.broadcast { $0.append(request) }
                 let bytes = Array(answer.utf8)
                 _ = bytes.withUnsafeBytes { send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-                if closes { shutdown(client, Int32(SHUT_WR)) }
+                switch ending {
+                case .closes: shutdown(client, Int32(SHUT_WR))
+                case .resets:
+                    // A socket that does not linger is reset when it closes.
+                    var linger = linger(l_onoff: 1, l_linger: 0)
+                    setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout.size(ofValue: linger)))
+                    close(open.removeLast())
+                case .staysSilent: break
+                }
             }
             // Silent until the server goes.
-            if !closes { open.append(accept(listener, nil, nil)) }
+            if ending == .staysSilent { open.append(accept(listener, nil, nil)) }
             for client in open where client >= 0 { close(client) }
         }
     }
@@ -57,9 +71,9 @@ final class RawServer: Sendable {
     }
 
     /// The heads of the requests that came.
-    var requests: [String] { seen.withLock { $0 } }
+    public var requests: [String] { seen.withLock { $0 } }
 
-    func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)\(path)" }
+    public func url(_ path: String = "/") -> String { "http://127.0.0.1:\(port)\(path)" }
 
     deinit {
         shutdown(listener, Int32(SHUT_RDWR))

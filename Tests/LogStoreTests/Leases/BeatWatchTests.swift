@@ -1,18 +1,17 @@
-import LogStore
 import Testing
 
-@testable import Engine
+@testable import LogStore
 
-/// When a gateway's lease has expired for another: see `GatewayWatch`.
-@Suite struct GatewayWatchTests {
+/// When a gateway's lease has expired for another: see `BeatWatch`.
+@Suite struct BeatWatchTests {
     private func beat(_ gateway: String, _ number: Int64, seenAt: String = "then") -> GatewayBeat {
         GatewayBeat(gateway: gateway, beat: number, seenAt: seenAt)
     }
 
-    private func watch() -> GatewayWatch { GatewayWatch(leaseExpiryMilliseconds: 1_000, beatMilliseconds: 200) }
+    private func watch() -> BeatWatch { BeatWatch(leaseExpiryMilliseconds: 1_000, beatMilliseconds: 200) }
 
     /// Looks every 200 ms from `start` on; tells after how many looks somebody was dead.
-    private func looksUntilDead(_ watch: inout GatewayWatch, from start: Int64, _ beats: [GatewayBeat]) -> Int? {
+    private func looksUntilDead(_ watch: inout BeatWatch, from start: Int64, _ beats: [GatewayBeat]) -> Int? {
         for look in 0..<50 {
             let now = start + Int64(look) * 200
             if !watch.look(beats, asked: now, answered: now).isEmpty { return look }

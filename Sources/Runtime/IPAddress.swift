@@ -1,34 +1,35 @@
-import CEvent
-import Glibc
+internal import Glibc
 
 /// An IPv4 or IPv6 address without a port. IPv4 within IPv6 (`::ffff:a.b.c.d`) is the IPv4 address.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     /// The address as a number; IPv4 has only the lower 32 bits.
-    let high: UInt64
-    let low: UInt64
+    public let high: UInt64
+    public let low: UInt64
     public let isVersion4: Bool
 
-    init(version4 bits: UInt32) {
+    /// From its 32 bits, the first byte being the highest.
+    public init(version4 bits: UInt32) {
         high = 0
         low = UInt64(bits)
         isVersion4 = true
     }
 
-    init(high: UInt64, low: UInt64) {
+    /// From the two halves of an IPv6 address.
+    public init(high: UInt64, low: UInt64) {
         isVersion4 = high == 0 && low >> 32 == 0xFFFF
         self.high = high
         self.low = isVersion4 ? low & 0xFFFF_FFFF : low
     }
 
-    init(_ storage: borrowing sockaddr_storage) {
-        switch Int32(storage.ss_family) {
-        case AF_INET:
-            let four = withUnsafeBytes(of: storage) { $0.loadUnaligned(as: sockaddr_in.self) }
-            self.init(version4: UInt32(bigEndian: four.sin_addr.s_addr))
-        case AF_INET6:
-            let six = withUnsafeBytes(of: storage) { $0.loadUnaligned(as: sockaddr_in6.self) }
-            self.init(six.sin6_addr)
-        default: self.init(high: 0, low: 0)
+    /// From the bytes of a C `sockaddr`; nil where it is of another family, or too short.
+    public init?(socketAddress bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= MemoryLayout<sa_family_t>.size else { return nil }
+        switch Int32(bytes.loadUnaligned(as: sa_family_t.self)) {
+        case AF_INET where bytes.count >= MemoryLayout<sockaddr_in>.size:
+            self.init(version4: UInt32(bigEndian: bytes.loadUnaligned(as: sockaddr_in.self).sin_addr.s_addr))
+        case AF_INET6 where bytes.count >= MemoryLayout<sockaddr_in6>.size:
+            self.init(bytes.loadUnaligned(as: sockaddr_in6.self).sin6_addr)
+        default: return nil
         }
     }
 

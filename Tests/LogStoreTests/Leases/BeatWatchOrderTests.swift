@@ -1,17 +1,16 @@
-import LogStore
 import TestSupport
 import Testing
 
-@testable import Engine
+@testable import LogStore
 
 /// Goal: no gateway's lease expires that lives, and every dead one's does. Method: simulated lives of gateways and of a
 /// watcher that now and then is late, stopped or without the database, against what really happened.
-@Suite struct GatewayWatchOrderTests {
+@Suite struct BeatWatchOrderTests {
     private static let expiry: Int64 = 1_000
     private static let beat: Int64 = 200
 
-    private func watch() -> GatewayWatch {
-        GatewayWatch(leaseExpiryMilliseconds: Self.expiry, beatMilliseconds: Self.beat)
+    private func watch() -> BeatWatch {
+        BeatWatch(leaseExpiryMilliseconds: Self.expiry, beatMilliseconds: Self.beat)
     }
 
     /// A gateway beats every so often until it dies.
@@ -79,7 +78,7 @@ import Testing
         enum Event: CaseIterable { case stands, moves, late, failed }
         var count = 0
         /// - Parameter stood: since when looks in time have shown the same beat; nil where nothing is known.
-        func explore(_ watch: GatewayWatch, _ beat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
+        func explore(_ watch: BeatWatch, _ beat: Int64, _ now: Int64, stood: Int64?, depth: Int) {
             guard depth > 0 else { return }
             for event in Event.allCases {
                 var (watch, beat, now, stood) = (watch, beat, now, stood)

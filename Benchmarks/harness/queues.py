@@ -1,0 +1,161 @@
+"""Producers and acknowledging consumers (clients/queue.c), and the engines that a feed is compared with."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import machine, process
+from .clients import client
+from .gateway import Gateway
+from .load import Wrong
+
+OWNER = {"Authorization": "Bearer owner"}
+
+
+@dataclass(frozen=True)
+class Worked:
+    """What clients/queue.c measured; times in milliseconds."""
+
+    produced: int
+    acknowledged: int
+    per_second: float
+    # From sending a write to having its message.
+    p50: float
+    p99: float
+    # From sending a write to having its answer.
+    answer: float
+
+
+def work(kind: str, target, name: str, *, producers: int = 0, rate: float = 0, consumers: int = 0, max: int = 100,
+         each: bool = False, events: int = 0, seconds: float = 120, keys: int = 10_000, length: int = 200) -> Worked:
+    """Runs the program; whatever was not acknowledged in the end is a failure."""
+    result = json.loads(process.run(
+        [client("queue", "libpq"), kind, target, name, producers, rate, consumers, max, "each" if each else "batch", events, seconds,
+         keys, length], seconds + 60))
+    wanted = result["produced"] if producers else events
+    if consumers and result["acknowledged"] != wanted:
+        raise Wrong(f"{kind}: {result['acknowledged']} of {wanted} messages were acknowledged")
+    count = result["acknowledged"] if consumers else result["produced"]
+    return Worked(result["produced"], result["acknowledged"], count / result["micros"] * 1e6, result["p50"] / 1e3, result["p99"] / 1e3,
+                  result["answer50"] / 1e3)
+
+
+class Feeds:
+    """The gateway's own: a feed of its own for each round."""
+
+    kind = "feed"
+
+    def __init__(self, gateway: Gateway):
+        self.gateway, self.target, self._count = gateway, gateway.port, 0
+
+    def fresh(self, consumers: int, **definition) -> str:
+        """A feed that begins now; the one before goes."""
+        if self._count:
+            self.gateway.request("DELETE", f"/.feeds/bench{self._count}", headers=OWNER)
+        self._count += 1
+        name = f"bench{self._count}"
+        self.gateway.request("PUT", f"/.feeds/{name}", json.dumps({"path": "/bench/{key}", **definition}), headers=OWNER)
+        return name
+
+    def fill(self, name: str, events: int, consumers: int):
+        work(self.kind, self.target, name, producers=64, events=events)
+
+
+class Redis:
+    """A Redis of its own that answers when it has written to disk, as the others do. Use as a context."""
+
+    kind = "redis"
+
+    def __init__(self):
+        self.root = Path(tempfile.mkdtemp(prefix="pathmirror-redis-"))
+        self.target = machine.free_port()
+        self._count = 0
+
+    def __enter__(self) -> "Redis":
+        self._child = process.start(
+            [machine.program("redis-server"), "--port", self.target, "--bind", "127.0.0.1", "--dir", self.root, "--save", "",
+             "--appendonly", "yes", "--appendfsync", "always"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while True:
+            try:
+                self.ask("PING")
+                return self
+            except process.Failed:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def __exit__(self, *_):
+        process.stop(self._child)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def ask(self, *words) -> str:
+        return process.run([machine.program("redis-cli"), "-p", self.target, *words])
+
+    def fresh(self, consumers: int) -> str:
+        """A stream with a group; the one before goes."""
+        if self._count:
+            self.ask("DEL", f"bench{self._count}")
+        self._count += 1
+        name = f"bench{self._count}"
+        self.ask("XGROUP", "CREATE", name, "g", "0", "MKSTREAM")
+        return name
+
+    def fill(self, name: str, events: int, consumers: int):
+        work(self.kind, self.target, name, producers=64, events=events)
+
+
+class PgQ:
+    """PgQ in the gateway's PostgreSQL. A consumer of PgQ takes all of a queue, so each has a queue of its own, by key. Use as a context.
+
+    `period` is how often its daemon looks whether to tick, in seconds; a message can be had behind the next tick only.
+    """
+
+    kind = "pgq"
+
+    def __init__(self, gateway: Gateway, period: float = 1, lag: str = "3 seconds"):
+        self.gateway, self.period, self.lag, self._queues = gateway, period, lag, []
+        self._count = 0
+        self.target = " ".join(f"{name}={value}" for name, value in (
+            ("host", gateway.environment["PGHOST"]), ("port", 5432), ("user", "pathmirror"), ("dbname", "pathmirror")))
+
+    def __enter__(self) -> "PgQ":
+        self.gateway.sql("set client_min_messages = warning; create extension if not exists pgq")
+        settings = self.gateway.root / f"pgqd-{self.period}.ini"
+        settings.write_text(f"[pgqd]\nbase_connstr = {self.target.rpartition(' ')[0]}\ninitial_database = pathmirror\n"
+                            f"database_list = pathmirror\nticker_period = {self.period}\nsyslog = 0\n")
+        self._child = process.start([machine.program("pgqd"), settings], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        self.drop()
+        process.stop(self._child)
+
+    def drop(self):
+        for queue in self._queues:
+            self.gateway.sql(f"select pgq.unregister_consumer('{queue}', 'bench'); select pgq.drop_queue('{queue}')")
+        self._queues = []
+
+    def fresh(self, consumers: int) -> str:
+        self.drop()
+        self._count += 1
+        name = f"bench{self._count}x"
+        self._queues = [f"{name}{number}" for number in range(consumers)]
+        for queue in self._queues:
+            self.gateway.sql(f"select pgq.create_queue('{queue}'); select pgq.set_queue_config('{queue}', 'ticker_max_lag', '{self.lag}'); "
+                             f"select pgq.set_queue_config('{queue}', 'ticker_idle_period', '{self.lag}'); "
+                             f"select pgq.register_consumer('{queue}', 'bench')")
+        return name
+
+    def fill(self, name: str, events: int, consumers: int):
+        """In pieces of some hundred with a tick behind each, as its daemon would make them."""
+        piece = 500
+        for _ in range(events // piece // consumers):
+            self.gateway.sql("".join(
+                f"select pgq.insert_event('{queue}', 'write', '@1@' || repeat('x', 197)) from generate_series(1, {piece}) \\g /dev/null\n"
+                f"select pgq.force_tick('{queue}') \\g /dev/null\nselect pgq.ticker('{queue}') \\g /dev/null\n" for queue in self._queues))

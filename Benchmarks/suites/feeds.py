@@ -1,0 +1,159 @@
+"""Events into acknowledging consumers: a feed beside Redis Streams with fsync and PgQ, which do the same work by turns in one run."""
+
+import time
+
+from harness import process
+from harness.context import Context
+from harness.gateway import Gateway
+from harness.queues import Feeds, PgQ, Redis, Worked, work
+from harness.report import figure, typical
+from suites.snapshot import hold
+
+NAME = "feeds"
+CONSUMERS = 10
+# What the best published figure for a log server on a machine of this size was measured with.
+CROWD, OFFERED = 100, 17_000
+HELD_RATE = 2_000
+
+
+def run(context: Context):
+    with Gateway() as gateway, Redis() as redis:
+        feeds = Feeds(gateway)
+        drain(context, gateway, feeds, redis)
+        live(context, gateway, feeds, redis)
+        latency(context, gateway, feeds, redis)
+        crowd(context, gateway, feeds)
+    with Gateway() as gateway:
+        held(context, gateway, Feeds(gateway))
+    context.note("values are strings of 200 bytes at 10,000 keys; a message is acknowledged before its consumer asks for more; Redis answers "
+                 "when its file is synced (appendonly yes, appendfsync always); PgQ is in the same PostgreSQL as the gateway, with a "
+                 "queue for each consumer, and acknowledges by batches only, as large as its ticks make them; its consumers look every "
+                 "2 ms, as nobody tells them; feeds keep the order of each key beside, which the others do not promise to several consumers")
+
+
+def settle(context: Context, gateway: Gateway):
+    gateway.checkpoint()
+    context.quiet.wait()
+
+
+def compared(context: Context, text: str, ours: list[Worked], others: list[Worked], **options):
+    context.measure(text, [one.per_second / other.per_second for one, other in zip(ours, others)],
+                    absolute=f"{typical([one.per_second for one in ours])} against {typical([other.per_second for other in others])} a second",
+                    **options)
+
+
+def drain(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
+    """A backlog, as after a consumer was away."""
+    events = context.pick(50_000, 15_000)
+    sides: dict[str, list[Worked]] = {"feed": [], "redis": [], "pgq": []}
+    each: dict[str, list[Worked]] = {"feed": [], "redis": []}
+    with PgQ(gateway) as pgq:
+        for number in context.rounds(3, 1, until=60):
+            for engine in (feeds, redis, pgq):
+                context.progress(f"a backlog of {events:,} events, {engine.kind}, round {number + 1}")
+                name = engine.fresh(CONSUMERS)
+                engine.fill(name, events, CONSUMERS)
+                settle(context, gateway)
+                sides[engine.kind].append(work(engine.kind, engine.target, name, consumers=CONSUMERS, events=events))
+                if engine is not pgq:
+                    name = engine.fresh(CONSUMERS)
+                    engine.fill(name, events // 5, CONSUMERS)
+                    settle(context, gateway)
+                    each[engine.kind].append(work(engine.kind, engine.target, name, consumers=CONSUMERS, events=events // 5, each=True))
+    compared(context, f"a backlog into {CONSUMERS} consumers, 100 acknowledged at a time: feed / Redis Streams", sides["feed"], sides["redis"],
+             aim=1.0)
+    compared(context, "  / PgQ", sides["feed"], sides["pgq"])
+    compared(context, "  each acknowledged by itself: feed / Redis Streams", each["feed"], each["redis"])
+
+
+def live(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
+    """Written, delivered and acknowledged at once, as fast as it goes."""
+    seconds = context.pick(5, 2)
+    sides: dict[str, list[Worked]] = {"feed": [], "redis": [], "pgq": []}
+    with PgQ(gateway, 0.05, "50 milliseconds") as pgq:
+        for number in context.rounds(3, 1, until=130):
+            for engine in (feeds, redis, pgq):
+                context.progress(f"64 writers and {CONSUMERS} consumers, {engine.kind}, round {number + 1}")
+                name = engine.fresh(CONSUMERS)
+                settle(context, gateway)
+                sides[engine.kind].append(
+                    work(engine.kind, engine.target, name, producers=64, consumers=CONSUMERS, seconds=seconds))
+    compared(context, f"64 writers into {CONSUMERS} consumers, written until acknowledged: feed / Redis Streams", sides["feed"], sides["redis"],
+             aim=1.0)
+    compared(context, "  / PgQ that ticks every 50 ms", sides["feed"], sides["pgq"])
+
+
+def latency(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
+    """One writer at a low rate, one consumer that waits."""
+    sides: dict[str, list[Worked]] = {}
+
+    def measure(label: str, engine):
+        context.progress(f"latency, {label}")
+        name = engine.fresh(1)
+        settle(context, gateway)
+        sides.setdefault(label, []).append(
+            work(engine.kind, engine.target, name, producers=1, rate=200, consumers=1, seconds=context.pick(5, 3)))
+
+    for _ in context.rounds(3, 1, until=190):
+        measure("feed", feeds)
+        measure("Redis Streams", redis)
+        with PgQ(gateway, 0.01, "10 milliseconds") as pgq:
+            measure("PgQ that ticks every 10 ms", pgq)
+        with PgQ(gateway) as pgq:
+            measure("PgQ as it comes", pgq)
+    ours = sides.pop("feed")
+    for label, others in sides.items():
+        context.measure(f"from a write to its message, p50: {label} / feed", [other.p50 / one.p50 for one, other in zip(ours, others)],
+                        aim=3 if label == "PgQ as it comes" else None,
+                        absolute=f"{times(others)} against {times(ours)}; answered after {typical([other.answer for other in others])} "
+                        f"against {typical([one.answer for one in ours])} ms")
+
+
+def times(rounds: list[Worked]) -> str:
+    return f"p50 {typical([each.p50 for each in rounds])} ms, p99 {typical([each.p99 for each in rounds])} ms"
+
+
+def crowd(context: Context, gateway: Gateway, feeds: Feeds):
+    found = []
+    for number in context.rounds(3, 1, until=230):
+        context.progress(f"{CROWD} consumers, {OFFERED:,} writes a second offered, round {number + 1}")
+        name = feeds.fresh(CROWD)
+        settle(context, gateway)
+        found.append(work("feed", gateway.port, name, producers=128, rate=OFFERED, consumers=CROWD, seconds=context.pick(8, 3)))
+    rate = f"{typical([each.produced / context.pick(8, 3) for each in found])} writes a second were taken"
+    context.measure(f"{CROWD} consumers at {OFFERED:,} writes a second offered: from a write to its message, p50",
+                    [each.p50 for each in found], unit=" ms", at_most=3, absolute=rate)
+    context.measure("  99th percentile", [each.p99 for each in found], unit=" ms", at_most=23)
+
+
+def held(context: Context, gateway: Gateway, feeds: Feeds):
+    """PostgreSQL keeps every version of every row that somebody's snapshot still sees: nothing may be searched through them."""
+    seconds, window = context.pick(300, 45), context.pick(10, 5)
+    name = feeds.fresh(CONSUMERS)
+
+    def look() -> Worked:
+        return work("feed", gateway.port, name, producers=16, rate=HELD_RATE, consumers=CONSUMERS, seconds=window)
+
+    look()
+    before = [look() for _ in range(2)]
+    child = hold(gateway)
+    try:
+        found = []
+        start = time.monotonic()
+        while time.monotonic() < start + seconds:
+            context.progress(f"{time.monotonic() - start:.0f} of {seconds} s under a snapshot, {HELD_RATE:,} events a second")
+            found.append(look())
+    finally:
+        process.stop(child)
+    calm = sorted(each.p50 for each in before)[0]
+    half = len(found) // 2
+    context.measure(f"from a write to its message, p50, at {HELD_RATE:,} a second under a snapshot that is held open / before it",
+                    [each.p50 / calm for each in found[half:]], at_most=1.5,
+                    absolute=f"{times(found[half:])} in the second half of {seconds} s, {figure(calm)} ms before")
+    first, last = found[:max(1, half)], found[half:]
+    context.measure("  the second half / the first half", [median(last) / median(first)], at_most=1.5,
+                    absolute=f"{typical([each.produced / window for each in found])} a second were held")
+
+
+def median(rounds: list[Worked]) -> float:
+    return sorted(each.p50 for each in rounds)[len(rounds) // 2]

@@ -1,0 +1,155 @@
+public import LogStore
+
+/// What an administrator does with feeds, by a connection to the database; gateways hear of it. Blocks its thread.
+public struct FeedAdministration {
+    private let connection: LogConnection
+    private static let maxFeeds = 1_000
+
+    public init(_ connection: LogConnection) { self.connection = connection }
+
+    /// What applying a definition has done.
+    public struct Applied: Sendable, Equatable {
+        public let isNew: Bool
+        public let isChanged: Bool
+        /// Where the feed is.
+        public let seq: Int64
+    }
+
+    /// Where a feed is put by `seek`.
+    public enum Place: Sendable, Equatable {
+        case start(FeedDefinition.Start)
+    }
+
+    // MARK: Feeds
+
+    /// A namespace's feeds, by name.
+    public func feeds(of namespace: String) throws -> [FeedRecord] {
+        guard let record = try connection.namespace(named: namespace) else { return [] }
+        return try connection.feeds(of: record.id)
+    }
+
+    /// All feeds of all namespaces.
+    public func allFeeds() throws -> [FeedRecord] { try connection.feeds() }
+
+    /// The feed of a name.
+    public func feed(_ name: FeedName) throws -> FeedRecord {
+        guard let record = try feeds(of: name.namespace).first(where: { $0.name == name.name }) else {
+            throw FeedError.unknownFeed(name)
+        }
+        return record
+    }
+
+    /// Makes a feed, or gives one another definition. The same definition changes nothing.
+    ///
+    /// - Parameter creatingNamespace: whether a namespace of that name is made where there is none.
+    public func apply(_ definition: FeedDefinition, to namespace: String, creatingNamespace: Bool = false) throws
+        -> Applied
+    {
+        guard let record = try connection.namespace(named: namespace, creating: creatingNamespace) else {
+            throw LogStoreError.unknownNamespace(namespace)
+        }
+        let text = definition.json(secrets: true)
+        let shown = definition.json(secrets: false)
+        let all = try connection.feeds(of: record.id)
+        if let existing = all.first(where: { $0.name == definition.name }) {
+            let seq = try connection.feedSeq(record.id, existing.id)
+            guard existing.definition != text else { return Applied(isNew: false, isChanged: false, seq: seq) }
+            let former = try? FeedDefinition.read(existing.definition, name: existing.name)
+            try connection.redefineFeed(
+                record.id, existing.id, definition: text, shown: shown,
+                keepsDone: former.map(definition.numbersMessagesLike) ?? false)
+            return Applied(isNew: false, isChanged: true, seq: seq)
+        }
+        guard all.count < Self.maxFeeds else { throw FeedError.tooManyFeeds(Self.maxFeeds) }
+        let progress = try place(definition.start, in: record)
+        let made = try connection.addFeed(
+            record.id, name: definition.name, definition: text, shown: shown, at: progress)
+        // Somebody else has made it meanwhile: then it is there, and may have to be changed.
+        guard made != nil else { return try apply(definition, to: namespace) }
+        return Applied(isNew: true, isChanged: true, seq: progress.seq)
+    }
+
+    /// Removes a feed with all that is kept of it.
+    public func remove(_ name: FeedName) throws {
+        let record = try feed(name)
+        guard try connection.removeFeed(record.namespaceID, record.id) else { throw FeedError.unknownFeed(name) }
+    }
+
+    /// Puts a feed elsewhere: everything behind that place is delivered again. Returns the place's seq.
+    public func seek(_ name: FeedName, to start: FeedDefinition.Start) throws -> Int64 {
+        let record = try feed(name)
+        guard let namespace = try connection.namespace(id: record.namespaceID) else {
+            throw FeedError.unknownFeed(name)
+        }
+        let progress = try place(start, in: namespace)
+        try connection.seekFeed(record.namespaceID, record.id, to: progress)
+        return progress.seq
+    }
+
+    /// Where a start is in a namespace's log.
+    private func place(_ start: FeedDefinition.Start, in namespace: NamespaceRecord) throws -> FeedProgressRecord {
+        guard let now = try connection.namespace(id: namespace.id) else {
+            throw LogStoreError.unknownNamespace(namespace.name)
+        }
+        let seq: Int64
+        var snapshotSeq: Int64?
+        switch start {
+        case .now: seq = now.head
+        case .beginning:
+            guard now.retainedFrom == 1 else { throw FeedError.pruned(wanted: 1, oldest: now.retainedFrom) }
+            seq = 0
+        case .snapshot:
+            if now.head == 0 {
+                seq = 0
+            } else {
+                // What is kept of the tree is what the feed begins with, however long it takes.
+                let taken = try connection.takeSnapshot(namespace.id, for: .feed)
+                seq = taken - 1
+                snapshotSeq = taken
+            }
+        case .seq(let wanted):
+            // The last that is not delivered.
+            seq = try LogPosition.seq(wanted).seq(connection, now)
+        case .time(let text): seq = try LogPosition.time(text).seq(connection, now)
+        }
+        if seq + 1 < now.retainedFrom, snapshotSeq == nil {
+            throw FeedError.pruned(wanted: seq + 1, oldest: now.retainedFrom)
+        }
+        let batch = try connection.batches(namespace.id, at: [seq])[seq]
+        return FeedProgressRecord(
+            seq: seq, index: 0, snapshotSeq: snapshotSeq, done: [], handedTo: seq,
+            readTo: LogCursor(seq: seq, batch: batch))
+    }
+
+    // MARK: Dead letters
+
+    /// A feed's dead letters in order, those behind a place.
+    public func deadLetters(_ name: FeedName, after: FeedPosition?, limit: Int) throws -> [FeedDeadLetter] {
+        let record = try feed(name)
+        return try connection.feedLetters(
+            record.namespaceID, record.id, states: ["dead"],
+            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit
+        ).map { FeedDeadLetter($0.letter, since: $0.since) }
+    }
+
+    /// Has dead letters delivered once more. Returns how many there were.
+    public func retry(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
+        let record = try feed(name)
+        return try connection.retryLetters(record.namespaceID, record.id, selection)
+    }
+
+    /// Drops dead letters. Returns how many there were.
+    public func drop(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
+        let record = try feed(name)
+        return try connection.dropLetters(record.namespaceID, record.id, selection)
+    }
+
+    /// How a feed fares, as the database knows it.
+    public func status(_ name: FeedName) throws -> FeedStatusRecord {
+        let record = try feed(name)
+        guard let status = try connection.feedStatus(record.namespaceID, record.id) else {
+            throw FeedError.unknownFeed(name)
+        }
+        return status
+    }
+}

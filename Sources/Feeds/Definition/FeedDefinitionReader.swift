@@ -1,0 +1,314 @@
+public import JSONText
+import LogStore
+import Rules
+import Runtime
+import Tree
+
+extension FeedDefinition {
+    /// The definitions in a file: one object, an array of them, or `{"feeds": […]}`.
+    ///
+    /// - Parameter source: the file's name, for messages.
+    /// - Throws: every mistake that was found.
+    public static func read(_ bytes: [UInt8], source: String) throws(DefinitionError) -> [FeedDefinition] {
+        let root = try SourceText.root(bytes, source: source)
+        var values: [SourceValue] = [root]
+        if case .array(let elements) = root.kind { values = elements }
+        if case .object(let members) = root.kind, members.count == 1, members[0].key == "feeds",
+            case .array(let elements) = members[0].value.kind
+        {
+            values = elements
+        }
+        var problems: [DefinitionError.Problem] = []
+        var definitions: [FeedDefinition] = []
+        for value in values {
+            var reader = FeedDefinitionReader()
+            if let definition = reader.definition(value, named: nil) { definitions.append(definition) }
+            problems += reader.problems
+        }
+        if problems.isEmpty, definitions.isEmpty {
+            problems.append(.init(place: root.place, part: "", reason: "there is no feed in this file"))
+        }
+        guard problems.isEmpty else { throw DefinitionError(source: source, problems: problems) }
+        return definitions
+    }
+
+    /// One definition whose name is known, as a request brings it.
+    public static func read(_ bytes: [UInt8], name: String) throws(DefinitionError) -> FeedDefinition {
+        let root = try SourceText.root(bytes, source: "definition")
+        var reader = FeedDefinitionReader()
+        guard let definition = reader.definition(root, named: name) else {
+            throw DefinitionError(source: "definition", problems: reader.problems)
+        }
+        return definition
+    }
+}
+
+extension SourceText {
+    fileprivate static func root(_ bytes: [UInt8], source: String) throws(DefinitionError) -> SourceValue {
+        do throws(SourceTextError) {
+            return try read(bytes)
+        } catch {
+            throw DefinitionError(
+                source: source, problems: [.init(place: error.place, part: "", reason: error.reason)])
+        }
+    }
+}
+
+/// Makes a definition out of a JSON value and notes every mistake on the way.
+struct FeedDefinitionReader {
+    private(set) var problems: [DefinitionError.Problem] = []
+    private static let members =
+        [
+            "name", "namespace", "path", "operations", "events", "filter", "include", "record_depth", "start", "order",
+            "max_attempts", "backoff", "ack_deadline_ms", "on_dead", "retention", "when_retention_ends",
+        ] + FeedDestination.members
+
+    mutating func note(_ place: SourcePlace, _ part: String, _ reason: String) {
+        problems.append(.init(place: place, part: part, reason: reason))
+    }
+
+    mutating func definition(_ value: SourceValue, named known: String?) -> FeedDefinition? {
+        guard let members = object(value, "", allowed: Self.members) else { return nil }
+        let said = members["name"].flatMap { text($0, "name") }
+        if let said, let known, said != known {
+            note(value.place, "name", "is \"\(said)\", but the request names the feed \(known)")
+        }
+        if said == nil, known == nil { note(value.place, "name", "is missing: a feed needs a name") }
+        let name = known ?? said ?? ""
+        if !name.isEmpty || members["name"] != nil, !Self.isName(name) {
+            note(members["name"]?.place ?? value.place, "name", "a feed's name has 1 to 63 letters, digits, _ and -")
+        }
+        guard let pattern = pattern(members["path"], value.place) else { return nil }
+        var definition = FeedDefinition(name: name, pattern: pattern)
+        definition.namespace = members["namespace"].flatMap { text($0, "namespace") }
+        readSelection(members, &definition)
+        readDelivery(members, &definition)
+        return problems.isEmpty ? definition : nil
+    }
+
+    /// Whether a text can be a feed's name.
+    static func isName(_ name: String) -> Bool {
+        (1...63).contains(name.utf8.count)
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: true
+                default: false
+                }
+            }
+    }
+
+    // MARK: What becomes a message
+
+    private mutating func pattern(_ value: SourceValue?, _ place: SourcePlace) -> PathPattern? {
+        guard let value else {
+            note(place, "path", "is missing: it says which records the feed is of, such as /orders/{order_id}")
+            return nil
+        }
+        guard let text = text(value, "path") else { return nil }
+        do throws(PatternError) {
+            let pattern = try PathPattern(text)
+            for name in pattern.captures where !Self.isCaptureName(name) {
+                note(
+                    value.place, "path",
+                    "{\(name)} can't be a capture: its name has letters, digits and _, and begins with no digit")
+            }
+            return pattern
+        } catch {
+            note(value.place, "path", error.reason)
+            return nil
+        }
+    }
+
+    /// Filters name captures as the rules language names its variables.
+    private static func isCaptureName(_ name: String) -> Bool {
+        guard let first = name.utf8.first, !(0x30...0x39).contains(first), name.utf8.count <= 63 else { return false }
+        return name.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x5F: true
+            default: false
+            }
+        }
+    }
+
+    private mutating func readSelection(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
+        if let value = members["operations"] {
+            let names = words(value, "operations", of: FeedDefinition.allOperations.map(\.rawValue))
+            let operations = Set(names.compactMap { Tree.Operation(rawValue: $0) })
+            definition.operations = operations.count == FeedDefinition.allOperations.count ? nil : operations
+        }
+        if let value = members["events"] {
+            let names = words(value, "events", of: FeedDefinition.Event.allCases.map(\.rawValue))
+            definition.events = Set(names.compactMap { FeedDefinition.Event(rawValue: $0) })
+        }
+        if let value = members["include"] {
+            let names = words(value, "include", of: FeedDefinition.Part.allCases.map(\.rawValue), mayBeEmpty: true)
+            definition.include = Set(names.compactMap { FeedDefinition.Part(rawValue: $0) })
+        }
+        if let value = members["record_depth"] {
+            definition.recordDepth = Int(
+                number(value, "record_depth", Int64(1)...Int64(max(1, definition.pattern.depth))))
+        }
+        if let value = members["filter"], let text = text(value, "filter") {
+            definition.filter = text
+            do throws(RulesError) {
+                _ = try FeedFilter(text, for: definition.pattern)
+            } catch {
+                note(value.place, "filter", error.problems.first.map(\.message) ?? "\(error)")
+            }
+        }
+        if let value = members["start"] { definition.start = start(value) ?? .now }
+        if let value = members["order"] {
+            definition.order = word(value, "order").flatMap { FeedDefinition.Order(rawValue: $0) } ?? .key
+        }
+    }
+
+    private mutating func start(_ value: SourceValue) -> FeedDefinition.Start? {
+        switch value.kind {
+        case .string("now"): return .now
+        case .string("beginning"): return .beginning
+        case .string("snapshot"): return .snapshot
+        case .object(let members) where members.count == 1 && members[0].key == "seq":
+            return .seq(number(members[0].value, "start.seq", 0...(.max)))
+        case .object(let members) where members.count == 1 && members[0].key == "time":
+            guard let text = text(members[0].value, "start.time") else { return nil }
+            do throws(ReplayError) {
+                guard case .time = try LogPosition(text) else { throw .badPosition(text) }
+                return .time(text)
+            } catch {
+                note(members[0].value.place, "start.time", "\"\(text)\" is no time, such as 2026-11-22T10:00:00Z")
+                return nil
+            }
+        default:
+            note(
+                value.place, "start",
+                "this should be \"now\", \"beginning\", \"snapshot\", {\"seq\": 42} or {\"time\": \"2026-11-22T10:00:00Z\"}"
+            )
+            return nil
+        }
+    }
+
+    // MARK: How it is delivered
+
+    private mutating func readDelivery(_ members: [String: SourceValue], _ definition: inout FeedDefinition) {
+        definition.destination = destination(members)
+        if let value = members["max_attempts"] {
+            definition.maxAttempts = Int(number(value, "max_attempts", 1...1_000))
+        }
+        if let value = members["backoff"], let inner = object(value, "backoff", allowed: ["first_ms", "max_ms"]) {
+            if let first = inner["first_ms"] {
+                definition.firstBackoffMilliseconds = number(first, "backoff.first_ms", 0...86_400_000)
+            }
+            if let most = inner["max_ms"] {
+                definition.maxBackoffMilliseconds = number(most, "backoff.max_ms", 0...86_400_000)
+            }
+            definition.maxBackoffMilliseconds = max(
+                definition.maxBackoffMilliseconds, definition.firstBackoffMilliseconds)
+        }
+        if let value = members["ack_deadline_ms"] {
+            definition.ackDeadlineMilliseconds = number(value, "ack_deadline_ms", 10...43_200_000)
+        }
+        if let value = members["on_dead"] {
+            definition.deadPolicy = choice(value, "on_dead", FeedDefinition.DeadPolicy.self) ?? .continue
+        }
+        if let value = members["retention"], let text = text(value, "retention") {
+            if let seconds = Self.seconds(text) {
+                definition.retentionSeconds = seconds
+            } else {
+                note(value.place, "retention", "\"\(text)\" is no duration, such as 7d, 12h or 45m")
+            }
+        }
+        if let value = members["when_retention_ends"] {
+            definition.retentionPolicy =
+                choice(value, "when_retention_ends", FeedDefinition.RetentionPolicy.self) ?? .alarm
+        }
+    }
+
+    private mutating func destination(_ members: [String: SourceValue]) -> FeedDestination? {
+        let given = FeedDestination.members.filter { members[$0] != nil }
+        guard let member = given.first, let value = members[member] else { return nil }
+        if given.count > 1 {
+            note(value.place, member, "messages go to one place only: say one of \(given.joined(separator: ", "))")
+        }
+        return FeedDestination.read(member, value, problems: &problems)
+    }
+
+    static func seconds(_ text: String) -> Int64? {
+        let units: [Character: Int64] = ["d": 86_400, "h": 3_600, "m": 60, "s": 1]
+        guard let unit = text.last.flatMap({ units[$0] }), let count = Int64(text.dropLast()),
+            (1..<1_000_000).contains(count)
+        else { return nil }
+        return count * unit
+    }
+
+    // MARK: Values
+
+    /// An object's members by key; notes keys that are not among `allowed`.
+    mutating func object(_ value: SourceValue, _ part: String, allowed: [String]) -> [String: SourceValue]? {
+        guard case .object(let members) = value.kind else {
+            note(value.place, part, "this should be an object, but is \(value.kindName)")
+            return nil
+        }
+        var found: [String: SourceValue] = [:]
+        for member in members {
+            if !allowed.contains(member.key) {
+                let path = part.isEmpty ? member.key : "\(part).\(member.key)"
+                note(member.place, path, "is unknown here; known are \(allowed.joined(separator: ", "))")
+            }
+            found[member.key] = member.value
+        }
+        return found
+    }
+
+    mutating func text(_ value: SourceValue, _ part: String) -> String? {
+        guard case .string(let text) = value.kind else {
+            note(value.place, part, "this should be a string, but is \(value.kindName)")
+            return nil
+        }
+        guard !text.utf8.contains(0), text.utf8.count <= 10_000 else {
+            note(value.place, part, "this is too long, or holds U+0000")
+            return nil
+        }
+        return text
+    }
+
+    private mutating func number(_ value: SourceValue, _ part: String, _ range: ClosedRange<Int64>) -> Int64 {
+        if case .number(let text) = value.kind, let number = Int64(text), range.contains(number) { return number }
+        note(value.place, part, "this should be a whole number from \(range.lowerBound) to \(range.upperBound)")
+        return range.lowerBound
+    }
+
+    private mutating func choice<Value: RawRepresentable>(
+        _ value: SourceValue, _ part: String, _ type: Value.Type
+    ) -> Value? where Value.RawValue == String {
+        guard let text = text(value, part) else { return nil }
+        if let found = Value(rawValue: text) { return found }
+        note(value.place, part, "\"\(text)\" is unknown here")
+        return nil
+    }
+
+    private mutating func word(_ value: SourceValue, _ part: String) -> String? {
+        guard let text = text(value, part) else { return nil }
+        if FeedDefinition.Order(rawValue: text) == nil {
+            note(value.place, part, "\"\(text)\" is unknown here; known are key and namespace")
+        }
+        return text
+    }
+
+    /// One word, or a list of words.
+    private mutating func words(
+        _ value: SourceValue, _ part: String, of known: [String], mayBeEmpty: Bool = false
+    ) -> [String] {
+        var values = [value]
+        if case .array(let elements) = value.kind { values = elements }
+        var found: [String] = []
+        for value in values {
+            guard let word = text(value, part) else { continue }
+            if !known.contains(word) {
+                note(value.place, part, "\"\(word)\" is unknown here; known are \(known.joined(separator: ", "))")
+            }
+            found.append(word)
+        }
+        if values.isEmpty, !mayBeEmpty { note(value.place, part, "names nothing: the feed would have no message") }
+        return found
+    }
+}

@@ -1,0 +1,38 @@
+/// Things to be done at certain times, the earliest first. Pure. What is not wanted any more stays in until its time: whoever takes it
+/// has to see whether it still holds.
+struct TimerHeap<Item: Sendable>: Sendable {
+    private var entries: [(time: Int64, item: Item)] = []
+
+    /// When the first is due.
+    var earliest: Int64? { entries.first?.time }
+
+    mutating func add(_ item: Item, at time: Int64) {
+        entries.append((time, item))
+        var child = entries.count - 1
+        while child > 0 {
+            let parent = (child - 1) / 2
+            guard entries[child].time < entries[parent].time else { return }
+            entries.swapAt(child, parent)
+            child = parent
+        }
+    }
+
+    /// The first, if it is due by then.
+    mutating func take(by now: Int64) -> (time: Int64, item: Item)? {
+        guard let first = entries.first, first.time <= now else { return nil }
+        let last = entries.removeLast()
+        guard !entries.isEmpty else { return first }
+        entries[0] = last
+        var parent = 0
+        while true {
+            var least = parent
+            for child in [2 * parent + 1, 2 * parent + 2]
+            where child < entries.count && entries[child].time < entries[least].time {
+                least = child
+            }
+            guard least != parent else { return first }
+            entries.swapAt(parent, least)
+            parent = least
+        }
+    }
+}

@@ -1,0 +1,39 @@
+import JSONText
+import Rules
+import Tree
+
+/// A feed's filter: an expression of the rules language that says of a change whether it becomes a message. Pure; any thread.
+///
+/// `data` is the record before the change and `newData` the record after it; the pattern's captures are variables (`$order_id`), `root` and
+/// `now` are as in rules. An expression that fails, such as one that compares a text with a number, says no.
+struct FeedFilter: Sendable {
+    private let rules: RuleSet
+
+    init(_ text: String, for pattern: PathPattern) throws(RulesError) {
+        // The rules language is evaluated at places of a document: the filter is the one rule there, at the pattern's place.
+        var writer = JSONWriter(form: .plain, reserving: text.utf8.count + 256)
+        writer.beginObject()
+        writer.writeKey("rules", isFirst: true)
+        for part in pattern.parts {
+            writer.beginObject()
+            switch part {
+            case .key(let key): writer.writeKey(key.text, isFirst: true)
+            case .capture(let name): writer.writeKey("$" + name, isFirst: true)
+            }
+        }
+        writer.beginObject()
+        writer.writeKey(".write", isFirst: true)
+        writer.writeString(text)
+        for _ in 0..<(pattern.parts.count + 2) { writer.endObject() }
+        rules = try RuleSet(json: writer.bytes)
+    }
+
+    /// Whether the change of the record at a path becomes a message.
+    ///
+    /// - Parameter now: when the change was committed, in milliseconds since 1970: what a filter says must not depend on when it is asked.
+    func admits(_ path: Path, before: Node, after: Node, now: Int64) -> Bool {
+        rules.mayWrite(
+            CollectionOfOne(path), root: before, newRoot: after, auth: .unauthenticated, now: now
+        ).isAllowed
+    }
+}

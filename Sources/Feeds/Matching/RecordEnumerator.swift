@@ -1,0 +1,151 @@
+import Tree
+
+/// A record that an entry has changed.
+struct RecordChange: Sendable {
+    let path: Path
+    /// The record before and after the entry; at least one is not null, and they differ.
+    let before: Node
+    let after: Node
+}
+
+/// Goes through the records of a pattern that differ between two versions of a tree, in an order that depends on nothing but the
+/// versions and the places that were written. A value: it can stop anywhere, and goes on where it was.
+struct RecordEnumerator {
+    /// A wide place whose children are gone through.
+    private struct Frame {
+        let path: Path
+        /// How many of the pattern's parts lead to the children.
+        let depth: Int
+        var olds: ChildMap.Iterator?
+        var news: ChildMap.Iterator?
+        var old: (key: Key, node: Node)?
+        var new: (key: Key, node: Node)?
+
+        mutating func advanceOld() { old = olds?.next().map { ($0.key, $0.node) } }
+        mutating func advanceNew() { new = news?.next().map { ($0.key, $0.node) } }
+    }
+
+    private let pattern: PathPattern
+    private let before: Node
+    private let after: Node
+    /// The places that were written, in order, from `next` on.
+    private let places: [Path]
+    private var next = 0
+    private var frames: [Frame] = []
+
+    /// - Parameter places: what the entry wrote; nil where that is not known.
+    init(_ pattern: PathPattern, before: Node, after: Node, places: [Path]?) {
+        self.pattern = pattern
+        self.before = before
+        self.after = after
+        self.places = places.map { Self.inOrder($0, pattern) } ?? [pattern.base]
+    }
+
+    /// The next record that has changed; nil when there is none left.
+    mutating func nextChange() -> RecordChange? {
+        while true {
+            if !frames.isEmpty {
+                if let change = nextOfFrame() { return change }
+                continue
+            }
+            guard next < places.count else { return nil }
+            let place = places[next]
+            if place.depth >= pattern.depth {
+                if let change = single(place) { return change }
+                continue
+            }
+            next += 1
+            if let change = descend(place, before[place], after[place]) { return change }
+        }
+    }
+
+    /// The places that the pattern can have records at, above or below, each once, in the order of their keys.
+    private static func inOrder(_ places: [Path], _ pattern: PathPattern) -> [Path] {
+        let fitting = places.filter { place in
+            // The priority of a place above a record is not the record's.
+            if place.namesPriority, place.depth <= pattern.depth { return false }
+            return zip(pattern.parts, place.keys).allSatisfy { part, key in
+                if case .key(let wanted) = part { wanted == key } else { true }
+            }
+        }
+        guard fitting.count > 1 else { return fitting }
+        return fitting.sorted { first, second in
+            for (one, other) in zip(first.keys, second.keys) where one != other { return one.order(against: other) < 0 }
+            return first.depth < second.depth
+        }
+    }
+
+    /// The record that the place is in; the places that follow and are in it, too, are taken together.
+    private mutating func single(_ place: Path) -> RecordChange? {
+        let record = place.prefix(pattern.depth)
+        var isChanged = false
+        while next < places.count, record.contains(places[next]) {
+            let place = places[next]
+            next += 1
+            if !isChanged { isChanged = differs(before[place], after[place]) }
+        }
+        guard isChanged else { return nil }
+        return change(record, before[record], after[record])
+    }
+
+    private func change(_ path: Path, _ old: Node, _ new: Node) -> RecordChange? {
+        old.isNull && new.isNull ? nil : RecordChange(path: path, before: old, after: new)
+    }
+
+    private func differs(_ old: Node, _ new: Node) -> Bool { !old.isIdentical(to: new) && old != new }
+
+    /// Goes down from a place above the records, as far as the pattern names the keys.
+    private mutating func descend(_ path: Path, _ old: Node, _ new: Node) -> RecordChange? {
+        var path = path
+        var old = old
+        var new = new
+        while !old.isIdentical(to: new) {
+            guard path.depth < pattern.depth else { return old != new ? change(path, old, new) : nil }
+            switch pattern.parts[path.depth] {
+            case .key(let key):
+                path = path.appending(key)
+                old = old.child(key)
+                new = new.child(key)
+            case .capture:
+                var frame = Frame(path: path, depth: path.depth + 1)
+                if case .branch(let branch) = old { frame.olds = branch.children.makeIterator() }
+                if case .branch(let branch) = new { frame.news = branch.children.makeIterator() }
+                frame.advanceOld()
+                frame.advanceNew()
+                frames.append(frame)
+                return nil
+            }
+        }
+        return nil
+    }
+
+    /// A step through the innermost wide place.
+    private mutating func nextOfFrame() -> RecordChange? {
+        let last = frames.count - 1
+        let path = frames[last].path
+        switch (frames[last].old, frames[last].new) {
+        case (nil, nil):
+            frames.removeLast()
+            return nil
+        case (let old?, nil):
+            frames[last].advanceOld()
+            return descend(path.appending(old.key), old.node, .null)
+        case (nil, let new?):
+            frames[last].advanceNew()
+            return descend(path.appending(new.key), .null, new.node)
+        case (let old?, let new?):
+            let order = old.key.order(against: new.key)
+            if order < 0 {
+                frames[last].advanceOld()
+                return descend(path.appending(old.key), old.node, .null)
+            }
+            if order > 0 {
+                frames[last].advanceNew()
+                return descend(path.appending(new.key), .null, new.node)
+            }
+            frames[last].advanceOld()
+            frames[last].advanceNew()
+            return descend(path.appending(old.key), old.node, new.node)
+        }
+    }
+}

@@ -1,0 +1,190 @@
+import LogStore
+import Tree
+
+/// A feed whose messages a lane finds.
+struct LaneFeed: Sendable {
+    let claim: FeedClaim
+    let matcher: FeedMatcher
+    let window: FeedWindow
+    /// Messages that failed before, by their places.
+    let letters: [FeedPosition: FeedLetter]
+}
+
+/// What a lane has found for a feed.
+struct LaneFinding: Sendable {
+    let claim: FeedClaim
+    var messages: [FeedMessage] = []
+    var letters: [FeedPosition: FeedLetter] = [:]
+    /// All messages of entries up to there have been found; nil where an entry is not through.
+    var readTo: LogCursor?
+    var hasReadSnapshot = false
+}
+
+/// Feeds of one namespace that have come to the same entry, and the tree there. A value without I/O.
+struct FeedLane {
+    /// An entry, or a snapshot, with more records than are taken at once.
+    private struct Wide {
+        let facts: EntryFacts
+        let cursor: LogCursor
+        let before: Node
+        let after: Node
+        var records: RecordEnumerator
+        var index: Int64
+        let isSnapshot: Bool
+    }
+
+    private(set) var feeds: [LaneFeed]
+    /// The tree as of `cursor`.
+    private(set) var root: Node
+    private(set) var cursor: LogCursor
+    private var wide: Wide?
+    /// Records that are looked at, and messages that are found, before others get their turn.
+    private static let mostAtOnce = 1_000
+
+    init(_ feeds: [LaneFeed], root: Node, at cursor: LogCursor) {
+        self.feeds = feeds
+        self.root = root
+        self.cursor = cursor
+    }
+
+    /// A lane that begins with the records of a tree.
+    ///
+    /// - Parameter index: the number of the first record that is wanted.
+    init(_ feed: LaneFeed, snapshot root: Node, at cursor: LogCursor, from index: Int64, time: Int64) {
+        self.init([feed], root: root, at: cursor)
+        var records = RecordEnumerator(feed.matcher.definition.pattern, before: .null, after: root, places: nil)
+        for _ in 0..<index { _ = records.nextChange() }
+        wide = Wide(
+            facts: EntryFacts(operation: "snapshot", committedAt: time), cursor: cursor, before: .null, after: root,
+            records: records, index: index, isSnapshot: true)
+    }
+
+    /// Whether an entry, or a snapshot, is not through.
+    var isWide: Bool { wide != nil }
+
+    /// Goes on with what is not through, as far as there is room.
+    mutating func goOn() -> LaneFinding? {
+        guard var wide, let feed = feeds.first else { return nil }
+        var finding = LaneFinding(claim: feed.claim)
+        var looked = 0
+        let room = feed.window.available()
+        while looked < Self.mostAtOnce, finding.messages.count < room {
+            guard let change = wide.records.nextChange() else {
+                self.wide = nil
+                cursor = wide.cursor
+                root = wide.after
+                finding.readTo = wide.cursor
+                finding.hasReadSnapshot = wide.isSnapshot
+                return finding
+            }
+            looked += 1
+            take(
+                change, feed, wide.facts, wide.cursor.seq, wide.index, wide.isSnapshot, wide.before, wide.after,
+                &finding)
+            wide.index += 1
+        }
+        self.wide = wide
+        return finding.messages.isEmpty && looked == 0 ? nil : finding
+    }
+
+    private func take(
+        _ change: RecordChange, _ feed: LaneFeed, _ facts: EntryFacts, _ seq: Int64, _ index: Int64, _ isSnapshot: Bool,
+        _ before: Node, _ after: Node, _ finding: inout LaneFinding
+    ) {
+        let position = FeedPosition(seq: seq, index: index, isSnapshot: isSnapshot)
+        guard let message = feed.matcher.message(change, at: position, of: facts, before: before, after: after) else {
+            return
+        }
+        finding.messages.append(message)
+        if let letter = feed.letters[position] { finding.letters[position] = letter }
+    }
+
+    /// Takes the lane past an entry.
+    ///
+    /// - Parameters:
+    ///   - after: the tree behind it.
+    ///   - places: what it wrote; nil where that is not known.
+    ///   - findings: one for each feed, in order.
+    /// - Returns: lanes for feeds of which the entry has more messages than are taken at once.
+    mutating func pass(
+        _ entry: Entry, at cursor: LogCursor, after: Node, places: [Path]?, _ findings: inout [LaneFinding]
+    ) -> [FeedLane] {
+        let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
+        var left: [FeedLane] = []
+        var staying: [LaneFeed] = []
+        var stayingFindings: [LaneFinding] = []
+        for (index, feed) in feeds.enumerated() {
+            var finding = findings[index]
+            guard feed.matcher.takes(entry.operation), !root.isIdentical(to: after) else {
+                finding.readTo = cursor
+                staying.append(feed)
+                stayingFindings.append(finding)
+                continue
+            }
+            var records = RecordEnumerator(
+                feed.matcher.definition.pattern, before: root, after: after, places: places)
+            var number: Int64 = 0
+            var isThrough = true
+            while let change = records.nextChange() {
+                take(change, feed, facts, cursor.seq, number, false, root, after, &finding)
+                number += 1
+                if number >= Self.mostAtOnce {
+                    isThrough = false
+                    break
+                }
+            }
+            if isThrough {
+                finding.readTo = cursor
+                staying.append(feed)
+                stayingFindings.append(finding)
+            } else {
+                var lane = FeedLane([feed], root: root, at: self.cursor)
+                lane.wide = Wide(
+                    facts: facts, cursor: cursor, before: root, after: after, records: records, index: number,
+                    isSnapshot: false)
+                left.append(lane)
+                finding.readTo = finding.readTo ?? self.cursor
+                partial.append(finding)
+            }
+        }
+        feeds = staying
+        findings = stayingFindings
+        root = after
+        self.cursor = cursor
+        return left
+    }
+
+    /// What was found for feeds that have left the lane in the middle of an entry.
+    private(set) var partial: [LaneFinding] = []
+
+    mutating func takePartial() -> [LaneFinding] {
+        defer { partial = [] }
+        return partial
+    }
+
+    /// Takes the feeds out that have no room for more.
+    mutating func splitFull() -> FeedLane? {
+        let full = feeds.filter { $0.window.available() == 0 }
+        guard !full.isEmpty, full.count < feeds.count else { return nil }
+        let names = Set(full.map(\.claim))
+        feeds.removeAll { names.contains($0.claim) }
+        return FeedLane(full, root: root, at: cursor)
+    }
+
+    /// Whether none of the feeds has room.
+    var isFull: Bool { feeds.allSatisfy { $0.window.available() == 0 } }
+
+    /// Takes the feeds of another lane in that is at the same place.
+    mutating func join(_ other: FeedLane) { feeds += other.feeds }
+
+    mutating func remove(_ claim: FeedClaim) { feeds.removeAll { $0.claim == claim } }
+
+    /// The same tree, shared with others.
+    mutating func share(_ root: Node) { self.root = root }
+
+    /// Goes past entries whose messages nobody wants, up to where the feeds begin.
+    mutating func skip(to cursor: LogCursor, root: Node) {
+        self.cursor = cursor
+        self.root = root
+    }
+}

@@ -1,0 +1,175 @@
+import LogStore
+import Runtime
+
+/// The threads that read the log for feeds. Each takes a namespace that has something to read, takes some steps, and gives it back: a
+/// namespace is with one thread at a time.
+final class FeedReaders: Sendable {
+    fileprivate struct Place {
+        // Only the thread that has the namespace uses it.
+        nonisolated(unsafe) let reader: NamespaceReader
+        var starting: [FeedStart] = []
+        var ending: [FeedClaim] = []
+        var hasNews = true
+        var isTaken = false
+        var isQueued = false
+        /// Something has come while a thread was at it.
+        var isWanted = false
+    }
+
+    fileprivate struct State: Sendable {
+        var places: [Int64: Place] = [:]
+        var queue: [Int64] = []
+        var stops = false
+    }
+
+    private enum Job {
+        case work(Int64, NamespaceReader, [FeedStart], [FeedClaim], hasNews: Bool)
+        case stop
+    }
+
+    private let core: FeedCore
+    private let dispatcher: FeedDispatcher
+    private let state = Condition(State())
+    private let failed: @Sendable (Set<FeedClaim>, String) -> Void
+
+    /// - Parameter failed: told of feeds that have to begin anew, and why.
+    init(
+        _ core: FeedCore, _ dispatcher: FeedDispatcher,
+        failed: @escaping @Sendable (Set<FeedClaim>, String) -> Void
+    ) {
+        self.core = core
+        self.dispatcher = dispatcher
+        self.failed = failed
+    }
+
+    // MARK: From other threads
+
+    func add(_ start: FeedStart) {
+        state.signal { state in
+            let id = start.feed.claim.namespace
+            if state.places[id] == nil {
+                state.places[id] = Place(
+                    reader: NamespaceReader(
+                        core, id, found: { [dispatcher] in dispatcher.found($0) },
+                        restart: { [failed] in failed($0, $1) }))
+            }
+            state.places[id]?.starting.append(start)
+            state.queue(id)
+        }
+    }
+
+    func remove(_ claim: FeedClaim) {
+        state.signal { state in
+            state.places[claim.namespace]?.starting.removeAll { $0.feed.claim == claim }
+            state.places[claim.namespace]?.ending.append(claim)
+            state.queue(claim.namespace)
+        }
+    }
+
+    /// The log of a namespace has grown, or may have.
+    func headSeen(_ namespace: Int64) {
+        state.signal { state in
+            guard state.places[namespace] != nil else { return }
+            state.places[namespace]?.hasNews = true
+            state.queue(namespace)
+        }
+    }
+
+    /// There is room for more messages of some feed.
+    func hasRoom(_ namespace: Int64) { state.signal { $0.queue(namespace) } }
+
+    func stop() { state.broadcast { $0.stops = true } }
+
+    // MARK: The threads
+
+    func run() {
+        var connection: LogConnection?
+        var backoff = Backoff(
+            firstMilliseconds: core.settings.firstRetryMilliseconds,
+            longestMilliseconds: core.settings.maxRetryMilliseconds)
+        while case .work(let id, let reader, let starting, let ending, let hasNews) = next() {
+            var starts = starting[...]
+            do {
+                let open = try connection ?? core.connect("feed reader")
+                connection = open
+                for claim in ending { reader.remove(claim) }
+                if hasNews { reader.headSeen() }
+                while let start = starts.first {
+                    do {
+                        try reader.add(start, on: open)
+                    } catch {
+                        // The connection is everybody's trouble; anything else is this feed's.
+                        guard open.isOpen else { throw error }
+                        failed([start.feed.claim], "\(error)")
+                    }
+                    starts = starts.dropFirst()
+                }
+                let hasMore = try step(reader, open)
+                backoff.reset()
+                giveBack(id, hasMore: hasMore)
+            } catch {
+                giveBack(id, hasMore: false, starting: Array(starts), hasNews: true)
+                guard !core.stopsNow else { break }
+                core.logger.warning("feeds can't read the log", [("error", "\(error)")])
+                if let lost = connection, !lost.isOpen { core.close(lost) }
+                if connection?.isOpen != true { connection = nil }
+                core.pause(milliseconds: backoff.nextMilliseconds())
+                hasRoom(id)
+            }
+        }
+        if let connection { core.close(connection) }
+    }
+
+    private func step(_ reader: NamespaceReader, _ connection: LogConnection) throws -> Bool {
+        for _ in 0..<8 {
+            guard !core.stopsNow, try reader.step(on: connection) else { return false }
+        }
+        return true
+    }
+
+    private func next() -> Job {
+        state.wait { state -> Job? in
+            if state.stops { return .stop }
+            while !state.queue.isEmpty {
+                let id = state.queue.removeFirst()
+                guard var place = state.places[id] else { continue }
+                let job = Job.work(id, place.reader, place.starting, place.ending, hasNews: place.hasNews)
+                place.starting = []
+                place.ending = []
+                place.hasNews = false
+                place.isTaken = true
+                place.isQueued = false
+                state.places[id] = place
+                return job
+            }
+            return nil
+        } ?? .stop
+    }
+
+    private func giveBack(_ id: Int64, hasMore: Bool, starting: [FeedStart] = [], hasNews: Bool = false) {
+        state.signal { state in
+            guard var place = state.places[id] else { return }
+            place.isTaken = false
+            place.starting = starting + place.starting
+            if hasNews { place.hasNews = true }
+            let isWanted = hasMore || place.isWanted
+            place.isWanted = false
+            state.places[id] = place
+            if isWanted { state.queue(id) }
+        }
+    }
+}
+
+extension FeedReaders.State {
+    /// Has a thread look at a namespace, once more where one is at it.
+    fileprivate mutating func queue(_ id: Int64) {
+        guard var place = places[id] else { return }
+        if place.isTaken {
+            place.isWanted = true
+        } else if !place.isQueued {
+            place.isQueued = true
+            queue.append(id)
+        }
+        places[id] = place
+    }
+}

@@ -1,0 +1,220 @@
+import LogStore
+import Runtime
+import Tree
+
+/// A feed that is to be read from now on.
+struct FeedStart: Sendable {
+    let feed: LaneFeed
+    let name: FeedName
+    let progress: FeedProgress
+}
+
+/// Reads a namespace's log for the feeds that are worked here. Feeds that have come to the same entry are read together, in a lane; one whose
+/// messages nobody takes gets a lane of its own, so that the others don't wait for it.
+///
+/// Belongs to the thread that works the namespace at the time.
+final class NamespaceReader {
+    private struct Reading {
+        var lane: FeedLane
+        var follower: LogFollower
+        /// Entries that were read and not passed yet.
+        var page: ArraySlice<LoggedEntry> = []
+        var isAtEnd = false
+    }
+
+    private let core: FeedCore
+    private let namespaceID: Int64
+    private let found: ([LaneFinding]) -> Void
+    private let restart: (Set<FeedClaim>, String) -> Void
+    private var readings: [Reading] = []
+    private static let mostMessagesAtOnce = 500
+
+    /// - Parameters:
+    ///   - found: told of messages, in order.
+    ///   - restart: told of feeds that have to begin anew, and why.
+    init(
+        _ core: FeedCore, _ namespaceID: Int64, found: @escaping ([LaneFinding]) -> Void,
+        restart: @escaping (Set<FeedClaim>, String) -> Void
+    ) {
+        self.core = core
+        self.namespaceID = namespaceID
+        self.found = found
+        self.restart = restart
+    }
+
+    var isIdle: Bool { readings.isEmpty }
+
+    // MARK: Feeds come and go
+
+    /// Makes the tree at the place where a feed begins, and reads it from there.
+    func add(_ start: FeedStart, on connection: LogConnection) throws {
+        let wanted = start.progress.snapshotSeq ?? start.progress.seq
+        let root = try tree(of: start.name.namespace, at: wanted, on: connection)
+        let cursor = LogCursor(seq: wanted)
+        let lane: FeedLane
+        if start.progress.snapshotSeq != nil {
+            let time = try wanted == 0 ? nil : connection.entry(namespaceID, wanted)?.entry.committedAt
+            lane = FeedLane(
+                start.feed, snapshot: root, at: cursor, from: start.progress.index,
+                time: time ?? Clock.unixMilliseconds)
+        } else {
+            lane = FeedLane([start.feed], root: root, at: cursor)
+        }
+        readings.append(Reading(lane: lane, follower: follower(at: cursor)))
+    }
+
+    func remove(_ claim: FeedClaim) {
+        for index in readings.indices { readings[index].lane.remove(claim) }
+        readings.removeAll { $0.lane.feeds.isEmpty }
+    }
+
+    private func follower(at cursor: LogCursor) -> LogFollower {
+        LogFollower(namespaceID, at: cursor) {
+            $0.pageEntries = core.settings.pageEntries
+            $0.separatesKinds = true
+            $0.checksHistory = true
+        }
+    }
+
+    private func tree(of namespace: String, at seq: Int64, on connection: LogConnection) throws -> Node {
+        guard seq > 0 else { return .null }
+        if let known = core.trees.tree(of: namespace, at: seq), known.seq <= seq {
+            if known.seq == seq { return known.root }
+            var tree = PastTree(connection, namespaceID, root: known.root, at: known.seq)
+            try tree.advance(to: seq)
+            return tree.root
+        }
+        guard let record = try connection.namespace(id: namespaceID) else {
+            throw LogStoreError.unknownNamespace(namespace)
+        }
+        var tree = try PastTree(connection, record, for: seq)
+        try tree.advance(to: seq) { _ in
+            if core.stopsNow { throw LogStoreError.corrupt("the gateway stops") }
+        }
+        return tree.root
+    }
+
+    // MARK: Reading
+
+    /// Takes a step with each lane. True where there is more to do at once.
+    func step(on connection: LogConnection) throws -> Bool {
+        var hasMore = false
+        var index = 0
+        while index < readings.count {
+            if try step(index, on: connection) { hasMore = true }
+            index += 1
+        }
+        joinLevel()
+        return hasMore
+    }
+
+    /// The log has grown, as somebody said.
+    func headSeen() {
+        for index in readings.indices { readings[index].isAtEnd = false }
+    }
+
+    private func step(_ index: Int, on connection: LogConnection) throws -> Bool {
+        if readings[index].lane.isWide {
+            guard let finding = readings[index].lane.goOn() else { return false }
+            found([finding])
+            return true
+        }
+        if let full = readings[index].lane.splitFull() {
+            readings.append(
+                Reading(lane: full, follower: readings[index].follower, page: readings[index].page))
+        }
+        if readings[index].lane.isFull { return false }
+        if readings[index].page.isEmpty {
+            guard !readings[index].isAtEnd, try read(index, on: connection) else { return false }
+        }
+        pass(index)
+        return true
+    }
+
+    /// Reads the next page. False at the log's end.
+    private func read(_ index: Int, on connection: LogConnection) throws -> Bool {
+        switch try readings[index].follower.next(on: connection) {
+        case .entries(let entries): readings[index].page = entries[...]
+        case .rules(let logged): passWithout(index, logged)
+        case .bulk(let logged): try passBulk(index, logged, on: connection)
+        case .end:
+            readings[index].isAtEnd = true
+            return false
+        case .missing(let range, _):
+            let claims = Set(readings[index].lane.feeds.map(\.claim))
+            restart(claims, "entries from seq \(range.lowerBound) on are not in the log any more")
+            readings[index].isAtEnd = true
+            return false
+        case .takenBack:
+            restart(Set(readings[index].lane.feeds.map(\.claim)), "the database has lost entries")
+            readings[index].isAtEnd = true
+            return false
+        }
+        return true
+    }
+
+    /// Passes entries of the page until many messages are found.
+    private func pass(_ index: Int) {
+        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
+        var left: [Reading] = []
+        while let logged = readings[index].page.popFirst() {
+            var root = readings[index].lane.root
+            for change in logged.entry.changes { root = root.replacing(change.path, with: change.value) }
+            for lane in readings[index].lane.pass(
+                logged.entry, at: logged.cursor, after: root, places: logged.entry.changes.map(\.path), &findings)
+            {
+                // Its own follower goes on behind the entry.
+                left.append(
+                    Reading(lane: lane, follower: readings[index].follower, page: readings[index].page))
+            }
+            if findings.isEmpty || findings.contains(where: { $0.messages.count >= Self.mostMessagesAtOnce }) { break }
+        }
+        finish(index, findings, left)
+    }
+
+    private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [Reading]) {
+        let told = findings + readings[index].lane.takePartial()
+        readings += left
+        if readings[index].lane.feeds.isEmpty { readings[index].isAtEnd = true }
+        found(told.filter { !$0.messages.isEmpty || $0.readTo != nil })
+    }
+
+    /// An entry that changes no data.
+    private func passWithout(_ index: Int, _ logged: LoggedEntry) {
+        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
+        _ = readings[index].lane.pass(
+            logged.entry, at: logged.cursor, after: readings[index].lane.root, places: [], &findings)
+        finish(index, findings, [])
+    }
+
+    private func passBulk(_ index: Int, _ logged: LoggedEntry, on connection: LogConnection) throws {
+        var tree = PastTree(
+            connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq)
+        try tree.apply(logged.entry)
+        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
+        let left = readings[index].lane.pass(
+            logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
+        ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
+        finish(index, findings, left)
+    }
+
+    /// Lanes that have come to the same entry go on together.
+    private func joinLevel() {
+        readings.removeAll { $0.lane.feeds.isEmpty }
+        guard readings.count > 1 else { return }
+        var kept: [Reading] = []
+        for reading in readings {
+            let isFree = !reading.lane.isWide && reading.page.isEmpty
+            if isFree,
+                let index = kept.firstIndex(where: {
+                    $0.page.isEmpty && !$0.lane.isWide && $0.lane.cursor.seq == reading.lane.cursor.seq
+                })
+            {
+                kept[index].lane.join(reading.lane)
+            } else {
+                kept.append(reading)
+            }
+        }
+        readings = kept
+    }
+}

@@ -1,0 +1,47 @@
+import LogStore
+
+/// What the dispatcher is told and asked.
+enum FeedCommand: Sendable {
+    case begin(FeedRunStart)
+    case end(FeedClaim)
+    case endAll
+    case found([LaneFinding])
+    case routes([FeedName: FeedRoute])
+    case letters(FeedClaim, retried: [FeedLetter], blocked: Set<String>)
+    case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
+    case cancel(FeedName, pull: UInt64)
+    /// Messages that did not reach their consumer.
+    case unsent(FeedName, consumer: String, [FeedPosition])
+    /// The consumer has come back: what it was given up to a message is done, the rest goes back.
+    case resume(FeedName, consumer: String, through: FeedPosition?)
+    case settle(
+        FeedName, [FeedPosition?], consumer: String?, FeedSettlement,
+        @Sendable (Result<[String], FeedRefusalError>) -> Void)
+    case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
+    case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
+    case broken(FeedClaim, String)
+    case report(FeedName, @Sendable (FeedReport?) -> Void)
+}
+
+/// A refusal as an error.
+public struct FeedRefusalError: Error, Sendable, Equatable {
+    public let refusal: FeedRefusal
+    public init(_ refusal: FeedRefusal) { self.refusal = refusal }
+}
+
+/// Where a feed is worked.
+enum FeedRoute: Sendable, Equatable {
+    case here
+    case elsewhere(String)
+    case nobody
+}
+
+/// A feed that this gateway works from now on.
+struct FeedRunStart: Sendable {
+    let name: FeedName
+    let claim: FeedClaim
+    let definition: FeedDefinition
+    let machine: FeedMachine
+    let window: FeedWindow
+    let sink: (any Sink)?
+}

@@ -1,0 +1,321 @@
+import LogStore
+import Runtime
+
+/// What the dispatcher's thread has: the feeds that are worked here, and requests that wait until one is. Belongs to that thread.
+final class FeedDesk {
+    private struct Homeless {
+        let command: FeedCommand
+        let deadline: Int64
+    }
+
+    private let core: FeedCore
+    private let readers: FeedReaders
+    private let writer: FeedWriter
+    private let board: FeedBoard
+    private let lookSoon: @Sendable () -> Void
+    private let post: @Sendable (FeedCommand) -> Void
+    private var runs: [FeedName: FeedRun] = [:]
+    private var names: [FeedClaim: FeedName] = [:]
+    private var routes: [FeedName: FeedRoute] = [:]
+    private var homeless: [Homeless] = []
+    private var waitingPulls = 0
+    private var reportedAt: Int64 = 0
+
+    init(
+        _ core: FeedCore, _ readers: FeedReaders, _ writer: FeedWriter, _ board: FeedBoard,
+        _ lookSoon: @escaping @Sendable () -> Void, _ post: @escaping @Sendable (FeedCommand) -> Void
+    ) {
+        self.core = core
+        self.readers = readers
+        self.writer = writer
+        self.board = board
+        self.lookSoon = lookSoon
+        self.post = post
+    }
+
+    /// How long there is nothing to do unless somebody says something.
+    func millisecondsToNext(_ now: Int64) -> Milliseconds {
+        var due = runs.values.map(\.nextDue).min() ?? .max
+        for one in homeless { due = min(due, one.deadline) }
+        return min(1_000, max(1, due == .max ? 1_000 : due - now))
+    }
+
+    /// Does what was said, what is due, and what follows.
+    func handle(_ commands: [FeedCommand]) {
+        let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
+        for command in commands { handle(command, now) }
+        expireHomeless(now.monotonic)
+        let mayHandOut = core.lease.isFresh(at: Clock.monotonicMilliseconds)
+        for run in runs.values {
+            if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
+            if mayHandOut {
+                run.serve(now)
+                push(run, now)
+            }
+            run.expire(now.monotonic)
+            if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
+        }
+        write(now.monotonic)
+        report(now.monotonic)
+    }
+
+    private func handle(_ command: FeedCommand, _ now: FeedMachine.Moment) {
+        switch command {
+        case .begin(let start): begin(start)
+        case .end(let claim): end(claim)
+        case .endAll: for claim in Array(names.keys) { end(claim) }
+        case .found(let findings):
+            for finding in findings { run(finding.claim)?.take(finding, now) }
+        case .routes(let new):
+            routes = new
+            settleHomeless(now)
+        case .letters(let claim, let retried, let blocked):
+            run(claim)?.machine.lettersChanged(retried: retried, blocked: blocked)
+        case .pull(let pull, let completion): self.pull(pull, completion, command, now)
+        case .cancel(let name, let id): runs[name]?.waiting.removeAll { $0.pull.id == id }
+        case .unsent(let name, let consumer, let positions):
+            runs[name]?.machine.giveBack(positions, of: consumer)
+        case .resume(let name, let consumer, let position):
+            runs[name]?.machine.giveBack(consumer, acknowledgingThrough: position)
+        case .settle(let name, let positions, let consumer, let settlement, let completion):
+            settle(name, positions, consumer, settlement, completion, command, now)
+        case .committed(let commits, let lost): committed(commits, lost)
+        case .delivered(let claim, let positions, let outcomes): delivered(claim, positions, outcomes, now)
+        case .report(let name, let completion): completion(runs[name]?.report)
+        case .broken(let claim, let reason): run(claim)?.trouble = reason
+        }
+    }
+
+    private func run(_ claim: FeedClaim) -> FeedRun? { names[claim].flatMap { runs[$0] } }
+
+    // MARK: Feeds come and go
+
+    private func begin(_ start: FeedRunStart) {
+        if let old = runs[start.name] { end(old.claim) }
+        runs[start.name] = FeedRun(start)
+        names[start.claim] = start.name
+        routes[start.name] = .here
+        settleHomeless(FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds))
+    }
+
+    private func end(_ claim: FeedClaim) {
+        guard let name = names.removeValue(forKey: claim) else { return }
+        routes[name] = .nobody
+        readers.remove(claim)
+        guard let run = runs.removeValue(forKey: name) else { return }
+        // Who waits for messages may be served by the next owner, or by this one under another generation.
+        for one in run.waiting { house(.pull(one.pull, one.completion), name, Clock.monotonicMilliseconds) }
+        run.waiting = []
+        run.end()
+    }
+
+    /// The gateway stops: what was done is written down, so that the next owner need not wait.
+    func end() {
+        for run in runs.values { run.sink?.stop() }
+        let moves = runs.values.map { ($0.claim, $0.machine.takeProgress(isLast: true)) }
+        writer.writeLast(moves)
+        for run in runs.values {
+            for one in run.waiting { one.completion(.failure(FeedRefusalError(.stopping))) }
+            run.end()
+        }
+        for one in homeless { refuse(one.command, .stopping) }
+    }
+
+    // MARK: Requests
+
+    /// Why a feed's requests can't be served here now; nil where they can, or may be soon.
+    private func refusal(of name: FeedName) -> FeedRefusal? {
+        switch routes[name] {
+        case .elsewhere(let address): .elsewhere(address: address)
+        default: nil
+        }
+    }
+
+    private func pull(
+        _ pull: FeedPull, _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void,
+        _ command: FeedCommand, _ now: FeedMachine.Moment
+    ) {
+        guard let run = runs[pull.feed] else { return house(command, pull.feed, now.monotonic) }
+        guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
+        guard runs.values.reduce(0, { $0 + $1.waiting.count }) < core.settings.maxWaitingPulls else {
+            return completion(.failure(FeedRefusalError(.tooManyWaiting)))
+        }
+        guard pull.most > 0 else { return completion(.success([])) }
+        run.waiting.append(.init(pull: pull, completion: completion))
+    }
+
+    private func settle(
+        _ name: FeedName, _ positions: [FeedPosition?], _ consumer: String?, _ settlement: FeedSettlement,
+        _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void, _ command: FeedCommand,
+        _ now: FeedMachine.Moment
+    ) {
+        guard let run = runs[name] else { return house(command, name, now.monotonic) }
+        let results = positions.map { position -> String in
+            guard let position else { return FeedMachine.Result.unknown.rawValue }
+            let result: FeedMachine.Result
+            switch settlement {
+            case .acknowledge: result = run.machine.acknowledge(position, by: consumer)
+            case .reject(let delay, let reason):
+                result = run.machine.reject(position, by: consumer, after: delay, reason: reason, now: now)
+            case .extend(let milliseconds):
+                result = run.machine.extend(position, by: consumer, to: milliseconds, now: now)
+            }
+            return result.rawValue
+        }
+        guard run.machine.isDirty || run.isBeingWritten, results.contains("done") else {
+            return completion(.success(results))
+        }
+        run.settled.append { isWritten in
+            // What was not written down is not done: somebody else has the feed, or it was put elsewhere.
+            completion(.success(isWritten ? results : results.map { $0 == "done" ? "expired" : $0 }))
+        }
+    }
+
+    /// Keeps a request until somebody works its feed.
+    private func house(_ command: FeedCommand, _ name: FeedName, _ now: Int64) {
+        if let refusal = refusal(of: name) { return refuse(command, refusal) }
+        guard homeless.count < core.settings.maxWaitingPulls else { return refuse(command, .tooManyWaiting) }
+        homeless.append(
+            Homeless(command: command, deadline: now + core.settings.ownerWaitMilliseconds))
+        lookSoon()
+    }
+
+    private func settleHomeless(_ now: FeedMachine.Moment) {
+        let all = homeless
+        homeless = []
+        for one in all {
+            guard let name = Self.name(one.command) else { continue }
+            if runs[name] != nil {
+                handle(one.command, now)
+            } else if let refusal = refusal(of: name) {
+                refuse(one.command, refusal)
+            } else {
+                homeless.append(one)
+            }
+        }
+    }
+
+    private func expireHomeless(_ now: Int64) {
+        guard homeless.contains(where: { $0.deadline <= now }) else { return }
+        let over = homeless.filter { $0.deadline <= now }
+        homeless.removeAll { $0.deadline <= now }
+        for one in over {
+            let isKnown = Self.name(one.command).map { routes[$0] != nil } ?? false
+            refuse(one.command, isKnown ? .noOwner : .unknownFeed)
+        }
+    }
+
+    private static func name(_ command: FeedCommand) -> FeedName? {
+        switch command {
+        case .pull(let pull, _): pull.feed
+        case .settle(let name, _, _, _, _): name
+        default: nil
+        }
+    }
+
+    private func refuse(_ command: FeedCommand, _ refusal: FeedRefusal) {
+        switch command {
+        case .pull(_, let completion): completion(.failure(FeedRefusalError(refusal)))
+        case .settle(_, _, _, _, let completion): completion(.failure(FeedRefusalError(refusal)))
+        default: break
+        }
+    }
+
+    // MARK: Sinks
+
+    private func push(_ run: FeedRun, _ now: FeedMachine.Moment) {
+        guard let sink = run.sink else { return }
+        while run.deliveriesUnderWay < sink.concurrency, run.machine.hasReady {
+            if case .wait(let until) = run.breaker.mayDeliver(at: now.monotonic) {
+                run.sinkRestsUntil = until
+                return
+            }
+            let deliveries = run.machine.pull(sink.batchSize, by: Self.sinkName, now: now)
+            guard !deliveries.isEmpty else { return }
+            run.deliveriesUnderWay += 1
+            let messages = deliveries.map { SinkMessage($0, of: run.name) }
+            let positions = deliveries.map(\.message.position)
+            sink.deliver(messages) { [post, claim = run.claim] in post(.delivered(claim, positions, $0)) }
+        }
+    }
+
+    private static let sinkName = "sink"
+
+    private func delivered(
+        _ claim: FeedClaim, _ positions: [FeedPosition], _ outcomes: [SinkOutcome], _ now: FeedMachine.Moment
+    ) {
+        guard let run = run(claim) else { return }
+        run.deliveriesUnderWay -= 1
+        run.judge(outcomes, now.monotonic)
+        for (position, outcome) in zip(positions, outcomes) {
+            switch outcome {
+            case .delivered:
+                _ = run.machine.acknowledge(position, by: Self.sinkName)
+                run.trouble = nil
+            case .failed(let reason, let delay):
+                _ = run.machine.reject(position, by: Self.sinkName, after: delay, reason: reason, now: now)
+                run.trouble = reason
+            case .refused(let reason):
+                _ = run.machine.reject(
+                    position, by: Self.sinkName, after: nil, reason: reason, isFinal: true, now: now)
+                run.trouble = reason
+            case .notSent: run.machine.giveBack([position], of: Self.sinkName)
+            }
+        }
+    }
+
+    // MARK: What is written down
+
+    private func write(_ now: Int64) {
+        guard !writer.isBusy else { return }
+        var commits: [(FeedClaim, FeedCommit)] = []
+        for run in runs.values where !run.isBeingWritten {
+            if run.machine.isStale, run.staleSince == nil { run.staleSince = now }
+            let isDue = run.staleSince.map { now - $0 >= FeedRun.staleMilliseconds } ?? false
+            guard run.machine.isDirty || isDue else { continue }
+            run.staleSince = nil
+            commits.append((run.claim, run.machine.takeProgress()))
+            run.isBeingWritten = true
+            run.settling = run.settled
+            run.settled = []
+        }
+        if !commits.isEmpty { writer.write(commits) }
+    }
+
+    private func committed(_ commits: [(FeedClaim, FeedCommit)], _ lost: Set<FeedClaim>) {
+        for (claim, commit) in commits {
+            guard let run = run(claim) else { continue }
+            run.isBeingWritten = false
+            if lost.contains(claim) {
+                end(claim)
+                lookSoon()
+                continue
+            }
+            run.machine.committed(commit)
+            for body in run.settling { body(true) }
+            run.settling = []
+            // What was settled while the last of it was being written has nothing to wait for.
+            if !run.machine.isDirty {
+                for body in run.settled { body(true) }
+                run.settled = []
+            }
+        }
+    }
+
+    private func report(_ now: Int64) {
+        guard now - reportedAt >= 200 else { return }
+        reportedAt = now
+        board.set(runs.mapValues(\.report))
+    }
+}
+
+extension SinkMessage {
+    init(_ delivery: FeedMachine.Delivery, of feed: FeedName) {
+        let message = delivery.message
+        let facts = message.facts
+        self.init(
+            id: message.position.id(in: feed.namespace), namespace: feed.namespace, feed: feed.name, key: message.key,
+            path: facts.path, event: facts.event, seq: message.position.seq, time: facts.time,
+            attempt: delivery.attempt, json: message.json(namespace: feed.namespace, attempt: delivery.attempt))
+    }
+}

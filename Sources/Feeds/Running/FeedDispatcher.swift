@@ -1,0 +1,53 @@
+import LogStore
+import Runtime
+
+/// The thread that hands out messages: all feeds that this gateway works, one command after the other. Any thread may tell it
+/// something.
+final class FeedDispatcher: Sendable {
+    private struct Inbox: Sendable {
+        var commands: [FeedCommand] = []
+        var stops = false
+    }
+
+    private let core: FeedCore
+    private let inbox = Condition(Inbox())
+    let board = FeedBoard()
+
+    init(_ core: FeedCore) { self.core = core }
+
+    func post(_ command: FeedCommand) { inbox.signal { $0.commands.append(command) } }
+
+    func found(_ findings: [LaneFinding]) {
+        if !findings.isEmpty { post(.found(findings)) }
+    }
+
+    func stop() { inbox.broadcast { $0.stops = true } }
+
+    /// Runs until `stop`; then what was done is written down.
+    func run(_ readers: FeedReaders, _ writer: FeedWriter, lookSoon: @escaping @Sendable () -> Void) {
+        let desk = FeedDesk(core, readers, writer, board, lookSoon) { [weak self] in self?.post($0) }
+        while true {
+            let pause = desk.millisecondsToNext(Clock.monotonicMilliseconds)
+            let (commands, stops) =
+                inbox.wait(milliseconds: pause) { inbox -> ([FeedCommand], Bool)? in
+                    guard !inbox.commands.isEmpty || inbox.stops else { return nil }
+                    defer { inbox.commands = [] }
+                    return (inbox.commands, inbox.stops)
+                } ?? ([], false)
+            desk.handle(commands)
+            if stops { break }
+        }
+        desk.end()
+    }
+}
+
+/// How the feeds fare that this gateway works; any thread may look.
+final class FeedBoard: Sendable {
+    private let reports = MutexBox<[FeedName: FeedReport]>([:])
+
+    func set(_ new: [FeedName: FeedReport]) { reports.withLock { $0 = new } }
+
+    var all: [FeedReport] {
+        reports.withLock { Array($0.values) }.sorted { "\($0.feed)" < "\($1.feed)" }
+    }
+}

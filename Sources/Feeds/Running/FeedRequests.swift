@@ -1,0 +1,76 @@
+public import Runtime
+
+/// A message as it is handed to a consumer.
+public struct FeedDelivery: Sendable {
+    public let message: FeedMessage
+    public let attempt: Int
+    public let namespace: String
+
+    /// The message as JSON, with its attempt.
+    public var json: [UInt8] { message.json(namespace: namespace, attempt: attempt) }
+    /// The message's id.
+    public var id: String { message.position.id(in: namespace) }
+}
+
+/// Why a feed could not be asked, or told.
+public enum FeedRefusal: Sendable, Equatable {
+    case unknownFeed
+    /// Another gateway works it: where that is reached.
+    case elsewhere(address: String)
+    /// No gateway works it yet, or this one has no word from the database.
+    case noOwner
+    /// Its messages go to a webhook or a sink by themselves.
+    case isPushed
+    case tooManyWaiting
+    case stopping
+}
+
+/// What a consumer says of messages that it holds.
+public enum FeedSettlement: Sendable, Equatable {
+    case acknowledge
+    /// Nil: after the feed's backoff.
+    case reject(delayMilliseconds: Milliseconds?, reason: String)
+    case extend(milliseconds: Milliseconds)
+}
+
+/// A consumer's wish for messages.
+public struct FeedPull: Sendable {
+    /// Unique among the gateway's.
+    public let id: UInt64
+    public let feed: FeedName
+    public let consumer: String
+    public let most: Int
+    /// How many messages the consumer may hold; nil for any number.
+    public let mostHeld: Int?
+    /// In monotonic milliseconds.
+    public let deadline: Milliseconds
+
+    public init(id: UInt64, feed: FeedName, consumer: String, most: Int, mostHeld: Int?, deadline: Milliseconds) {
+        self.id = id
+        self.feed = feed
+        self.consumer = consumer
+        self.most = most
+        self.mostHeld = mostHeld
+        self.deadline = deadline
+    }
+}
+
+/// How a feed fares on the gateway that works it.
+public struct FeedReport: Sendable, Equatable {
+    public let feed: FeedName
+    let feedID: Int64?
+    public var state: String
+    public var message: String?
+    /// Entries up to this one are done.
+    public var seq: Int64
+    public var readTo: Int64
+    public var pending: Int
+    public var held: Int
+    /// The consumers that hold messages.
+    public var consumers: [String]
+    /// When the entry was committed of which the oldest message waits that is not done; nil where none waits. In
+    /// milliseconds since 1970.
+    public var oldestID: String?
+    public var oldestAt: Milliseconds?
+    public var setAside: Int
+}

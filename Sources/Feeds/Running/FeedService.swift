@@ -1,0 +1,175 @@
+import LogStore
+public import Postgres
+public import Runtime
+import Synchronization
+public import Tree
+
+/// The feeds of a gateway: works those that no other gateway works, hands out their messages, and knows where the others are
+/// worked. Start it once; any thread may use it.
+public final class FeedService: Sendable {
+    private let core: FeedCore
+    private let dispatcher: FeedDispatcher
+    private let readers: FeedReaders
+    private let writer: FeedWriter
+    private let administrator: FeedAdministrator
+    private let wake: WakeHandle
+    private let threads: [Thread]
+    private let dispatcherThread: Thread
+    private let writerThread: Thread
+    private let nextPull = Mutex<UInt64>(0)
+
+    /// Starts the threads; the database may be absent, and come later.
+    ///
+    /// - Parameters:
+    ///   - trees: knows recent trees.
+    ///   - sinks: makes what feeds' definitions say that messages go to.
+    public init(
+        url: PostgresURL, settings: FeedSettings = FeedSettings(), trees: any TreeSource, logger: Logger,
+        sinks: SinkMaker
+    ) throws(PostgresError) {
+        let core = FeedCore(url: url, settings: settings, trees: trees, logger: logger)
+        let wake = try WakeHandle()
+        let dispatcher = FeedDispatcher(core)
+        let writer = FeedWriter(core)
+        let troubles = FeedTroubles()
+        let readers = FeedReaders(core, dispatcher) { claims, reason in
+            troubles.add(claims, reason)
+            wake.wake()
+        }
+        let administrator = FeedAdministrator(core)
+        self.core = core
+        self.wake = wake
+        self.dispatcher = dispatcher
+        self.writer = writer
+        self.readers = readers
+        self.administrator = administrator
+        dispatcherThread = Thread(name: "feeds") {
+            dispatcher.run(readers, writer) { wake.wake() }
+        }
+        writerThread = Thread(name: "feed-writer") { writer.run(dispatcher) }
+        threads =
+            [
+                Thread(name: "feed-watch") {
+                    FeedSupervisor(core, dispatcher, readers, troubles, sinks).run(wake)
+                },
+                Thread(name: "feed-admin") { administrator.run() },
+            ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
+    }
+
+    /// The gateway listens on a port: from now on feeds are worked here.
+    public func begin(port: UInt16) { core.listens(on: port) }
+
+    public var settings: FeedSettings { core.settings }
+
+    /// How the feeds fare that this gateway works.
+    public var reports: [FeedReport] { dispatcher.board.all }
+
+    /// How a feed fares at this moment; nil where it is not worked here. Called back from another thread.
+    public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?) -> Void) {
+        dispatcher.post(.report(feed, completion))
+    }
+
+    // MARK: For consumers
+
+    /// Asks for messages; waits so long for the first. Called back once, from another thread.
+    ///
+    /// - Returns: the pull, to be cancelled.
+    @discardableResult
+    public func pull(
+        _ feed: FeedName, consumer: String, most: Int, mostHeld: Int? = nil, waitMilliseconds: Milliseconds,
+        _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void
+    ) -> FeedPull {
+        let id = nextPull.withLock { id -> UInt64 in
+            id += 1
+            return id
+        }
+        let pull = FeedPull(
+            id: id, feed: feed, consumer: consumer, most: max(0, min(most, core.settings.maxPull)), mostHeld: mostHeld,
+            deadline: Clock.monotonicMilliseconds + waitMilliseconds)
+        dispatcher.post(.pull(pull, completion))
+        return pull
+    }
+
+    /// Nobody waits for a pull any more. It may have been answered already.
+    public func cancel(_ pull: FeedPull) { dispatcher.post(.cancel(pull.feed, pull: pull.id)) }
+
+    /// Messages did not reach the consumer that they were handed out for: they go back and do not count as attempts.
+    public func unsent(_ deliveries: [FeedDelivery], _ feed: FeedName, consumer: String) {
+        dispatcher.post(.unsent(feed, consumer: consumer, deliveries.map(\.message.position)))
+    }
+
+    /// A consumer begins a new stream: what it was given up to a message is done, the rest goes back.
+    public func resume(_ feed: FeedName, consumer: String, through id: String?) {
+        dispatcher.post(
+            .resume(feed, consumer: consumer, through: id.flatMap { FeedPosition(id: $0, in: feed.namespace) }))
+    }
+
+    /// Says what has become of messages. Called back once, from another thread, with a word for each: done, unknown or expired. What
+    /// is done is durable by then.
+    public func settle(
+        _ feed: FeedName, ids: [String], consumer: String?, _ settlement: FeedSettlement,
+        _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void
+    ) {
+        dispatcher.post(
+            .settle(
+                feed, ids.map { FeedPosition(id: $0, in: feed.namespace) }, consumer: consumer, settlement, completion))
+    }
+
+    // MARK: For administrators
+
+    /// Does something with the database, on a thread of its own. False where too much waits for that already.
+    public func administer(_ body: @escaping @Sendable (Result<FeedAdministration, any Error>) -> Void) -> Bool {
+        administrator.add(body)
+    }
+
+    /// Finds the place below which all records of a feed are; nil where there is no such feed. Calls back from another thread.
+    public func findBasePath(_ feed: FeedName, _ completion: @escaping @Sendable (Path?) -> Void) {
+        let isQueued = administer { result in
+            let record = try? result.get().feed(feed)
+            completion(record.flatMap { try? FeedDefinition.read($0.definition, name: $0.name).pattern.base })
+        }
+        if !isQueued { completion(nil) }
+    }
+
+    // MARK: The end
+
+    /// Ends all work; what was done is written down.
+    public func stop() {
+        readers.stop()
+        administrator.stop()
+        dispatcher.stop()
+        dispatcherThread.join()
+        writer.stop()
+        core.stop()
+        wake.wake()
+        writerThread.join()
+        for thread in threads { thread.join() }
+        leave()
+    }
+
+    /// Lets others have the feeds at once.
+    private func leave() {
+        guard let worker = core.lease.worker, let connection = try? LogConnection(core.url) else { return }
+        connection.statementTimeoutMilliseconds = 2_000
+        try? connection.endFeedWorker(worker)
+        connection.close()
+    }
+}
+
+/// Feeds that the readers can't go on with.
+final class FeedTroubles: Sendable {
+    private let waiting = Mutex<[FeedClaim: String]>([:])
+
+    func add(_ claims: Set<FeedClaim>, _ reason: String) {
+        waiting.withLock { waiting in
+            for claim in claims { waiting[claim] = reason }
+        }
+    }
+
+    func take() -> [FeedClaim: String] {
+        waiting.withLock { waiting in
+            defer { waiting = [:] }
+            return waiting
+        }
+    }
+}

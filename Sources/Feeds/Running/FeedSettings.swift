@@ -1,0 +1,35 @@
+public import Runtime
+
+/// How feeds are worked; every field has its default.
+public struct FeedSettings: Sendable {
+    /// How often the worker gives a sign of life, looks at the others, and looks for feeds that nobody works.
+    public var beatMilliseconds: Milliseconds = 1_000
+    /// How long a worker's signs of life must have stood still until others take its feeds over.
+    public var expiryMilliseconds: Milliseconds = 5_000
+    /// The first and the longest pause before something broken is tried again.
+    public var firstRetryMilliseconds: Milliseconds = 200
+    public var maxRetryMilliseconds: Milliseconds = 30_000
+    /// Threads that read the log for feeds, each with a connection.
+    public var readers = 2
+    /// Entries read at once.
+    public var pageEntries = 1_000
+    /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
+    public var windowMessages = 10_000
+    public var windowBytes = 64 << 20
+    /// The most messages that one pull is given.
+    public var maxPull = 1_000
+    /// How long a request waits until a gateway works the feed.
+    public var ownerWaitMilliseconds: Milliseconds = 5_000
+    /// Requests that wait for messages, of all feeds together.
+    public var maxWaitingPulls = 10_000
+    /// Where other gateways reach this one, such as `http://10.0.0.5:9000`; empty: where this one's connection to the database comes
+    /// from, at the port that it listens on.
+    public var address = ""
+    /// Names this gateway in messages.
+    public var gateway = "gateway"
+
+    public init() {}
+
+    /// For so long after it asked for its last sign of life a worker may hand out messages: less than others wait.
+    var freshMilliseconds: Milliseconds { expiryMilliseconds * 3 / 5 }
+}

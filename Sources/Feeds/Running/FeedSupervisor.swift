@@ -1,0 +1,302 @@
+import LogStore
+import Postgres
+import Rules
+import Runtime
+
+/// Keeps this gateway's right to work feeds, takes over those that nobody works, and tells where each is worked. An
+/// announcement loop's listener; belongs to its thread.
+final class FeedSupervisor: AnnouncementListener {
+    private struct Mine {
+        let claim: FeedClaim
+        var revision: Int64
+    }
+
+    private let core: FeedCore
+    private let dispatcher: FeedDispatcher
+    private let readers: FeedReaders
+    private let troubles: FeedTroubles
+    private let sinks: SinkMaker
+    private var watch: BeatWatch
+    private var mine: [Int64: Mine] = [:]
+    /// When feeds that could not be begun are tried again.
+    private var retries: [Int64: (at: Int64, backoff: Backoff)] = [:]
+    private var reportedAt: Int64 = 0
+
+    init(
+        _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ troubles: FeedTroubles,
+        _ sinks: SinkMaker
+    ) {
+        self.core = core
+        self.dispatcher = dispatcher
+        self.readers = readers
+        self.troubles = troubles
+        self.sinks = sinks
+        watch = BeatWatch(
+            leaseExpiryMilliseconds: core.settings.expiryMilliseconds,
+            beatMilliseconds: core.settings.beatMilliseconds)
+    }
+
+    /// Runs until the service stops.
+    func run(_ wake: WakeHandle) {
+        let machine = ListeningMachine(
+            pollMilliseconds: core.settings.beatMilliseconds,
+            backoff: Backoff(
+                firstMilliseconds: core.settings.firstRetryMilliseconds,
+                longestMilliseconds: core.settings.beatMilliseconds))
+        var loop = AnnouncementLoop(machine, wake: wake)
+        loop.run(self)
+    }
+
+    // MARK: The loop's listener
+
+    var stopsNow: Bool { core.stopsNow }
+
+    func connect() throws -> LogConnection {
+        let connection = try core.connect("feeds")
+        do {
+            // Throws on a standby.
+            _ = try connection.serverIdentity()
+            connection.statementTimeoutMilliseconds = core.settings.expiryMilliseconds
+            try connection.listen(to: [.commits, .feeds])
+            return connection
+        } catch {
+            core.close(connection)
+            throw error
+        }
+    }
+
+    func heard(_ announcement: Announcement) -> Bool {
+        switch announcement {
+        case .feeds: return true
+        case .commit(let namespace, _): readers.headSeen(namespace)
+        case .message, .mirrors: break
+        }
+        return false
+    }
+
+    func failed(_ error: any Error, askedAt: Int64) {
+        watch.forget()
+        guard !core.stopsNow else { return }
+        core.logger.debug("feeds have lost the database", [("error", "\(error)")])
+    }
+
+    func close(_ connection: LogConnection) { core.close(connection) }
+
+    func pause(milliseconds: Milliseconds) { core.pause(milliseconds: milliseconds) }
+
+    func look(_ connection: LogConnection, isNew: Bool) throws {
+        guard let worker = try beat(connection) else { return }
+        try endDead(worker, connection)
+        let feeds = try connection.feeds()
+        try dropBroken(feeds, connection)
+        try keep(feeds, connection)
+        try claim(feeds, worker, connection)
+        tellRoutes(feeds)
+        // Announcements may have been lost.
+        for namespace in Set(mine.values.map(\.claim.namespace)) { readers.headSeen(namespace) }
+        try report(connection)
+    }
+
+    // MARK: The worker
+
+    /// Nil when the service stops before it has one.
+    private func beat(_ connection: LogConnection) throws -> [UInt8]? {
+        if let worker = core.lease.worker {
+            let asked = Clock.monotonicMilliseconds
+            if try connection.beatFeedWorker(worker) {
+                core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
+                return worker
+            }
+            core.logger.warning("others have taken this gateway's feeds over, as it gave no sign of life")
+            core.lease.lost()
+            dispatcher.post(.endAll)
+            mine = [:]
+        }
+        // Who can't be reached by others yet takes nothing over.
+        guard let address = core.address(from: try connection.clientHost()) else { return nil }
+        let asked = Clock.monotonicMilliseconds
+        let worker = Batch.makeID()
+        try connection.beginFeedWorker(worker, address: address)
+        core.lease.confirmed(worker, until: asked + core.settings.freshMilliseconds)
+        return worker
+    }
+
+    private func endDead(_ worker: [UInt8], _ connection: LogConnection) throws {
+        let asked = Clock.monotonicMilliseconds
+        let beats = try connection.feedBeats(otherThan: worker)
+        for dead in watch.look(beats, asked: asked, answered: Clock.monotonicMilliseconds) {
+            if try connection.endFeedWorker(dead) {
+                core.logger.warning(
+                    "a gateway that works feeds gives no sign of life: they are taken over", [("worker", dead.gateway)])
+            }
+        }
+    }
+
+    // MARK: Feeds
+
+    /// Drops what is not this gateway's any more, and follows changes of what is.
+    private func keep(_ feeds: [FeedRecord], _ connection: LogConnection) throws {
+        let records = Dictionary(uniqueKeysWithValues: feeds.map { ($0.id, $0) })
+        for (id, own) in mine {
+            guard let record = records[id], record.worker == own.claim.worker, record.generation == own.claim.generation
+            else {
+                dispatcher.post(.end(own.claim))
+                mine[id] = nil
+                continue
+            }
+            guard record.revision != own.revision else { continue }
+            mine[id]?.revision = record.revision
+            let retried = try connection.feedLetters(record.namespaceID, id, states: ["retry"])
+            let blocked = try connection.blockedFeedKeys(record.namespaceID, id)
+            dispatcher.post(
+                .letters(own.claim, retried: retried.compactMap { FeedLetter($0.letter) }, blocked: blocked))
+        }
+        retries = retries.filter { records[$0.key] != nil }
+    }
+
+    private func claim(_ feeds: [FeedRecord], _ worker: [UInt8], _ connection: LogConnection) throws {
+        let now = Clock.monotonicMilliseconds
+        for record in feeds where mine[record.id] == nil {
+            guard !core.stopsNow else { return }
+            if record.isWorkerAlive, record.worker != worker { continue }
+            if let retry = retries[record.id], retry.at > now { continue }
+            let claimed = try connection.claimFeed(
+                record.namespaceID, record.id, by: worker, ahead: FeedMachine.Settings().handingStep)
+            guard let claimed else { continue }
+            mine[record.id] = Mine(claim: claimed.claim, revision: record.revision)
+            do {
+                try begin(record, claimed.claim, claimed.progress, handedTo: claimed.handedTo, connection)
+            } catch {
+                guard connection.isOpen else { throw error }
+                broken(record, claimed.claim, "\(error)")
+                try connection.reportFeeds([(claimed.claim, "broken", "\(error)", 0, 0)])
+            }
+        }
+    }
+
+    /// Begins to work a feed.
+    private func begin(
+        _ record: FeedRecord, _ claim: FeedClaim, _ stored: FeedProgressRecord, handedTo: Int64,
+        _ connection: LogConnection
+    ) throws {
+        let definition = try FeedDefinition.read(record.definition, name: record.name)
+        guard var progress = FeedProgress(stored) else {
+            throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
+        }
+        progress = try checked(progress, record, connection)
+        let sink = try sinks.make(definition)
+        let settings = machineSettings(definition, record.namespace, sink)
+        let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
+        var machine = FeedMachine(
+            settings, from: progress, adoptedThrough: handedTo > progress.seq ? handedTo : 0,
+            adoptedUntil: Clock.monotonicMilliseconds + patience)
+        let letters = try connection.feedLetters(
+            record.namespaceID, record.id, states: ["failing", "retry"]
+        ).compactMap { FeedLetter($0.letter) }
+        if definition.deadPolicy == .stop {
+            machine.blockedKeys = try connection.blockedFeedKeys(record.namespaceID, record.id)
+        }
+        for letter in letters where letter.state == .retry { machine.retry(letter) }
+        let failing = Dictionary(
+            letters.filter { $0.state == .failing }.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
+        let name = FeedName(namespace: record.namespace, name: record.name)
+        let window = FeedWindow(room: machine.room)
+        dispatcher.post(
+            .begin(
+                FeedRunStart(
+                    name: name, claim: claim, definition: definition, machine: machine, window: window, sink: sink)))
+        readers.add(
+            FeedStart(
+                feed: LaneFeed(
+                    claim: claim, matcher: try FeedMatcher(definition), window: window, letters: failing), name: name,
+                progress: progress))
+    }
+
+    private func machineSettings(
+        _ definition: FeedDefinition, _ namespace: String, _ sink: (any Sink)?
+    ) -> FeedMachine.Settings {
+        var settings = FeedMachine.Settings()
+        settings.namespace = namespace
+        settings.ordersByKey = definition.order == .key
+        settings.maxAttempts = definition.maxAttempts
+        settings.firstBackoffMilliseconds = definition.firstBackoffMilliseconds
+        settings.maxBackoffMilliseconds = definition.maxBackoffMilliseconds
+        // A sink always answers.
+        settings.ackDeadlineMilliseconds =
+            sink.map { 2 * $0.timeoutMilliseconds + 60_000 } ?? definition.ackDeadlineMilliseconds
+        settings.stopsKeys = definition.deadPolicy == .stop
+        settings.windowMessages = core.settings.windowMessages
+        settings.windowBytes = core.settings.windowBytes
+        return settings
+    }
+
+    /// The place where a feed can go on: where the database has lost entries, at the last of those that are left.
+    private func checked(
+        _ progress: FeedProgress, _ record: FeedRecord, _ connection: LogConnection
+    ) throws -> FeedProgress {
+        guard let history = try connection.history(record.namespaceID, at: progress.readTo.seq),
+            history.relation(of: progress.readTo.seq, batch: progress.readTo.batch) == .takenBack
+        else { return progress }
+        core.logger.error(
+            "THE DATABASE HAS LOST ENTRIES that a feed has delivered: it goes on with those that are there",
+            [
+                ("namespace", record.namespace), ("feed", record.name), ("read", "\(progress.readTo.seq)"),
+                ("head", "\(history.head)"),
+            ])
+        return FeedProgress(seq: min(progress.seq, history.head))
+    }
+
+    /// Feeds that the readers can't go on with begin anew after a while.
+    private func dropBroken(_ feeds: [FeedRecord], _ connection: LogConnection) throws {
+        for (claim, reason) in troubles.take() {
+            guard let record = feeds.first(where: { $0.id == claim.feed }), mine[claim.feed]?.claim == claim else {
+                continue
+            }
+            broken(record, claim, reason)
+            try connection.reportFeeds([(claim, "broken", reason, 0, 0)])
+        }
+    }
+
+    /// A feed could not be begun, or not be read: it is tried again later.
+    private func broken(_ record: FeedRecord, _ claim: FeedClaim, _ reason: String) {
+        var backoff =
+            retries[record.id]?.backoff
+            ?? Backoff(
+                firstMilliseconds: core.settings.firstRetryMilliseconds,
+                longestMilliseconds: core.settings.maxRetryMilliseconds)
+        retries[record.id] = (Clock.monotonicMilliseconds + backoff.nextMilliseconds(), backoff)
+        mine[record.id] = nil
+        dispatcher.post(.end(claim))
+        core.logger.warning(
+            "feed is broken", [("namespace", record.namespace), ("feed", record.name), ("error", reason)])
+    }
+
+    private func tellRoutes(_ feeds: [FeedRecord]) {
+        var routes: [FeedName: FeedRoute] = [:]
+        for record in feeds {
+            let name = FeedName(namespace: record.namespace, name: record.name)
+            if mine[record.id] != nil {
+                routes[name] = .here
+            } else if record.isWorkerAlive, let address = record.address, !address.isEmpty {
+                routes[name] = .elsewhere(address)
+            } else {
+                routes[name] = .nobody
+            }
+        }
+        dispatcher.post(.routes(routes))
+    }
+
+    private func report(_ connection: LogConnection) throws {
+        let now = Clock.monotonicMilliseconds
+        guard now - reportedAt >= 2_000 else { return }
+        reportedAt = now
+        let reports = dispatcher.board.all
+        let claims = Dictionary(uniqueKeysWithValues: mine.map { ($0.key, $0.value.claim) })
+        let rows = reports.compactMap {
+            report -> (claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)? in
+            guard let id = report.feedID, let claim = claims[id] else { return nil }
+            return (claim, report.state, report.message, Int64(report.pending), Int64(report.held))
+        }
+        if !rows.isEmpty { try connection.reportFeeds(rows) }
+    }
+}

@@ -1,0 +1,130 @@
+public import JSONText
+public import Tree
+
+/// A feed's member `nats`: which stream of JetStream its messages go to.
+public struct NATSDefinition: Sendable, Equatable {
+    public enum Credentials: Sendable, Equatable {
+        case none
+        case password(user: String, SinkSecret)
+        case token(SinkSecret)
+        /// The variable holds the name of a file of credentials.
+        case file(SinkSecret)
+    }
+
+    /// `nats://host:port` or `tls://host:port`.
+    public let servers: [String]
+    public let subject: NATSSubject
+    /// The stream that must take the messages; any that takes the subject where this is nil.
+    public let stream: String?
+    public let credentials: Credentials
+    /// The variable holds the name of a PEM file of authorities to trust.
+    public let authorities: SinkSecret?
+    public let pace: SinkPace
+
+    private static let members =
+        ["url", "subject", "stream", "user", "password", "token", "credentials", "ca"] + SinkPace.members
+
+    /// - Parameters:
+    ///   - part: where it stands in the feed's definition, for messages.
+    ///   - problems: takes every mistake.
+    /// - Returns: nil where there are mistakes.
+    public static func read(
+        _ value: SourceValue, part: String, _ problems: inout [DefinitionError.Problem]
+    ) -> NATSDefinition? {
+        var reader = SinkDefinitionReader(value, part: part, allowed: members)
+        guard reader.isObject else {
+            problems += reader.problems
+            return nil
+        }
+        let servers = reader.texts("url", orMissing: "it says where NATS is, such as nats://localhost:4222")
+        for server in servers {
+            if let fault = serverFault(server) { reader.note("url", fault) }
+        }
+        let template = reader.text("subject", orMissing: "it says what messages are published to, such as orders.{key}")
+        var subject: NATSSubject?
+        if let template {
+            do throws(SinkError) { subject = try NATSSubject(template) } catch {
+                reader.note("subject", error.description)
+            }
+        }
+        let stream = reader.text("stream")
+        if let stream, stream.contains(where: { " .*>/\\".contains($0) }) {
+            reader.note("stream", "\"\(stream)\" can't be a stream's name")
+        }
+        let credentials = credentials(&reader)
+        let authorities = reader.variable("ca", holding: "the name of a PEM file")
+        let pace = SinkPace(&reader)
+        problems += reader.problems
+        guard reader.problems.isEmpty, let subject else { return nil }
+        return NATSDefinition(
+            servers: servers, subject: subject, stream: stream, credentials: credentials, authorities: authorities,
+            pace: pace)
+    }
+
+    private static func serverFault(_ server: String) -> String? {
+        guard let scheme = ["nats://", "tls://"].first(where: server.hasPrefix) else {
+            return "an address of NATS begins with nats:// or tls://"
+        }
+        let rest = server.dropFirst(scheme.count)
+        // Addresses are shown to everybody who may see the definition.
+        if rest.contains("@") { return "an address holds no credentials here; they have members of their own" }
+        let isPlain = rest.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x2F && $0 != 0x2C }
+        return rest.isEmpty || !isPlain ? "an address of NATS is nats://HOST:PORT" : nil
+    }
+
+    private static func credentials(_ reader: inout SinkDefinitionReader) -> Credentials {
+        let user = reader.text("user")
+        let password = reader.secret("password")
+        let token = reader.secret("token")
+        let file = reader.variable("credentials", holding: "the name of a .creds file")
+        if (user == nil) != (password == nil), reader.has("user") != reader.has("password") {
+            reader.note(user == nil ? "user" : "password", "user and password go together")
+        }
+        if [user != nil, token != nil, file != nil].count(where: { $0 }) > 1 {
+            reader.note("credentials", "there are several: give user and password, or token, or credentials")
+        }
+        if let user, let password { return .password(user: user, password) }
+        if let token { return .token(token) }
+        return file.map { .file($0) } ?? .none
+    }
+
+    /// Writes the definition with what was left out.
+    ///
+    /// - Parameter showingSecrets: false for readers who may know that there are some, but not which.
+    public func write(to writer: inout JSONWriter, showingSecrets: Bool) {
+        writer.beginObject()
+        writer.writeKey("url", isFirst: true)
+        writer.writeTexts(servers)
+        writer.writeMember("subject", subject.template)
+        if let stream { writer.writeMember("stream", stream) }
+        switch credentials {
+        case .none: break
+        case .password(let user, let password):
+            writer.writeMember("user", user)
+            writer.writeMember("password", password.written(showingSecrets: showingSecrets))
+        case .token(let token): writer.writeMember("token", token.written(showingSecrets: showingSecrets))
+        case .file(let variable): writer.writeMember("credentials", variable.written(showingSecrets: showingSecrets))
+        }
+        if let authorities { writer.writeMember("ca", authorities.written(showingSecrets: showingSecrets)) }
+        pace.write(to: &writer)
+        writer.endObject()
+    }
+}
+
+extension JSONWriter {
+    mutating func writeMember(_ key: String, _ text: String) {
+        writeKey(key, isFirst: false)
+        writeString(text)
+    }
+
+    /// An array of strings, or the one that there is.
+    mutating func writeTexts(_ texts: [String]) {
+        if texts.count == 1 { return writeString(texts[0]) }
+        raw("[")
+        for (index, text) in texts.enumerated() {
+            if index > 0 { raw(",") }
+            writeString(text)
+        }
+        raw("]")
+    }
+}

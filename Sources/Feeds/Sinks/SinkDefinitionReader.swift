@@ -1,0 +1,156 @@
+import JSONText
+public import Runtime
+import Tree
+
+/// What the definitions of sinks have in common: how their members are read, and every mistake noted.
+struct SinkDefinitionReader {
+    private(set) var problems: [DefinitionError.Problem] = []
+    /// The member of the feed's definition that this one is, such as `nats`.
+    private let part: String
+    private let place: SourcePlace
+    private let members: [String: SourceValue]
+    /// False where nothing can be read.
+    let isObject: Bool
+
+    init(_ value: SourceValue, part: String, allowed: [String]) {
+        self.part = part
+        place = value.place
+        var found: [String: SourceValue] = [:]
+        if case .object(let members) = value.kind {
+            isObject = true
+            for member in members {
+                found[member.key] = member.value
+                if !allowed.contains(member.key) {
+                    problems.append(
+                        .init(
+                            place: member.place, part: "\(part).\(member.key)",
+                            reason: "is unknown here; known are \(allowed.joined(separator: ", "))"))
+                }
+            }
+        } else {
+            isObject = false
+            problems.append(
+                .init(place: value.place, part: part, reason: "this should be an object, but is \(value.kindName)"))
+        }
+        members = found
+    }
+
+    mutating func note(_ name: String, _ reason: String) {
+        problems.append(.init(place: members[name]?.place ?? place, part: "\(part).\(name)", reason: reason))
+    }
+
+    func has(_ name: String) -> Bool { members[name] != nil }
+
+    /// A string; nil where there is none. Notes where it should be there.
+    mutating func text(_ name: String, orMissing reason: String? = nil) -> String? {
+        guard let value = members[name] else {
+            if let reason { note(name, "is missing: \(reason)") }
+            return nil
+        }
+        guard case .string(let text) = value.kind else {
+            note(name, "this should be a string, but is \(value.kindName)")
+            return nil
+        }
+        guard !text.isEmpty, text.utf8.count <= Self.maxTextBytes, !text.utf8.contains(where: { $0 < 0x20 }) else {
+            note(name, "this should be a line of 1 to \(Self.maxTextBytes) bytes")
+            return nil
+        }
+        return text
+    }
+
+    /// One string, or an array of them.
+    mutating func texts(_ name: String, orMissing reason: String) -> [String] {
+        guard case .array(let elements)? = members[name]?.kind else {
+            return text(name, orMissing: reason).map { [$0] } ?? []
+        }
+        var texts: [String] = []
+        for element in elements {
+            if case .string(let text) = element.kind, !text.isEmpty { texts.append(text) }
+        }
+        if texts.count != elements.count || texts.isEmpty || texts.count > Self.maxServers {
+            note(name, "this should be 1 to \(Self.maxServers) strings")
+        }
+        return texts
+    }
+
+    mutating func secret(_ name: String) -> SinkSecret? {
+        guard let value = members[name] else { return nil }
+        guard case .string(let text) = value.kind else {
+            note(name, "this should be a string, but is \(value.kindName)")
+            return nil
+        }
+        let secret = SinkSecret(text)
+        if let fault = secret.fault { note(name, fault) }
+        return secret
+    }
+
+    /// What only the gateway's operators decide: the name of an environment variable of theirs.
+    mutating func variable(_ name: String, holding what: String) -> SinkSecret? {
+        guard let secret = secret(name) else { return nil }
+        if case .variable = secret { return secret }
+        note(name, "this should be env:NAME, an environment variable of the gateway that holds \(what)")
+        return nil
+    }
+
+    mutating func number(_ name: String, in range: ClosedRange<Int64>, default standard: Int64) -> Int64 {
+        guard let value = members[name] else { return standard }
+        if case .number(let text) = value.kind, let number = Int64(text), range.contains(number) { return number }
+        note(name, "this should be a whole number from \(range.lowerBound) to \(range.upperBound)")
+        return standard
+    }
+
+    /// The members of an object in this one, as texts: what is a number or a boolean is taken as it was written.
+    mutating func settings(_ name: String) -> [(key: String, text: String)] {
+        guard let value = members[name] else { return [] }
+        guard case .object(let parts) = value.kind else {
+            note(name, "this should be an object, but is \(value.kindName)")
+            return []
+        }
+        var settings: [(key: String, text: String)] = []
+        for part in parts {
+            switch part.value.kind {
+            case .string(let text): settings.append((part.key, text))
+            case .number(let text): settings.append((part.key, text))
+            case .bool(let flag): settings.append((part.key, flag ? "true" : "false"))
+            default: note("\(name).\(part.key)", "this should be a string, a number or a boolean")
+            }
+        }
+        return settings
+    }
+
+    private static let maxTextBytes = 1_000
+    private static let maxServers = 20
+}
+
+/// How much a sink sends at once, and how long it waits.
+public struct SinkPace: Sendable, Equatable {
+    /// The most messages of one delivery.
+    public var batch = 100
+    /// The most deliveries under way.
+    public var concurrency = 4
+    /// How long one message may take.
+    public var timeoutMilliseconds: Milliseconds = 10_000
+
+    public init() {}
+
+    static let members = ["batch", "concurrency", "timeout_ms"]
+
+    init(_ reader: inout SinkDefinitionReader) {
+        batch = Int(reader.number("batch", in: 1...1_000, default: 100))
+        concurrency = Int(reader.number("concurrency", in: 1...64, default: 4))
+        timeoutMilliseconds = reader.number("timeout_ms", in: 100...300_000, default: 10_000)
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.writeKey("batch", isFirst: false)
+        writer.writeInteger(Int64(batch))
+        writer.writeKey("concurrency", isFirst: false)
+        writer.writeInteger(Int64(concurrency))
+        writer.writeKey("timeout_ms", isFirst: false)
+        writer.writeInteger(timeoutMilliseconds)
+    }
+
+    /// How long a whole delivery may be under way: messages are sent for as long as one may take, and then the last of them
+    /// take as long; connecting, or giving up a connection that takes no bytes, may come on top.
+    var deliveryMilliseconds: Milliseconds { 2 * timeoutMilliseconds + 10_000 }
+}

@@ -1,0 +1,31 @@
+public import HTTPClient
+
+/// Makes the sinks of feeds' definitions.
+public struct SinkMaker: Sendable {
+    private let client: HTTPClient
+    private let exceptions: AddressPolicy.Exceptions
+    private let environment: [String: String]
+
+    /// - Parameters:
+    ///   - client: sends webhooks; stays the caller's.
+    ///   - exceptions: private addresses that webhooks may go to.
+    ///   - environment: the gateway's variables; definitions see only those that are meant for sinks.
+    public init(client: HTTPClient, exceptions: AddressPolicy.Exceptions, environment: [String: String]) {
+        self.client = client
+        self.exceptions = exceptions
+        self.environment = environment.filter { $0.key.hasPrefix(SinkSecret.variablePrefix) }
+    }
+
+    /// The sink of a feed; nil where consumers fetch its messages.
+    func make(_ definition: FeedDefinition) throws -> (any Sink)? {
+        let isOneLane = definition.order == .namespace
+        let variable = { (name: String) in environment[name] }
+        switch definition.destination {
+        case nil: return nil
+        case .webhook(let webhook):
+            return try WebhookSink(webhook, exceptions: exceptions, client: client, environment: variable)
+        case .nats(let nats): return try NATSSink(nats, isOneLane: isOneLane, variable: variable)
+        case .kafka(let kafka): return try KafkaSink(kafka, isOneLane: isOneLane, variable: variable)
+        }
+    }
+}

@@ -1,0 +1,69 @@
+internal import HTTPClient
+internal import Runtime
+internal import Tree
+
+/// What an endpoint's answer means for the messages that it was sent. Pure.
+enum WebhookAnswer {
+    /// More of an answer is not read.
+    static let maxBytes = 256 * 1_024
+
+    /// An outcome for each message, in their order.
+    static func outcomes(
+        _ result: Result<ClientResponse, HTTPClientError>, for messages: [SinkMessage],
+        nowUnixMilliseconds: Milliseconds
+    ) -> [SinkOutcome] {
+        switch result {
+        case .failure(let error):
+            return all(messages, .failed(reason: error.description, retryAfterMilliseconds: nil))
+        case .success(let response) where (200...299).contains(response.status):
+            return accepted(response, messages)
+        case .success(let response) where response.status == 410:
+            return all(messages, .refused(reason: "The endpoint is gone: it answered with status 410."))
+        case .success(let response):
+            let pause = response.header("retry-after").flatMap {
+                RetryAfter.milliseconds($0, nowUnixMilliseconds: nowUnixMilliseconds)
+            }
+            let isRedirect = (300...399).contains(response.status)
+            let reason =
+                isRedirect
+                ? "The endpoint answered with status \(response.status); only 307 and 308 are followed."
+                : "The endpoint answered with status \(response.status)."
+            return all(messages, .failed(reason: reason, retryAfterMilliseconds: pause))
+        }
+    }
+
+    private static func all(_ messages: [SinkMessage], _ outcome: SinkOutcome) -> [SinkOutcome] {
+        messages.map { _ in outcome }
+    }
+
+    private static func accepted(_ response: ClientResponse, _ messages: [SinkMessage]) -> [SinkOutcome] {
+        if response.isTruncated {
+            // For a single message the status says all.
+            guard messages.count > 1 else { return all(messages, .delivered) }
+            let reason =
+                "The endpoint's answer is longer than \(maxBytes) bytes, so it can't be seen which messages failed."
+            return all(messages, .failed(reason: reason, retryAfterMilliseconds: nil))
+        }
+        let failed = failedIDs(response.body)
+        guard !failed.isEmpty else { return all(messages, .delivered) }
+        // What comes behind a failed message of the same key is delivered again behind it: the order of a key holds.
+        var failedKeys: Set<String> = []
+        return messages.map { message in
+            if failed.contains(message.id) {
+                failedKeys.insert(message.key)
+                return .failed(reason: "The endpoint named the message as failed.", retryAfterMilliseconds: nil)
+            }
+            guard failedKeys.contains(message.key) else { return .delivered }
+            return .notSent
+        }
+    }
+
+    /// The ids in `{"failed": ["id", …]}`; none where the body says anything else.
+    private static func failedIDs(_ body: [UInt8]) -> Set<String> {
+        let json = RawJSON(body)
+        guard json.isJSON, let members = json.members,
+            let elements = members.first(where: { $0.key == "failed" })?.value.elements
+        else { return [] }
+        return Set(elements.compactMap(\.string))
+    }
+}

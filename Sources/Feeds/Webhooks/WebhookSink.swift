@@ -1,0 +1,125 @@
+public import HTTPClient
+public import Runtime
+
+/// Delivers messages to an HTTP server, signed as Standard Webhooks has it.
+public final class WebhookSink: Sink {
+    private struct State {
+        var isStopped = false
+        var lastDelivery = 0
+        /// By a number of ours; the request is not known yet while it is being sent.
+        var underWay: [Int: HTTPClient.RequestID?] = [:]
+    }
+
+    private let definition: WebhookDefinition
+    private let keys: [Secret<[UInt8]>]
+    private let credentials: Secret<[(name: String, value: String)]>
+    private let addresses: AddressPolicy
+    private let client: HTTPClient
+    private let clock: @Sendable () -> Milliseconds
+    private let state = MutexBox(State())
+
+    public var batchSize: Int { definition.batch }
+    public var concurrency: Int { definition.concurrency }
+    public var timeoutMilliseconds: Milliseconds { definition.timeoutMilliseconds }
+
+    /// - Parameters:
+    ///   - exceptions: the private networks and hosts that the gateway's operator lets webhooks reach.
+    ///   - client: stays the caller's, and may be shared by many sinks.
+    ///   - environment: a variable's value, for what the definition takes from there.
+    ///   - clock: milliseconds since 1970, for what is signed.
+    public init(
+        _ definition: WebhookDefinition, exceptions: AddressPolicy.Exceptions, client: HTTPClient,
+        environment: (String) -> String?, clock: @escaping @Sendable () -> Milliseconds = { Clock.unixMilliseconds }
+    ) throws(WebhookError) {
+        self.definition = definition
+        self.client = client
+        self.clock = clock
+        addresses = .publicOnly(except: exceptions)
+        keys = try Self.keys(definition.secrets, environment)
+        credentials = Secret(try Self.headers(definition.headers, environment))
+    }
+
+    private static func keys(
+        _ secrets: [HiddenText], _ environment: (String) -> String?
+    ) throws(WebhookError) -> [Secret<[UInt8]>] {
+        var keys: [Secret<[UInt8]>] = []
+        for secret in secrets {
+            let text = try secret.text(environment)
+            do throws(WebhookSignature.BadSecret) {
+                keys.append(Secret(try WebhookSignature.key(text.revealed())))
+            } catch {
+                throw .badSecret(variable: secret.variable, reason: error.reason)
+            }
+        }
+        return keys
+    }
+
+    private static func headers(
+        _ headers: [WebhookDefinition.Header], _ environment: (String) -> String?
+    ) throws(WebhookError) -> [(name: String, value: String)] {
+        var found: [(name: String, value: String)] = []
+        for header in headers {
+            let text = try header.value.text(environment).revealed()
+            guard WebhookDefinition.isHeaderValue(text) else {
+                throw .badHeader(variable: header.value.variable)
+            }
+            found.append((header.name, text))
+        }
+        return found
+    }
+
+    /// Sends the messages in one request.
+    public func deliver(_ messages: [SinkMessage], _ completion: @escaping @Sendable ([SinkOutcome]) -> Void) {
+        guard !messages.isEmpty else { return completion([]) }
+        let number = state.withLock { state -> Int? in
+            guard !state.isStopped else { return nil }
+            state.lastDelivery += 1
+            state.underWay[state.lastDelivery] = .some(nil)
+            return state.lastDelivery
+        }
+        guard let number else {
+            return completion(messages.map { _ in .notSent })
+        }
+        let id = client.send(request(messages)) { [state, clock] result in
+            state.withLock { _ = $0.underWay.removeValue(forKey: number) }
+            completion(WebhookAnswer.outcomes(result, for: messages, nowUnixMilliseconds: clock()))
+        }
+        // `stop` may have come before the request's id was known.
+        let isTooLate = state.withLock { state -> Bool in
+            guard state.underWay[number] != nil else { return false }
+            state.underWay[number] = id
+            return state.isStopped
+        }
+        if isTooLate { client.cancel(id) }
+    }
+
+    /// Cancels what is under way.
+    public func stop() {
+        let ids = state.withLock { state in
+            state.isStopped = true
+            return state.underWay.values.compactMap { $0 }
+        }
+        for id in ids { client.cancel(id) }
+    }
+
+    private func request(_ messages: [SinkMessage]) -> ClientRequest {
+        let content = WebhookRequest(
+            messages, format: definition.format, isBatch: definition.batch > 1, keys: keys,
+            timestampSeconds: clock() / 1_000)
+        var request = ClientRequest(definition.url)
+        request.method = "POST"
+        request.headers = content.headers
+        request.credentials = credentials.revealed()
+        request.body = content.body
+        request.timeoutMilliseconds = definition.timeoutMilliseconds
+        request.connectTimeoutMilliseconds = definition.connectTimeoutMilliseconds
+        request.maxResponseBytes = WebhookAnswer.maxBytes
+        request.truncatesResponse = true
+        request.redirects = .sameRequest
+        request.maxRedirects = 3
+        request.addresses = addresses
+        // The addresses' policy says where; a redirect from TLS leads to TLS.
+        request.allowsPlainHTTP = definition.url.lowercased().hasPrefix("http://")
+        return request
+    }
+}

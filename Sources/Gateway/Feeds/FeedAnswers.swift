@@ -1,0 +1,91 @@
+import Feeds
+import HTTPServer
+import JSONText
+import LogStore
+import Tree
+import Wire
+
+/// A complete answer of a feed's request.
+struct FeedAnswer: Sendable {
+    var status = 200
+    var body: [UInt8]
+    var retryAfter: Int?
+    /// As another gateway said it; else JSON.
+    var contentType: String?
+
+    /// An object that is already text.
+    init(status: Int = 200, _ body: [UInt8]) {
+        self.status = status
+        self.body = body
+    }
+
+    init(_ error: RESTError, retryAfter: Int? = nil) {
+        status = error.status
+        body = ErrorBody.encode(error.message)
+        self.retryAfter = retryAfter
+    }
+
+    /// `{"messages":[…]}`
+    init(messages: [[UInt8]]) {
+        var body = Array("{\"messages\":[".utf8)
+        body.reserveCapacity(messages.reduce(16) { $0 + $1.count + 1 })
+        for (index, message) in messages.enumerated() {
+            if index > 0 { body.append(UInt8(ascii: ",")) }
+            body += message
+        }
+        body += Array("]}".utf8)
+        self.init(body)
+    }
+
+    /// `{"results":{"id":"done",…}}`
+    init(ids: [String], results: [String]) {
+        var writer = JSONWriter(form: .plain)
+        writer.raw("{\"results\":{")
+        var seen: Set<String> = []
+        for (id, result) in zip(ids, results) where seen.insert(id).inserted {
+            if seen.count > 1 { writer.raw(",") }
+            writer.writeString(id)
+            writer.raw(":")
+            writer.writeString(result)
+        }
+        writer.raw("}}")
+        self.init(writer.bytes)
+    }
+
+    init(_ refusal: FeedRefusal, of feed: FeedName) {
+        switch refusal {
+        case .unknownFeed: self.init(RESTError(404, "There is no feed \"\(feed.name)\" in this database"))
+        case .elsewhere, .noOwner:
+            self.init(RESTError(503, "No gateway works this feed at the moment. Try again later."), retryAfter: 1)
+        case .isPushed:
+            self.init(RESTError(409, "The feed sends its messages to a webhook or sink: it can't be pulled"))
+        case .tooManyWaiting: self.init(RESTError(429, "Too many requests wait for messages"), retryAfter: 1)
+        case .stopping: self.init(RESTError(503, "The gateway is stopping"), retryAfter: 1)
+        }
+    }
+
+    /// What an administrator's request met with.
+    init(failure error: any Error) {
+        switch error {
+        case let error as FeedError:
+            switch error {
+            case .unknownFeed(let name): self.init(FeedRefusal.unknownFeed, of: name)
+            case .pruned: self.init(RESTError(400, error.description))
+            case .tooManyFeeds: self.init(RESTError(409, error.description))
+            }
+        case let error as DefinitionError: self.init(RESTError(400, error.description))
+        case let error as ReplayError: self.init(RESTError(400, "\(error)"))
+        case LogStoreError.unknownNamespace(let name):
+            self.init(RESTError(404, "There is no database \"\(name)\" here"))
+        default: self.init(RESTError(503, "The database is unavailable. Try again later."), retryAfter: 1)
+        }
+    }
+
+    func send(to exchange: HTTPExchange) {
+        var headers: HTTPHeaders = [
+            "Content-Type": contentType ?? "application/json; charset=utf-8", "Cache-Control": "no-store",
+        ]
+        if let retryAfter { headers.add("Retry-After", "\(retryAfter)") }
+        exchange.respond(status: status, headers: headers, body: body)
+    }
+}

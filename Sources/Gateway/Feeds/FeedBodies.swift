@@ -1,0 +1,176 @@
+import Feeds
+import JSONText
+import Runtime
+import Wire
+
+/// What requests to feeds say in their bodies. Pure.
+enum FeedBodies {
+    /// Bounds of what consumers may ask for.
+    enum Limits {
+        static let pull = 1_000
+        static let waitMilliseconds: Int64 = 60_000
+        static let ids = 1_000
+        static let delayMilliseconds: Int64 = 43_200_000
+        static let consumerBytes = 200
+        static let reasonBytes = 2_000
+    }
+
+    /// What a consumer wants.
+    struct Pull: Equatable {
+        var most = 100
+        var waitMilliseconds: Int64 = 0
+        var consumer = ""
+        /// How many messages the consumer may hold; nil for any number.
+        var mostHeld: Int?
+        /// Whether what the consumer still holds goes back first; and up to which message it is done.
+        var resumes = false
+        var after: String?
+    }
+
+    static func pull(_ bytes: [UInt8]) throws(RESTError) -> Pull {
+        var body = try Body(bytes, known: ["max", "wait_ms", "consumer", "max_held", "resume", "after"])
+        var pull = Pull()
+        pull.most = Int(try body.number("max", 0...Int64(Limits.pull)) ?? 100)
+        pull.waitMilliseconds = try body.number("wait_ms", 0...Limits.waitMilliseconds) ?? 0
+        pull.consumer = try body.text("consumer", Limits.consumerBytes) ?? ""
+        pull.mostHeld = try body.number("max_held", 1...100_000).map { Int($0) }
+        pull.resumes = try body.flag("resume") ?? false
+        pull.after = try body.text("after", 200)
+        return pull
+    }
+
+    /// What has become of messages.
+    struct Settlement: Equatable {
+        let ids: [String]
+        let consumer: String?
+        let settlement: FeedSettlement
+    }
+
+    enum Verb: String {
+        case ack, nack, extend
+    }
+
+    static func settlement(_ verb: Verb, _ bytes: [UInt8]) throws(RESTError) -> Settlement {
+        let extra: [String] =
+            switch verb {
+            case .ack: []
+            case .nack: ["delay_ms", "reason"]
+            case .extend: ["delay_ms"]
+            }
+        var body = try Body(bytes, known: ["ids", "consumer"] + extra)
+        guard let ids = try body.texts("ids", most: Limits.ids) else { throw RESTError(400, "ids is missing") }
+        let consumer = try body.text("consumer", Limits.consumerBytes)
+        switch verb {
+        case .ack: return Settlement(ids: ids, consumer: consumer, settlement: .acknowledge)
+        case .nack:
+            return Settlement(
+                ids: ids, consumer: consumer,
+                settlement: .reject(
+                    delayMilliseconds: try body.number("delay_ms", 0...Limits.delayMilliseconds),
+                    reason: try body.text("reason", Limits.reasonBytes) ?? "rejected by its consumer"))
+        case .extend:
+            guard let delay = try body.number("delay_ms", 0...Limits.delayMilliseconds) else {
+                throw RESTError(400, "delay_ms is missing")
+            }
+            return Settlement(ids: ids, consumer: consumer, settlement: .extend(milliseconds: delay))
+        }
+    }
+
+    /// Where a feed is to be put.
+    static func seek(_ bytes: [UInt8]) throws(RESTError) -> FeedDefinition.Start {
+        var body = try Body(bytes, known: ["seq", "time", "to"])
+        let seq = try body.number("seq", 0...(.max))
+        let time = try body.text("time", 100)
+        let place = try body.text("to", 100)
+        switch (seq, time, place) {
+        case (let seq?, nil, nil): return .seq(seq)
+        case (nil, let time?, nil): return .time(time)
+        case (nil, nil, "now"): return .now
+        case (nil, nil, "beginning"): return .beginning
+        case (nil, nil, "snapshot"): return .snapshot
+        default:
+            throw RESTError(
+                400, "Say one of seq, time, and to, which is \"beginning\", \"now\" or \"snapshot\"")
+        }
+    }
+
+    /// Which dead letters are meant.
+    enum Letters: Equatable {
+        case all
+        case key(String)
+        case ids([String])
+    }
+
+    static func letters(_ bytes: [UInt8]) throws(RESTError) -> Letters {
+        var body = try Body(bytes, known: ["ids", "key", "all"])
+        let ids = try body.texts("ids", most: Limits.ids)
+        let key = try body.text("key", 24_000)
+        let all = try body.flag("all")
+        switch (ids, key, all) {
+        case (let ids?, nil, nil): return .ids(ids)
+        case (nil, let key?, nil): return .key(key)
+        case (nil, nil, true): return .all
+        default: throw RESTError(400, "Say one of ids, key, and all, which is true")
+        }
+    }
+
+    /// A JSON object of a request; no body at all is the empty one.
+    private struct Body {
+        private var members: [String: SourceValue] = [:]
+
+        init(_ bytes: [UInt8], known: [String]) throws(RESTError) {
+            guard !bytes.isEmpty else { return }
+            let value: SourceValue
+            do throws(SourceTextError) {
+                value = try SourceText.read(bytes)
+            } catch {
+                throw RESTError(400, "The body is not JSON: \(error.reason)")
+            }
+            guard case .object(let members) = value.kind else {
+                throw RESTError(400, "The body must be a JSON object")
+            }
+            for member in members {
+                guard known.contains(member.key) else {
+                    let shown = String(member.key.prefix(100))
+                    throw RESTError(400, "\"\(shown)\" is unknown here; known are \(known.joined(separator: ", "))")
+                }
+                self.members[member.key] = member.value
+            }
+        }
+
+        mutating func number(_ name: String, _ range: ClosedRange<Int64>) throws(RESTError) -> Int64? {
+            guard let value = members[name] else { return nil }
+            guard case .number(let text) = value.kind, let number = Int64(text), range.contains(number) else {
+                throw RESTError(
+                    400, "\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound)")
+            }
+            return number
+        }
+
+        mutating func text(_ name: String, _ most: Int) throws(RESTError) -> String? {
+            guard let value = members[name] else { return nil }
+            guard case .string(let text) = value.kind, text.utf8.count <= most, !text.utf8.contains(0) else {
+                throw RESTError(400, "\(name) must be a string of at most \(most) bytes")
+            }
+            return text
+        }
+
+        mutating func flag(_ name: String) throws(RESTError) -> Bool? {
+            guard let value = members[name] else { return nil }
+            guard case .bool(let flag) = value.kind else { throw RESTError(400, "\(name) must be true or false") }
+            return flag
+        }
+
+        mutating func texts(_ name: String, most: Int) throws(RESTError) -> [String]? {
+            guard let value = members[name] else { return nil }
+            let refusal = RESTError(400, "\(name) must be a list of at most \(most) strings")
+            guard case .array(let elements) = value.kind, elements.count <= most else { throw refusal }
+            var texts: [String] = []
+            for element in elements {
+                guard case .string(let text) = element.kind, text.utf8.count <= 300 else { throw refusal }
+                texts.append(text)
+            }
+            return texts
+        }
+    }
+}

@@ -1,0 +1,194 @@
+import Feeds
+import HTTPServer
+import Runtime
+import Tree
+import Wire
+
+/// The event streams of feeds on one loop: each asks for messages, sends them, and asks again when its reader has taken them.
+final class FeedStreams {
+    private let services: LoopServices
+    private let feeds: FeedService
+    private let forwarding: FeedForwarding
+    private let authenticator: Authenticator
+    private var streams: [UInt64: FeedStream] = [:]
+    private var identityWatch = IdentityWatch()
+    private let link: LoopLink<FeedStreams>
+    private static let waitMilliseconds: Milliseconds = 20_000
+    private static let mostAtOnce = 100
+
+    init(
+        _ services: LoopServices, _ feeds: FeedService, _ forwarding: FeedForwarding, _ authenticator: Authenticator
+    ) {
+        self.services = services
+        self.feeds = feeds
+        self.forwarding = forwarding
+        self.authenticator = authenticator
+        link = LoopLink(services.loop)
+        link.lead(to: self)
+    }
+
+    func open(
+        _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+    ) throws(RESTError) {
+        guard services.metrics.streams.current < services.settings.maxStreams else {
+            return services.responder.respond(
+                RESTError(503, "Too many streams are open"), to: exchange, retryAfter: 5)
+        }
+        let query = FeedQuery(request.query)
+        let most = try query.number("max", 1...1_000) ?? 100
+        // A name that nobody else has: what the stream leaves goes back.
+        let consumer = query["consumer"] ?? "stream-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
+        guard consumer.utf8.count <= FeedBodies.Limits.consumerBytes else {
+            throw RESTError(400, "consumer must be a string of at most \(FeedBodies.Limits.consumerBytes) bytes")
+        }
+        let stream = FeedStream(
+            exchange, feed, consumer: consumer, most: most, identity,
+            authorization: request.headerText("authorization"), lastEventID: request.headerText("last-event-id"))
+        let id = exchange.id
+        streams[id] = stream
+        exchange.endsWithInput = true
+        exchange.onClose = { [weak self] in self?.closed(id) }
+        exchange.onDrain = { [weak self] in self?.drained(id) }
+        // Whether there is such a feed, and where, is known before the answer begins.
+        ask(stream)
+    }
+
+    // MARK: Asking
+
+    private func ask(_ stream: FeedStream) {
+        if stream.resumes { feeds.resume(stream.feed, consumer: stream.consumer, through: stream.lastEventID) }
+        let id = stream.exchange.id
+        let feed = stream.feed
+        let consumer = stream.consumer
+        stream.pull = feeds.pull(
+            feed, consumer: consumer, most: min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
+            waitMilliseconds: stream.hasBegun ? Self.waitMilliseconds : 0
+        ) { [link, feeds] result in
+            link.post { hub in
+                guard let stream = hub.streams[id], stream.exchange.isOpen else {
+                    if case .success(let deliveries) = result, !deliveries.isEmpty {
+                        feeds.unsent(deliveries, feed, consumer: consumer)
+                    }
+                    return
+                }
+                hub.answered(stream, result)
+            }
+        }
+    }
+
+    private func answered(_ stream: FeedStream, _ result: Result<[FeedDelivery], FeedRefusalError>) {
+        stream.pull = nil
+        switch result {
+        case .success(let deliveries):
+            stream.address = nil
+            begin(stream)
+            stream.resumes = false
+            for delivery in deliveries {
+                stream.exchange.send(FeedStream.event(id: delivery.id, delivery.json))
+            }
+            goOn(stream)
+        case .failure(let error):
+            if case .elsewhere(let address) = error.refusal { return askElsewhere(stream, address) }
+            guard stream.hasBegun else {
+                streams[stream.exchange.id] = nil
+                return FeedAnswer(error.refusal, of: stream.feed).send(to: stream.exchange)
+            }
+            // The feed moves, or is gone: the client comes back, and is told.
+            stream.exchange.close()
+        }
+    }
+
+    private func askElsewhere(_ stream: FeedStream, _ address: String) {
+        begin(stream)
+        stream.address = address
+        let id = stream.exchange.id
+        forwarding.send(url(stream, address), stream.pullBody, authorization: stream.authorization) { [link] answer in
+            link.post { hub in
+                if let stream = hub.streams[id] { hub.answeredElsewhere(stream, answer) }
+            }
+        }
+    }
+
+    private func url(_ stream: FeedStream, _ address: String) -> String {
+        let name = PercentEncoding.encode(stream.feed.name.utf8)
+        return "\(address)/.feeds/\(name)/pull?ns=\(PercentEncoding.encode(stream.feed.namespace.utf8))"
+    }
+
+    private func answeredElsewhere(_ stream: FeedStream, _ answer: FeedAnswer?) {
+        guard stream.exchange.isOpen else { return }
+        guard let answer, answer.status == 200,
+            let messages = RawJSON(answer.body).members?.first(where: { $0.key == "messages" })?.value.elements
+        else { return stream.exchange.close() }
+        stream.resumes = false
+        for message in messages {
+            guard let id = message.members?.first(where: { $0.key == "id" })?.value.string else { continue }
+            stream.exchange.send(FeedStream.event(id: id, message.text))
+        }
+        goOn(stream)
+    }
+
+    /// Begins the answer, the first time.
+    private func begin(_ stream: FeedStream) {
+        guard !stream.hasBegun else { return }
+        stream.hasBegun = true
+        identityWatch.add(stream.identity)
+        services.metrics.streams.add(1)
+        services.metrics.streamsOpened.add()
+        stream.exchange.startStream(headers: [
+            "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+        ])
+    }
+
+    private func goOn(_ stream: FeedStream) {
+        guard stream.exchange.queuedOutputBytes <= services.settings.streamBufferBytes else {
+            stream.isFull = true
+            return
+        }
+        ask(stream)
+    }
+
+    private func drained(_ id: UInt64) {
+        guard let stream = streams[id], stream.isFull else { return }
+        stream.isFull = false
+        ask(stream)
+    }
+
+    private func closed(_ id: UInt64) {
+        guard let stream = streams.removeValue(forKey: id) else { return }
+        if stream.hasBegun { services.metrics.streams.add(-1) }
+        if let pull = stream.pull { feeds.cancel(pull) }
+        guard stream.hasBegun else { return }
+        if let address = stream.address {
+            forwarding.send(url(stream, address), stream.endBody, authorization: stream.authorization) { _ in }
+        } else {
+            feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
+        }
+    }
+
+    // MARK: Time
+
+    /// Sends a sign of life to every stream that nothing waits for.
+    func sendKeepAlives() {
+        let bytes = SharedBytes(utf8: ": keep-alive\n\n")
+        for stream in streams.values where stream.hasBegun && stream.exchange.queuedOutputBytes == 0 {
+            stream.exchange.send(bytes)
+        }
+    }
+
+    /// Ends the streams whose credentials hold no more.
+    func endInvalidIdentities(now: Milliseconds = Clock.unixMilliseconds) {
+        guard identityWatch.isDue(generation: authenticator.secrets.generation, now: now) else { return }
+        for stream in streams.values {
+            if authenticator.isValid(stream.identity, now: now) {
+                identityWatch.add(stream.identity)
+            } else {
+                stream.exchange.close()
+            }
+        }
+    }
+
+    /// Closes all streams: their clients reconnect, elsewhere.
+    func drain() {
+        for stream in streams.values { stream.exchange.close() }
+    }
+}

@@ -1,0 +1,200 @@
+import Feeds
+import HTTPClient
+import HTTPServer
+import LogStore
+import Runtime
+import Wire
+
+/// Serves `/.feeds`: definitions, messages, dead letters and figures of durable change feeds. One for each loop.
+final class FeedsHandler {
+    private let services: LoopServices
+    private let callers: Callers
+    private let feeds: FeedService
+    private let forwarding: FeedForwarding
+    private let streams: FeedStreams
+    private let link: LoopLink<FeedsHandler>
+
+    init(
+        _ services: LoopServices, _ callers: Callers, _ feeds: FeedService, _ client: HTTPClient,
+        _ authenticator: Authenticator
+    ) {
+        self.services = services
+        self.callers = callers
+        self.feeds = feeds
+        forwarding = FeedForwarding(client)
+        streams = FeedStreams(services, feeds, forwarding, authenticator)
+        link = LoopLink(services.loop)
+        link.lead(to: self)
+    }
+
+    func serve(_ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        let parameters = try RESTParameters.settings(request.query)
+        let namespace = try NamespaceName.find(request, parameters, services.settings)
+        let path = try FeedPath(request.method, request.path)
+        try callers.withIdentity(request, parameters, namespace: namespace, isForFeed: true, exchange) {
+            [self] identity in
+            let isAllowed =
+                path.needsAdministrator
+                ? identity.mayAdminister
+                : path.name.map { identity.mayConsume(feed: $0, in: namespace) } ?? identity.mayAdminister
+            guard isAllowed else { return services.responder.respond(.permissionDenied, to: exchange) }
+            guard callers.admits(identity, in: namespace, exchange) else { return }
+            do throws(RESTError) {
+                try serve(path, namespace, request, exchange, identity)
+            } catch {
+                services.responder.respond(error, to: exchange)
+            }
+        }
+    }
+
+    private func serve(
+        _ path: FeedPath, _ namespace: String, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+    ) throws(RESTError) {
+        let feed = FeedName(namespace: namespace, name: path.name ?? "")
+        switch path {
+        case .list: list(namespace, exchange)
+        case .definition(_, .show): show(feed, exchange)
+        case .definition(_, .apply): apply(feed, request, exchange)
+        case .definition(_, .remove):
+            administer(exchange) { administration in
+                try administration.remove(feed)
+                return FeedAnswer(Array("{\"removed\":true}".utf8))
+            }
+        case .pull: try pull(feed, request, exchange)
+        case .settle(_, let verb): try settle(feed, verb, request, exchange)
+        case .stream: try streams.open(feed, request, exchange, identity)
+        case .seek:
+            let start = try FeedBodies.seek(request.body)
+            administer(exchange) { administration in
+                FeedAnswer(Array("{\"seq\":\(try administration.seek(feed, to: start))}".utf8))
+            }
+        case .dead: try dead(feed, request, exchange)
+        case .retry: try change(feed, request, exchange) { try $0.retry(feed, $1) }
+        case .drop: try change(feed, request, exchange) { try $0.drop(feed, $1) }
+        case .status: status(feed, exchange)
+        }
+    }
+
+    // MARK: By the database
+
+    /// Answers with what `body` says, which is done on the thread for that.
+    private func administer(
+        _ exchange: HTTPExchange, _ body: @escaping @Sendable (FeedAdministration) throws -> FeedAnswer
+    ) {
+        let reference = exchange.reference
+        let isQueued = feeds.administer { result in
+            let answer: FeedAnswer
+            do {
+                answer = try body(try result.get())
+            } catch {
+                answer = FeedAnswer(failure: error)
+            }
+            reference.perform { answer.send(to: $0) }
+        }
+        guard !isQueued else { return }
+        FeedAnswer(RESTError(503, "Too many requests are waiting"), retryAfter: 1).send(to: exchange)
+    }
+
+    private func list(_ namespace: String, _ exchange: HTTPExchange) {
+        administer(exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: namespace))) }
+    }
+
+    private func show(_ feed: FeedName, _ exchange: HTTPExchange) {
+        administer(exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
+    }
+
+    private func apply(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
+        let body = request.body
+        administer(exchange) { administration in
+            let definition = try FeedDefinition.read(body, name: feed.name)
+            let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: true)
+            return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name))
+        }
+    }
+
+    private func dead(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        let query = FeedQuery(request.query)
+        let limit = try query.number("limit", 1...1_000) ?? 100
+        let after = query["after"].flatMap { FeedPosition(id: $0, in: feed.namespace) }
+        if query["after"] != nil, after == nil { throw RESTError(400, "after must be a message's id") }
+        administer(exchange) {
+            FeedAnswer(FeedTexts.dead(try $0.deadLetters(feed, after: after, limit: limit)))
+        }
+    }
+
+    private func change(
+        _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange,
+        _ body: @escaping @Sendable (FeedAdministration, LogConnection.LetterSelection) throws -> Int64
+    ) throws(RESTError) {
+        let selection: LogConnection.LetterSelection
+        switch try FeedBodies.letters(request.body) {
+        case .all: selection = .all
+        case .key(let key): selection = .key(key)
+        case .ids(let ids):
+            selection = .places(
+                ids.compactMap { FeedPosition(id: $0, in: feed.namespace) }.map {
+                    LogConnection.FeedPlace(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot)
+                })
+        }
+        administer(exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
+    }
+
+    private func status(_ feed: FeedName, _ exchange: HTTPExchange) {
+        let reference = exchange.reference
+        feeds.report(feed) { [link] report in
+            link.post { handler in
+                guard let exchange = handler.services.loop.exchange(for: reference) else { return }
+                handler.administer(exchange) {
+                    FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
+                }
+            }
+        }
+    }
+
+    // MARK: By who works the feed
+
+    private func pull(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+        let body = try FeedBodies.pull(request.body)
+        if body.resumes { feeds.resume(feed, consumer: body.consumer, through: body.after) }
+        let reference = exchange.reference
+        let pull = feeds.pull(
+            feed, consumer: body.consumer, most: body.most, mostHeld: body.mostHeld,
+            waitMilliseconds: body.waitMilliseconds
+        ) { [feeds, forwarding] result in
+            switch result {
+            case .success(let deliveries):
+                let answer = FeedAnswer(messages: deliveries.map(\.json))
+                reference.perform(otherwise: { feeds.unsent(deliveries, feed, consumer: body.consumer) }) {
+                    answer.send(to: $0)
+                }
+            case .failure(let error): forwarding.forward(request, reference, feed, error.refusal)
+            }
+        }
+        exchange.endsWithInput = true
+        exchange.onClose = { [feeds] in feeds.cancel(pull) }
+    }
+
+    private func settle(
+        _ feed: FeedName, _ verb: FeedBodies.Verb, _ request: HTTPRequest, _ exchange: HTTPExchange
+    ) throws(RESTError) {
+        let body = try FeedBodies.settlement(verb, request.body)
+        let reference = exchange.reference
+        feeds.settle(feed, ids: body.ids, consumer: body.consumer, body.settlement) { [forwarding] result in
+            switch result {
+            case .success(let results):
+                let answer = FeedAnswer(ids: body.ids, results: results)
+                reference.perform { answer.send(to: $0) }
+            case .failure(let error): forwarding.forward(request, reference, feed, error.refusal)
+            }
+        }
+    }
+
+    // MARK: Streams
+
+    /// The gateway stops: clients are to come back elsewhere.
+    func drain() { streams.drain() }
+
+    func sendKeepAlives() { streams.sendKeepAlives() }
+
+    func endInvalidIdentities() { streams.endInvalidIdentities() }
+}

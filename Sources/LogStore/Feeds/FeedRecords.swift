@@ -1,0 +1,107 @@
+/// A feed's row of the catalog.
+public struct FeedRecord: Sendable, Equatable {
+    public let namespaceID: Int64
+    public let namespace: String
+    public let id: Int64
+    public let name: String
+    /// The definition as it was applied last, as JSON, with its secrets.
+    public let definition: [UInt8]
+    /// Different whenever something about the feed has changed.
+    public let revision: Int64
+    /// Who works it, by its row of `feed_worker`; nil for nobody.
+    public let worker: [UInt8]?
+    /// Whether that row is there.
+    public let isWorkerAlive: Bool
+    /// Where other gateways reach it.
+    public let address: String?
+    public let generation: Int64
+}
+
+/// How far a feed has come, as its row has it.
+public struct FeedProgressRecord: Sendable, Equatable {
+    public var seq: Int64
+    public var index: Int64
+    public var snapshotSeq: Int64?
+    public var done: [UInt8]
+    public var handedTo: Int64
+    public var readTo: LogCursor
+
+    public init(
+        seq: Int64, index: Int64, snapshotSeq: Int64?, done: [UInt8], handedTo: Int64, readTo: LogCursor
+    ) {
+        self.seq = seq
+        self.index = index
+        self.snapshotSeq = snapshotSeq
+        self.done = done
+        self.handedTo = handedTo
+        self.readTo = readTo
+    }
+}
+
+/// A message that failed, as its row has it.
+public struct FeedLetterRecord: Sendable, Equatable {
+    public let seq: Int64
+    public let index: Int64
+    public let isSnapshot: Bool
+    public let key: String
+    public let state: String
+    public let attempts: Int
+    /// A list of objects, as JSON.
+    public let errors: [UInt8]
+    /// The message as JSON, without its attempt; nil where it is in the log.
+    public let message: [UInt8]?
+
+    public init(
+        seq: Int64, index: Int64, isSnapshot: Bool, key: String, state: String, attempts: Int, errors: [UInt8],
+        message: [UInt8]?
+    ) {
+        self.seq = seq
+        self.index = index
+        self.isSnapshot = isSnapshot
+        self.key = key
+        self.state = state
+        self.attempts = attempts
+        self.errors = errors
+        self.message = message
+    }
+}
+
+/// Which worker works a feed, and by which right: what comes under another generation is not taken.
+public struct FeedClaim: Sendable, Hashable {
+    public let namespace: Int64
+    public let feed: Int64
+    public let worker: [UInt8]
+    public let generation: Int64
+
+    public init(namespace: Int64, feed: Int64, worker: [UInt8], generation: Int64) {
+        self.namespace = namespace
+        self.feed = feed
+        self.worker = worker
+        self.generation = generation
+    }
+}
+
+/// A step of one feed's progress.
+public struct FeedMove: Sendable {
+    public let claim: FeedClaim
+    public let progress: FeedProgressRecord
+    public let delivered: Int64
+    public let acknowledged: Int64
+    public let redelivered: Int64
+    /// Letters that are written, and the places of those that go.
+    public let letters: [FeedLetterRecord]
+    public let removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
+
+    public init(
+        claim: FeedClaim, progress: FeedProgressRecord, delivered: Int64, acknowledged: Int64, redelivered: Int64,
+        letters: [FeedLetterRecord], removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
+    ) {
+        self.claim = claim
+        self.progress = progress
+        self.delivered = delivered
+        self.acknowledged = acknowledged
+        self.redelivered = redelivered
+        self.letters = letters
+        self.removed = removed
+    }
+}

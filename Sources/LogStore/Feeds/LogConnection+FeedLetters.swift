@@ -1,0 +1,89 @@
+import Postgres
+
+/// What administrators do with dead letters.
+extension LogConnection {
+    /// Which letters are meant.
+    public enum LetterSelection: Sendable, Equatable {
+        case all
+        case key(String)
+        case places([FeedPlace])
+    }
+
+    /// A message's place among those of its feed.
+    public struct FeedPlace: Sendable, Equatable {
+        public let seq: Int64
+        public let index: Int64
+        public let isSnapshot: Bool
+
+        public init(seq: Int64, index: Int64, isSnapshot: Bool) {
+            self.seq = seq
+            self.index = index
+            self.isSnapshot = isSnapshot
+        }
+    }
+
+    /// Has dead letters delivered once more, together with what was set aside behind them, and announces it. Returns how many
+    /// dead ones there were.
+    public func retryLetters(
+        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+    ) throws(LogStoreError) -> Int64 {
+        try changeLetters(
+            namespace, feed, selection,
+            "update pathmirror.feed_message set state = 'retry', attempts = 0 where state = 'dead' and")
+    }
+
+    /// Drops dead letters, and has what was set aside behind them delivered. Returns how many were dropped.
+    public func dropLetters(
+        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection
+    ) throws(LogStoreError) -> Int64 {
+        try changeLetters(
+            namespace, feed, selection, "delete from pathmirror.feed_message where state = 'dead' and")
+    }
+
+    private func changeLetters(
+        _ namespace: Int64, _ feed: Int64, _ selection: LetterSelection, _ statement: String
+    ) throws(LogStoreError) -> Int64 {
+        var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
+        var condition = "true"
+        switch selection {
+        case .all: break
+        case .key(let key):
+            parameters.appendText(key)
+            condition = "key = $3"
+        case .places(let places):
+            var seqs = PostgresArray(of: .int8)
+            var indexes = PostgresArray(of: .int8)
+            var snapshots = PostgresArray(of: .bool)
+            for place in places {
+                seqs.appendInt8(place.seq)
+                indexes.appendInt8(place.index)
+                snapshots.appendBool(place.isSnapshot)
+            }
+            parameters.append(seqs)
+            parameters.append(indexes)
+            parameters.append(snapshots)
+            condition =
+                "(seq, index, is_snapshot) in (select * from unnest($3::bigint[], $4::bigint[], $5::boolean[]))"
+        }
+        let own: PostgresParameters = [.int8(namespace), .int8(feed)]
+        return try translated { () throws(PostgresError) in
+            let results = try postgres.pipeline([
+                .query("begin"),
+                .query("\(statement) namespace_id = $1 and feed = $2 and \(condition)", parameters),
+                // What was set aside behind dead letters of which none is left goes on.
+                .query(
+                    """
+                    update pathmirror.feed_message as letter set state = 'retry', attempts = 0
+                    where namespace_id = $1 and feed = $2 and state = 'blocked' and not exists (
+                        select from pathmirror.feed_message as dead
+                        where dead.namespace_id = $1 and dead.feed = $2 and dead.state = 'dead' and dead.key = letter.key)
+                    """, own),
+                .query(
+                    "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
+                .query("select pg_notify('\(Self.feedChannel)', '')"),
+                .query("commit"),
+            ])
+            return Int64(results[1].affectedRows)
+        }
+    }
+}

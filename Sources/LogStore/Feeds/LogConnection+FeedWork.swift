@@ -1,0 +1,290 @@
+import Postgres
+
+/// Who works feeds, and how far these have come.
+extension LogConnection {
+    // MARK: Workers
+
+    /// The address that this connection comes from, as the database sees it; nil where it comes from the same machine.
+    public func clientHost() throws(LogStoreError) -> String? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute("select host(inet_client_addr())")
+            return rows.isNull(0, 0) ? nil : try rows.string(0, 0)
+        }
+    }
+
+    /// Says that a gateway works feeds from now on, and where others reach it.
+    public func beginFeedWorker(_ worker: [UInt8], address: String) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                "insert into pathmirror.feed_worker (id, address) values ($1, $2) on conflict (id) do nothing",
+                [.uuid(worker), .text(address)])
+        }
+    }
+
+    /// A sign of life. False where others have taken the worker for dead.
+    public func beatFeedWorker(_ worker: [UInt8]) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                "update pathmirror.feed_worker set beat = beat + 1, seen_at = now() where id = $1", [.uuid(worker)]
+            ).affectedRows == 1
+        }
+    }
+
+    /// The signs of life of all workers but this one.
+    public func feedBeats(otherThan worker: [UInt8]) throws(LogStoreError) -> [GatewayBeat] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select id::text, beat from pathmirror.feed_worker where id <> $1", [.uuid(worker)])
+            var beats: [GatewayBeat] = []
+            for row in 0..<rows.rowCount {
+                beats.append(
+                    GatewayBeat(gateway: try rows.string(row, 0), beat: try rows.int64(row, 1), seenAt: ""))
+            }
+            return beats
+        }
+    }
+
+    /// Takes a worker for dead that has given no sign of life since; its feeds can be claimed from then on.
+    public func endFeedWorker(_ beat: GatewayBeat) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                "delete from pathmirror.feed_worker where id = $1::uuid and beat = $2",
+                [.text(beat.gateway), .int8(beat.beat)]
+            ).affectedRows == 1
+        }
+    }
+
+    /// The worker works no feed any more, and says so.
+    public func endFeedWorker(_ worker: [UInt8]) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.pipeline([
+                .query("update pathmirror.feed_progress set worker = null where worker = $1", [.uuid(worker)]),
+                .query("delete from pathmirror.feed_worker where id = $1", [.uuid(worker)]),
+                .query("select pg_notify('\(Self.feedChannel)', '')"),
+            ])
+        }
+    }
+
+    // MARK: Claims
+
+    /// Makes a worker the one that works a feed, unless another living one does. Nil where one does.
+    ///
+    /// - Parameter ahead: so many entries beyond the head messages may be handed out without another word.
+    /// - Returns: how far the feed has come; `handedTo` is as the former worker left it, and at most the head.
+    public func claimFeed(
+        _ namespace: Int64, _ feed: Int64, by worker: [UInt8], ahead: Int64
+    ) throws(LogStoreError) -> (claim: FeedClaim, progress: FeedProgressRecord, handedTo: Int64)? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                with former as (
+                    select progress.seq, progress.handed_to, namespace.head from pathmirror.feed_progress as progress
+                    join pathmirror.namespace on namespace.id = progress.namespace_id
+                    where namespace_id = $1 and feed = $2
+                        and (worker is null or worker = $3
+                            or not exists (select from pathmirror.feed_worker as other where other.id = worker))
+                    for update of progress
+                )
+                update pathmirror.feed_progress as progress
+                set worker = $3, generation = generation + 1,
+                    handed_to = greatest(former.handed_to, former.head) + $4, state = 'starting', message = null,
+                    reported_at = clock_timestamp()
+                from former
+                where namespace_id = $1 and feed = $2 and exists (select from pathmirror.feed_worker where id = $3)
+                returning generation, progress.seq, index, snapshot_seq, done, progress.handed_to, read_to, batch,
+                    least(former.handed_to, former.head)
+                """, [.int8(namespace), .int8(feed), .uuid(worker), .int8(ahead)])
+            guard rows.rowCount == 1 else { return nil }
+            let claim = FeedClaim(
+                namespace: namespace, feed: feed, worker: worker, generation: try rows.int64(0, 0))
+            let progress = FeedProgressRecord(
+                seq: try rows.int64(0, 1), index: try rows.int64(0, 2),
+                snapshotSeq: rows.isNull(0, 3) ? nil : try rows.int64(0, 3),
+                done: rows.isNull(0, 4) ? [] : try rows.bytes(0, 4), handedTo: try rows.int64(0, 5),
+                readTo: LogCursor(seq: try rows.int64(0, 6), batch: rows.isNull(0, 7) ? nil : try rows.bytes(0, 7)))
+            return (claim, progress, try rows.int64(0, 8))
+        }
+    }
+
+    /// What is kept of a feed's failed messages, in their order.
+    public func feedLetters(
+        _ namespace: Int64, _ feed: Int64, states: [String], after: (seq: Int64, index: Int64, isSnapshot: Bool)? = nil,
+        limit: Int = 100_000
+    ) throws(LogStoreError) -> [(letter: FeedLetterRecord, since: String)] {
+        try translated { () throws(PostgresError) in
+            var wanted = PostgresArray(of: .text)
+            for state in states { wanted.appendText(state) }
+            let rows = try postgres.execute(
+                """
+                select seq, index, is_snapshot, key, state, attempts, errors::text, message::text,
+                    to_char(since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+                from pathmirror.feed_message
+                where namespace_id = $1 and feed = $2 and state = any($3)
+                    and (seq, is_snapshot, index) > ($4, $5, $6)
+                order by seq, is_snapshot, index limit $7
+                """,
+                [
+                    .int8(namespace), .int8(feed), .array(wanted), .int8(after?.seq ?? -1),
+                    .bool(after?.isSnapshot ?? false), .int8(after?.index ?? -1), .int8(Int64(limit)),
+                ])
+            var letters: [(FeedLetterRecord, String)] = []
+            for row in 0..<rows.rowCount {
+                letters.append(
+                    (
+                        FeedLetterRecord(
+                            seq: try rows.int64(row, 0), index: try rows.int64(row, 1),
+                            isSnapshot: try rows.bool(row, 2), key: try rows.string(row, 3),
+                            state: try rows.string(row, 4), attempts: Int(try rows.int32(row, 5)),
+                            errors: try rows.bytes(row, 6), message: rows.isNull(row, 7) ? nil : try rows.bytes(row, 7)),
+                        try rows.string(row, 8)
+                    ))
+            }
+            return letters
+        }
+    }
+
+    /// The keys of a feed that have a dead letter, or one behind it.
+    public func blockedFeedKeys(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> Set<String> {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select distinct key from pathmirror.feed_message
+                where namespace_id = $1 and feed = $2 and state in ('dead', 'blocked')
+                """, [.int8(namespace), .int8(feed)])
+            var keys: Set<String> = []
+            for row in 0..<rows.rowCount { keys.insert(try rows.string(row, 0)) }
+            return keys
+        }
+    }
+
+    // MARK: Progress
+
+    /// Writes down how far feeds have come, all in one transaction, and tells which of them are not this worker's any more: of
+    /// these nothing is written.
+    public func moveFeeds(_ moves: [FeedMove]) throws(LogStoreError) -> Set<FeedClaim> {
+        var lost: Set<FeedClaim> = []
+        do {
+            let steps = [PipelineStep.query("begin")] + moves.map { .prepared(Self.moveFeed, parameters($0)) }
+            let results = try postgres.pipeline(steps)
+            var letterSteps: [PipelineStep] = []
+            for (index, move) in moves.enumerated() {
+                let result = results[index + 1]
+                guard result.rowCount == 1, !result.isNull(0, 0) else {
+                    lost.insert(move.claim)
+                    feedPlaces[move.claim.feed] = nil
+                    continue
+                }
+                feedPlaces[move.claim.feed] = try result.bytes(0, 0)
+                letterSteps += Self.letterSteps(move)
+            }
+            _ = try postgres.pipeline(letterSteps + [.query("commit")])
+            return lost
+        } catch {
+            if postgres.isOpen { try? postgres.executeScript("rollback") }
+            throw LogStoreError(error)
+        }
+    }
+
+    private static let moveFeed = PostgresStatement(
+        "move_feed",
+        """
+        select pathmirror.move_feed($1, $2, $3::text::tid, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)::text
+        """,
+        types: [
+            .int8, .int8, .text, .uuid, .int8, .int8, .int8, .uuid, .int8, .bytea, .int8, .int8, .int8, .int8,
+            .int8,
+        ])
+
+    private func parameters(_ move: FeedMove) -> PostgresParameters {
+        var parameters: PostgresParameters = [.int8(move.claim.namespace), .int8(move.claim.feed)]
+        if let place = feedPlaces[move.claim.feed] {
+            parameters.appendText(place)
+        } else {
+            parameters.appendNull(.text)
+        }
+        parameters.appendUUID(move.claim.worker)
+        parameters.appendInt8(move.claim.generation)
+        parameters.appendInt8(move.progress.seq)
+        parameters.appendInt8(move.progress.index)
+        if let batch = move.progress.readTo.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
+        if let seq = move.progress.snapshotSeq { parameters.appendInt8(seq) } else { parameters.appendNull(.int8) }
+        if move.progress.done.isEmpty {
+            parameters.appendNull(.bytea)
+        } else {
+            parameters.appendBytea(move.progress.done)
+        }
+        parameters.appendInt8(move.progress.handedTo)
+        parameters.appendInt8(move.delivered)
+        parameters.appendInt8(move.acknowledged)
+        parameters.appendInt8(move.redelivered)
+        parameters.appendInt8(move.progress.readTo.seq)
+        return parameters
+    }
+
+    private static func letterSteps(_ move: FeedMove) -> [PipelineStep] {
+        var steps: [PipelineStep] = []
+        if !move.removed.isEmpty {
+            var seqs = PostgresArray(of: .int8)
+            var indexes = PostgresArray(of: .int8)
+            var snapshots = PostgresArray(of: .bool)
+            for (seq, index, isSnapshot) in move.removed {
+                seqs.appendInt8(seq)
+                indexes.appendInt8(index)
+                snapshots.appendBool(isSnapshot)
+            }
+            steps.append(
+                .query(
+                    """
+                    delete from pathmirror.feed_message as letter
+                    using unnest($3::bigint[], $4::bigint[], $5::boolean[]) as gone (seq, index, is_snapshot)
+                    where letter.namespace_id = $1 and letter.feed = $2 and letter.seq = gone.seq
+                        and letter.index = gone.index and letter.is_snapshot = gone.is_snapshot
+                    """,
+                    [
+                        .int8(move.claim.namespace), .int8(move.claim.feed), .array(seqs), .array(indexes),
+                        .array(snapshots),
+                    ]))
+        }
+        for letter in move.letters {
+            var parameters: PostgresParameters = [
+                .int8(move.claim.namespace), .int8(move.claim.feed), .int8(letter.seq), .int8(letter.index),
+                .bool(letter.isSnapshot), .text(letter.key), .text(letter.state), .int4(Int32(letter.attempts)),
+            ]
+            parameters.appendJSON(letter.errors)
+            if let message = letter.message { parameters.appendJSON(message) } else { parameters.appendNull(.json) }
+            steps.append(
+                .query(
+                    """
+                    insert into pathmirror.feed_message
+                        (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message)
+                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                    on conflict (namespace_id, feed, seq, index, is_snapshot) do update
+                    set key = excluded.key, state = excluded.state, attempts = excluded.attempts, errors = excluded.errors,
+                        message = coalesce(excluded.message, feed_message.message), since = now()
+                    """, parameters))
+        }
+        return steps
+    }
+
+    /// Says how feeds fare, for those who look.
+    public func reportFeeds(
+        _ reports: [(claim: FeedClaim, state: String, message: String?, pending: Int64, held: Int64)]
+    ) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.pipeline(
+                reports.map { report in
+                    .query(
+                        """
+                        update pathmirror.feed_progress
+                        set state = $5, message = $6, pending = $7, held = $8, reported_at = clock_timestamp()
+                        where namespace_id = $1 and feed = $2 and worker = $3 and generation = $4
+                        """,
+                        [
+                            .int8(report.claim.namespace), .int8(report.claim.feed), .uuid(report.claim.worker),
+                            .int8(report.claim.generation), .text(report.state),
+                            report.message.map { .text($0) } ?? .null(.text), .int8(report.pending), .int8(report.held),
+                        ])
+                })
+        }
+    }
+}

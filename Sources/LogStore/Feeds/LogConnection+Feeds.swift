@@ -1,0 +1,135 @@
+import Postgres
+
+/// Which feeds there are.
+extension LogConnection {
+    /// The channel on which changes of feeds are announced.
+    static let feedChannel = "pathmirror_feed"
+
+    /// All feeds, or one namespace's, by namespace and name.
+    public func feeds(of namespace: Int64? = nil) throws(LogStoreError) -> [FeedRecord] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select feed.namespace_id, namespace.name, feed.id, feed.name, feed.definition::text, feed.revision,
+                    progress.worker, worker.id is not null, worker.address, progress.generation
+                from pathmirror.feed
+                join pathmirror.namespace on namespace.id = feed.namespace_id
+                join pathmirror.feed_progress as progress
+                    on progress.namespace_id = feed.namespace_id and progress.feed = feed.id
+                left join pathmirror.feed_worker as worker on worker.id = progress.worker
+                where $1::bigint is null or feed.namespace_id = $1
+                order by feed.namespace_id, feed.name
+                """, [namespace.map { .int8($0) } ?? .null(.int8)])
+            var records: [FeedRecord] = []
+            for row in 0..<rows.rowCount {
+                records.append(
+                    FeedRecord(
+                        namespaceID: try rows.int64(row, 0), namespace: try rows.string(row, 1),
+                        id: try rows.int64(row, 2), name: try rows.string(row, 3), definition: try rows.bytes(row, 4),
+                        revision: try rows.int64(row, 5),
+                        worker: rows.isNull(row, 6) ? nil : try rows.bytes(row, 6),
+                        isWorkerAlive: try rows.bool(row, 7),
+                        address: rows.isNull(row, 8) ? nil : try rows.string(row, 8),
+                        generation: try rows.int64(row, 9)))
+            }
+            return records
+        }
+    }
+
+    /// Adds a feed that begins at a place, and announces it. Nil where another has its name by now.
+    public func addFeed(
+        _ namespace: Int64, name: String, definition: [UInt8], shown: [UInt8], at progress: FeedProgressRecord
+    ) throws(LogStoreError) -> Int64? {
+        try translated { () throws(PostgresError) in
+            var parameters: PostgresParameters = [.int8(namespace), .text(name)]
+            parameters.appendJSON(definition)
+            parameters.appendJSON(shown)
+            parameters.appendInt8(progress.seq)
+            if let seq = progress.snapshotSeq { parameters.appendInt8(seq) } else { parameters.appendNull(.int8) }
+            if let batch = progress.readTo.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
+            let rows = try postgres.execute(
+                """
+                with made as (
+                    insert into pathmirror.feed (namespace_id, name, definition, public_definition)
+                    values ($1, $2, $3, $4) on conflict (namespace_id, name) do nothing returning id
+                ), placed as (
+                    insert into pathmirror.feed_progress (namespace_id, feed, seq, handed_to, read_to, snapshot_seq, batch)
+                    select $1, id, $5, $5, $5, $6, $7 from made
+                )
+                select id, pg_notify('\(Self.feedChannel)', '') from made
+                """, parameters)
+            return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
+        }
+    }
+
+    /// Notes the definition that a feed has from now on, and announces it. Its worker begins anew, from what is kept.
+    ///
+    /// - Parameter keepsDone: whether messages keep their numbers, so that what is done behind the place stays done.
+    public func redefineFeed(
+        _ namespace: Int64, _ feed: Int64, definition: [UInt8], shown: [UInt8], keepsDone: Bool
+    ) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
+            parameters.appendJSON(definition)
+            parameters.appendJSON(shown)
+            parameters.appendBool(keepsDone)
+            _ = try postgres.execute(
+                """
+                with changed as (
+                    update pathmirror.feed
+                    set definition = $3, public_definition = $4, revision = revision + 1, updated_at = clock_timestamp()
+                    where namespace_id = $1 and id = $2
+                ), moved as (
+                    update pathmirror.feed_progress
+                    set generation = generation + 1, done = case when $5 then done end,
+                        index = case when $5 then index else 0 end
+                    where namespace_id = $1 and feed = $2
+                )
+                select pg_notify('\(Self.feedChannel)', '')
+                """, parameters)
+        }
+    }
+
+    /// Removes a feed with all that is kept of it, and announces it. False where it was gone.
+    public func removeFeed(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            let parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
+            let results = try postgres.pipeline([
+                .query("begin"),
+                .query("delete from pathmirror.feed_progress where namespace_id = $1 and feed = $2", parameters),
+                .query("delete from pathmirror.feed_message where namespace_id = $1 and feed = $2", parameters),
+                .query("delete from pathmirror.feed where namespace_id = $1 and id = $2", parameters),
+                .query("select pg_notify('\(Self.feedChannel)', '')"),
+                .query("commit"),
+            ])
+            return results[3].affectedRows == 1
+        }
+    }
+
+    /// Puts a feed at another place, from which everything is delivered again, and announces it. What is still out under the
+    /// former generation is not taken any more.
+    public func seekFeed(
+        _ namespace: Int64, _ feed: Int64, to progress: FeedProgressRecord
+    ) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            var parameters: PostgresParameters = [.int8(namespace), .int8(feed), .int8(progress.seq)]
+            if let seq = progress.snapshotSeq { parameters.appendInt8(seq) } else { parameters.appendNull(.int8) }
+            if let batch = progress.readTo.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
+            _ = try postgres.pipeline([
+                .query("begin"),
+                .query(
+                    """
+                    update pathmirror.feed_progress
+                    set generation = generation + 1, seq = $3, index = 0, snapshot_seq = $4, done = null, handed_to = $3,
+                        read_to = $3, batch = $5, moved_at = clock_timestamp()
+                    where namespace_id = $1 and feed = $2
+                    """, parameters),
+                .query(
+                    "delete from pathmirror.feed_message where namespace_id = $1 and feed = $2 and state = 'failing'",
+                    [.int8(namespace), .int8(feed)]),
+                .query("select pg_notify('\(Self.feedChannel)', '')"),
+                .query("commit"),
+            ])
+        }
+    }
+}

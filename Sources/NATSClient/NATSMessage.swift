@@ -1,0 +1,73 @@
+/// A message for a stream of JetStream.
+public struct NATSMessage: Sendable, Equatable {
+    public var subject: String
+    /// What the stream knows a repeated message by, within its window of duplicates.
+    public var id: String
+    /// The stream that is to take it; any that takes the subject where this is nil.
+    public var expectedStream: String?
+    /// Names and values without line breaks.
+    public var headers: [Header]
+    public var body: [UInt8]
+
+    public struct Header: Sendable, Equatable {
+        public let name: String
+        public let value: String
+
+        public init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    public init(
+        subject: String, id: String, expectedStream: String? = nil, headers: [Header] = [], body: [UInt8]
+    ) {
+        self.subject = subject
+        self.id = id
+        self.expectedStream = expectedStream
+        self.headers = headers
+        self.body = body
+    }
+
+    /// Those for JetStream and those of the caller.
+    var allHeaders: [Header] {
+        var all = [Header("Nats-Msg-Id", id)]
+        if let expectedStream { all.append(Header("Nats-Expected-Stream", expectedStream)) }
+        return all + headers
+    }
+
+    /// Why it can't be sent, whatever the server says; nil where it can.
+    var fault: NATSError? {
+        let parts = subject.split(separator: ".", omittingEmptySubsequences: false)
+        guard subject.utf8.count <= Self.maxSubjectBytes else {
+            return .badMessage("its subject has more than \(Self.maxSubjectBytes) bytes")
+        }
+        guard parts.allSatisfy({ !$0.isEmpty && $0 != "*" && $0 != ">" }),
+            subject.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F })
+        else { return .badMessage("\"\(subject)\" is not a subject that one can publish to") }
+        for header in allHeaders {
+            let isName = !header.name.isEmpty && header.name.utf8.allSatisfy { 0x21...0x7E ~= $0 && $0 != 0x3A }
+            guard isName, header.value.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+                return .badMessage("the header \(header.name) has a control character")
+            }
+        }
+        return nil
+    }
+
+    /// A server's line of control ends at 4,096 bytes, and the subject that the answer goes to is in it, too.
+    private static let maxSubjectBytes = 3_000
+}
+
+/// The place of a message in a stream.
+public struct NATSAcknowledgement: Sendable, Equatable {
+    public let stream: String
+    public let sequence: UInt64
+    /// The stream had the message already.
+    public let isDuplicate: Bool
+
+    public init(stream: String, sequence: UInt64, isDuplicate: Bool) {
+        self.stream = stream
+        self.sequence = sequence
+        self.isDuplicate = isDuplicate
+    }
+}

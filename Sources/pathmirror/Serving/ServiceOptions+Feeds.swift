@@ -1,0 +1,59 @@
+import Feeds
+import HTTPClient
+import Runtime
+
+extension ServiceOptions {
+    /// The settings of durable change feeds.
+    static let feedSettings: [ServiceSetting] = [
+        .text(
+            "feeds-url", "URL",
+            "where other gateways reach this one, for requests of feeds that it works; default: the address that its connection "
+                + "to the database comes from, at its port"
+        ) { $0.feeds.address = try gatewayURL($1) },
+        .text(
+            "webhook-allow", "LIST",
+            "networks and hosts that webhooks may go to although they are private, separated by commas; default: none"
+        ) { options, text in
+            do throws(AddressPolicy.Exceptions.UnknownPart) {
+                options.webhookExceptions = try AddressPolicy.Exceptions(text)
+            } catch {
+                throw UsageError("--webhook-allow: \"\(error.text)\" is neither a network nor a host.")
+            }
+        },
+        .number("feed-readers", 1...64, "threads that read the log for feeds; default 2") { $0.feeds.readers = $1 },
+        .number(
+            "feed-window", 100...10_000_000,
+            "the most messages of a feed that are out or wait in memory; default 10000"
+        ) {
+            $0.feeds.windowMessages = $1
+        },
+        .number("feed-window-mib", 1...65_536, "about how much memory they may take; default 64") {
+            (options: inout ServiceOptions, size: Int) in options.feeds.windowBytes = size << 20
+        },
+        .number("max-feed-waits", 1...10_000_000, "the most requests that wait for messages; default 10000") {
+            $0.feeds.maxWaitingPulls = $1
+        },
+        .number(
+            "feed-takeover-ms", 1_000...3_600_000,
+            "how long a gateway says nothing before others take its feeds over; default 5000"
+        ) { (options: inout ServiceOptions, time: Milliseconds) in
+            options.feeds.expiryMilliseconds = time
+            options.feeds.beatMilliseconds = max(100, time / 5)
+        },
+    ]
+
+    private static func gatewayURL(_ text: String) throws -> String {
+        guard text.hasPrefix("http://") || text.hasPrefix("https://"), !text.dropFirst(8).isEmpty,
+            !text.contains("?"), !text.contains("#"), !text.contains(" ")
+        else { throw UsageError("--feeds-url must be a URL such as http://10.0.0.5:9000.") }
+        return text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    /// How webhooks are sent.
+    var webhookClient: HTTPClient.Settings {
+        var settings = HTTPClient.Settings()
+        settings.userAgent = "pathmirror/\(VersionCommand.version)"
+        settings.maxConnections = 1_000
+        return settings
+    }
+}

@@ -1,0 +1,96 @@
+import Feeds
+import Runtime
+import TestSupport
+import Testing
+
+/// Deliveries into topics of librdkafka's own brokers.
+@Suite struct KafkaSinkTests {
+    private let kafka: TestKafka
+
+    init() throws {
+        kafka = try TestKafka()
+        kafka.addTopic("orders", partitions: 3)
+    }
+
+    private func sink(_ more: String = "", isOneLane: Bool = false) throws -> KafkaSink {
+        let text = #"{"brokers":"\#(kafka.brokers.joined(separator: ","))","topic":"orders"\#(more)}"#
+        let (definition, problems) = try read(text, "kafka", KafkaDefinition.read)
+        #expect(problems == [])
+        return try KafkaSink(try #require(definition), isOneLane: isOneLane) { _ in nil }
+    }
+
+    private func values() throws -> [String] { try kafka.records(of: "orders", partitions: 3).map(\.value) }
+
+    @Test func messagesAreDelivered() throws {
+        let sink = try sink()
+        defer { sink.stop() }
+        #expect(sink.outcomes([.order(7, key: "room 1/m1")]) == [.delivered])
+        let stored = try #require(try kafka.records(of: "orders", partitions: 3).first)
+        #expect(stored.key == "room 1/m1")
+        #expect(stored.value == #"{"n":7}"#)
+        #expect(
+            stored.headers == [
+                "id": "default:7:0", "namespace": "default", "feed": "orders", "event": "created", "seq": "7",
+            ])
+    }
+
+    @Test func orderIsKept() throws {
+        let sink = try sink()
+        defer { sink.stop() }
+        // NOT_LEADER_FOR_PARTITION, REQUEST_TIMED_OUT: the library tries again.
+        kafka.refuse([6, 7, 6])
+        let messages = (1...100).map { SinkMessage.order($0, key: "k\($0 % 7)") }
+        #expect(sink.outcomes(messages)?.allSatisfy { $0 == .delivered } == true)
+        let values = try values()
+        #expect(values.count == 100)
+        for key in 0..<7 {
+            let ofKey = messages.filter { $0.key == "k\(key)" }.map { String(decoding: $0.json, as: UTF8.self) }
+            #expect(values.filter(Set(ofKey).contains) == ofKey)
+        }
+    }
+
+    /// What is behind a message that can't be stored is not stored before it; other keys go on.
+    @Test func aLargeMessageStopsItsKeyOnly() throws {
+        let sink = try sink(#","properties":{"message.max.bytes":2000}"#)
+        defer { sink.stop() }
+        let large = String(repeating: "x", count: 4_000)
+        let outcomes = try #require(
+            sink.outcomes([
+                .order(1, key: "a"), .order(2, key: "a", json: large), .order(3, key: "a"), .order(4, key: "b"),
+            ]))
+        #expect(
+            outcomes[0] == .delivered && outcomes[1].isRefusal && outcomes[2].isFailure && outcomes[3] == .delivered)
+        #expect(Set(try values()) == [#"{"n":1}"#, #"{"n":4}"#])
+    }
+
+    @Test func brokersAreDownAndComeBack() throws {
+        let sink = try sink(#","timeout_ms":1500,"properties":{"reconnect.backoff.max.ms":200}"#)
+        defer { sink.stop() }
+        #expect(sink.outcomes([.order(1)]) == [.delivered])
+        kafka.setDown()
+        let outcomes = try #require(sink.outcomes([.order(2), .order(3)]))
+        #expect(outcomes.allSatisfy { $0.isFailure }, "\(outcomes)")
+        #expect(outcomes[1].reason == "not sent: default:2:0 before it has failed")
+        kafka.setUp()
+        #expect(eventually(seconds: 60) { sink.outcomes([.order(2), .order(3)]) == [.delivered, .delivered] })
+        let values = try values()
+        #expect(values.first == #"{"n":1}"# && values.last == #"{"n":3}"#)
+    }
+
+    @Test func stoppingAnswersWhatIsUnderWay() throws {
+        let sink = try sink()
+        #expect(sink.outcomes([.order(1)]) == [.delivered])
+        kafka.setDown()
+        let outcomes = Condition<[SinkOutcome]?>(nil)
+        sink.deliver([.order(2), .order(3), .order(4, key: "b")]) { result in outcomes.broadcast { $0 = result } }
+        sink.stop()
+        let all = outcomes.wait(milliseconds: 60_000) { $0 }
+        #expect(all?.count == 3 && all?.allSatisfy { $0.isFailure } == true)
+    }
+
+    @Test func secretsThatAreNotThereAreTold() throws {
+        let text = #"{"brokers":"a:1","topic":"t","properties":{"sasl.password":"env:PATHMIRROR_SINK_PASSWORD"}}"#
+        let definition = try #require(try read(text, "kafka", KafkaDefinition.read).definition)
+        #expect(throws: SinkError.self) { _ = try KafkaSink(definition, isOneLane: false) { _ in nil } }
+    }
+}

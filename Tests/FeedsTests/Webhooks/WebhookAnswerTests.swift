@@ -1,0 +1,88 @@
+import HTTPClient
+import Testing
+
+@testable import Feeds
+
+/// What becomes of messages, by what their endpoint answered.
+@Suite struct WebhookAnswerTests {
+    private static let messages = [
+        SinkMessage.sample(1, key: "a"), .sample(2, key: "b"), .sample(3, key: "a"), .sample(4, key: "b"),
+    ]
+
+    private static func outcomes(
+        _ status: Int, _ headers: [(name: String, value: String)] = [], _ body: String = "",
+        isTruncated: Bool = false, for messages: [SinkMessage] = messages
+    ) -> [SinkOutcome] {
+        let response = ClientResponse(
+            status: status, headers: headers, body: Array(body.utf8), isTruncated: isTruncated)
+        return WebhookAnswer.outcomes(.success(response), for: messages, nowUnixMilliseconds: 784_111_777_000)
+    }
+
+    private static func failed(_ reason: String, _ pause: Int64? = nil) -> SinkOutcome {
+        .failed(reason: reason, retryAfterMilliseconds: pause)
+    }
+
+    @Test(arguments: [200, 201, 202, 204, 299]) func delivered(_ status: Int) {
+        #expect(Self.outcomes(status) == Array(repeating: .delivered, count: 4))
+    }
+
+    @Test(arguments: [400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 599, 999]) func failed(
+        _ status: Int
+    ) {
+        let reason = "The endpoint answered with status \(status)."
+        #expect(Self.outcomes(status) == Array(repeating: Self.failed(reason), count: 4))
+        #expect(Self.outcomes(status, [("retry-after", "7")]) == Array(repeating: Self.failed(reason, 7_000), count: 4))
+        let date = [(name: "retry-after", value: "Sun, 06 Nov 1994 08:49:40 GMT")]
+        #expect(Self.outcomes(status, date).first == Self.failed(reason, 3_000))
+        #expect(Self.outcomes(status, [("retry-after", "hunter2")]).first == Self.failed(reason))
+    }
+
+    @Test(arguments: [300, 301, 302, 303, 304, 307, 308]) func redirects(_ status: Int) {
+        let reason = "The endpoint answered with status \(status); only 307 and 308 are followed."
+        #expect(Self.outcomes(status, [("location", "https://hunter2/")]).first == Self.failed(reason))
+    }
+
+    @Test func whoIsGoneIsNotAskedAgain() {
+        let outcome = SinkOutcome.refused(reason: "The endpoint is gone: it answered with status 410.")
+        #expect(Self.outcomes(410, [("retry-after", "7")]) == Array(repeating: outcome, count: 4))
+    }
+
+    @Test(arguments: [
+        HTTPClientError.timedOut, .unreachable("x"), .insecure("x"), .tooManyRedirects, .failed("x"), .cancelled,
+        .refused("x"), .addressNotAllowed(host: "a"),
+    ]) func errors(_ error: HTTPClientError) {
+        let outcomes = WebhookAnswer.outcomes(.failure(error), for: Self.messages, nowUnixMilliseconds: 0)
+        #expect(outcomes == Array(repeating: Self.failed(error.description), count: 4))
+    }
+
+    /// Whoever is named, and what comes behind it of its key.
+    @Test func partsOfABatch() {
+        let named = Self.failed("The endpoint named the message as failed.")
+        let behind = Self.failed("An earlier message of the key failed.")
+        let outcomes = { (ids: String) in Self.outcomes(200, [], "{\"x\": [1], \"failed\": [\(ids)]}") }
+        #expect(outcomes("\"default:1:0\"") == [named, .delivered, behind, .delivered])
+        #expect(outcomes("\"default:2:0\", \"default:3:0\"") == [.delivered, named, named, behind])
+        #expect(outcomes("\"default:4:0\"") == [.delivered, .delivered, .delivered, named])
+        #expect(outcomes("\"default:\\u0031:0\"").first == named)
+        #expect(outcomes("\"default:9:0\", 7, null") == Array(repeating: .delivered, count: 4))
+        #expect(Self.outcomes(202, [], #"{"failed":["default:1:0"]}"#, for: [Self.messages[0]]) == [named])
+        // Only a success is read.
+        #expect(Self.outcomes(500, [], #"{"failed":["default:1:0"]}"#).allSatisfy { $0 != .delivered })
+    }
+
+    @Test(arguments: [
+        "", "ok", "null", "[]", "{}", "{\"failed\":\"default:1:0\"}", "{\"failed\":{}}",
+        "{\"failed\":[\"default:1:0\"]",
+        "{\"failed\":[\"default:1:0\"]} x", "{\"failed\":[default:1:0]}", "\u{0}", "{\"Failed\":[\"default:1:0\"]}",
+    ]) func otherBodiesMeanNothing(_ body: String) {
+        #expect(Self.outcomes(200, [], body) == Array(repeating: .delivered, count: 4))
+    }
+
+    @Test func answersThatAreTooLong() {
+        #expect(Self.outcomes(200, [], "{", isTruncated: true).allSatisfy { $0 != .delivered })
+        #expect(Self.outcomes(200, [], "{", isTruncated: true, for: [Self.messages[0]]) == [.delivered])
+        #expect(
+            Self.outcomes(500, [], "{", isTruncated: true).first
+                == Self.failed("The endpoint answered with status 500."))
+    }
+}

@@ -1,0 +1,51 @@
+import KafkaClient
+import Runtime
+import Testing
+
+/// What of librdkafka may be set.
+@Suite struct PropertyTests {
+    @Test func allAllowedOnesAreKnown() {
+        for name in KafkaProperty.allowed {
+            // Some value of each is refused, but none for its name.
+            #expect(KafkaProperty.fault(name, "100").map { $0 == "can't have this value" } ?? true, "\(name)")
+        }
+        #expect(KafkaProperty.secret.isSubset(of: KafkaProperty.allowed))
+        #expect(KafkaProperty.files.isSubset(of: KafkaProperty.allowed))
+    }
+
+    /// What runs programs, loads libraries, or undoes a promise.
+    @Test(arguments: [
+        "plugin.library.paths", "sasl.kerberos.kinit.cmd", "sasl.kerberos.keytab", "enable.idempotence", "acks",
+        "request.required.acks", "max.in.flight", "partitioner", "message.timeout.ms", "bootstrap.servers",
+        "metadata.broker.list", "test.mock.num.brokers", "enable.ssl.certificate.verification", "debug",
+        "transactional.id", "nonsense", "", "sasl.oauthbearer.token.endpoint.url", "dr_msg_cb", "opaque",
+        "ssl.engine.location", "retries",
+    ])
+    func othersAreNot(_ name: String) {
+        #expect(KafkaProperty.fault(name, "1") == "is none that can be set here")
+        var settings = KafkaSettings(brokers: ["localhost:1"])
+        settings.properties[name] = Secret("1")
+        #expect(throws: KafkaError.badProperty(name: name, "is none that can be set here")) {
+            _ = try KafkaClient(settings)
+        }
+    }
+
+    @Test func valuesAreCheckedAndNotTold() {
+        #expect(KafkaProperty.fault("compression.type", "zstd") == nil)
+        #expect(KafkaProperty.fault("security.protocol", "hunter2") == "can't have this value")
+        #expect(KafkaProperty.fault("linger.ms", "-1") == "can't have this value")
+        #expect(KafkaProperty.fault("sasl.password", "a\0b") == "can't hold U+0000")
+        var settings = KafkaSettings(brokers: ["localhost:1"])
+        settings.properties = [
+            "security.protocol": Secret("sasl_plaintext"), "sasl.mechanisms": Secret("PLAIN"),
+            "sasl.password": Secret("hunter2"),
+        ]
+        do {
+            try KafkaClient(settings).stop()
+        } catch { #expect(!"\(error)".contains("hunter2")) }
+    }
+
+    @Test func someBrokerIsNeeded() {
+        #expect(throws: KafkaError.self) { _ = try KafkaClient(KafkaSettings(brokers: [])) }
+    }
+}

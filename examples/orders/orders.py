@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""An order service: keeps a table of its own of what is under /orders, by consuming a feed.
+
+    orders.py define              declares the feed; once is enough, and more do no harm
+    orders.py run                 consumes until it is interrupted
+    orders.py run --until-idle    ends when there is nothing more to consume
+    orders.py show                prints the table
+
+It may be killed at any moment, and any number of times: each message has its effect exactly once. The recipe is short. A message
+may come more than once, but its id is always the same; so its id and its effect are written in one transaction, and it is
+acknowledged only after that. Who is killed before the commit has done nothing; who is killed behind it is sent the message
+again, finds its id, and only acknowledges.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sqlite3
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+FEED = {"path": "/orders/{order_id}", "start": "snapshot", "ack_deadline_ms": 5000, "backoff": {"first_ms": 200, "max_ms": 10_000}}
+
+SCHEMA = """
+create table if not exists orders (id text primary key, customer text, total integer, status text, changes integer not null);
+create table if not exists sums (what text primary key, value integer not null);
+create table if not exists seen (message text primary key, at text not null);
+"""
+
+
+class Gateway:
+    """The feed's side: a few requests of JSON over HTTP, tried again while the gateway is away."""
+
+    def __init__(self, url: str, feed: str, credential: str, ns: str):
+        self.base, self.credential, self.ns = f"{url.rstrip('/')}/.feeds/{feed}", credential, ns
+
+    def ask(self, method: str, what: str, body: dict | None = None) -> dict:
+        request = urllib.request.Request(
+            f"{self.base}{what}?ns={self.ns}", method=method, data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.credential}", "Content-Type": "application/json"})
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=90) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code not in (429, 503):
+                    sys.exit(f"orders: {method} {what}: {error.code} {error.read().decode(errors='replace')}")
+                wait = float(error.headers.get("Retry-After") or 1)
+            except OSError as error:
+                print(f"orders: the gateway is away ({error}); trying again", file=sys.stderr)
+                wait = 0.5
+            time.sleep(min(wait, 5))
+
+
+def apply(table: sqlite3.Connection, message: dict) -> bool:
+    """Does what the message says, unless that was done already. One transaction: the id and the effect, or neither."""
+    with table:
+        table.execute("begin immediate")
+        known = table.execute("insert or ignore into seen values (?, ?)", (message["id"], message["time"])).rowcount == 0
+        if known:
+            return False
+        key, order = message["captures"]["order_id"], message["value"]
+        before = table.execute("select total from orders where id = ?", (key,)).fetchone()
+        if order is None:
+            table.execute("delete from orders where id = ?", (key,))
+        else:
+            table.execute(
+                "insert into orders values (?, ?, ?, ?, 1) on conflict (id) do update set "
+                "customer = excluded.customer, total = excluded.total, status = excluded.status, changes = changes + 1",
+                (key, order.get("customer"), order.get("total", 0), order.get("status")))
+        # An effect that would be wrong if it happened twice: a running sum.
+        difference = (0 if order is None else order.get("total", 0)) - (before[0] if before else 0)
+        table.execute("insert into sums values ('turnover', ?) on conflict (what) do update set value = value + excluded.value",
+                      (difference,))
+        table.execute("insert into sums values ('messages', 1) on conflict (what) do update set value = value + 1")
+    return True
+
+
+def run(gateway: Gateway, table: sqlite3.Connection, consumer: str, until_idle: bool):
+    while True:
+        messages = gateway.ask("POST", "/pull", {"max": 50, "wait_ms": 1000 if until_idle else 20_000, "consumer": consumer})["messages"]
+        if not messages and until_idle:
+            status = gateway.ask("GET", "/status")
+            if status["lag_entries"] == 0 and status["pending_messages"] == 0 and status["held_messages"] == 0:
+                return
+        done, refused = [], {}
+        for message in messages:
+            # What is behind a message that we refuse, of the same order, goes back to the feed with it: nothing overtakes it.
+            if message["key"] in refused:
+                continue
+            try:
+                apply(table, message)
+                done.append(message["id"])
+            except (AttributeError, TypeError, ValueError, sqlite3.Error) as error:
+                refused[message["key"]] = message["id"], repr(error)
+        for id, reason in refused.values():
+            # Not an order as we know them: tried again later, and a dead letter in the end.
+            gateway.ask("POST", "/nack", {"ids": [id], "consumer": consumer, "reason": reason})
+        if done:
+            # Whatever the answer says of an id: done, or somebody else has it by now and will find that we did it.
+            gateway.ask("POST", "/ack", {"ids": done, "consumer": consumer})
+
+
+def open_table(path: str) -> sqlite3.Connection:
+    # Several of us may share the file: each waits for the others' transactions.
+    table = sqlite3.connect(path, timeout=30, isolation_level=None)
+    table.execute("pragma journal_mode = wal")
+    # A commit is on disk before it is acknowledged to the gateway.
+    table.execute("pragma synchronous = full")
+    table.executescript(SCHEMA)
+    return table
+
+
+def show(table: sqlite3.Connection):
+    for row in table.execute("select id, customer, total, status, changes from orders order by id"):
+        print(json.dumps(dict(zip(("id", "customer", "total", "status", "changes"), row))))
+    print(json.dumps(dict(table.execute("select what, value from sums order by what"))))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("command", choices=["define", "run", "show"])
+    parser.add_argument("--url", default="http://127.0.0.1:9000")
+    parser.add_argument("--ns", default="default")
+    parser.add_argument("--feed", default="order-service")
+    parser.add_argument("--table", default="orders.sqlite", metavar="FILE", help="where the table is kept")
+    # A name of this very process. Under the name of one that was killed we would be taken for it: we would be given what comes behind
+    # the messages that it still holds.
+    parser.add_argument("--consumer", default=f"{os.uname().nodename}-{uuid.uuid4().hex[:12]}", metavar="NAME")
+    parser.add_argument("--until-idle", action="store_true", help="end when there is nothing more to consume")
+    words = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # `owner` is an administrator of `pathmirror dev`. Elsewhere an administrator defines, and a token of the feed is enough to run.
+    gateway = Gateway(words.url, words.feed, os.environ.get("PATHMIRROR_TOKEN", "owner"), words.ns)
+    if words.command == "define":
+        made = gateway.ask("PUT", "", FEED)
+        print("made" if made["created"] else "changed" if made["changed"] else "the same")
+        return
+    table = open_table(words.table)
+    if words.command == "show":
+        return show(table)
+    try:
+        run(gateway, table, words.consumer, words.until_idle)
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+-- How far feeds have come. A feed's row has a new version for each group of acknowledgements: it is found by its place, like
+-- a namespace's head, so that a snapshot that is held open makes no acknowledgement slower.
+
+-- Where the newest version of a feed's row is, going from a place where an older one was.
+create or replace function pathmirror.newest_feed_place(at tid) returns tid
+language plpgsql as $$
+begin
+    return currtid2('pathmirror.feed_progress', at);
+exception
+    -- A place in a page that is gone since.
+    when invalid_parameter_value then return at;
+end
+$$;
+
+-- Moves a feed's place. Returns where its row is now; null where the feed is gone, or is another worker's or generation's.
+-- `at`: where the row was seen last; null where that is not known.
+create or replace function pathmirror.move_feed(
+    of_namespace bigint, of_feed bigint, at tid, by_worker uuid, of_generation bigint, to_seq bigint, to_index bigint,
+    to_batch uuid, to_snapshot bigint, to_done bytea, to_handed bigint, more_delivered bigint, more_acknowledged bigint,
+    more_redelivered bigint, to_read bigint
+) returns tid
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    attempts integer := 0;
+    place tid;
+begin
+    while at is not null and attempts < 3 loop
+        update pathmirror.feed_progress
+        set seq = to_seq, index = to_index, batch = to_batch, snapshot_seq = to_snapshot, done = to_done,
+            handed_to = to_handed, read_to = to_read, delivered = delivered + more_delivered,
+            acknowledged = acknowledged + more_acknowledged, redelivered = redelivered + more_redelivered,
+            moved_at = clock_timestamp()
+        where ctid = at and namespace_id = of_namespace and feed = of_feed and worker = by_worker
+            and generation = of_generation
+        returning ctid into place;
+        if found then
+            return place;
+        end if;
+        at := case attempts
+            when 0 then pathmirror.newest_feed_place(at)
+            else (select ctid from pathmirror.feed_progress where namespace_id = of_namespace and feed = of_feed)
+        end;
+        attempts := attempts + 1;
+    end loop;
+    if at is null then
+        select ctid into at from pathmirror.feed_progress where namespace_id = of_namespace and feed = of_feed;
+        if at is not null then
+            return pathmirror.move_feed(
+                of_namespace, of_feed, at, by_worker, of_generation, to_seq, to_index, to_batch, to_snapshot, to_done,
+                to_handed, more_delivered, more_acknowledged, more_redelivered, to_read);
+        end if;
+    end if;
+    return null;
+end
+$$;
