@@ -37,7 +37,8 @@ def work(kind: str, target, name: str, *, producers: int = 0, rate: float = 0, c
         [client("queue", "libpq"), kind, target, name, producers, rate, consumers, max, "each" if each else "batch", events, seconds,
          keys, length], seconds + 60))
     wanted = result["produced"] if producers else events
-    if consumers and result["acknowledged"] != wanted:
+    # More is possible: what was on its way to a consumer of the run before comes again.
+    if consumers and result["acknowledged"] < wanted:
         raise Wrong(f"{kind}: {result['acknowledged']} of {wanted} messages were acknowledged")
     count = result["acknowledged"] if consumers else result["produced"]
     return Worked(result["produced"], result["acknowledged"], count / result["micros"] * 1e6, result["p50"] / 1e3, result["p99"] / 1e3,

@@ -15,6 +15,7 @@ from harness.report import typical
 NAME = "webhooks"
 FEEDS = 10
 RATE = 200
+SECRET = "whsec_" + "c2VjcmV0" * 4
 # The endpoint is on this machine, which webhooks reach only where that is allowed.
 OPTIONS = ["--webhook-allow", "127.0.0.1"]
 
@@ -67,7 +68,7 @@ def define(gateway: Gateway, endpoint: Endpoint, kinds: list[str]):
     for number, kind in enumerate(kinds):
         gateway.request("PUT", f"/.feeds/hook{number}", json.dumps({
             "path": "/bench/{key}", "max_attempts": 3, "backoff": {"first_ms": 100, "max_ms": 1000},
-            "webhook": {"url": f"http://127.0.0.1:{endpoint.port}/{kind}/{number}"}}), headers=OWNER)
+            "webhook": {"url": f"http://127.0.0.1:{endpoint.port}/{kind}/{number}", "secrets": [SECRET]}}), headers=OWNER)
     endpoint.times()
 
 

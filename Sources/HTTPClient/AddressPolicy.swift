@@ -18,6 +18,10 @@ public enum AddressPolicy: Sendable, Equatable {
             self.hosts = Set(hosts.map { ClientURL.normalized($0) })
         }
 
+        /// This machine's own addresses.
+        public static let thisMachine = Exceptions(
+            networks: ["127.0.0.0/8", "::1"].compactMap { IPNetwork($0) }, hosts: ["localhost"])
+
         /// Reads what operators write: networks, addresses and hosts, separated by commas: `10.20.0.0/16,billing.internal`.
         ///
         /// - Throws: the part that is neither.

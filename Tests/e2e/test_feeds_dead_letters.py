@@ -160,6 +160,6 @@ def test_reasons(feed, tree):
     message = feed.one()
     answer = feed.call("POST", "nack", {"ids": [message["id"]], "reason": "x" * 1_000_000})
     assert answer.status == 400 and feed.dead() == []
-    reason = "ä\n' \"; drop table pathmirror.log; -- \u2028\U0001f600" + "x" * 1900
+    reason = "ä\n' \"; drop table pathmirror.log; -- \u2028\U0001f600"
     feed.nack([message], reason=reason)
     assert wait_until(feed.dead, "a dead letter")[0]["errors"][0]["reason"] == reason

@@ -103,6 +103,7 @@ def test_many_wait_and_each_message_goes_to_one(feed, tree):
 def test_max_is_kept(feed, tree):
     feed.make(start="beginning", **PATIENT)
     tree.patch("orders", {f"k{number:03}": number for number in range(130)})
+    feed.wait_for_free(130)
     assert len(feed.pull()) == 100, "the default"
     assert len(feed.next(7)) == 7
     assert len(feed.pull(1000, 5000)) == 23
@@ -129,7 +130,8 @@ def test_ids_that_are_not_outstanding(feed, tree):
                f"{feed.ns}:99999999999999999999:0", f"{feed.ns}:{seq}:s0", "ä" * 100]
     results = feed.settle("ack", strange)
     assert set(results) == set(strange)
-    assert set(results.values()) <= {"unknown"}, results
+    assert set(results.values()) <= {"unknown", "expired"}, results
+    assert results[strange[1]] == results["x"] == "unknown", results
     # It was not acknowledged before anybody held it.
     assert feed.take()[0]["key"] == "a"
 
@@ -139,7 +141,7 @@ def test_messages_of_other_feeds_are_not_ours(feed, tree):
     other = feed.named("copies").make(**PATIENT)
     tree.set("orders/a", 1)
     message = feed.one()
-    assert other.settle("ack", [message]) == {message["id"]: "unknown"}
+    assert other.settle("ack", [message])[message["id"]] in ("unknown", "expired"), "nobody has it from there"
     assert other.one()["id"] == message["id"], "ids are the same in all feeds of a namespace"
     feed.ack([message])
     assert other.settle("ack", [message]) == {message["id"]: "done"}
@@ -198,9 +200,10 @@ def test_a_deadline_that_passes(feed, tree):
 
 
 def test_a_deadline_that_passed_is_told(feed, tree):
-    feed.make(ack_deadline_ms=50, backoff={"first_ms": 60_000, "max_ms": 60_000})
+    feed.make(ack_deadline_ms=3000, backoff={"first_ms": 60_000, "max_ms": 60_000})
     tree.set("orders/a", 1)
     message = feed.one()
+    wait_until(lambda: feed.status()["held_messages"] == 1, "the message to be seen held")
     wait_until(lambda: feed.status()["held_messages"] == 0, "the deadline to pass")
     assert feed.settle("ack", [message]) == {message["id"]: "expired"}
 
@@ -226,21 +229,24 @@ def test_extending_can_shorten(feed, tree):
     assert feed.one()["attempt"] == 2
 
 
+def status_when(feed, **wanted) -> dict:
+    """The figures once they are those; they may be a little behind."""
+    return wait_until(lambda: (status := feed.status()).items() >= wanted.items() and status, f"{wanted} in {feed.status()}")
+
+
 def test_status_counts(feed, tree):
     feed.make(**PATIENT)
     seqs = [tree.set(f"orders/k{number}", number).seq for number in range(5)]
     messages = feed.next(3, "c1")
-    status = feed.status()
-    assert (status["name"], status["held_messages"], status["dead_letters"], status["head"]) == ("orders", 3, 0, seqs[-1])
+    status = status_when(feed, name="orders", held_messages=3, pending_messages=5, dead_letters=0, head=seqs[-1], consumers=["c1"])
     assert status["lag_entries"] >= 3 and status["lag_seconds"] >= 0
     assert status["oldest_unacknowledged"]["id"] == messages[0]["id"]
     feed.ack(messages[:2])
     feed.nack(messages[2:])
     feed.take(3, "c2")
-    feed.drained()
-    status = feed.status()
-    assert (status["delivered"], status["acknowledged"], status["redelivered"]) == (6, 5, 1)
-    assert status["oldest_unacknowledged"] is None and status["seq"] == status["head"] == seqs[-1]
+    status = status_when(feed, delivered=6, acknowledged=5, redelivered=1, oldest_unacknowledged=None, seq=seqs[-1], head=seqs[-1],
+                         held_messages=0, pending_messages=0, lag_entries=0)
+    assert status["consumers"] == []
 
 
 def test_the_lag_of_a_feed_that_nobody_consumes_grows(feed, tree):

@@ -33,7 +33,7 @@ def test_no_more_than_max_are_unacknowledged(feed, tree):
     tree.set("orders", {f"k{number:02}": number for number in range(10)})
     with FeedStream(feed, consumer="c1", max=3) as stream:
         stream.wait_for_count(3)
-        assert feed.status()["held_messages"] == 3
+        wait_until(lambda: feed.status()["held_messages"] == 3, "three messages to be held")
         for number in range(10):
             stream.wait_for_count(number + 1)
             assert len(stream.messages) <= number + 3
@@ -125,7 +125,7 @@ def test_streams_and_pulls_share_a_feed(feed, tree):
         for key in {message["key"] for message in messages}:
             seqs = [message["seq"] for message in messages if message["key"] == key]
             assert seqs == sorted(seqs), key
-    feed.drained()
+    assert feed.has_nothing_else()
 
 
 def test_a_stream_of_a_feed_that_is_removed_ends(feed, tree):

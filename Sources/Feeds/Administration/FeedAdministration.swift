@@ -15,11 +15,6 @@ public struct FeedAdministration {
         public let seq: Int64
     }
 
-    /// Where a feed is put by `seek`.
-    public enum Place: Sendable, Equatable {
-        case start(FeedDefinition.Start)
-    }
-
     // MARK: Feeds
 
     /// A namespace's feeds, by name.
@@ -119,6 +114,14 @@ public struct FeedAdministration {
         return FeedProgressRecord(
             seq: seq, index: 0, snapshotSeq: snapshotSeq, done: [], handedTo: seq,
             readTo: LogCursor(seq: seq, batch: batch))
+    }
+
+    // MARK: Trees
+
+    /// Keeps a tree whole, so that feeds which are not far behind it can be taken over quickly, and drops those that no feed needs.
+    func keep(_ tree: TreeVersion, of namespace: Int64) throws {
+        try connection.saveSnapshot(namespace, at: tree.seq, tree.root, for: .feed)
+        try connection.dropFeedSnapshots(namespace)
     }
 
     // MARK: Dead letters

@@ -31,14 +31,18 @@ final class FeedReaders: Sendable {
     private let dispatcher: FeedDispatcher
     private let state = Condition(State())
     private let failed: @Sendable (Set<FeedClaim>, String) -> Void
+    private let keeper: FeedAdministrator
 
-    /// - Parameter failed: told of feeds that have to begin anew, and why.
+    /// - Parameters:
+    ///   - keeper: keeps trees.
+    ///   - failed: told of feeds that have to begin anew, and why.
     init(
-        _ core: FeedCore, _ dispatcher: FeedDispatcher,
+        _ core: FeedCore, _ dispatcher: FeedDispatcher, _ keeper: FeedAdministrator,
         failed: @escaping @Sendable (Set<FeedClaim>, String) -> Void
     ) {
         self.core = core
         self.dispatcher = dispatcher
+        self.keeper = keeper
         self.failed = failed
     }
 
@@ -51,10 +55,24 @@ final class FeedReaders: Sendable {
                 state.places[id] = Place(
                     reader: NamespaceReader(
                         core, id, found: { [dispatcher] in dispatcher.found($0) },
-                        restart: { [failed] in failed($0, $1) }))
+                        restart: { [failed] in failed($0, $1) },
+                        keep: { [keeper, logger = core.logger] in Self.keep($0, id, keeper, logger) }))
             }
             state.places[id]?.starting.append(start)
             state.queue(id)
+        }
+    }
+
+    private static func keep(
+        _ tree: TreeVersion, _ namespace: Int64, _ keeper: FeedAdministrator, _ logger: Logger
+    ) {
+        _ = keeper.add { result in
+            do {
+                try result.get().keep(tree, of: namespace)
+            } catch {
+                // The next one that is due may succeed; without it a takeover takes longer.
+                logger.warning("a feed's tree could not be kept", [("seq", "\(tree.seq)"), ("error", "\(error)")])
+            }
         }
     }
 

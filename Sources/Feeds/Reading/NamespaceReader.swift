@@ -26,20 +26,25 @@ final class NamespaceReader {
     private let namespaceID: Int64
     private let found: ([LaneFinding]) -> Void
     private let restart: (Set<FeedClaim>, String) -> Void
+    private let keep: (TreeVersion) -> Void
+    /// The newest tree that is kept whole, so that who takes over need not make it from the whole log; nil where that is not known.
+    private var keptSeq: Int64?
     private var readings: [Reading] = []
     private static let mostMessagesAtOnce = 500
 
     /// - Parameters:
     ///   - found: told of messages, in order.
     ///   - restart: told of feeds that have to begin anew, and why.
+    ///   - keep: given a tree that should be kept.
     init(
         _ core: FeedCore, _ namespaceID: Int64, found: @escaping ([LaneFinding]) -> Void,
-        restart: @escaping (Set<FeedClaim>, String) -> Void
+        restart: @escaping (Set<FeedClaim>, String) -> Void, keep: @escaping (TreeVersion) -> Void
     ) {
         self.core = core
         self.namespaceID = namespaceID
         self.found = found
         self.restart = restart
+        self.keep = keep
     }
 
     var isIdle: Bool { readings.isEmpty }
@@ -61,6 +66,7 @@ final class NamespaceReader {
             lane = FeedLane([start.feed], root: root, at: cursor)
         }
         readings.append(Reading(lane: lane, follower: follower(at: cursor)))
+        if keptSeq == nil { keptSeq = try connection.snapshots(namespaceID).last?.seq ?? 0 }
     }
 
     func remove(_ claim: FeedClaim) {
@@ -105,6 +111,7 @@ final class NamespaceReader {
             index += 1
         }
         joinLevel()
+        keepTree()
         return hasMore
     }
 
@@ -196,6 +203,15 @@ final class NamespaceReader {
             logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
         ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
         finish(index, findings, left)
+    }
+
+    /// Has the tree kept now and then, where the log has grown by more than there is in it.
+    private func keepTree() {
+        guard let keptSeq, let lane = readings.first?.lane, !lane.isWide,
+            lane.cursor.seq - keptSeq >= max(core.settings.entriesBetweenTrees, Int64(lane.root.rowCount))
+        else { return }
+        self.keptSeq = lane.cursor.seq
+        keep(TreeVersion(seq: lane.cursor.seq, root: lane.root))
     }
 
     /// Lanes that have come to the same entry go on together.

@@ -5,6 +5,8 @@ enum FeedCommand: Sendable {
     case begin(FeedRunStart)
     case end(FeedClaim)
     case endAll
+    /// The feed was put elsewhere, or is another by now: what is known of it here is over.
+    case moved(FeedName)
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
     case letters(FeedClaim, retried: [FeedLetter], blocked: Set<String>)

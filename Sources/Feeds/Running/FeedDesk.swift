@@ -63,6 +63,9 @@ final class FeedDesk {
         switch command {
         case .begin(let start): begin(start)
         case .end(let claim): end(claim)
+        case .moved(let name):
+            if let run = runs[name] { end(run.claim) }
+            lookSoon()
         case .endAll: for claim in Array(names.keys) { end(claim) }
         case .found(let findings):
             for finding in findings { run(finding.claim)?.take(finding, now) }

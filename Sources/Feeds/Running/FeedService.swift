@@ -12,6 +12,7 @@ public final class FeedService: Sendable {
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let administrator: FeedAdministrator
+    private let keeper: FeedAdministrator
     private let wake: WakeHandle
     private let threads: [Thread]
     private let dispatcherThread: Thread
@@ -32,7 +33,8 @@ public final class FeedService: Sendable {
         let dispatcher = FeedDispatcher(core)
         let writer = FeedWriter(core)
         let troubles = FeedTroubles()
-        let readers = FeedReaders(core, dispatcher) { claims, reason in
+        let keeper = FeedAdministrator(core)
+        let readers = FeedReaders(core, dispatcher, keeper) { claims, reason in
             troubles.add(claims, reason)
             wake.wake()
         }
@@ -43,6 +45,7 @@ public final class FeedService: Sendable {
         self.writer = writer
         self.readers = readers
         self.administrator = administrator
+        self.keeper = keeper
         dispatcherThread = Thread(name: "feeds") {
             dispatcher.run(readers, writer) { wake.wake() }
         }
@@ -53,6 +56,7 @@ public final class FeedService: Sendable {
                     FeedSupervisor(core, dispatcher, readers, troubles, sinks).run(wake)
                 },
                 Thread(name: "feed-admin") { administrator.run() },
+                Thread(name: "feed-trees") { keeper.run() },
             ] + (0..<settings.readers).map { index in Thread(name: "feed-reader-\(index)") { readers.run() } }
     }
 
@@ -117,6 +121,9 @@ public final class FeedService: Sendable {
 
     // MARK: For administrators
 
+    /// A feed was put elsewhere, or has another definition: nothing is handed out any more by what was known before.
+    public func moved(_ feed: FeedName) { dispatcher.post(.moved(feed)) }
+
     /// Does something with the database, on a thread of its own. False where too much waits for that already.
     public func administer(_ body: @escaping @Sendable (Result<FeedAdministration, any Error>) -> Void) -> Bool {
         administrator.add(body)
@@ -137,6 +144,7 @@ public final class FeedService: Sendable {
     public func stop() {
         readers.stop()
         administrator.stop()
+        keeper.stop()
         dispatcher.stop()
         dispatcherThread.join()
         writer.stop()

@@ -56,8 +56,9 @@ final class FeedsHandler {
         case .definition(_, .show): show(feed, exchange)
         case .definition(_, .apply): apply(feed, request, exchange)
         case .definition(_, .remove):
-            administer(exchange) { administration in
+            administer(exchange) { [feeds] administration in
                 try administration.remove(feed)
+                feeds.moved(feed)
                 return FeedAnswer(Array("{\"removed\":true}".utf8))
             }
         case .pull: try pull(feed, request, exchange)
@@ -65,8 +66,10 @@ final class FeedsHandler {
         case .stream: try streams.open(feed, request, exchange, identity)
         case .seek:
             let start = try FeedBodies.seek(request.body)
-            administer(exchange) { administration in
-                FeedAnswer(Array("{\"seq\":\(try administration.seek(feed, to: start))}".utf8))
+            administer(exchange) { [feeds] administration in
+                let seq = try administration.seek(feed, to: start)
+                feeds.moved(feed)
+                return FeedAnswer(Array("{\"seq\":\(seq)}".utf8))
             }
         case .dead: try dead(feed, request, exchange)
         case .retry: try change(feed, request, exchange) { try $0.retry(feed, $1) }
@@ -105,9 +108,10 @@ final class FeedsHandler {
 
     private func apply(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let body = request.body
-        administer(exchange) { administration in
+        administer(exchange) { [feeds] administration in
             let definition = try FeedDefinition.read(body, name: feed.name)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: true)
+            if applied.isChanged { feeds.moved(feed) }
             return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name))
         }
     }

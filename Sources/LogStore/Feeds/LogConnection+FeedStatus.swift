@@ -19,6 +19,23 @@ public struct FeedStatusRecord: Sendable, Equatable {
 }
 
 extension LogConnection {
+    /// Drops the snapshots that were made for feeds and that none of them needs any more: each needs the newest before its place.
+    public func dropFeedSnapshots(_ namespace: Int64) throws(LogStoreError) {
+        let seqs = try translated { () throws(PostgresError) -> [Int64] in
+            let rows = try postgres.execute(
+                """
+                select seq from pathmirror.snapshot as old
+                where namespace_id = $1 and made_by = 'feed' and seq < (
+                    select max(seq) from pathmirror.snapshot where namespace_id = $1 and seq <= (
+                        select min(least(seq, snapshot_seq)) from pathmirror.feed_progress where namespace_id = $1))
+                    and not exists (
+                        select from pathmirror.feed_progress where namespace_id = $1 and snapshot_seq = old.seq)
+                """, [.int8(namespace)])
+            return try (0..<rows.rowCount).map { row throws(PostgresError) in try rows.int64(row, 0) }
+        }
+        for seq in seqs { _ = try? dropSnapshot(namespace, at: seq) }
+    }
+
     /// Where a feed is.
     public func feedSeq(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in

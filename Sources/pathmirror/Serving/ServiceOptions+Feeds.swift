@@ -12,7 +12,8 @@ extension ServiceOptions {
         ) { $0.feeds.address = try gatewayURL($1) },
         .text(
             "webhook-allow", "LIST",
-            "networks and hosts that webhooks may go to although they are private, separated by commas; default: none"
+            "networks and hosts that webhooks may go to although they are private, separated by commas; default: none, this machine"
+                + " for dev"
         ) { options, text in
             do throws(AddressPolicy.Exceptions.UnknownPart) {
                 options.webhookExceptions = try AddressPolicy.Exceptions(text)

@@ -1,5 +1,6 @@
 import Engine
 import Gateway
+import HTTPClient
 import HTTPServer
 import LogStore
 import Postgres
@@ -28,6 +29,8 @@ struct DevCommand: Command {
         options.gateway.pages = .thisMachine(and: options.origins)
         options.engine.createsNamespaces = true
         options.credentials.acceptsOwner = true
+        // Whoever tries webhooks has the endpoint on this machine.
+        if arguments["webhook-allow"] == nil { options.webhookExceptions = .thisMachine }
         options.credentials.acceptsUnsignedTokens = true
         if !options.hasRulesFile {
             options.engine.defaultRules = RulesVersion(seq: 0, set: .allowThisMachine, enforcesIndexes: false)
