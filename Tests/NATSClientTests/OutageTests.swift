@@ -74,6 +74,43 @@ import Testing
         #expect(outcomes.withLock { $0.values.allSatisfy { $0 == 1 } })
     }
 
+    /// The library's threads and sockets go with each connection.
+    @Test func lostConnectionsLeaveNothingBehind() throws {
+        let server = try TestNATS()
+        try server.addStream("ORDERS", subjects: ["orders.>"])
+        let client = try NATSClient.to(server)
+        #expect(client.acknowledgement(.order(0)) != nil)
+        let closed = try TestNATS(["--auth", "another"])
+        let stranger = try NATSClient.to(closed)
+        _ = stranger.failure(.order(0))
+        #expect(eventually { Self.connections(to: [server.port, closed.port]) == 1 })
+        for number in 1...10 {
+            server.kill()
+            _ = client.failure(.order(number))
+            try server.restart()
+            #expect(eventually { client.acknowledgement(.order(number)) != nil })
+            for _ in 1...10 { _ = stranger.failure(.order(number)) }
+        }
+        #expect(eventually { Self.connections(to: [server.port, closed.port]) == 1 })
+        client.stop()
+        #expect(eventually { Self.connections(to: [server.port, closed.port]) == 0 })
+    }
+
+    /// Sockets of this process whose other end has one of these ports. Other tests have theirs.
+    private static func connections(to ports: [UInt16]) -> Int {
+        (3..<1_024).count { descriptor in
+            var address = sockaddr_in()
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let isConnected = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    getpeername(Int32(descriptor), $0, &length) == 0
+                }
+            }
+            return isConnected && address.sin_family == sa_family_t(AF_INET)
+                && ports.contains(address.sin_port.bigEndian)
+        }
+    }
+
     @Test(arguments: [
         NATSSettings.Credentials.none, .token(Secret("wrong")), .password(user: "a", Secret("b")),
     ]) func wrongCredentialsAreRefused(_ credentials: NATSSettings.Credentials) throws {

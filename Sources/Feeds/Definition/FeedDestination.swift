@@ -16,8 +16,8 @@ public enum FeedDestination: Sendable, Equatable {
     ) -> FeedDestination? {
         switch member {
         case "webhook": WebhookDefinition.read(value, problems: &problems).map { .webhook($0) }
-        case "nats": NATSDefinition.read(value, part: "nats", &problems).map { .nats($0) }
-        case "kafka": KafkaDefinition.read(value, part: "kafka", &problems).map { .kafka($0) }
+        case "nats": NATSDefinition.read(value, problems: &problems).map { .nats($0) }
+        case "kafka": KafkaDefinition.read(value, problems: &problems).map { .kafka($0) }
         default: nil
         }
     }
@@ -30,10 +30,10 @@ public enum FeedDestination: Sendable, Equatable {
             definition.write(&writer, showsSecrets: secrets)
         case .nats(let definition):
             writer.writeKey("nats", isFirst: false)
-            definition.write(to: &writer, showingSecrets: secrets)
+            definition.write(&writer, showsSecrets: secrets)
         case .kafka(let definition):
             writer.writeKey("kafka", isFirst: false)
-            definition.write(to: &writer, showingSecrets: secrets)
+            definition.write(&writer, showsSecrets: secrets)
         }
     }
 }

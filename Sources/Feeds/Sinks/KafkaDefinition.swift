@@ -19,7 +19,7 @@ public struct KafkaDefinition: Sendable, Equatable {
     ///   - problems: takes every mistake.
     /// - Returns: nil where there are mistakes.
     public static func read(
-        _ value: SourceValue, part: String, _ problems: inout [DefinitionError.Problem]
+        _ value: SourceValue, part: String = "kafka", problems: inout [DefinitionError.Problem]
     ) -> KafkaDefinition? {
         var reader = SinkDefinitionReader(value, part: part, allowed: members)
         guard reader.isObject else {
@@ -84,8 +84,8 @@ public struct KafkaDefinition: Sendable, Equatable {
 
     /// Writes the definition with what was left out.
     ///
-    /// - Parameter showingSecrets: false for readers who may know that there are some, but not which.
-    public func write(to writer: inout JSONWriter, showingSecrets: Bool) {
+    /// - Parameter showsSecrets: false for readers who may know that there are some, but not which.
+    public func write(_ writer: inout JSONWriter, showsSecrets: Bool) {
         writer.beginObject()
         writer.writeKey("brokers", isFirst: true)
         writer.writeTexts(brokers)
@@ -95,8 +95,8 @@ public struct KafkaDefinition: Sendable, Equatable {
             writer.beginObject()
             for (index, property) in properties.sorted(by: { $0.key < $1.key }).enumerated() {
                 writer.writeKey(property.key, isFirst: index == 0)
-                let isShown = showingSecrets || !KafkaProperty.secret.contains(property.key)
-                writer.writeString(property.value.written(showingSecrets: isShown))
+                let isShown = showsSecrets || !KafkaProperty.secret.contains(property.key)
+                writer.writeString(property.value.written(showsSecrets: isShown))
             }
             writer.endObject()
         }

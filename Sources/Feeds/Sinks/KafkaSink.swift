@@ -52,6 +52,8 @@ public final class KafkaSink: Sink {
     private static func outcome(_ result: Result<KafkaReceipt, KafkaError>) -> SinkOutcome {
         switch result {
         case .success: .delivered
+        // That the sink ends is no fault of the message.
+        case .failure(.stopped): .notSent
         case .failure(let error) where error.isPermanent: .refused(reason: error.description)
         case .failure(let error): .failed(reason: error.description, retryAfterMilliseconds: nil)
         }

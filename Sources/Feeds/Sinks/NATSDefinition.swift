@@ -29,7 +29,7 @@ public struct NATSDefinition: Sendable, Equatable {
     ///   - problems: takes every mistake.
     /// - Returns: nil where there are mistakes.
     public static func read(
-        _ value: SourceValue, part: String, _ problems: inout [DefinitionError.Problem]
+        _ value: SourceValue, part: String = "nats", problems: inout [DefinitionError.Problem]
     ) -> NATSDefinition? {
         var reader = SinkDefinitionReader(value, part: part, allowed: members)
         guard reader.isObject else {
@@ -90,8 +90,8 @@ public struct NATSDefinition: Sendable, Equatable {
 
     /// Writes the definition with what was left out.
     ///
-    /// - Parameter showingSecrets: false for readers who may know that there are some, but not which.
-    public func write(to writer: inout JSONWriter, showingSecrets: Bool) {
+    /// - Parameter showsSecrets: false for readers who may know that there are some, but not which.
+    public func write(_ writer: inout JSONWriter, showsSecrets: Bool) {
         writer.beginObject()
         writer.writeKey("url", isFirst: true)
         writer.writeTexts(servers)
@@ -101,11 +101,11 @@ public struct NATSDefinition: Sendable, Equatable {
         case .none: break
         case .password(let user, let password):
             writer.writeMember("user", user)
-            writer.writeMember("password", password.written(showingSecrets: showingSecrets))
-        case .token(let token): writer.writeMember("token", token.written(showingSecrets: showingSecrets))
-        case .file(let variable): writer.writeMember("credentials", variable.written(showingSecrets: showingSecrets))
+            writer.writeMember("password", password.written(showsSecrets: showsSecrets))
+        case .token(let token): writer.writeMember("token", token.written(showsSecrets: showsSecrets))
+        case .file(let variable): writer.writeMember("credentials", variable.written(showsSecrets: showsSecrets))
         }
-        if let authorities { writer.writeMember("ca", authorities.written(showingSecrets: showingSecrets)) }
+        if let authorities { writer.writeMember("ca", authorities.written(showsSecrets: showsSecrets)) }
         pace.write(to: &writer)
         writer.endObject()
     }

@@ -17,14 +17,14 @@ public enum SinkSecret: Sendable, Equatable {
     }
 
     public static func == (left: Self, right: Self) -> Bool {
-        left.written(showingSecrets: true) == right.written(showingSecrets: true)
+        left.written(showsSecrets: true) == right.written(showsSecrets: true)
     }
 
     /// As a definition has it.
-    func written(showingSecrets: Bool) -> String {
+    func written(showsSecrets: Bool) -> String {
         switch self {
         case .variable(let name): Self.prefix + name
-        case .text(let secret): showingSecrets ? secret.revealed() : Self.mask
+        case .text(let secret): showsSecrets ? secret.revealed() : Self.mask
         }
     }
 

@@ -15,7 +15,7 @@ import Testing
         let plain = try definition(#"{"brokers":"a:9092,b:9093","topic":"orders"}"#)
         #expect(plain.brokers == ["a:9092", "b:9093"] && plain.properties.isEmpty)
         #expect(
-            written { plain.write(to: &$0, showingSecrets: true) }
+            written { plain.write(&$0, showsSecrets: true) }
                 == #"{"brokers":["a:9092","b:9093"],"topic":"orders","batch":100,"concurrency":4,"timeout_ms":10000}"#)
     }
 
@@ -25,9 +25,9 @@ import Testing
             + #""sasl.password":"p4ss","sasl.username":"gateway","security.protocol":"sasl_ssl","ssl.ca.location":"env:PATHMIRROR_SINK_CA","#
             + #""ssl.key.password":"env:PATHMIRROR_SINK_KEY"},"batch":7,"concurrency":2,"timeout_ms":300}"#
         let read = try definition(text)
-        #expect(written { read.write(to: &$0, showingSecrets: true) } == text)
+        #expect(written { read.write(&$0, showsSecrets: true) } == text)
         #expect(
-            written { read.write(to: &$0, showingSecrets: false) } == text.replacing("p4ss", with: "(set)"))
+            written { read.write(&$0, showsSecrets: false) } == text.replacing("p4ss", with: "(set)"))
         #expect(try definition(text) == read)
     }
 

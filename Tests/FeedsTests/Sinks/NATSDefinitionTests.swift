@@ -22,7 +22,7 @@ import Testing
         let plain = try definition(#"{"url":"nats://localhost:4222","subject":"orders.{key}"}"#)
         #expect(plain.credentials == .none && plain.stream == nil && plain.authorities == nil)
         #expect(
-            written { plain.write(to: &$0, showingSecrets: true) }
+            written { plain.write(&$0, showsSecrets: true) }
                 == #"{"url":"nats://localhost:4222","subject":"orders.{key}","batch":100,"concurrency":4,"timeout_ms":10000}"#
         )
     }
@@ -35,8 +35,8 @@ import Testing
     ])
     func writtenAndReadItIsTheSame(_ text: String) throws {
         let read = try definition(text)
-        #expect(written { read.write(to: &$0, showingSecrets: true) } == text)
-        let shown = written { read.write(to: &$0, showingSecrets: false) }
+        #expect(written { read.write(&$0, showsSecrets: true) } == text)
+        let shown = written { read.write(&$0, showsSecrets: false) }
         #expect(!shown.contains("p4ss") && !shown.contains("t0ken"))
         let masked = text.replacing("p4ss", with: "(set)").replacing("t0ken", with: "(set)")
         #expect(shown == masked)

@@ -16,7 +16,7 @@ extension SinkMessage {
 
 extension Sink {
     /// Delivers and waits; nil where no outcomes come.
-    func outcomes(_ messages: [SinkMessage]) -> [SinkOutcome]? {
+    func answers(_ messages: [SinkMessage]) -> [SinkOutcome]? {
         let outcomes = Condition<[SinkOutcome]?>(nil)
         deliver(messages) { result in outcomes.broadcast { $0 = result } }
         return outcomes.wait(milliseconds: 120_000) { $0 }
@@ -29,7 +29,7 @@ extension SinkOutcome {
 
     var reason: String {
         switch self {
-        case .delivered: ""
+        case .delivered, .notSent: ""
         case .failed(let reason, _), .refused(let reason): reason
         }
     }
