@@ -7,6 +7,7 @@ import time
 import durable_streams
 import pytest
 from harness import cli, sql
+from harness.feeds import Feed
 from harness.gateway import SECRET, start_serve
 from harness.issuer import hs256
 from harness.log_stream import ADMIN, LogStream, ask
@@ -328,6 +329,23 @@ def test_a_feeds_token_is_good_for_nothing_else(gateway, scratch):
     for method, target in (("GET", "/a.json"), ("PUT", "/a.json"), ("GET", "/.settings/rules.json")):
         answer = gateway.rest.send(method, target, b"1" if method == "PUT" else None, headers)
         assert (answer.status, answer.error) == (401, "This token is for a feed, and for nothing else")
+
+
+def test_a_feeds_token_reads_the_log_below_its_feed(gateway, scratch):
+    feed = Feed(gateway.rest, headers=ADMIN).make("/orders/{order_id}/status")
+    gateway.rest.set("orders/o1", {"status": "new"})
+    gateway.rest.set("users/ada", 1)
+    headers = minted(scratch, "--feed", feed.name)
+    with LogStream(gateway.port, headers, from_=1, follow="false") as stream:
+        lines = stream.rest()
+    assert seqs(lines) == [1] and lines[0]["origin"] is None and lines[0]["changes"] == {"/orders/o1": {"status": "new"}}
+    assert ask(gateway.rest, headers=headers, offset="-1", path="/orders/o1").status == 200
+    for path in ("/", "/users", "/users/ada"):
+        assert ask(gateway.rest, headers=headers, offset="-1", path=path).status == 401
+    assert feed.by(headers).call("GET", "status").status == 200
+    for headers in (minted(scratch, "--feed", "other"), minted(scratch, "--feed", feed.name, "--ns", "elsewhere")):
+        assert ask(gateway.rest, headers=headers, offset="-1").status == 401
+        assert feed.by(headers).call("GET", "status").status == 401
 
 
 def test_streams_end_with_their_credential(gateway):

@@ -4,8 +4,10 @@ import json
 
 import pytest
 from harness import cli
+from harness.feeds import Feed
 from harness.gateway import SECRET
 from harness.log_stream import ADMIN, ask
+from harness.waiting import wait_until
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
@@ -54,9 +56,7 @@ def test_it_is_openapi_and_for_everybody(gateway, document):
 def test_everything_described_is_there(gateway, document):
     missing = []
     for path, operations in document["paths"].items():
-        if path.startswith("/.feeds"):
-            continue
-        target = path.replace("{path}", "a/b")
+        target = path.replace("{path}", "a/b").replace("{feed}", "orders")
         for method in {"get", "head", "put", "post", "patch", "delete"} & set(operations):
             if path == "/.log" and method == "get":
                 target = "/.log?offset=now"
@@ -91,6 +91,52 @@ def test_answers_are_as_described(gateway, document, method, target, path, statu
     answer = gateway.rest.send(method, target, b"{\"x\":1}" if method in ("POST", "PUT") else None, headers)
     assert answer.status == status, answer.body
     conforms(document, answer_schema(document, path, method.lower(), status), answer.json())
+
+
+def test_feeds_are_as_described(gateway, document):
+    feed = Feed(gateway.rest, headers=ADMIN)
+
+    def ask(method: str, what: str = "", body=None, status: int = 200, **params):
+        answer = feed.call(method, what, body, **params)
+        # Right after it was made nobody works it for a moment.
+        if answer.status == 503 and status != 503:
+            answer = wait_until(lambda: (again := feed.call(method, what, body, **params)).status != 503 and again, "the feed to be worked")
+        assert answer.status == status, answer.body
+        path = "/.feeds/{feed}" + (what and f"/{what}")
+        conforms(document, answer_schema(document, path, method.lower(), status), answer.json())
+        return answer.json()
+
+    definition = {"path": "/orders/{order_id}", "max_attempts": 1, "include": ["value", "old", "record"], "filter": "newData.val() != 'no'"}
+    conforms(document, {"$ref": "#/components/schemas/FeedDefinition"}, definition)
+    ask("PUT", body=definition, status=201)
+    ask("PUT", body=definition)
+    ask("GET")
+    gateway.rest.set("orders", {"o1": {"total": 5}, "o2": "yes", "o3": 3})
+    messages = ask("POST", "pull", {"wait_ms": 20000, "consumer": "c"})["messages"]
+    assert len(messages) == 3
+    ids = [message["id"] for message in messages]
+    ask("POST", "extend", {"ids": ids, "delay_ms": 60000})
+    ask("POST", "ack", {"ids": [ids[0], "default:9:9"], "consumer": "c"})
+    ask("GET", "status")
+    ask("POST", "nack", {"ids": ids[1:], "reason": "no"})
+
+    def all_dead() -> bool:
+        # What comes again, as the feed was taken up anew meanwhile, is given back again.
+        again = [message["id"] for message in ask("POST", "pull", {})["messages"]]
+        ask("POST", "nack", {"ids": again})
+        return {letter["id"] for letter in ask("GET", "dead")["dead"]} >= set(ids[1:])
+
+    wait_until(all_dead, "dead letters")
+    ask("GET", "status")
+    ask("POST", "dead/drop", {"ids": ids[1:2]})
+    ask("POST", "dead/retry", {"all": True})
+    ask("POST", "seek", {"to": "now"})
+    for bad in ({"ids": 5}, {"what": 1}):
+        ask("POST", "ack", bad, 400)
+    listed = gateway.rest.send("GET", "/.feeds", None, ADMIN)
+    conforms(document, answer_schema(document, "/.feeds", "get", 200), listed.json())
+    ask("DELETE")
+    ask("DELETE", status=404)
 
 
 def test_the_schemas_refuse_what_is_none(document):

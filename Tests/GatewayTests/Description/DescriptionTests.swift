@@ -56,6 +56,8 @@ struct DescriptionTests {
         #expect(described.count > 25)
         for (path, method) in described {
             #expect(route(path, method) != .nothing, "\(method) \(path)")
+            guard path.hasPrefix("/.feeds") else { continue }
+            #expect(throws: Never.self, "\(method) \(path)") { try FeedPath(method, Array(path.utf8)[...]) }
         }
     }
 
