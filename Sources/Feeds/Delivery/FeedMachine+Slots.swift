@@ -105,7 +105,7 @@ extension FeedMachine {
         count(bytes: slot.bytes)
         if isRetry { retryCount += 1 }
         slots[number] = slot
-        numbers[message.position] = number
+        if numbers[message.position] == nil { numbers[message.position] = number }
         return number
     }
 
@@ -113,7 +113,7 @@ extension FeedMachine {
     mutating func finish(_ number: Int) {
         guard let slot = slots.removeValue(forKey: number) else { return }
         let position = slot.message.position
-        numbers[position] = nil
+        if numbers[position] == number { numbers[position] = nil }
         count(bytes: -slot.bytes)
         isDirty = true
         if slot.hasLetter, !isPutAside(position) { letters[position] = .remove }
@@ -205,7 +205,13 @@ extension FeedMachine {
         guard let slot = slots[number] else { return }
         let key = orderingKey(slot.message)
         // What this consumer has of the key behind it must not be done first.
-        if let holder = slot.holder, !slot.isAdopted { giveBackLater(than: slot.delivery, of: key, holder) }
+        if let holder = slot.holder {
+            if slot.isAdopted {
+                giveBackAdopted(behind: number, of: key)
+            } else {
+                giveBackLater(than: slot.delivery, of: key, holder)
+            }
+        }
         unhold(number)
         let attempts = max(1, slot.attempts)
         var failures = slot.failures
@@ -249,6 +255,15 @@ extension FeedMachine {
         }
     }
 
+    /// What a former owner may have handed out of a key went to one consumer.
+    private mutating func giveBackAdopted(behind number: Int, of key: String) {
+        guard keys[key].map({ $0.held > 1 }) ?? false else { return }
+        for (other, slot) in slots where other > number && slot.isAdopted && orderingKey(slot.message) == key {
+            unhold(other)
+            keys[key]?.queue.insert(other)
+        }
+    }
+
     /// The message is a dead letter; what follows of its key goes on, or is set aside.
     private mutating func bury(_ number: Int, _ key: String) {
         guard let slot = slots[number] else { return }
@@ -261,6 +276,10 @@ extension FeedMachine {
         if settings.stopsKeys {
             blockedKeys.insert(key)
             while let next = keys[key]?.queue.popFirst() { setAside(next, key) }
+            let waiting = gated.all.filter { number in slots[number].map { orderingKey($0.message) == key } ?? false }
+            guard !waiting.isEmpty else { return settle(key) }
+            gated.keep { !waiting.contains($0) }
+            for next in waiting { setAside(next, key) }
         }
         settle(key)
     }
@@ -285,9 +304,10 @@ extension FeedMachine {
         for letter in retried.sorted(by: { $0.position < $1.position }) { retry(letter) }
         guard settings.stopsKeys else { return }
         var stillBlocked = blocked
-        for case .put(let letter) in letters.values where letter.state == .dead { stillBlocked.insert(letter.key) }
+        let recent = lettersUnderWay.merging(letters) { $1 }.values
+        for case .put(let letter) in recent where letter.state == .dead { stillBlocked.insert(letter.key) }
         // What was set aside just now, behind something that is to be tried again, goes on behind that.
-        let aside = letters.values.compactMap { change -> FeedLetter? in
+        let aside = recent.compactMap { change -> FeedLetter? in
             if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(letter.key) {
                 letter
             } else {
@@ -295,11 +315,13 @@ extension FeedMachine {
             }
         }
         for letter in aside.sorted(by: { $0.position < $1.position }) {
+            letters[letter.position] = nil
+            retry(letter)
             letters[letter.position] = .put(
                 FeedLetter(
                     position: letter.position, key: letter.key, state: .retry, attempts: letter.attempts,
                     failures: letter.failures, message: letter.message))
-            retry(letter)
+            isDirty = true
         }
         blockedKeys = stillBlocked
     }

@@ -64,7 +64,7 @@ struct FeedMachine: Sendable {
     /// The first and the last slot of those that come in order.
     var firstInOrder: Int?
     var lastInOrder: Int?
-    /// Of the progress that the feed began with: what is done of what is still to come.
+    /// What the feed began with.
     private let begun: FeedProgress
     private(set) var readTo: LogCursor
     /// The snapshot's entry, until all its messages are done.
@@ -73,6 +73,7 @@ struct FeedMachine: Sendable {
     /// Durable.
     private(set) var handedTo: Int64
     private var lastPushedSeq: Int64
+    private var lastPushed: FeedPosition?
     /// How fast entries come: how many in the last tenth of a second, and where and when the present one began.
     private var pace: Int64 = 0
     private var paceSeq: Int64 = 0
@@ -88,6 +89,8 @@ struct FeedMachine: Sendable {
     /// Messages that are delivered once more and not done.
     var retryCount = 0
     var letters: [FeedPosition: LetterChange] = [:]
+    /// Those that are being written.
+    private(set) var lettersUnderWay: [FeedPosition: LetterChange] = [:]
     var counters = Counters()
     private(set) var pendingBytes = 0
     /// Whether there is something to write down at once.
@@ -129,8 +132,10 @@ struct FeedMachine: Sendable {
     mutating func push(_ message: FeedMessage, failed letter: FeedLetter? = nil, now: Moment) {
         let position = message.position
         lastPushedSeq = max(lastPushedSeq, position.seq)
+        lastPushed = position
         measure(now.monotonic)
-        let isDone = begun.isDone(position)
+        // What is stored to be delivered once more comes from there, and only from there.
+        let isDone = begun.isDone(position) || numbers[position] != nil
         let number = append(message, isRetry: false, letter)
         if isDone { return finish(number) }
         let key = orderingKey(message)
@@ -173,11 +178,22 @@ struct FeedMachine: Sendable {
     }
 
     /// A stored message that is to be delivered once more.
-    mutating func retry(_ letter: FeedLetter) {
-        guard let message = letter.message, numbers[letter.position] == nil else { return }
+    ///
+    /// - Parameter mayBeOut: whether a former owner may have handed it out.
+    mutating func retry(_ letter: FeedLetter, mayBeOut: Bool = false) {
+        // What the database has is older than what is to be written of it.
+        guard let message = letter.message, letters[letter.position] == nil else { return }
+        if case .remove = lettersUnderWay[letter.position] { return }
+        if let number = numbers[letter.position] {
+            // It is here already, from the log: when it is done, so is the letter.
+            slots[number]?.hasLetter = true
+            return
+        }
         let number = append(message, isRetry: true, letter)
-        slots[number]?.hasLetter = true
-        enqueue(number, letter.key)
+        // By the order that holds now, which need not be that of the letter.
+        let key = orderingKey(message)
+        // Others of the key may be out, too, and not be read yet.
+        if mayBeOut || (adoptedThrough > 0 && adoptedPlaces == nil) { adopt(number, key) } else { enqueue(number, key) }
     }
 
     // MARK: To consumers
@@ -191,7 +207,11 @@ struct FeedMachine: Sendable {
             let isOwn = own.first.map { mine in ready.first.map { mine < $0 } ?? true } ?? false
             guard let key = isOwn ? own.popFirst() : ready.popFirst() else { break }
             if !isOwn { keys[key]?.isInLine = false }
-            guard let number = keys[key]?.queue.popFirst() else { continue }
+            // While it was in the line, messages of the key may have come that a former owner has handed out, or all of it gone.
+            guard isOwn || keys[key]?.held == 0, let number = keys[key]?.queue.popFirst() else {
+                settle(key)
+                continue
+            }
             if let delivery = hold(number, key, consumer, now) { deliveries.append(delivery) }
             if let next = keys[key]?.queue.first { own.add(key, next) }
         }
@@ -340,6 +360,7 @@ struct FeedMachine: Sendable {
     mutating func takeProgress(isLast: Bool = false) -> FeedCommit {
         isDirty = false
         isStale = false
+        lettersUnderWay = letters
         defer {
             letters.removeAll()
             counters = Counters()
@@ -352,11 +373,13 @@ struct FeedMachine: Sendable {
 
     /// So much is durable.
     mutating func committed(_ commit: FeedCommit) {
+        lettersUnderWay.removeAll()
         guard commit.progress.handedTo > handedTo else { return }
         handedTo = commit.progress.handedTo
         while let number = gated.first, let slot = slots[number], slot.message.position.seq <= handedTo {
             _ = gated.popFirst()
-            enqueue(number, orderingKey(slot.message))
+            let key = orderingKey(slot.message)
+            if blockedKeys.contains(key) { setAside(number, key) } else { enqueue(number, key) }
         }
     }
 
@@ -375,47 +398,41 @@ struct FeedMachine: Sendable {
         paceTime = now
     }
 
+    /// The last entry of which somebody may have a message.
     private var lastHeldSeq: Int64 {
-        holders.values.joined().compactMap { slots[$0]?.message.position.seq }.max() ?? 0
+        // What a former owner has handed out may not even have been read yet.
+        if readTo.seq < adoptedThrough { return max(adoptedThrough, lastPushedSeq) }
+        return slots.values.reduce(0) { $1.holder == nil ? $0 : max($0, $1.message.position.seq) }
     }
 
     private var progress: FeedProgress {
-        if snapshotSeq != nil, hasReadSnapshot, firstInOrder.flatMap({ slots[$0] })?.message.position.isSnapshot != true
-        {
-            // The snapshot's messages are done; those of entries behind it may not be.
-            return progress(snapshot: nil)
-        }
-        return progress(snapshot: snapshotSeq)
-    }
-
-    private func progress(snapshot: Int64?) -> FeedProgress {
-        guard let first = firstInOrder, let slot = slots[first] else {
-            if let snapshot {
-                // Not all of it was read. What was is done, and what comes next follows it.
-                return FeedProgress(
-                    seq: snapshot - 1, index: snapshotIndexBehind, snapshotSeq: snapshot, handedTo: handedTo,
-                    readTo: readTo)
-            }
-            return FeedProgress(seq: readTo.seq, handedTo: handedTo, readTo: readTo)
-        }
-        let position = slot.message.position
+        let place = place
         return FeedProgress(
-            seq: position.seq - 1, index: position.index, snapshotSeq: snapshot, done: doneRanges, handedTo: handedTo,
-            readTo: readTo)
+            seq: place.seq - 1, index: place.index, snapshotSeq: place.isSnapshot ? place.seq : nil,
+            done: doneRanges(from: place), handedTo: handedTo, readTo: readTo)
     }
 
-    /// The index behind the last snapshot message that is done, where none waits.
-    private var snapshotIndexBehind: Int64 {
-        let pushed = lastDone.flatMap { $0.isSnapshot ? $0.index + 1 : nil }
-        return max(pushed ?? 0, begun.snapshotSeq != nil ? begun.index : 0)
+    /// The first place that may not be done.
+    private var place: FeedPosition {
+        if let first = firstInOrder.flatMap({ slots[$0] }) { return first.message.position }
+        // Nothing waits. What the feed began with holds until more than that was read.
+        var place = begun.first
+        if let lastDone { place = max(place, lastDone.next) }
+        if snapshotSeq == nil || hasReadSnapshot { place = max(place, FeedPosition(seq: readTo.seq + 1, index: 0)) }
+        return place
     }
 
-    private var doneRanges: PlaceRanges {
+    private func doneRanges(from place: FeedPosition) -> PlaceRanges {
         var ranges: [ClosedRange<FeedPosition>] = []
         var number = firstInOrder
         while let current = number, let slot = slots[current] {
             if let range = slot.doneBehind { ranges.append(range) }
             number = slot.next
+        }
+        // And what was done before the feed began here, and was not read again yet.
+        let unread = max(place, lastPushed?.next ?? place)
+        for range in begun.done.ranges where range.upperBound >= unread && range.upperBound.seq > readTo.seq {
+            ranges.append(max(range.lowerBound, unread)...range.upperBound)
         }
         return PlaceRanges(ranges)
     }

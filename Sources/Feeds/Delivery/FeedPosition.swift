@@ -17,6 +17,9 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
         return left.index < right.index
     }
 
+    /// The first place that can come behind this one.
+    var next: FeedPosition { FeedPosition(seq: seq, index: index + 1, isSnapshot: isSnapshot) }
+
     /// The message's id in a namespace: `default:42:0`, and `default:42:s0` of a snapshot.
     public func id(in namespace: String) -> String { "\(namespace):\(seq):\(isSnapshot ? "s" : "")\(index)" }
 
@@ -25,7 +28,7 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
         let parts = id.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 3, parts[0] == namespace, let seq = Self.number(parts[1]) else { return nil }
         let isSnapshot = parts[2].first == "s"
-        guard let index = Self.number(isSnapshot ? parts[2].dropFirst() : parts[2]) else { return nil }
+        guard let index = Self.number(isSnapshot ? parts[2].dropFirst() : parts[2]), index < .max else { return nil }
         self.init(seq: seq, index: index, isSnapshot: isSnapshot)
     }
 

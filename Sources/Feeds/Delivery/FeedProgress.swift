@@ -34,7 +34,7 @@ public struct FeedProgress: Sendable {
     }
 
     /// The first place that may not be done.
-    private var first: FeedPosition {
+    var first: FeedPosition {
         FeedPosition(seq: seq + 1, index: index, isSnapshot: snapshotSeq == seq + 1)
     }
 }

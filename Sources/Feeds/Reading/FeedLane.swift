@@ -96,6 +96,8 @@ struct FeedLane {
             return
         }
         finding.messages.append(message)
+        // It takes its room from now on, not only when it has arrived.
+        feed.window.bring(1)
         if let letter = feed.letters[position] { finding.letters[position] = letter }
     }
 

@@ -19,6 +19,8 @@ final class NamespaceReader {
         var follower: LogFollower
         /// Entries that were read and not passed yet.
         var page: ArraySlice<LoggedEntry> = []
+        /// A load that was read and not passed yet: its parts have to be read, too.
+        var bulk: LoggedEntry?
         var isAtEnd = false
     }
 
@@ -128,9 +130,15 @@ final class NamespaceReader {
         }
         if let full = readings[index].lane.splitFull() {
             readings.append(
-                Reading(lane: full, follower: readings[index].follower, page: readings[index].page))
+                Reading(
+                    lane: full, follower: readings[index].follower, page: readings[index].page,
+                    bulk: readings[index].bulk))
         }
         if readings[index].lane.isFull { return false }
+        if let bulk = readings[index].bulk {
+            try passBulk(index, bulk, on: connection)
+            return true
+        }
         if readings[index].page.isEmpty {
             guard !readings[index].isAtEnd, try read(index, on: connection) else { return false }
         }
@@ -143,7 +151,10 @@ final class NamespaceReader {
         switch try readings[index].follower.next(on: connection) {
         case .entries(let entries): readings[index].page = entries[...]
         case .rules(let logged): passWithout(index, logged)
-        case .bulk(let logged): try passBulk(index, logged, on: connection)
+        case .bulk(let logged):
+            // Should the connection be lost meanwhile, it is this entry's turn again.
+            readings[index].bulk = logged
+            try passBulk(index, logged, on: connection)
         case .end:
             readings[index].isAtEnd = true
             return false
@@ -198,6 +209,7 @@ final class NamespaceReader {
         var tree = PastTree(
             connection, namespaceID, root: readings[index].lane.root, at: readings[index].lane.cursor.seq)
         try tree.apply(logged.entry)
+        readings[index].bulk = nil
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         let left = readings[index].lane.pass(
             logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
@@ -220,10 +232,11 @@ final class NamespaceReader {
         guard readings.count > 1 else { return }
         var kept: [Reading] = []
         for reading in readings {
-            let isFree = !reading.lane.isWide && reading.page.isEmpty
+            let isFree = !reading.lane.isWide && reading.page.isEmpty && reading.bulk == nil
             if isFree,
                 let index = kept.firstIndex(where: {
-                    $0.page.isEmpty && !$0.lane.isWide && $0.lane.cursor.seq == reading.lane.cursor.seq
+                    $0.page.isEmpty && $0.bulk == nil && !$0.lane.isWide
+                        && $0.lane.cursor.seq == reading.lane.cursor.seq
                 })
             {
                 kept[index].lane.join(reading.lane)

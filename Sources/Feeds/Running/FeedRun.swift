@@ -55,7 +55,8 @@ final class FeedRun {
         if let cursor = finding.readTo {
             if finding.hasReadSnapshot { machine.readSnapshot(at: cursor) } else { machine.read(to: cursor) }
         }
-        _ = window.take(finding.messages.count, room: machine.room, enough: 1)
+        // Whether the reader may go on is said in the end, by `readerMayGoOn`.
+        _ = window.take(finding.messages.count, room: machine.room, enough: .max)
     }
 
     /// Takes in what is to be delivered once more.
@@ -69,7 +70,9 @@ final class FeedRun {
 
     /// Behind which place more of that is wanted, where most of what was read is done; nil where nothing is.
     func retriesWanted() -> FeedPosition? {
-        guard retried.hasMore, !isReadingRetries, machine.retryCount < FeedRetryPage.lettersAtOnce / 2 else { return nil }
+        guard retried.hasMore, !isReadingRetries, machine.retryCount < FeedRetryPage.lettersAtOnce / 2 else {
+            return nil
+        }
         isReadingRetries = true
         return retried.last
     }

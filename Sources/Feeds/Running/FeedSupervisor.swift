@@ -194,11 +194,12 @@ final class FeedSupervisor: AnnouncementListener {
             adoptedUntil: Clock.monotonicMilliseconds + patience)
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
             .compactMap { FeedLetter($0.letter) }
+        try connection.reviveFeedLetters(record.namespaceID, record.id)
         let retried = try FeedRetryPage(record.namespaceID, record.id, after: nil, connection)
         if definition.deadPolicy == .stop {
             machine.blockedKeys = try connection.blockedFeedKeys(record.namespaceID, record.id)
         }
-        for letter in retried.letters { machine.retry(letter) }
+        for letter in retried.letters { machine.retry(letter, mayBeOut: handedTo > progress.seq) }
         let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
         let window = FeedWindow(room: machine.room)

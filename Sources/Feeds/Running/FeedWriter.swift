@@ -70,6 +70,7 @@ final class FeedWriter: Sendable {
                 written()
                 dispatcher.post(.committed(commits, lost: lost))
             case .load(let claim, let place):
+                if place == nil { try connection.reviveFeedLetters(claim.namespace, claim.feed) }
                 let page = try FeedRetryPage(claim.namespace, claim.feed, after: place, connection)
                 let blocked =
                     place == nil ? try connection.blockedFeedKeys(claim.namespace, claim.feed) : nil

@@ -70,20 +70,28 @@ extension LogConnection {
             let results = try postgres.pipeline([
                 .query("begin"),
                 .query("\(statement) namespace_id = $1 and feed = $2 and \(condition)", parameters),
-                // What was set aside behind dead letters of which none is left goes on.
-                .query(
-                    """
-                    update pathmirror.feed_message as letter set state = 'retry', attempts = 0
-                    where namespace_id = $1 and feed = $2 and state = 'blocked' and not exists (
-                        select from pathmirror.feed_message as dead
-                        where dead.namespace_id = $1 and dead.feed = $2 and dead.state = 'dead' and dead.key = letter.key)
-                    """, own),
+                .query(Self.revival, own),
                 .query(
                     "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
                 .query("select pg_notify('\(Self.feedChannel)', '')"),
                 .query("commit"),
             ])
             return Int64(results[1].affectedRows)
+        }
+    }
+
+    /// What was set aside behind dead letters of which none is left goes on.
+    private static let revival = """
+        update pathmirror.feed_message as letter set state = 'retry', attempts = 0
+        where namespace_id = $1 and feed = $2 and state = 'blocked' and not exists (
+            select from pathmirror.feed_message as dead
+            where dead.namespace_id = $1 and dead.feed = $2 and dead.state = 'dead' and dead.key = letter.key)
+        """
+
+    /// Has messages delivered that were set aside behind a dead letter while an administrator changed that.
+    public func reviveFeedLetters(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(Self.revival, [.int8(namespace), .int8(feed)])
         }
     }
 }
