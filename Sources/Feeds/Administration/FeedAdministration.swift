@@ -13,6 +13,15 @@ public struct FeedAdministration {
         public let isChanged: Bool
         /// Where the feed is.
         public let seq: Int64
+        /// What has become of it, where it was there and is changed.
+        public let change: Change?
+    }
+
+    /// A feed that is worked under another generation from now on.
+    public struct Change: Sendable, Equatable {
+        let feed: Int64
+        /// What has an older one is over.
+        let generation: Int64
     }
 
     // MARK: Feeds
@@ -63,12 +72,13 @@ public struct FeedAdministration {
         let all = try connection.feeds(of: record.id)
         if let existing = all.first(where: { $0.name == definition.name }) {
             let seq = try connection.feedSeq(record.id, existing.id)
-            guard existing.definition != text else { return Applied(isNew: false, isChanged: false, seq: seq) }
+            guard existing.definition != text else { return Applied(isNew: false, isChanged: false, seq: seq, change: nil) }
             let former = try? FeedDefinition.read(existing.definition, name: existing.name)
-            try connection.redefineFeed(
+            let generation = try connection.redefineFeed(
                 record.id, existing.id, definition: text, shown: shown,
                 keepsDone: former.map(definition.numbersMessagesLike) ?? false)
-            return Applied(isNew: false, isChanged: true, seq: seq)
+            return Applied(
+                isNew: false, isChanged: true, seq: seq, change: Change(feed: existing.id, generation: generation))
         }
         guard all.count < Self.maxFeeds else { throw FeedError.tooManyFeeds(Self.maxFeeds) }
         let progress = try place(definition.start, in: record)
@@ -76,24 +86,26 @@ public struct FeedAdministration {
             record.id, name: definition.name, definition: text, shown: shown, at: progress)
         // Somebody else has made it meanwhile: then it is there, and may have to be changed.
         guard made != nil else { return try apply(definition, to: namespace) }
-        return Applied(isNew: true, isChanged: true, seq: progress.seq)
+        return Applied(isNew: true, isChanged: true, seq: progress.seq, change: nil)
     }
 
     /// Removes a feed with all that is kept of it.
-    public func remove(_ name: FeedName) throws {
+    @discardableResult
+    public func remove(_ name: FeedName) throws -> Change {
         let record = try feed(name)
         guard try connection.removeFeed(record.namespaceID, record.id) else { throw FeedError.unknownFeed(name) }
+        return Change(feed: record.id, generation: .max)
     }
 
     /// Puts a feed elsewhere: everything behind that place is delivered again. Returns the place's seq.
-    public func seek(_ name: FeedName, to start: FeedDefinition.Start) throws -> Int64 {
+    public func seek(_ name: FeedName, to start: FeedDefinition.Start) throws -> (seq: Int64, change: Change) {
         let record = try feed(name)
         guard let namespace = try connection.namespace(id: record.namespaceID) else {
             throw FeedError.unknownFeed(name)
         }
         let progress = try place(start, in: namespace)
-        try connection.seekFeed(record.namespaceID, record.id, to: progress)
-        return progress.seq
+        let generation = try connection.seekFeed(record.namespaceID, record.id, to: progress)
+        return (progress.seq, Change(feed: record.id, generation: generation))
     }
 
     /// Where a start is in a namespace's log.

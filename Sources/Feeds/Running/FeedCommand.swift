@@ -5,8 +5,8 @@ enum FeedCommand: Sendable {
     case begin(FeedRunStart)
     case end(FeedClaim)
     case endAll
-    /// The feed was put elsewhere, or is another by now: what is known of it here is over.
-    case moved(FeedName)
+    /// The feed was put elsewhere, or has another definition: whatever has an older generation is over.
+    case moved(FeedName, feed: Int64, generation: Int64)
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
     /// Letters to be delivered once more, and the keys that dead ones stop; nil where these are as they were.

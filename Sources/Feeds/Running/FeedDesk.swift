@@ -69,8 +69,9 @@ final class FeedDesk {
         switch command {
         case .begin(let start): begin(start)
         case .end(let claim): end(claim)
-        case .moved(let name):
-            if let run = runs[name] { end(run.claim) }
+        case .moved(let name, let feed, let generation):
+            // It may have begun anew by now.
+            if let run = runs[name], run.claim.feed == feed, run.claim.generation < generation { end(run.claim) }
             lookSoon()
         case .endAll: for claim in Array(names.keys) { end(claim) }
         case .found(let findings):

@@ -79,7 +79,7 @@ final class FeedRun {
 
     /// Says how much room there is. True where the reader waits and can go on.
     func readerMayGoOn() -> Bool {
-        window.take(0, room: machine.room, enough: max(1, machine.settings.windowMessages / 4))
+        window.take(0, room: machine.room, enough: max(1, machine.settings.windowMessages / 16))
     }
 
     /// Gives messages to those who wait, first come first served.

@@ -125,7 +125,11 @@ public final class FeedService: Sendable {
     // MARK: For administrators
 
     /// A feed was put elsewhere, or has another definition: nothing is handed out any more by what was known before.
-    public func moved(_ feed: FeedName) { dispatcher.post(.moved(feed)) }
+    ///
+    /// - Parameter change: as administration told it.
+    public func moved(_ feed: FeedName, _ change: FeedAdministration.Change) {
+        dispatcher.post(.moved(feed, feed: change.feed, generation: change.generation))
+    }
 
     /// Does something with the database, on a thread of its own. False where too much waits for that already.
     public func administer(_ body: @escaping @Sendable (Result<FeedAdministration, any Error>) -> Void) -> Bool {

@@ -57,8 +57,7 @@ final class FeedsHandler {
         case .definition(_, .apply): apply(feed, request, exchange)
         case .definition(_, .remove):
             administer(exchange) { [feeds] administration in
-                try administration.remove(feed)
-                feeds.moved(feed)
+                feeds.moved(feed, try administration.remove(feed))
                 return FeedAnswer(Array("{\"removed\":true}".utf8))
             }
         case .pull: try pull(feed, request, exchange)
@@ -67,8 +66,8 @@ final class FeedsHandler {
         case .seek:
             let start = try FeedBodies.seek(request.body)
             administer(exchange) { [feeds] administration in
-                let seq = try administration.seek(feed, to: start)
-                feeds.moved(feed)
+                let (seq, change) = try administration.seek(feed, to: start)
+                feeds.moved(feed, change)
                 return FeedAnswer(Array("{\"seq\":\(seq)}".utf8))
             }
         case .dead: try dead(feed, request, exchange)
@@ -111,7 +110,7 @@ final class FeedsHandler {
         administer(exchange) { [feeds] administration in
             let definition = try FeedDefinition.read(body, name: feed.name)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: true)
-            if applied.isChanged { feeds.moved(feed) }
+            if let change = applied.change { feeds.moved(feed, change) }
             return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name))
         }
     }

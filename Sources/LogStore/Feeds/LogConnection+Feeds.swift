@@ -62,18 +62,19 @@ extension LogConnection {
         }
     }
 
-    /// Notes the definition that a feed has from now on, and announces it. Its worker begins anew, from what is kept.
+    /// Notes the definition that a feed has from now on, and announces it. Its worker begins anew, from what is kept, under a later
+    /// generation than the one that is returned.
     ///
     /// - Parameter keepsDone: whether messages keep their numbers, so that what is done behind the place stays done.
     public func redefineFeed(
         _ namespace: Int64, _ feed: Int64, definition: [UInt8], shown: [UInt8], keepsDone: Bool
-    ) throws(LogStoreError) {
+    ) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
             parameters.appendJSON(definition)
             parameters.appendJSON(shown)
             parameters.appendBool(keepsDone)
-            _ = try postgres.execute(
+            let rows = try postgres.execute(
                 """
                 with changed as (
                     update pathmirror.feed
@@ -83,10 +84,11 @@ extension LogConnection {
                     update pathmirror.feed_progress
                     set generation = generation + 1, done = case when $5 then done end,
                         index = case when $5 then index else 0 end
-                    where namespace_id = $1 and feed = $2
+                    where namespace_id = $1 and feed = $2 returning generation
                 )
-                select pg_notify('\(Self.feedChannel)', '')
+                select generation, pg_notify('\(Self.feedChannel)', '') from moved
                 """, parameters)
+            return rows.rowCount == 1 ? try rows.int64(0, 0) : 0
         }
     }
 
@@ -107,22 +109,22 @@ extension LogConnection {
     }
 
     /// Puts a feed at another place, from which everything is delivered again, and announces it. What is still out under the
-    /// former generation is not taken any more.
+    /// former generation is not taken any more; returns the one that is before the worker's next.
     public func seekFeed(
         _ namespace: Int64, _ feed: Int64, to progress: FeedProgressRecord
-    ) throws(LogStoreError) {
+    ) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .int8(feed), .int8(progress.seq)]
             if let seq = progress.snapshotSeq { parameters.appendInt8(seq) } else { parameters.appendNull(.int8) }
             if let batch = progress.readTo.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
-            _ = try postgres.pipeline([
+            let results = try postgres.pipeline([
                 .query("begin"),
                 .query(
                     """
                     update pathmirror.feed_progress
                     set generation = generation + 1, seq = $3, index = 0, snapshot_seq = $4, done = null, handed_to = $3,
                         read_to = $3, batch = $5, moved_at = clock_timestamp()
-                    where namespace_id = $1 and feed = $2
+                    where namespace_id = $1 and feed = $2 returning generation
                     """, parameters),
                 .query(
                     "delete from pathmirror.feed_message where namespace_id = $1 and feed = $2 and state = 'failing'",
@@ -130,6 +132,7 @@ extension LogConnection {
                 .query("select pg_notify('\(Self.feedChannel)', '')"),
                 .query("commit"),
             ])
+            return results[1].rowCount == 1 ? try results[1].int64(0, 0) : 0
         }
     }
 }
