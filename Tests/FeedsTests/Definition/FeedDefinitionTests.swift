@@ -1,0 +1,102 @@
+import JSONText
+import Rules
+import Testing
+import Tree
+
+@testable import Feeds
+
+/// Definitions of feeds, as requests and files bring them.
+@Suite struct FeedDefinitionTests {
+    private func read(_ text: String) throws -> FeedDefinition {
+        try FeedDefinition.read(Array(text.utf8), name: "f")
+    }
+
+    @Test func whatIsLeftOutHasItsDefault() throws {
+        let definition = try read(#"{"path":"/orders/{order_id}/items"}"#)
+        #expect(definition.operations == nil)
+        #expect(definition.events == [.created, .updated, .deleted])
+        #expect(definition.filter == nil)
+        #expect(definition.include == [.value])
+        #expect(definition.recordDepth == 2)
+        #expect(definition.start == .now)
+        #expect(definition.order == .key)
+        #expect(definition.maxAttempts == 10)
+        #expect(definition.firstBackoffMilliseconds == 1_000 && definition.maxBackoffMilliseconds == 60_000)
+        #expect(definition.ackDeadlineMilliseconds == 30_000)
+        #expect(definition.deadPolicy == .continue)
+        #expect(definition.retentionSeconds == 7 * 86_400 && definition.retentionPolicy == .alarm)
+    }
+
+    @Test(arguments: [
+        #"{"path":"/a"}"#, #"{"path":"/a/{x}","operations":["set","import"],"events":"created","include":[]}"#,
+        #"{"path":"/{x}/b/{y_1}","filter":"$x == 'a' && newData.exists()","include":["record","old"],"record_depth":1}"#,
+        #"{"path":"/a/{x}","start":"beginning"}"#, #"{"path":"/a/{x}","start":"snapshot"}"#,
+        #"{"path":"/a/{x}","start":{"seq":42}}"#, #"{"path":"/a/{x}","start":{"time":"2026-11-22T10:00:00Z"}}"#,
+        #"{"path":"/a/{x}","order":"namespace","max_attempts":1,"backoff":{"first_ms":0,"max_ms":0}}"#,
+        #"{"path":"/a/{x}","backoff":{"first_ms":90000},"ack_deadline_ms":10,"on_dead":"stop"}"#,
+        #"{"path":"/a/{x}","retention":"90s","when_retention_ends":"drop"}"#, #"{"path":"/a/{x}","retention":"36h"}"#,
+        #"{"path":"/ä \"\\'/{x}"}"#,
+    ])
+    func theCompleteTextReadsAsTheSame(_ text: String) throws {
+        let definition = try read(text)
+        let complete = definition.json(secrets: true)
+        let again = try FeedDefinition.read(complete, name: "f")
+        #expect(again == definition)
+        #expect(again.json(secrets: true) == complete)
+    }
+
+    @Test func theOrderOfWordsSaysNothing() throws {
+        let first = try read(#"{"path":"/a/{x}","events":["deleted","created"],"include":["old","value"]}"#)
+        let second = try read(#"{"include":["value","old"],"events":["created","deleted"],"path":"/a/{x}"}"#)
+        #expect(first.json(secrets: true) == second.json(secrets: true))
+    }
+
+    @Test(arguments: [
+        (#"{}"#, "path"), (#"[]"#, ""), (#"{"path":1}"#, "path"), (#"{"path":"a"}"#, "path"),
+        (#"{"path":"/"}"#, "path"), (#"{"path":"/a//b"}"#, "path"), (#"{"path":"/{x}/{x}"}"#, "path"),
+        (#"{"path":"/{1x}"}"#, "path"), (#"{"path":"/{x-y}"}"#, "path"), (#"{"path":"/a.b"}"#, "path"),
+        (#"{"path":"/a","name":"g"}"#, "name"), (#"{"path":"/a","operations":["rules"]}"#, "operations"),
+        (#"{"path":"/a","operations":[]}"#, "operations"), (#"{"path":"/a","events":["changed"]}"#, "events"),
+        (#"{"path":"/a","events":[]}"#, "events"), (#"{"path":"/a","include":"all"}"#, "include"),
+        (#"{"path":"/a","record_depth":2}"#, "record_depth"), (#"{"path":"/a","record_depth":0}"#, "record_depth"),
+        (#"{"path":"/a","filter":"newData."}"#, "filter"), (#"{"path":"/a","filter":"$x == 1"}"#, "filter"),
+        (#"{"path":"/a","filter":7}"#, "filter"), (#"{"path":"/a","start":"later"}"#, "start"),
+        (#"{"path":"/a","start":{"seq":-1}}"#, "start.seq"), (#"{"path":"/a","start":{"time":"17"}}"#, "start.time"),
+        (#"{"path":"/a","start":{"seq":1,"time":"2026-01-01"}}"#, "start"), (#"{"path":"/a","order":"none"}"#, "order"),
+        (#"{"path":"/a","max_attempts":0}"#, "max_attempts"), (#"{"path":"/a","max_attempts":1.5}"#, "max_attempts"),
+        (#"{"path":"/a","backoff":{"first":1}}"#, "backoff.first"),
+        (#"{"path":"/a","backoff":{"first_ms":-1}}"#, "backoff.first_ms"), (#"{"path":"/a","backoff":1}"#, "backoff"),
+        (#"{"path":"/a","ack_deadline_ms":9}"#, "ack_deadline_ms"), (#"{"path":"/a","on_dead":"retry"}"#, "on_dead"),
+        (#"{"path":"/a","retention":"7"}"#, "retention"), (#"{"path":"/a","retention":"-7d"}"#, "retention"),
+        (#"{"path":"/a","retention":"0d"}"#, "retention"), (#"{"path":"/a","retention":7}"#, "retention"),
+        (#"{"path":"/a","when_retention_ends":"delete"}"#, "when_retention_ends"), (#"{"path":"/a","x":1}"#, "x"),
+    ])
+    func aMistakeIsToldByItsPart(_ text: String, _ part: String) {
+        do throws(DefinitionError) {
+            _ = try FeedDefinition.read(Array(text.utf8), name: "f")
+            Issue.record("\(text) was taken")
+        } catch {
+            #expect(error.problems.map(\.part) == [part], "\(text): \(error)")
+            #expect(error.problems.allSatisfy { !$0.reason.isEmpty })
+        }
+    }
+}
+
+/// Which changes a filter lets through.
+@Suite struct FeedFilterTests {
+    @Test(arguments: [
+        ("newData.child('total').val() > 100", true), ("newData.child('total').val() > 200", false),
+        ("data.child('total').val() < 100", true), ("!data.exists()", false), ("$id == 'o1'", true),
+        ("$id == 'o2'", false), ("root.child('limit').val() == 5", true), ("now == 1000", true),
+        // What fails says no, and so does what is no truth value.
+        ("newData.child('name').val() > 100", false), ("newData.child('none').val().length > 0", false),
+        ("!(newData.child('name').val() > 100)", false), ("auth == null", true),
+    ])
+    func aChange(_ text: String, _ isAdmitted: Bool) throws {
+        let filter = try FeedFilter(text, for: try PathPattern("/orders/{id}"))
+        let before = try JSONParser.parse(Array(#"{"orders":{"o1":{"total":50}},"limit":5}"#.utf8)).node
+        let after = try JSONParser.parse(Array(#"{"orders":{"o1":{"total":150,"name":"n"}},"limit":5}"#.utf8)).node
+        let path = Path(splitting: "orders/o1")
+        #expect(filter.admits(path, before: before, after: after, now: 1_000) == isAdmitted)
+    }
+}

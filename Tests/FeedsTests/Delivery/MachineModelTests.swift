@@ -1,0 +1,89 @@
+import TestSupport
+import Testing
+
+@testable import Feeds
+
+/// The machine against a model: whatever consumers, readers, owners and administrators do, in any order.
+@Suite struct MachineModelTests {
+    @Test(arguments: 0..<8) func anyHistory(_ part: UInt64) {
+        for seed in (part * 1_000)..<(part * 1_000 + 400) {
+            let world = MachineWorld(seed: seed)
+            for _ in 0..<120 where world.problem == nil { world.step() }
+            if world.problem == nil { world.drain() }
+            if let problem = world.problem {
+                Issue.record("seed \(seed): \(problem)\n\(world.trace.suffix(80).joined(separator: "\n"))")
+                return
+            }
+        }
+    }
+}
+
+extension MachineWorld {
+    func step() {
+        switch random.below(24) {
+        case 0...3: append()
+        case 4...7: read(atMost: 1 + random.below(6))
+        case 8...10: pull(1 + random.below(5), by: random.pick(Self.consumers))
+        case 11...13: acknowledge()
+        case 14, 15: reject()
+        case 16: extend()
+        case 17: giveBack()
+        case 18: wait(Int64(random.below(60)))
+        case 19: if commit == nil { take() }
+        case 20: finishCommit()
+        case 21: administer()
+        case 22: if needsLetters { tellLetters() }
+        default:
+            switch random.below(6) {
+            case 0: crash()
+            case 1: stop()
+            default: wait(Int64(random.below(10)))
+            }
+        }
+    }
+
+    /// From now on consumers do as they should: everything is done in the end.
+    func drain() {
+        note("drain")
+        for _ in 0..<400 {
+            administer()
+            if needsLetters { tellLetters() }
+            read(atMost: 50)
+            if commit == nil { take() }
+            finishCommit()
+            pull(20, by: "a")
+            for position in held.filter({ $0.value.consumer == "a" }).keys.sorted() {
+                let result = machine.acknowledge(position, by: "a")
+                if result == .done {
+                    held[position] = nil
+                    acknowledged.insert(position)
+                }
+            }
+            wait(60)
+            guard problem == nil else { return }
+            if acknowledged.count == messages.count, nextChunk == chunks.count, row.letters.isEmpty, !machine.isDirty,
+                commit == nil
+            {
+                break
+            }
+        }
+        wait(1_000)
+        let left = messages.keys.filter { !acknowledged.contains($0) }.sorted().map { $0.id(in: "") }
+        check(left.isEmpty, "never done: \(left)")
+        check(row.letters.isEmpty, "letters are left: \(row.letters.keys.map { $0.id(in: "") })")
+        check(machine.slots.isEmpty && machine.numbers.isEmpty, "the machine still has messages")
+        check(machine.keys.isEmpty, "the machine still has keys: \(machine.keys)")
+        check(machine.holders.isEmpty && machine.gated.isEmpty, "the machine still has holders")
+        check(machine.pendingBytes == 0, "\(machine.pendingBytes) bytes are left of nothing")
+        take()
+        finishCommit()
+        check(
+            row.progress.seq == head && row.progress.done.ranges.isEmpty, "the place is not the head: \(row.progress)")
+        check(row.progress.snapshotSeq == nil, "the snapshot is not over")
+        guard crashes == 0 else { return }
+        check(counters.delivered == Int64(deliveries), "delivered \(deliveries), counted \(counters.delivered)")
+        check(
+            counters.acknowledged == Int64(acknowledged.subtracting(dropped).count),
+            "acknowledged \(acknowledged.subtracting(dropped).count), counted \(counters.acknowledged)")
+    }
+}

@@ -1,0 +1,173 @@
+import LogStore
+import TestSupport
+
+@testable import Feeds
+
+/// What consumers do, and what they may expect.
+extension MachineWorld {
+    func pull(_ most: Int, by consumer: String) {
+        let got = machine.pull(most, by: consumer, now: moment)
+        note("pull \(most) by \(consumer): \(got.map { "\($0.message.position.id(in: ""))#\($0.attempt)" })")
+        check(got.count <= most, "more messages than were asked for")
+        for delivery in got { receive(delivery, consumer) }
+    }
+
+    private func receive(_ delivery: FeedMachine.Delivery, _ consumer: String) {
+        let position = delivery.message.position
+        let key = key(position)
+        let name = position.id(in: "")
+        let isRetry = letter(position)?.state == .retry
+        check(messages[position] != nil, "\(name) never was in the log")
+        check(delivery.message.key == messages[position]?.key, "\(name) has another key")
+        // What an administrator has dropped while it was tried again may come once more.
+        let isDone = acknowledged.contains(position) && !dropped.contains(position)
+        check(!isDone, "\(name) was acknowledged, and is delivered again")
+        check(
+            (1...settings.maxAttempts).contains(delivery.attempt),
+            "\(name) is delivered for the \(delivery.attempt)th time of \(settings.maxAttempts)")
+        check(isRetry || position.seq <= row.progress.handedTo, "\(name) is handed out before that is written down")
+        for (other, holding) in held where self.key(other) == key {
+            check(
+                other != position && holding.consumer == consumer,
+                "\(name) goes to \(consumer), and \(holding.consumer) holds \(other.id(in: "")) of its key")
+        }
+        for (other, _) in messages where !isRetry && other < position && self.key(other) == key {
+            if acknowledged.contains(other) || held[other] != nil { continue }
+            let state = letter(other)?.state
+            // An administrator has it tried once more: it has lost its place where its key went on.
+            if !settings.stopsKeys, state == .dead || state == .retry { continue }
+            check(
+                false,
+                "\(name) is delivered before \(other.id(in: "")) of its key, which is \(state?.rawValue ?? "new")")
+        }
+        deliveries += 1
+        held[position] = Held(
+            consumer: consumer, deadline: now + settings.ackDeadlineMilliseconds, number: deliveries)
+        last[position] = (consumer, deliveries)
+    }
+
+    /// What a consumer holds behind a message of the same key goes back.
+    private func goesBack(_ position: FeedPosition) {
+        guard let mine = held.removeValue(forKey: position) else { return }
+        let key = key(position)
+        held = held.filter { other, holding in
+            !(holding.consumer == mine.consumer && holding.number > mine.number && self.key(other) == key)
+        }
+    }
+
+    func anyPosition() -> FeedPosition? {
+        let candidates = random.oneIn(8) ? Array(messages.keys) : Array(held.keys)
+        return candidates.sorted().isEmpty ? nil : random.pick(candidates.sorted())
+    }
+
+    func acknowledge() {
+        guard let position = anyPosition() else { return }
+        let consumer = who(position)
+        let result = machine.acknowledge(position, by: consumer)
+        note("ack \(position.id(in: "")) by \(consumer ?? "anybody"): \(result)")
+        expectResult(result, position, consumer)
+        if result == .done {
+            held[position] = nil
+            acknowledged.insert(position)
+        }
+    }
+
+    func reject() {
+        guard let position = anyPosition() else { return }
+        let consumer = who(position)
+        let delay = random.oneIn(2) ? Int64(random.below(150)) : nil
+        let isFinal = random.oneIn(5)
+        let result = machine.reject(
+            position, by: consumer, after: delay, reason: "no", isFinal: isFinal, now: moment)
+        note("nack \(position.id(in: "")) by \(consumer ?? "anybody") after \(delay ?? -1) final \(isFinal): \(result)")
+        expectResult(result, position, consumer)
+        guard result == .done else { return }
+        goesBack(position)
+        guard takeovers > 0 else { return }
+        // Of what a former owner has handed out, all behind it is taken for the same consumer's.
+        let key = key(position)
+        held = held.filter { other, _ in other < position || self.key(other) != key }
+    }
+
+    func extend() {
+        guard let position = anyPosition() else { return }
+        let consumer = who(position)
+        // No longer than an owner that takes over waits.
+        let milliseconds = Int64(random.below(Int(settings.ackDeadlineMilliseconds) + 1))
+        let result = machine.extend(position, by: consumer, to: milliseconds, now: moment)
+        note("extend \(position.id(in: "")) by \(consumer ?? "anybody") \(milliseconds): \(result)")
+        expectResult(result, position, consumer)
+        if result == .done { held[position]?.deadline = now + milliseconds }
+    }
+
+    /// Mostly who holds it.
+    private func who(_ position: FeedPosition) -> String? {
+        switch random.below(6) {
+        case 0: nil
+        case 1: random.pick(Self.consumers)
+        default: held[position]?.consumer
+        }
+    }
+
+    private func expectResult(_ result: FeedMachine.Result, _ position: FeedPosition, _ consumer: String?) {
+        guard let holding = held[position] else {
+            // What a former owner may have handed out is taken from whoever says so.
+            if takeovers == 0, now >= 1_000 + settings.ackDeadlineMilliseconds, result == .done {
+                check(false, "\(position.id(in: "")) is not held, and was done")
+            }
+            return
+        }
+        guard takeovers == 0, consumer == nil || consumer == holding.consumer else { return }
+        check(result == .done, "\(position.id(in: "")) is held, and the answer is \(result)")
+    }
+
+    func giveBack() {
+        let consumer = random.pick(Self.consumers)
+        let own = held.filter { $0.value.consumer == consumer }.keys.sorted()
+        if random.oneIn(2), let one = own.last {
+            note("unsent \(one.id(in: "")) of \(consumer)")
+            machine.giveBack([one], of: consumer)
+            if takeovers == 0 || machine.find(one, heldBy: consumer).isNone { goesBack(one) }
+            return
+        }
+        let had = last.filter { $0.value.consumer == consumer && !acknowledged.contains($0.key) }.keys.sorted()
+        let through = random.oneIn(2) && !had.isEmpty ? random.pick(had) : nil
+        note("give back \(consumer) through \(through?.id(in: "") ?? "-")")
+        // What somebody else has by now, or is a dead letter, says nothing.
+        let says = through.map { isOut($0, to: consumer) } ?? false
+        let bound = says ? through.flatMap { last[$0]?.number } ?? 0 : 0
+        let settled = had.filter { isOut($0, to: consumer) && (last[$0]?.number ?? .max) <= bound }
+        let mine = own.filter { machine.isKnownToHold($0, consumer) }
+        machine.giveBack(consumer, acknowledgingThrough: through)
+        acknowledged.formUnion(settled)
+        for position in mine + settled { held[position] = nil }
+    }
+
+    /// Whether a message is not done, and nobody else has it than this consumer, which had it last.
+    private func isOut(_ position: FeedPosition, to consumer: String) -> Bool {
+        guard let number = machine.numbers[position], let slot = machine.slots[number], slot.delivery > 0 else {
+            return false
+        }
+        return held[position].map { $0.consumer == consumer } ?? true
+    }
+
+    func wait(_ milliseconds: Int64) {
+        now += milliseconds
+        note("wait \(milliseconds)")
+        machine.advance(to: moment)
+        for (position, holding) in held.sorted(by: { $0.value.deadline < $1.value.deadline })
+        where holding.deadline <= now && held[position] != nil { goesBack(position) }
+    }
+}
+
+extension FeedMachine {
+    /// Whether the machine knows that the consumer holds the message: a former owner's it does not know.
+    func isKnownToHold(_ position: FeedPosition, _ consumer: String) -> Bool {
+        guard let number = numbers[position] else { return false }
+        return holders[consumer]?.contains(number) ?? false
+    }
+}
+
+extension FeedMachine.Found {
+    var isNone: Bool { if case .held = self { false } else { true } }
+}

@@ -1,0 +1,285 @@
+import LogStore
+import TestSupport
+import Tree
+
+@testable import Feeds
+
+/// A feed with its log, its consumers, its row in a database and its owners, all in memory: does random things with the real machine, and
+/// compares what it does with what the contract says.
+final class MachineWorld {
+    /// What the log has for the reader: a snapshot's records, or an entry's.
+    struct Chunk {
+        let seq: Int64
+        let isSnapshot: Bool
+        let messages: [FeedMessage]
+    }
+
+    /// What a consumer was handed and has neither settled nor lost.
+    struct Held {
+        let consumer: String
+        var deadline: Int64
+        /// Counts deliveries.
+        let number: Int
+    }
+
+    /// What is durable.
+    struct Row {
+        var progress: FeedProgress
+        var letters: [FeedPosition: FeedLetter] = [:]
+    }
+
+    static let consumers = ["", "a", "b", "c"]
+    var random: SeededGenerator
+    let settings: FeedMachine.Settings
+    let snapshot: Int64?
+    var chunks: [Chunk] = []
+    var messages: [FeedPosition: FeedMessage] = [:]
+    var row: Row
+    var machine: FeedMachine
+    var now: Int64 = 1_000
+    /// What the reader brings next: a chunk, and how much of it was brought.
+    var nextChunk = 0
+    var nextOfChunk = 0
+    var commit: FeedCommit?
+    /// What was acknowledged when the commit was taken.
+    var acknowledgedWithCommit: Set<FeedPosition> = []
+    var needsLetters = false
+    var held: [FeedPosition: Held] = [:]
+    var acknowledged: Set<FeedPosition> = []
+    var durable: Set<FeedPosition> = []
+    var dropped: Set<FeedPosition> = []
+    var deliveries = 0
+    var crashes = 0
+    var takeovers = 0
+    /// Who was handed a message last by the present owner, and when.
+    var last: [FeedPosition: (consumer: String, number: Int)] = [:]
+    var counters = FeedMachine.Counters()
+    var trace: [String] = []
+    var problem: String?
+
+    init(seed: UInt64) {
+        random = SeededGenerator(seed: seed)
+        var settings = FeedMachine.Settings()
+        settings.namespace = "test"
+        settings.ordersByKey = !random.oneIn(4)
+        settings.maxAttempts = 1 + random.below(4)
+        settings.firstBackoffMilliseconds = random.oneIn(3) ? 0 : 50
+        settings.maxBackoffMilliseconds = 200
+        settings.ackDeadlineMilliseconds = 100
+        settings.stopsKeys = random.oneIn(2)
+        settings.windowMessages = 4 + random.below(30)
+        settings.mostHandedAhead = Int64(random.below(8))
+        self.settings = settings
+        snapshot = random.oneIn(3) ? 3 : nil
+        row = Row(progress: FeedProgress(seq: snapshot.map { $0 - 1 } ?? 0, snapshotSeq: snapshot))
+        machine = FeedMachine(settings, from: row.progress)
+        if let snapshot { addChunk(seq: snapshot, isSnapshot: true, count: random.below(12)) }
+        begin()
+    }
+
+    var moment: FeedMachine.Moment { FeedMachine.Moment(monotonic: now, unix: 1_000_000 + now) }
+    var head: Int64 { chunks.last?.seq ?? 0 }
+
+    func key(_ position: FeedPosition) -> String { settings.ordersByKey ? messages[position]?.key ?? "" : "" }
+
+    /// What is known of a message's letter, the newest first.
+    func letter(_ position: FeedPosition) -> FeedLetter? {
+        for changes in [machine.letters, machine.lettersUnderWay] {
+            switch changes[position] {
+            case .put(let letter): return letter
+            case .remove: return nil
+            case nil: break
+            }
+        }
+        return row.letters[position]
+    }
+
+    func check(_ holds: Bool, _ what: @autoclosure () -> String) {
+        if !holds, problem == nil { problem = what() }
+    }
+
+    func note(_ text: @autoclosure () -> String) { trace.append(text()) }
+
+    // MARK: The log and its reader
+
+    func addChunk(seq: Int64, isSnapshot: Bool, count: Int) {
+        var made: [FeedMessage] = []
+        var index: Int64 = 0
+        for _ in 0..<count {
+            // Records that the filter leaves out have numbers, too.
+            index += Int64(random.below(3))
+            let position = FeedPosition(seq: seq, index: index, isSnapshot: isSnapshot)
+            let key = "k\(random.below(4))"
+            let message = FeedMessage(
+                position: position, key: key, content: .stored(Array("{\"key\":\"\(key)\"}".utf8)))
+            made.append(message)
+            messages[position] = message
+            index += 1
+        }
+        chunks.append(Chunk(seq: seq, isSnapshot: isSnapshot, messages: made))
+    }
+
+    func append() {
+        let seq = (chunks.last?.seq ?? 0) + 1
+        addChunk(seq: seq, isSnapshot: false, count: random.oneIn(6) ? random.below(9) : random.below(3))
+        note("append \(seq): \(chunks[chunks.count - 1].messages.map { "\($0.position.index)=\($0.key)" })")
+    }
+
+    /// The reader brings some messages, as far as there is room.
+    func read(atMost most: Int) {
+        var count = 0
+        while nextChunk < chunks.count, count < most {
+            let chunk = chunks[nextChunk]
+            while nextOfChunk < chunk.messages.count, count < most, machine.room > 0 {
+                let message = chunk.messages[nextOfChunk]
+                nextOfChunk += 1
+                count += 1
+                let letter = row.letters[message.position].flatMap { $0.state == .failing ? $0 : nil }
+                machine.push(message, failed: letter, now: moment)
+                note("push \(message.position.id(in: "")) \(message.key)")
+            }
+            guard nextOfChunk == chunk.messages.count else { return }
+            note("read \(chunk.seq)")
+            if chunk.isSnapshot {
+                machine.readSnapshot(at: LogCursor(seq: chunk.seq))
+            } else {
+                machine.read(to: LogCursor(seq: chunk.seq))
+            }
+            nextChunk += 1
+            nextOfChunk = 0
+        }
+    }
+
+    // MARK: Owners
+
+    /// An owner begins, with what the row says.
+    func begin() {
+        // Whether a stored message is out is not written down where its place is done.
+        held = held.filter { letter($0.key)?.state != .retry }
+        let former = min(row.progress.handedTo, head)
+        row.progress.handedTo = max(row.progress.handedTo, head)
+        machine = FeedMachine(
+            settings, from: row.progress, adoptedThrough: former > row.progress.seq ? former : 0,
+            adoptedUntil: now + settings.ackDeadlineMilliseconds)
+        if settings.stopsKeys { machine.blockedKeys = blockedKeys }
+        for letter in retried { machine.retry(letter, mayBeOut: former > row.progress.seq) }
+        needsLetters = false
+        commit = nil
+        last = [:]
+        let progress = row.progress
+        acknowledged = Set(messages.keys.filter { progress.isDone($0) && row.letters[$0] == nil })
+        check(durable.isSubset(of: acknowledged), "acknowledgements that were durable are lost")
+        nextOfChunk = 0
+        if let snapshot = progress.snapshotSeq {
+            nextChunk = chunks.firstIndex { $0.seq == snapshot && $0.isSnapshot } ?? 0
+            nextOfChunk =
+                chunks[nextChunk].messages.firstIndex { $0.position.index >= progress.index }
+                ?? chunks[nextChunk].messages.count
+        } else {
+            nextChunk = chunks.firstIndex { !$0.isSnapshot && $0.seq > progress.seq } ?? chunks.count
+        }
+        note("begin at \(progress.seq):\(progress.index) snapshot \(progress.snapshotSeq ?? -1) handed to \(former)")
+    }
+
+    func crash() {
+        // What was under way may have arrived.
+        if random.oneIn(2), commit != nil { finishCommit() }
+        note("crash")
+        takeovers += 1
+        crashes += 1
+        begin()
+    }
+
+    func stop() {
+        if commit != nil { finishCommit() }
+        note("stop")
+        takeovers += 1
+        take(isLast: true)
+        finishCommit()
+        begin()
+    }
+
+    // MARK: What is kept
+
+    func take(isLast: Bool = false) {
+        let taken = machine.takeProgress(isLast: isLast)
+        acknowledgedWithCommit = acknowledged
+        let progress = taken.progress
+        note("take \(progress.seq):\(progress.index) done \(progress.done.ranges.count) handed to \(progress.handedTo)")
+        for (position, message) in messages {
+            let isResolved = acknowledged.contains(position) || letter(position).map { $0.state != .failing } ?? false
+            check(
+                progress.isDone(position) == isResolved,
+                "\(message.position) is \(isResolved ? "" : "not ")done, and the progress says otherwise")
+        }
+        commit = taken
+    }
+
+    func finishCommit() {
+        guard let commit else { return }
+        note("commit")
+        row.progress = commit.progress
+        for (position, change) in commit.letters {
+            switch change {
+            case .put(let letter): row.letters[position] = letter
+            case .remove: row.letters[position] = nil
+            }
+        }
+        // As the database does: nothing is set aside behind a dead letter that is not there any more.
+        revive()
+        counters.delivered += commit.counters.delivered
+        counters.acknowledged += commit.counters.acknowledged
+        durable = acknowledgedWithCommit
+        machine.committed(commit)
+        self.commit = nil
+    }
+
+    var retried: [FeedLetter] {
+        row.letters.values.filter { $0.state == .retry }.sorted { $0.position < $1.position }
+    }
+    var blockedKeys: Set<String> {
+        Set(row.letters.values.filter { $0.state == .dead || $0.state == .blocked }.map(\.key))
+    }
+
+    func revive() {
+        let dead = Set(row.letters.values.filter { $0.state == .dead }.map(\.key))
+        for letter in row.letters.values where letter.state == .blocked && !dead.contains(letter.key) {
+            row.letters[letter.position] = letter.again
+            needsLetters = true
+        }
+    }
+
+    /// An administrator has dead letters tried again, or drops them.
+    func administer() {
+        let dead = row.letters.values.filter { $0.state == .dead }
+        guard let one = dead.min(by: { $0.position < $1.position }) else { return }
+        let chosen = random.oneIn(2) ? dead : dead.filter { $0.key == one.key }
+        let drops = random.oneIn(3)
+        for letter in chosen {
+            if drops {
+                row.letters[letter.position] = nil
+                acknowledged.insert(letter.position)
+                dropped.insert(letter.position)
+            } else {
+                row.letters[letter.position] = letter.again
+            }
+        }
+        note("\(drops ? "drop" : "retry") \(chosen.map { $0.position.id(in: "") })")
+        revive()
+        needsLetters = true
+    }
+
+    func tellLetters() {
+        note("letters changed: \(retried.map { $0.position.id(in: "") }), blocked \(blockedKeys)")
+        machine.lettersChanged(retried: retried, blocked: blockedKeys)
+        machine.advance(to: moment)
+        needsLetters = false
+    }
+}
+
+extension FeedLetter {
+    /// The letter as an administrator leaves it who has it tried again.
+    var again: FeedLetter {
+        FeedLetter(position: position, key: key, state: .retry, attempts: 0, failures: failures, message: message)
+    }
+}

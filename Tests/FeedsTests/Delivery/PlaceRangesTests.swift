@@ -1,0 +1,120 @@
+import TestSupport
+import Testing
+
+@testable import Feeds
+
+/// What is done behind the place, as the database keeps it.
+@Suite struct PlaceRangesTests {
+    @Test func anyRangesComeBack() {
+        var random = SeededGenerator(seed: 5)
+        for _ in 0..<500 {
+            var positions: Set<FeedPosition> = []
+            for _ in 0..<(2 * random.below(12)) {
+                let seq = random.oneIn(9) ? Int64.max - Int64(random.below(3)) : Int64(random.below(40))
+                let index = random.oneIn(9) ? Int64.max >> 1 : Int64(random.below(300))
+                positions.insert(FeedPosition(seq: seq, index: index, isSnapshot: random.oneIn(3)))
+            }
+            let ends = positions.sorted()
+            let ranges = PlaceRanges(
+                stride(from: 0, to: ends.count / 2 * 2, by: 2).map { ends[$0]...ends[$0 + 1] })
+            #expect(PlaceRanges(bytes: ranges.bytes) == ranges)
+            for position in positions {
+                #expect(ranges.contains(position) == ranges.ranges.contains { $0.contains(position) })
+            }
+        }
+    }
+
+    /// Whatever is in the column: it is refused, or it reads as ranges that write themselves.
+    @Test func anyBytesAreRefusedOrStable() {
+        var random = SeededGenerator(seed: 6)
+        for _ in 0..<20_000 {
+            let bytes = (0..<random.below(24)).map { _ in
+                random.oneIn(3) ? UInt8(0x80 | random.below(128)) : UInt8(random.below(5))
+            }
+            guard let ranges = PlaceRanges(bytes: bytes) else { continue }
+            #expect(PlaceRanges(bytes: ranges.bytes) == ranges)
+            for (first, second) in zip(ranges.ranges, ranges.ranges.dropFirst()) {
+                #expect(first.upperBound < second.lowerBound)
+            }
+        }
+    }
+}
+
+/// The ids of messages.
+@Suite struct FeedPositionTests {
+    @Test func idsReadAsWhatTheyWereMadeOf() {
+        for seq in [0, 1, 42, Int64.max] {
+            for index in [0, 7, Int64.max - 1] {
+                for isSnapshot in [false, true] {
+                    let position = FeedPosition(seq: seq, index: index, isSnapshot: isSnapshot)
+                    #expect(FeedPosition(id: position.id(in: "default"), in: "default") == position)
+                    #expect(FeedPosition(id: position.id(in: "other"), in: "default") == nil)
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [
+        "", "default", "default:1", "default:1:", "default::1", "default:1:2:3", "default:01:2", "default:1:02",
+        "default:1:s", "default:1:S2", "default:1:ss2", "default:-1:2", "default:+1:2", "default:1:-2", "default:1: 2",
+        "default:9223372036854775808:0", "default:0:9223372036854775807", "default:1:s2 ", "default:１:2",
+    ])
+    func otherTextsAreNone(_ text: String) { #expect(FeedPosition(id: text, in: "default") == nil) }
+
+    @Test func messagesOfASnapshotComeBehindThoseOfItsEntry() {
+        let inOrder = [
+            FeedPosition(seq: 1, index: 9), FeedPosition(seq: 2, index: 0), FeedPosition(seq: 2, index: 1),
+            FeedPosition(seq: 2, index: 0, isSnapshot: true), FeedPosition(seq: 2, index: 1, isSnapshot: true),
+            FeedPosition(seq: 3, index: 0),
+        ]
+        #expect(inOrder.reversed().sorted() == inOrder)
+    }
+}
+
+/// The queues of the machine against plain arrays.
+@Suite struct QueueTests {
+    @Test func numbersComeInOrder() {
+        var random = SeededGenerator(seed: 7)
+        var queue = NumberQueue()
+        var model: [Int] = []
+        for step in 0..<20_000 {
+            switch random.below(7) {
+            case 0...2:
+                let number = random.oneIn(3) ? random.below(step + 1) : step
+                guard !model.contains(number) else { continue }
+                queue.insert(number)
+                model.append(number)
+                model.sort()
+            case 3 where random.oneIn(50):
+                queue.keep { $0 % 3 != 0 }
+                model.removeAll { $0 % 3 == 0 }
+            default:
+                #expect(queue.popFirst() == model.first)
+                if !model.isEmpty { model.removeFirst() }
+            }
+            #expect(queue.count == model.count && queue.first == model.first && queue.isEmpty == model.isEmpty)
+        }
+        #expect(Array(queue.all) == model)
+    }
+
+    @Test func timersAreTakenWhenTheyAreDue() {
+        var random = SeededGenerator(seed: 8)
+        var heap = TimerHeap<Int>()
+        var model: [Int64] = []
+        for now in 0..<Int64(3_000) {
+            for _ in 0..<random.below(4) {
+                let time = now + Int64(random.below(60)) - 5
+                heap.add(Int(time), at: time)
+                model.append(time)
+            }
+            #expect(heap.earliest == model.min())
+            var taken: [Int64] = []
+            while let (time, item) = heap.take(by: now) {
+                #expect(Int(time) == item)
+                taken.append(time)
+            }
+            #expect(taken == model.filter { $0 <= now }.sorted())
+            model.removeAll { $0 <= now }
+        }
+    }
+}
