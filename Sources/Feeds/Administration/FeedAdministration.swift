@@ -51,11 +51,11 @@ public struct FeedAdministration {
         let all = try connection.feeds(of: record.id)
         guard let existing = all.first(where: { $0.name == definition.name }) else {
             guard all.count < Self.maxFeeds else { throw FeedError.tooManyFeeds(Self.maxFeeds) }
-            return Applied(isNew: true, isChanged: true, seq: 0)
+            return Applied(isNew: true, isChanged: true, seq: 0, change: nil)
         }
         return Applied(
             isNew: false, isChanged: existing.definition != definition.json(secrets: true),
-            seq: try connection.feedSeq(record.id, existing.id))
+            seq: try connection.feedSeq(record.id, existing.id), change: nil)
     }
 
     /// Makes a feed, or gives one another definition. The same definition changes nothing.

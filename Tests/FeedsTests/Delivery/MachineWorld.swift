@@ -154,6 +154,8 @@ final class MachineWorld {
 
     /// An owner begins, with what the row says.
     func begin() {
+        // Whether a stored message is out is not written down where its place is done.
+        held = held.filter { letter($0.key)?.state != .retry }
         let former = min(row.progress.handedTo, head)
         row.progress.handedTo = max(row.progress.handedTo, head)
         machine = FeedMachine(
@@ -183,8 +185,6 @@ final class MachineWorld {
         // What was under way may have arrived.
         if random.oneIn(2), commit != nil { finishCommit() }
         note("crash")
-        // Whether a stored message is out is not written down.
-        held = held.filter { letter($0.key)?.state != .retry }
         takeovers += 1
         crashes += 1
         begin()

@@ -17,7 +17,7 @@ struct FeedSeekCommand: Command {
         let name = FeedOptions.name(arguments)
         console.signals.unblock()
         try FeedOptions.administer(arguments, "feed seek") { administration, _ in
-            let seq = try administration.seek(name, to: place)
+            let seq = try administration.seek(name, to: place).seq
             console.write(
                 arguments.has("json")
                     ? JSONOutput.object([
