@@ -172,7 +172,8 @@ let package = Package(
         tests(
             "PathmirrorTests",
             [
-                "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
+                "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient",
+                "PostgresCluster",
                 "Postgres", "Rules", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),

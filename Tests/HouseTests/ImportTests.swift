@@ -27,7 +27,8 @@ import Testing
             "Runtime",
         ],
         "Gateway": [
-            "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
+            "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree",
+            "Crypto",
             "Compression", "JSONText", "Runtime",
         ],
         "Client": ["Wire", "Tree", "HTTPClient", "HTTPServer", "Runtime"],

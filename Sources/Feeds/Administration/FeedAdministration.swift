@@ -72,7 +72,9 @@ public struct FeedAdministration {
         let all = try connection.feeds(of: record.id)
         if let existing = all.first(where: { $0.name == definition.name }) {
             let seq = try connection.feedSeq(record.id, existing.id)
-            guard existing.definition != text else { return Applied(isNew: false, isChanged: false, seq: seq, change: nil) }
+            guard existing.definition != text else {
+                return Applied(isNew: false, isChanged: false, seq: seq, change: nil)
+            }
             let former = try? FeedDefinition.read(existing.definition, name: existing.name)
             let generation = try connection.redefineFeed(
                 record.id, existing.id, definition: text, shown: shown,

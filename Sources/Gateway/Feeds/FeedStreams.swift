@@ -102,7 +102,9 @@ final class FeedStreams {
         begin(stream)
         stream.address = address
         let id = stream.exchange.id
-        forwarding.send(url(stream, address), stream.pullBody, authorization: stream.authorization, wait: Self.waitMilliseconds) {
+        forwarding.send(
+            url(stream, address), stream.pullBody, authorization: stream.authorization, wait: Self.waitMilliseconds
+        ) {
             [link] answer in
             link.post { hub in
                 if let stream = hub.streams[id] { hub.answeredElsewhere(stream, answer) }
