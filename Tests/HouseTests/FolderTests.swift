@@ -30,14 +30,15 @@ import Testing
     ]
 
     private static let feeds: [String: Set<String>] = [
-        "Running": ["Administration", "Definition", "Delivery", "Matching", "Reading", "Sinks"],
-        "Reading": ["Administration", "Definition", "Delivery", "Matching", "Running"],
-        "Administration": ["Definition", "Delivery", "Matching", "Reading", "Running"],
-        "Delivery": ["Definition"],
+        "Running": ["Administration", "Core", "Definition", "Delivery", "Matching", "Reading", "Sinks", "Webhooks"],
+        "Administration": ["Core", "Definition", "Delivery", "Matching"],
+        "Reading": ["Core", "Definition", "Delivery", "Matching"],
         "Matching": ["Definition", "Delivery"],
-        "Definition": ["Matching", "Sinks", "Webhooks"],
-        "Sinks": ["Definition", "Webhooks"],
+        "Delivery": ["Definition"],
+        "Definition": ["Sinks", "Webhooks"],
         "Webhooks": ["Sinks"],
+        "Sinks": [],
+        "Core": [],
     ]
 
     private static let gateway: [String: Set<String>] = [

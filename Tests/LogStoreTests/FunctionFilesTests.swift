@@ -22,9 +22,13 @@ import Testing
             #expect(done.migrations.first?.version == 13)
             #expect(done.functionFiles == FunctionFiles.all.map(\.name))
             let after = try Definitions(connection)
-            #expect(before.functions == after.functions)
-            #expect(before.views == after.views)
-            #expect(before.comments == after.comments)
+            // What later migrations have brought comes on top, and the one view that they have changed.
+            let changed: Set = ["pathmirror.log_cursor"]
+            #expect(before.functions == after.functions.filter { before.functions[$0.key] != nil })
+            #expect(
+                before.views.filter { !changed.contains($0.key) }
+                    == after.views.filter { before.views[$0.key] != nil && !changed.contains($0.key) })
+            #expect(before.comments == after.comments.filter { before.comments[$0.key] != nil })
             // Migration 013 takes from PUBLIC what nobody had meant to give.
             var granted = before.privileges
             for name in [
@@ -34,7 +38,7 @@ import Testing
                 #expect(granted["pathmirror.\(name)"]?.contains("PUBLIC") == true)
                 granted["pathmirror.\(name)"]?.removeAll { $0 == "PUBLIC" }
             }
-            #expect(granted == after.privileges)
+            #expect(granted == after.privileges.filter { granted[$0.key] != nil })
         }
     }
 
@@ -124,7 +128,7 @@ import Testing
     @Test func aChangedFileComesWithAMigration() {
         let checksums = FunctionFiles.all.map { "\($0.name) \($0.checksum)" }.joined(separator: "\n")
         let digest = Hex.encode(Digest.sha256(Array(checksums.utf8)))
-        #expect("\(Migrations.newest) \(digest.prefix(16))" == "13 6b4edf1cc899f4c8")
+        #expect("\(Migrations.newest) \(digest.prefix(16))" == "14 59e4c95bb8c7cb7c")
     }
 
     // MARK: When they are applied

@@ -28,21 +28,23 @@ final class FeedReaders: Sendable {
     }
 
     private let core: FeedCore
-    private let dispatcher: FeedDispatcher
+    private let found: @Sendable ([LaneFinding]) -> Void
     private let state = Condition(State())
     private let failed: @Sendable (Set<FeedClaim>, String) -> Void
-    private let keeper: FeedAdministrator
+    private let keep: @Sendable (Int64, TreeVersion) -> Void
 
     /// - Parameters:
-    ///   - keeper: keeps trees.
+    ///   - found: told of messages, in order.
+    ///   - keep: given trees that should be kept.
     ///   - failed: told of feeds that have to begin anew, and why.
     init(
-        _ core: FeedCore, _ dispatcher: FeedDispatcher, _ keeper: FeedAdministrator,
+        _ core: FeedCore, found: @escaping @Sendable ([LaneFinding]) -> Void,
+        keep: @escaping @Sendable (_ namespace: Int64, _ tree: TreeVersion) -> Void,
         failed: @escaping @Sendable (Set<FeedClaim>, String) -> Void
     ) {
         self.core = core
-        self.dispatcher = dispatcher
-        self.keeper = keeper
+        self.found = found
+        self.keep = keep
         self.failed = failed
     }
 
@@ -54,25 +56,12 @@ final class FeedReaders: Sendable {
             if state.places[id] == nil {
                 state.places[id] = Place(
                     reader: NamespaceReader(
-                        core, id, found: { [dispatcher] in dispatcher.found($0) },
+                        core, id, found: found,
                         restart: { [failed] in failed($0, $1) },
-                        keep: { [keeper, logger = core.logger] in Self.keep($0, id, keeper, logger) }))
+                        keep: { [keep] in keep(id, $0) }))
             }
             state.places[id]?.starting.append(start)
             state.queue(id)
-        }
-    }
-
-    private static func keep(
-        _ tree: TreeVersion, _ namespace: Int64, _ keeper: FeedAdministrator, _ logger: Logger
-    ) {
-        _ = keeper.add { result in
-            do {
-                try result.get().keep(tree, of: namespace)
-            } catch {
-                // The next one that is due may succeed; without it a takeover takes longer.
-                logger.warning("a feed's tree could not be kept", [("seq", "\(tree.seq)"), ("error", "\(error)")])
-            }
         }
     }
 

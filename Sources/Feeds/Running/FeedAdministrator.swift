@@ -25,6 +25,18 @@ final class FeedAdministrator: Sendable {
         }
     }
 
+    /// Keeps a tree as a snapshot, some time.
+    func keep(_ tree: TreeVersion, of namespace: Int64) {
+        _ = add { [logger = core.logger] result in
+            do {
+                try result.get().keep(tree, of: namespace)
+            } catch {
+                // The next one that is due may succeed; without it a takeover takes longer.
+                logger.warning("a feed's tree could not be kept", [("seq", "\(tree.seq)"), ("error", "\(error)")])
+            }
+        }
+    }
+
     func stop() { state.broadcast { $0.stops = true } }
 
     func run() {

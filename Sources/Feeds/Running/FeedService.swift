@@ -34,10 +34,12 @@ public final class FeedService: Sendable {
         let writer = FeedWriter(core)
         let troubles = FeedTroubles()
         let keeper = FeedAdministrator(core)
-        let readers = FeedReaders(core, dispatcher, keeper) { claims, reason in
-            troubles.add(claims, reason)
-            wake.wake()
-        }
+        let readers = FeedReaders(
+            core, found: { dispatcher.found($0) }, keep: { keeper.keep($1, of: $0) },
+            failed: { claims, reason in
+                troubles.add(claims, reason)
+                wake.wake()
+            })
         let administrator = FeedAdministrator(core)
         self.core = core
         self.wake = wake
