@@ -295,13 +295,21 @@ extension FeedMachine {
         finish(number)
     }
 
+    /// Whether a message was put aside, and that is being written: the database still says what it was before.
+    private func isLeaving(_ position: FeedPosition) -> Bool {
+        guard numbers[position] == nil, case .put(let letter) = lettersUnderWay[position] else { return false }
+        return letter.state == .dead || letter.state == .blocked
+    }
+
     /// What the database has of letters by now, after an administrator has changed some.
     ///
     /// - Parameters:
     ///   - retried: those to be delivered once more.
     ///   - blocked: the keys that still have a dead letter, or one behind it.
     mutating func lettersChanged(retried: [FeedLetter], blocked: Set<String>) {
-        for letter in retried.sorted(by: { $0.position < $1.position }) { retry(letter) }
+        for letter in retried.sorted(by: { $0.position < $1.position }) where !isLeaving(letter.position) {
+            retry(letter)
+        }
         guard settings.stopsKeys else { return }
         var stillBlocked = blocked
         let recent = lettersUnderWay.merging(letters) { $1 }.values
