@@ -132,6 +132,12 @@ class Feed:
             left -= {id for id, result in self.settle("ack", self.next(len(left), consumer, patience)).items() if result == "done"}
         return messages
 
+    def drained(self):
+        """Waits until the feed has come to the head and nothing is left to deliver."""
+        wait_until(
+            lambda: (status := self.status())["lag_entries"] == 0 and status["pending_messages"] == 0,
+            f"{self.name} to be drained", 30)
+
     def has_nothing_else(self, path: str = "orders", but: tuple | list = ()) -> bool:
         """Whether the next thing that there is to deliver is what is written now: everything before it was considered.
 
