@@ -129,7 +129,8 @@ def crowd(context: Context, gateway: Gateway, feeds: Feeds):
 def held(context: Context, gateway: Gateway, feeds: Feeds):
     """PostgreSQL keeps every version of every row that somebody's snapshot still sees: nothing may be searched through them."""
     seconds, window = context.pick(300, 45), context.pick(10, 5)
-    name = feeds.fresh(CONSUMERS)
+    # What is answered to a connection that has just been closed comes again after the deadline: each look closes its own.
+    name = feeds.fresh(CONSUMERS, ack_deadline_ms=2_000)
 
     def look() -> Worked:
         return work("feed", gateway.port, name, producers=16, rate=HELD_RATE, consumers=CONSUMERS, seconds=window)

@@ -360,6 +360,8 @@ struct FeedMachine: Sendable {
     mutating func takeProgress(isLast: Bool = false) -> FeedCommit {
         isDirty = false
         isStale = false
+        // Whether what is under way arrives, nobody will be there to know.
+        if isLast { letters.merge(lettersUnderWay) { new, _ in new } }
         lettersUnderWay = letters
         defer {
             letters.removeAll()
