@@ -76,6 +76,7 @@ let package = Package(
                 .embedInCode("Migrations/012_head_row.sql"),
                 .embedInCode("Migrations/013_function_files.sql"),
                 .embedInCode("Migrations/014_feeds.sql"),
+                .embedInCode("Migrations/015_feed_owners.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),

@@ -22,6 +22,8 @@ public struct ClientRequest: Sendable {
     public var allowsPlainHTTP = false
     /// Which addresses are connected to, whatever names lead to them.
     public var addresses = AddressPolicy.any
+    /// Whether the request goes straight to the server, whatever proxy the environment names.
+    public var avoidsProxies = false
 
     public init(_ url: String) { self.url = url }
 

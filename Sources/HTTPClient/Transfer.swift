@@ -45,6 +45,7 @@ final class Transfer {
         try set(CURLOPT_SSL_VERIFYHOST, 2)
         if let file = settings.certificateAuthoritiesFile { try set(CURLOPT_CAINFO, file) }
         try set(CURLOPT_USERAGENT, settings.userAgent)
+        if request.avoidsProxies { try set(CURLOPT_PROXY, "") }
         if !request.truncatesResponse { try set(CURLOPT_MAXFILESIZE, request.maxResponseBytes) }
         guard addresses.watch(easy) else { throw .cannotStart("libcurl can't look at addresses") }
         let context = Unmanaged.passUnretained(self).toOpaque()

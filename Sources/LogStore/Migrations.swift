@@ -32,6 +32,7 @@ public enum Migrations {
             Migration(version: 12, name: "012_head_row", sql: PackageResources._12_head_row_sql),
             Migration(version: 13, name: "013_function_files", sql: PackageResources._13_function_files_sql),
             Migration(version: 14, name: "014_feeds", sql: PackageResources._14_feeds_sql),
+            Migration(version: 15, name: "015_feed_owners", sql: PackageResources._15_feed_owners_sql),
         ]
     }
 

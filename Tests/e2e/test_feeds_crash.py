@@ -140,7 +140,6 @@ def test_a_gateway_that_is_gone_for_good(pair, dice):
 
 
 @pytest.mark.acceptance
-@pytest.mark.xfail(strict=False, reason="a known defect (docs/limits.md): where gateways freeze in turn, a feed now and then does not go on")
 def test_a_frozen_gateway(pair, dice):
     """It hands nothing out and acknowledges nothing out of turn when it goes on; the other one has taken over meanwhile."""
     notes = model()

@@ -12,7 +12,7 @@ exception
 end
 $$;
 
--- Moves a feed's place. Returns where its row is now; null where the feed is gone, or is another worker's or generation's.
+-- Moves a feed's place. Returns where its row is now, or raises PM003 where the feed is gone, or is another worker's or generation's.
 -- `at`: where the row was seen last; null where that is not known.
 create or replace function pathmirror.move_feed(
     of_namespace bigint, of_feed bigint, at tid, by_worker uuid, of_generation bigint, to_seq bigint, to_index bigint,
@@ -24,7 +24,12 @@ declare
     attempts integer := 0;
     place tid;
 begin
-    while at is not null and attempts < 3 loop
+    loop
+        at := case attempts
+            when 0 then at
+            when 1 then pathmirror.newest_feed_place(at)
+            else (select ctid from pathmirror.feed_progress where namespace_id = of_namespace and feed = of_feed)
+        end;
         update pathmirror.feed_progress
         set seq = to_seq, index = to_index, batch = to_batch, snapshot_seq = to_snapshot, done = to_done,
             handed_to = to_handed, read_to = to_read, delivered = delivered + more_delivered,
@@ -36,20 +41,9 @@ begin
         if found then
             return place;
         end if;
-        at := case attempts
-            when 0 then pathmirror.newest_feed_place(at)
-            else (select ctid from pathmirror.feed_progress where namespace_id = of_namespace and feed = of_feed)
-        end;
         attempts := attempts + 1;
+        exit when attempts = 3;
     end loop;
-    if at is null then
-        select ctid into at from pathmirror.feed_progress where namespace_id = of_namespace and feed = of_feed;
-        if at is not null then
-            return pathmirror.move_feed(
-                of_namespace, of_feed, at, by_worker, of_generation, to_seq, to_index, to_batch, to_snapshot, to_done,
-                to_handed, more_delivered, more_acknowledged, more_redelivered, to_read);
-        end if;
-    end if;
-    return null;
+    raise exception 'feed % is not worked by this worker any more', of_feed using errcode = 'PM003';
 end
 $$;

@@ -68,7 +68,6 @@ public struct FeedAdministration {
             throw LogStoreError.unknownNamespace(namespace)
         }
         let text = definition.json(secrets: true)
-        let shown = definition.json(secrets: false)
         let all = try connection.feeds(of: record.id)
         if let existing = all.first(where: { $0.name == definition.name }) {
             let seq = try connection.feedSeq(record.id, existing.id)
@@ -77,7 +76,7 @@ public struct FeedAdministration {
             }
             let former = try? FeedDefinition.read(existing.definition, name: existing.name)
             let generation = try connection.redefineFeed(
-                record.id, existing.id, definition: text, shown: shown,
+                record.id, existing.id, definition: text,
                 keepsDone: former.map(definition.numbersMessagesLike) ?? false)
             return Applied(
                 isNew: false, isChanged: true, seq: seq, change: Change(feed: existing.id, generation: generation))
@@ -85,7 +84,7 @@ public struct FeedAdministration {
         guard all.count < Self.maxFeeds else { throw FeedError.tooManyFeeds(Self.maxFeeds) }
         let progress = try place(definition.start, in: record)
         let made = try connection.addFeed(
-            record.id, name: definition.name, definition: text, shown: shown, at: progress)
+            record.id, name: definition.name, definition: text, at: progress)
         // Somebody else has made it meanwhile: then it is there, and may have to be changed.
         guard made != nil else { return try apply(definition, to: namespace) }
         return Applied(isNew: true, isChanged: true, seq: progress.seq, change: nil)

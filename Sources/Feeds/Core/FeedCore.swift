@@ -1,7 +1,6 @@
 import LogStore
 import Postgres
 import Runtime
-import Synchronization
 
 /// What the threads that work feeds share.
 final class FeedCore: Sendable {
@@ -10,15 +9,27 @@ final class FeedCore: Sendable {
     let logger: Logger
     let trees: any TreeSource
     let lease = FeedLease()
+    /// Stops sinks.
+    let closers = WorkerPool(name: "sink-closer", threads: 1)
     /// The port that the gateway listens on, once it does.
     private let port = Condition<UInt16?>(nil)
     private let stopping = Condition(false)
-    private let connections = Mutex<[ObjectIdentifier: PostgresCancelHandle]>([:])
+    private let connections = OpenConnections()
+    private let connectionSettings: LogConnection.Settings
     /// How long a statement may be silent.
     static let silenceMilliseconds: Milliseconds = 10_000
 
-    init(url: PostgresURL, settings: FeedSettings, trees: any TreeSource, logger: Logger) {
+    init(
+        url: PostgresURL, settings: FeedSettings, connectionSettings: LogConnection.Settings, trees: any TreeSource,
+        logger: Logger
+    ) {
         self.url = url
+        var connectionSettings = connectionSettings
+        connectionSettings.connection.statementTimeoutMilliseconds = Self.silenceMilliseconds
+        // A gateway that freezes in the middle of something must not keep a feed's row from who takes the feed over.
+        connectionSettings.connection.sessionSettings["idle_in_transaction_session_timeout"] =
+            "\(settings.freshMilliseconds)"
+        self.connectionSettings = connectionSettings
         self.settings = settings
         self.trees = trees
         self.logger = logger
@@ -28,12 +39,11 @@ final class FeedCore: Sendable {
 
     func stop() {
         stopping.broadcast { $0 = true }
-        abandonConnections()
+        connections.abandonAll()
     }
 
-    func abandonConnections() {
-        for handle in connections.withLock({ Array($0.values) }) { handle.abandon() }
-    }
+    /// Ends the last thread, once the others have ended.
+    func close() { closers.stop() }
 
     /// The gateway listens.
     func listens(on number: UInt16) { port.broadcast { $0 = number } }
@@ -55,15 +65,10 @@ final class FeedCore: Sendable {
     }
 
     func connect(_ purpose: String) throws -> LogConnection {
-        let opened = try LogConnection(url.withApplicationName("pathmirror \(purpose)"))
-        connections.withLock { $0[ObjectIdentifier(opened.cancelHandle)] = opened.cancelHandle }
+        let opened = try LogConnection(
+            url.withApplicationName("pathmirror \(purpose)"), settings: connectionSettings)
+        connections.add(opened.cancelHandle)
         if stopsNow { opened.cancelHandle.abandon() }
-        opened.statementTimeoutMilliseconds = Self.silenceMilliseconds
         return opened
-    }
-
-    func close(_ connection: LogConnection) {
-        connections.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(connection.cancelHandle)) }
-        connection.close()
     }
 }

@@ -28,8 +28,6 @@ public struct FeedSettings: Sendable {
     /// Where other gateways reach this one, such as `http://10.0.0.5:9000`; empty: where this one's connection to the database comes
     /// from, at the port that it listens on.
     public var address = ""
-    /// Names this gateway in messages.
-    public var gateway = "gateway"
 
     public init() {}
 

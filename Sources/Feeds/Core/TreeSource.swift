@@ -16,4 +16,7 @@ public protocol TreeSource: Sendable {
     /// The tree as of that entry, or of one that is not long before; nil where there is none. May wait for some seconds until the
     /// namespace is loaded.
     func tree(of namespace: String, at seq: Int64) -> TreeVersion?
+
+    /// No feed of the namespace is worked here any more.
+    func forget(_ namespace: String)
 }

@@ -55,17 +55,13 @@ extension SourceText {
 }
 
 /// Makes a definition out of a JSON value and notes every mistake on the way.
-struct FeedDefinitionReader {
-    private(set) var problems: [DefinitionError.Problem] = []
+struct FeedDefinitionReader: DefinitionNoting {
+    var problems: [DefinitionError.Problem] = []
     private static let members =
         [
             "name", "namespace", "path", "operations", "events", "filter", "include", "record_depth", "start", "order",
             "max_attempts", "backoff", "ack_deadline_ms", "on_dead", "retention", "when_retention_ends",
         ] + FeedDestination.members
-
-    mutating func note(_ place: SourcePlace, _ part: String, _ reason: String) {
-        problems.append(.init(place: place, part: part, reason: reason))
-    }
 
     mutating func definition(_ value: SourceValue, named known: String?) -> FeedDefinition? {
         guard let members = object(value, "", allowed: Self.members) else { return nil }
@@ -241,23 +237,6 @@ struct FeedDefinitionReader {
     }
 
     // MARK: Values
-
-    /// An object's members by key; notes keys that are not among `allowed`.
-    mutating func object(_ value: SourceValue, _ part: String, allowed: [String]) -> [String: SourceValue]? {
-        guard case .object(let members) = value.kind else {
-            note(value.place, part, "this should be an object, but is \(value.kindName)")
-            return nil
-        }
-        var found: [String: SourceValue] = [:]
-        for member in members {
-            if !allowed.contains(member.key) {
-                let path = part.isEmpty ? member.key : "\(part).\(member.key)"
-                note(member.place, path, "is unknown here; known are \(allowed.joined(separator: ", "))")
-            }
-            found[member.key] = member.value
-        }
-        return found
-    }
 
     mutating func text(_ value: SourceValue, _ part: String) -> String? {
         guard case .string(let text) = value.kind else {

@@ -160,6 +160,18 @@ extension FeedMachine {
         }
     }
 
+    /// Sets a timer. Those that nobody wants any more go when they are most of all: deadlines may be hours away, and acknowledgements come at once.
+    mutating func schedule(_ timer: Timer, at time: Int64) {
+        timers.add(timer, at: time)
+        guard timers.count > 4 * slots.count + 10_000 else { return }
+        timers.keep { time, timer in
+            switch timer {
+            case .deadline(let number): slots[number].map { $0.holder != nil && $0.deadline == time } ?? false
+            case .wake(let key): keys[key]?.waitsUntil == time
+            }
+        }
+    }
+
     // MARK: Holding
 
     mutating func hold(_ number: Int, _ key: String, _ consumer: String, _ now: Moment) -> Delivery? {
@@ -173,7 +185,7 @@ extension FeedMachine {
         slots[number] = slot
         keys[key]?.held += 1
         holders[consumer, default: []].insert(number)
-        timers.add(.deadline(number), at: slot.deadline)
+        schedule(.deadline(number), at: slot.deadline)
         counters.delivered += 1
         if slot.attempts > 1 { counters.redelivered += 1 }
         return Delivery(message: slot.message, attempt: slot.attempts)
@@ -185,7 +197,7 @@ extension FeedMachine {
         let deadline = adoptionEnd
         slots[number]?.deadline = deadline
         keys[key, default: KeyState()].held += 1
-        timers.add(.deadline(number), at: deadline)
+        schedule(.deadline(number), at: deadline)
     }
 
     mutating func unhold(_ number: Int) {
@@ -234,7 +246,7 @@ extension FeedMachine {
         if pause > 0 {
             let until = now.monotonic + pause
             keys[key]?.waitsUntil = until
-            timers.add(.wake(key), at: until)
+            schedule(.wake(key), at: until)
         }
         settle(key)
     }

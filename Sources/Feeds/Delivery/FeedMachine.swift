@@ -261,7 +261,7 @@ struct FeedMachine: Sendable {
         case .held(let number):
             let deadline = now.monotonic + milliseconds
             slots[number]?.deadline = deadline
-            timers.add(.deadline(number), at: deadline)
+            schedule(.deadline(number), at: deadline)
             return .done
         case .notHeld: return .expired
         case .missing: return .unknown

@@ -6,9 +6,22 @@ struct TimerHeap<Item: Sendable>: Sendable {
     /// When the first is due.
     var earliest: Int64? { entries.first?.time }
 
+    var count: Int { entries.count }
+
     mutating func add(_ item: Item, at time: Int64) {
         entries.append((time, item))
-        var child = entries.count - 1
+        rise(entries.count - 1)
+    }
+
+    /// Leaves only those that `isWanted`.
+    mutating func keep(_ isWanted: (_ time: Int64, _ item: Item) -> Bool) {
+        entries.removeAll { !isWanted($0.time, $0.item) }
+        // What is in the order of its times is a heap.
+        entries.sort { $0.time < $1.time }
+    }
+
+    private mutating func rise(_ last: Int) {
+        var child = last
         while child > 0 {
             let parent = (child - 1) / 2
             guard entries[child].time < entries[parent].time else { return }
@@ -26,10 +39,9 @@ struct TimerHeap<Item: Sendable>: Sendable {
         var parent = 0
         while true {
             var least = parent
-            for child in [2 * parent + 1, 2 * parent + 2]
-            where child < entries.count && entries[child].time < entries[least].time {
-                least = child
-            }
+            let left = 2 * parent + 1
+            if left < entries.count, entries[left].time < entries[least].time { least = left }
+            if left + 1 < entries.count, entries[left + 1].time < entries[least].time { least = left + 1 }
             guard least != parent else { return first }
             entries.swapAt(parent, least)
             parent = least

@@ -183,10 +183,4 @@ struct FeedLane {
 
     /// The same tree, shared with others.
     mutating func share(_ root: Node) { self.root = root }
-
-    /// Goes past entries whose messages nobody wants, up to where the feeds begin.
-    mutating func skip(to cursor: LogCursor, root: Node) {
-        self.cursor = cursor
-        self.root = root
-    }
 }

@@ -5,7 +5,8 @@ import Runtime
 /// namespace is with one thread at a time.
 final class FeedReaders: Sendable {
     fileprivate struct Place {
-        // Only the thread that has the namespace uses it.
+        // Safe: only the thread that took the namespace (isTaken) calls it; the lock around `places` orders one thread's calls
+        // before the next one's.
         nonisolated(unsafe) let reader: NamespaceReader
         var starting: [FeedStart] = []
         var ending: [FeedClaim] = []
@@ -118,13 +119,13 @@ final class FeedReaders: Sendable {
                 giveBack(id, hasMore: false, starting: Array(starts), hasNews: true)
                 guard !core.stopsNow else { break }
                 core.logger.warning("feeds can't read the log", [("error", "\(error)")])
-                if let lost = connection, !lost.isOpen { core.close(lost) }
+                if let lost = connection, !lost.isOpen { lost.close() }
                 if connection?.isOpen != true { connection = nil }
                 core.pause(milliseconds: backoff.nextMilliseconds())
                 hasRoom(id)
             }
         }
-        if let connection { core.close(connection) }
+        if let connection { connection.close() }
     }
 
     private func step(_ reader: NamespaceReader, _ connection: LogConnection) throws -> Bool {

@@ -32,6 +32,9 @@ final class NamespaceReader {
     /// The newest tree that is kept whole, so that who takes over need not make it from the whole log; nil where that is not known.
     private var keptSeq: Int64?
     private var readings: [Reading] = []
+    private var name = ""
+    /// When the lanes' trees were exchanged for the gateway's own last.
+    private var sharedAt: Milliseconds = 0
     private static let mostMessagesAtOnce = 500
 
     /// - Parameters:
@@ -55,6 +58,7 @@ final class NamespaceReader {
 
     /// Makes the tree at the place where a feed begins, and reads it from there.
     func add(_ start: FeedStart, on connection: LogConnection) throws {
+        name = start.name.namespace
         let wanted = start.progress.snapshotSeq ?? start.progress.seq
         let root = try tree(of: start.name.namespace, at: wanted, on: connection)
         let cursor = LogCursor(seq: wanted)
@@ -74,6 +78,7 @@ final class NamespaceReader {
     func remove(_ claim: FeedClaim) {
         for index in readings.indices { readings[index].lane.remove(claim) }
         readings.removeAll { $0.lane.feeds.isEmpty }
+        if readings.isEmpty, !name.isEmpty { core.trees.forget(name) }
     }
 
     private func follower(at cursor: LogCursor) -> LogFollower {
@@ -157,6 +162,7 @@ final class NamespaceReader {
             try passBulk(index, logged, on: connection)
         case .end:
             readings[index].isAtEnd = true
+            shareTree(index)
             return false
         case .missing(let range, _):
             let claims = Set(readings[index].lane.feeds.map(\.claim))
@@ -215,6 +221,16 @@ final class NamespaceReader {
             logged.entry, at: logged.cursor, after: tree.root, places: nil, &findings
         ).map { Reading(lane: $0, follower: readings[index].follower, page: readings[index].page) }
         finish(index, findings, left)
+    }
+
+    /// Goes on from the gateway's own tree of the same entry, now and then: what is applied here and there shares ever less.
+    private func shareTree(_ index: Int) {
+        let now = Clock.monotonicMilliseconds
+        guard now - sharedAt >= 1_000 else { return }
+        sharedAt = now
+        let seq = readings[index].lane.cursor.seq
+        guard let known = core.trees.tree(of: name, at: seq), known.seq == seq else { return }
+        readings[index].lane.share(known.root)
     }
 
     /// Has the tree kept now and then, where the log has grown by more than there is in it.

@@ -44,7 +44,7 @@ final class FeedAdministrator: Sendable {
         while let body = next() {
             do {
                 if let open = connection, !open.isOpen || (try? open.checkConnection()) == nil {
-                    core.close(open)
+                    open.close()
                     connection = nil
                 }
                 let open = try connection ?? core.connect("feed administration")
@@ -54,7 +54,7 @@ final class FeedAdministrator: Sendable {
                 body(.failure(error))
             }
         }
-        if let connection { core.close(connection) }
+        if let connection { connection.close() }
     }
 
     private func next() -> Body? {

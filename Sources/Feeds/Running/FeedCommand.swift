@@ -22,7 +22,6 @@ enum FeedCommand: Sendable {
         @Sendable (Result<[String], FeedRefusalError>) -> Void)
     case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
     case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
-    case broken(FeedClaim, String)
     case report(FeedName, @Sendable (FeedReport?) -> Void)
 }
 

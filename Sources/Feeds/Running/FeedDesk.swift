@@ -14,7 +14,6 @@ final class FeedDesk {
     private let readers: FeedReaders
     private let writer: FeedWriter
     private let board: FeedBoard
-    private let lookSoon: @Sendable () -> Void
     private let post: @Sendable (FeedCommand) -> Void
     private var runs: [FeedName: FeedRun] = [:]
     private var names: [FeedClaim: FeedName] = [:]
@@ -28,13 +27,12 @@ final class FeedDesk {
 
     init(
         _ core: FeedCore, _ readers: FeedReaders, _ writer: FeedWriter, _ board: FeedBoard,
-        _ lookSoon: @escaping @Sendable () -> Void, _ post: @escaping @Sendable (FeedCommand) -> Void
+        _ post: @escaping @Sendable (FeedCommand) -> Void
     ) {
         self.core = core
         self.readers = readers
         self.writer = writer
         self.board = board
-        self.lookSoon = lookSoon
         self.post = post
     }
 
@@ -72,7 +70,6 @@ final class FeedDesk {
         case .moved(let name, let feed, let generation):
             // It may have begun anew by now.
             if let run = runs[name], run.claim.feed == feed, run.claim.generation < generation { end(run.claim) }
-            lookSoon()
         case .endAll: for claim in Array(names.keys) { end(claim) }
         case .found(let findings):
             for finding in findings { run(finding.claim)?.take(finding, now) }
@@ -93,7 +90,6 @@ final class FeedDesk {
         case .committed(let commits, let lost): committed(commits, lost)
         case .delivered(let claim, let positions, let outcomes): delivered(claim, positions, outcomes, now)
         case .report(let name, let completion): completion(runs[name]?.report)
-        case .broken(let claim, let reason): run(claim)?.trouble = reason
         }
     }
 
@@ -126,6 +122,9 @@ final class FeedDesk {
         run.waiting = []
         ended[name] = (claim, run.machine.heldPlaces)
         run.end()
+        guard let sink = run.sink else { return }
+        // One that can't reach its server may take long to stop: the other feeds don't wait for that.
+        if !core.closers.submit({ sink.stop() }) { sink.stop() }
     }
 
     /// The gateway stops: what was done is written down, so that the next owner need not wait.
@@ -197,7 +196,6 @@ final class FeedDesk {
         homeless.append(
             Homeless(
                 command: command, deadline: now + core.settings.ownerWaitMilliseconds, routesTold: routesTold))
-        lookSoon()
     }
 
     private func settleHomeless(_ now: FeedMachine.Moment) {
@@ -315,7 +313,6 @@ final class FeedDesk {
             run.beingRemoved = []
             if lost.contains(claim) {
                 end(claim)
-                lookSoon()
                 continue
             }
             run.machine.committed(commit)

@@ -24,8 +24,8 @@ final class FeedDispatcher: Sendable {
     func stop() { inbox.broadcast { $0.stops = true } }
 
     /// Runs until `stop`; then what was done is written down.
-    func run(_ readers: FeedReaders, _ writer: FeedWriter, lookSoon: @escaping @Sendable () -> Void) {
-        let desk = FeedDesk(core, readers, writer, board, lookSoon) { [weak self] in self?.post($0) }
+    func run(_ readers: FeedReaders, _ writer: FeedWriter) {
+        let desk = FeedDesk(core, readers, writer, board) { [weak self] in self?.post($0) }
         while true {
             let pause = desk.millisecondsToNext(Clock.monotonicMilliseconds)
             let (commands, stops) =

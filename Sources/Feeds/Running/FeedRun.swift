@@ -139,7 +139,6 @@ final class FeedRun {
         for body in settling + settled { body(false) }
         settling = []
         settled = []
-        sink?.stop()
     }
 
     /// When something is due next.

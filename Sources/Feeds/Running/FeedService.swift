@@ -1,4 +1,4 @@
-import LogStore
+public import LogStore
 public import Postgres
 public import Runtime
 import Synchronization
@@ -25,10 +25,12 @@ public final class FeedService: Sendable {
     ///   - trees: knows recent trees.
     ///   - sinks: makes what feeds' definitions say that messages go to.
     public init(
-        url: PostgresURL, settings: FeedSettings = FeedSettings(), trees: any TreeSource, logger: Logger,
+        url: PostgresURL, settings: FeedSettings = FeedSettings(),
+        connectionSettings: LogConnection.Settings = LogConnection.Settings(), trees: any TreeSource, logger: Logger,
         sinks: SinkMaker
     ) throws(PostgresError) {
-        let core = FeedCore(url: url, settings: settings, trees: trees, logger: logger)
+        let core = FeedCore(
+            url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger)
         let wake = try WakeHandle()
         let dispatcher = FeedDispatcher(core)
         let writer = FeedWriter(core)
@@ -36,10 +38,7 @@ public final class FeedService: Sendable {
         let keeper = FeedAdministrator(core)
         let readers = FeedReaders(
             core, found: { dispatcher.found($0) }, keep: { keeper.keep($1, of: $0) },
-            failed: { claims, reason in
-                troubles.add(claims, reason)
-                wake.wake()
-            })
+            failed: { troubles.add($0, $1) })
         let administrator = FeedAdministrator(core)
         self.core = core
         self.wake = wake
@@ -49,7 +48,7 @@ public final class FeedService: Sendable {
         self.administrator = administrator
         self.keeper = keeper
         dispatcherThread = Thread(name: "feeds") {
-            dispatcher.run(readers, writer) { wake.wake() }
+            dispatcher.run(readers, writer)
         }
         writerThread = Thread(name: "feed-writer") { writer.run(dispatcher) }
         threads =
@@ -161,6 +160,7 @@ public final class FeedService: Sendable {
         wake.wake()
         writerThread.join()
         for thread in threads { thread.join() }
+        core.close()
         leave()
     }
 

@@ -63,7 +63,7 @@ final class FeedSupervisor: AnnouncementListener {
             try connection.listen(to: [.commits, .feeds])
             return connection
         } catch {
-            core.close(connection)
+            connection.close()
             throw error
         }
     }
@@ -83,14 +83,14 @@ final class FeedSupervisor: AnnouncementListener {
         core.logger.debug("feeds have lost the database", [("error", "\(error)")])
     }
 
-    func close(_ connection: LogConnection) { core.close(connection) }
+    func close(_ connection: LogConnection) { connection.close() }
 
     func pause(milliseconds: Milliseconds) { core.pause(milliseconds: milliseconds) }
 
     func look(_ connection: LogConnection, isNew: Bool) throws {
         guard let worker = try beat(connection) else { return }
         try endDead(worker, connection)
-        let feeds = try connection.feeds()
+        let feeds = try connection.feeds(definitions: false)
         try dropBroken(feeds, connection)
         try keep(feeds, connection)
         try claim(feeds, worker, connection)
@@ -181,7 +181,8 @@ final class FeedSupervisor: AnnouncementListener {
         _ record: FeedRecord, _ claim: FeedClaim, _ stored: FeedProgressRecord, handedTo: Int64,
         _ connection: LogConnection
     ) throws {
-        let definition = try FeedDefinition.read(record.definition, name: record.name)
+        guard let text = try connection.feedDefinition(record.namespaceID, record.id) else { return }
+        let definition = try FeedDefinition.read(text, name: record.name)
         guard var progress = FeedProgress(stored) else {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
         }

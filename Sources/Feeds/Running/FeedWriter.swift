@@ -47,7 +47,7 @@ final class FeedWriter: Sendable {
                     backoff.reset()
                     break
                 } catch {
-                    if let lost = connection { core.close(lost) }
+                    if let lost = connection { lost.close() }
                     connection = nil
                     // Done once more, it says the same.
                     guard !core.stopsNow else { return }
@@ -56,7 +56,7 @@ final class FeedWriter: Sendable {
                 }
             }
         }
-        if let connection { core.close(connection) }
+        if let connection { connection.close() }
     }
 
     private enum Job {
@@ -99,7 +99,7 @@ final class FeedWriter: Sendable {
         guard !commits.isEmpty else { return }
         do {
             let connection = try core.connect("feed writer")
-            defer { core.close(connection) }
+            defer { connection.close() }
             connection.statementTimeoutMilliseconds = 2_000
             _ = try connection.moveFeeds(commits.map(Self.move))
         } catch {

@@ -12,6 +12,8 @@ enum FeedBodies {
         static let ids = 1_000
         static let delayMilliseconds: Int64 = 43_200_000
         static let consumerBytes = 200
+        /// A request has no more bytes than this: all that it may say is far less.
+        static let bytes = 1 << 20
         static let reasonBytes = 2_000
     }
 

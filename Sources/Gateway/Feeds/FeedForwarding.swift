@@ -31,13 +31,16 @@ struct FeedForwarding: Sendable {
         // The database may be named by the host.
         if let host = request.host { headers.append(("Host", String(decoding: host, as: UTF8.self))) }
         if let type = request.headerText("content-type") { headers.append(("Content-Type", type)) }
-        send(
+        let id = send(
             "\(address)\(target.hasPrefix("/") ? target : "/")", request.body, headers,
             authorization: request.headerText("authorization"), wait: wait
         ) { answer in
             let sent = answer ?? FeedAnswer(FeedRefusal.noOwner, of: feed)
             reference.perform { sent.send(to: $0) }
         }
+        // Who waits no more is not handed anything there either.
+        let cancel = { @Sendable [client] in client.cancel(id) }
+        reference.perform(otherwise: cancel) { exchange in exchange.onClose = cancel }
     }
 
     /// Asks another gateway by POST. Nil where there is no answer.
@@ -57,6 +60,8 @@ struct FeedForwarding: Sendable {
         asked.maxResponseBytes = Self.maxAnswerBytes
         asked.maxRedirects = 0
         asked.allowsPlainHTTP = true
+        // What is between gateways is nobody else's.
+        asked.avoidsProxies = true
         return client.send(asked) { result in
             guard case .success(let response) = result else { return completion(nil) }
             var answer = FeedAnswer(status: response.status, response.body)
@@ -65,6 +70,4 @@ struct FeedForwarding: Sendable {
             completion(answer)
         }
     }
-
-    func cancel(_ id: HTTPClient.RequestID) { client.cancel(id) }
 }

@@ -11,6 +11,8 @@ final class FeedStream {
     let most: Int
     let identity: Identity
     let authorization: String?
+    /// The credential that its URL has, encoded as it came: web pages can send none otherwise.
+    let credentialParameters: String
     /// Whether the answer has begun: then it is known that there is such a feed.
     var hasBegun = false
     /// Where its feed is worked, when that is not here.
@@ -25,7 +27,7 @@ final class FeedStream {
 
     init(
         _ exchange: HTTPExchange, _ feed: FeedName, consumer: String, most: Int, _ identity: Identity,
-        authorization: String?, lastEventID: String?
+        authorization: String?, credentialParameters: String, lastEventID: String?
     ) {
         self.exchange = exchange
         self.feed = feed
@@ -33,6 +35,7 @@ final class FeedStream {
         self.most = most
         self.identity = identity
         self.authorization = authorization
+        self.credentialParameters = credentialParameters
         self.lastEventID = lastEventID
     }
 

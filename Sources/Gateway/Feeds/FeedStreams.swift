@@ -43,7 +43,9 @@ final class FeedStreams {
         }
         let stream = FeedStream(
             exchange, feed, consumer: consumer, most: most, identity,
-            authorization: request.headerText("authorization"), lastEventID: request.headerText("last-event-id"))
+            authorization: request.headerText("authorization"),
+            credentialParameters: Self.credentialParameters(request.query),
+            lastEventID: request.headerText("last-event-id"))
         let id = exchange.id
         streams[id] = stream
         exchange.endsWithInput = true
@@ -115,6 +117,13 @@ final class FeedStreams {
     private func url(_ stream: FeedStream, _ address: String) -> String {
         let name = PercentEncoding.encode(stream.feed.name.utf8)
         return "\(address)/.feeds/\(name)/pull?ns=\(PercentEncoding.encode(stream.feed.namespace.utf8))"
+            + stream.credentialParameters
+    }
+
+    /// `&auth=…` and the like.
+    private static func credentialParameters(_ query: ArraySlice<UInt8>?) -> String {
+        let pairs = (query ?? []).split(separator: UInt8(ascii: "&")).map { String(decoding: $0, as: UTF8.self) }
+        return pairs.filter { $0.hasPrefix("auth=") || $0.hasPrefix("access_token=") }.map { "&" + $0 }.joined()
     }
 
     private func answeredElsewhere(_ stream: FeedStream, _ answer: FeedAnswer?) {

@@ -31,6 +31,10 @@ final class FeedsHandler {
         let parameters = try RESTParameters.settings(request.query)
         let namespace = try NamespaceName.find(request, parameters, services.settings)
         let path = try FeedPath(request.method, request.path)
+        // Bodies are taken apart on the loop.
+        guard request.body.count <= FeedBodies.Limits.bytes else {
+            throw RESTError(413, "A request about feeds has at most \(FeedBodies.Limits.bytes) bytes")
+        }
         try callers.withIdentity(request, parameters, namespace: namespace, isForFeed: true, exchange) {
             [self] identity in
             let isAllowed =

@@ -82,7 +82,8 @@ extension LogConnection {
                     where namespace_id = $1 and feed = $2
                         and (worker is null or worker = $3
                             or not exists (select from pathmirror.feed_worker as other where other.id = worker))
-                    for update of progress
+                    -- Whoever has it locked is at work on it: the next look comes soon.
+                    for update of progress skip locked
                 )
                 update pathmirror.feed_progress as progress
                 set worker = $3, generation = generation + 1,
@@ -160,27 +161,26 @@ extension LogConnection {
 
     /// Writes down how far feeds have come, all in one transaction, and tells which of them are not this worker's any more: of
     /// these nothing is written.
+    ///
+    /// It is sent whole, with its commit: a gateway that freezes meanwhile keeps no row locked.
     public func moveFeeds(_ moves: [FeedMove]) throws(LogStoreError) -> Set<FeedClaim> {
-        var lost: Set<FeedClaim> = []
-        do {
-            let steps = [PipelineStep.query("begin")] + moves.map { .prepared(Self.moveFeed, parameters($0)) }
-            let results = try postgres.pipeline(steps)
-            var letterSteps: [PipelineStep] = []
+        do throws(PostgresError) {
+            let steps = moves.map { PipelineStep.prepared(Self.moveFeed, parameters($0)) }
+            let results = try postgres.pipeline(
+                [.query("begin")] + steps + moves.flatMap(Self.letterSteps) + [.query("commit")])
             for (index, move) in moves.enumerated() {
-                let result = results[index + 1]
-                guard result.rowCount == 1, !result.isNull(0, 0) else {
-                    lost.insert(move.claim)
-                    feedPlaces[move.claim.feed] = nil
-                    continue
-                }
-                feedPlaces[move.claim.feed] = try result.bytes(0, 0)
-                letterSteps += Self.letterSteps(move)
+                feedPlaces[move.claim.feed] = try results[index + 1].bytes(0, 0)
             }
-            _ = try postgres.pipeline(letterSteps + [.query("commit")])
-            return lost
+            return []
         } catch {
             if postgres.isOpen { try? postgres.executeScript("rollback") }
-            throw LogStoreError(error)
+            guard error.sqlState == "PM003" else { throw LogStoreError(error) }
+            for move in moves { feedPlaces[move.claim.feed] = nil }
+            guard moves.count > 1 else { return Set(moves.map(\.claim)) }
+            // One of them is another's: each by itself.
+            var lost: Set<FeedClaim> = []
+            for move in moves { lost.formUnion(try moveFeeds([move])) }
+            return lost
         }
     }
 

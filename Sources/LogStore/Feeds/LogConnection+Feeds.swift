@@ -6,11 +6,14 @@ extension LogConnection {
     static let feedChannel = "pathmirror_feed"
 
     /// All feeds, or one namespace's, by namespace and name.
-    public func feeds(of namespace: Int64? = nil) throws(LogStoreError) -> [FeedRecord] {
+    ///
+    /// - Parameter definitions: whether their definitions are wanted; else these are empty.
+    public func feeds(of namespace: Int64? = nil, definitions: Bool = true) throws(LogStoreError) -> [FeedRecord] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
-                select feed.namespace_id, namespace.name, feed.id, feed.name, feed.definition::text, feed.revision,
+                select feed.namespace_id, namespace.name, feed.id, feed.name,
+                    case when $2 then feed.definition::text else '' end, feed.revision,
                     progress.worker, worker.id is not null, worker.address, progress.generation
                 from pathmirror.feed
                 join pathmirror.namespace on namespace.id = feed.namespace_id
@@ -19,7 +22,7 @@ extension LogConnection {
                 left join pathmirror.feed_worker as worker on worker.id = progress.worker
                 where $1::bigint is null or feed.namespace_id = $1
                 order by feed.namespace_id, feed.name
-                """, [namespace.map { .int8($0) } ?? .null(.int8)])
+                """, [namespace.map { .int8($0) } ?? .null(.int8), .bool(definitions)])
             var records: [FeedRecord] = []
             for row in 0..<rows.rowCount {
                 records.append(
@@ -36,25 +39,34 @@ extension LogConnection {
         }
     }
 
+    /// A feed's definition, with its secrets; nil where it is gone.
+    public func feedDefinition(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> [UInt8]? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select definition::text from pathmirror.feed where namespace_id = $1 and id = $2",
+                [.int8(namespace), .int8(feed)])
+            return rows.rowCount == 1 ? try rows.bytes(0, 0) : nil
+        }
+    }
+
     /// Adds a feed that begins at a place, and announces it. Nil where another has its name by now.
     public func addFeed(
-        _ namespace: Int64, name: String, definition: [UInt8], shown: [UInt8], at progress: FeedProgressRecord
+        _ namespace: Int64, name: String, definition: [UInt8], at progress: FeedProgressRecord
     ) throws(LogStoreError) -> Int64? {
         try translated { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .text(name)]
             parameters.appendJSON(definition)
-            parameters.appendJSON(shown)
             parameters.appendInt8(progress.seq)
             if let seq = progress.snapshotSeq { parameters.appendInt8(seq) } else { parameters.appendNull(.int8) }
             if let batch = progress.readTo.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
             let rows = try postgres.execute(
                 """
                 with made as (
-                    insert into pathmirror.feed (namespace_id, name, definition, public_definition)
-                    values ($1, $2, $3, $4) on conflict (namespace_id, name) do nothing returning id
+                    insert into pathmirror.feed (namespace_id, name, definition)
+                    values ($1, $2, $3) on conflict (namespace_id, name) do nothing returning id
                 ), placed as (
                     insert into pathmirror.feed_progress (namespace_id, feed, seq, handed_to, read_to, snapshot_seq, batch)
-                    select $1, id, $5, $5, $5, $6, $7 from made
+                    select $1, id, $4, $4, $4, $5, $6 from made
                 )
                 select id, pg_notify('\(Self.feedChannel)', '') from made
                 """, parameters)
@@ -67,23 +79,22 @@ extension LogConnection {
     ///
     /// - Parameter keepsDone: whether messages keep their numbers, so that what is done behind the place stays done.
     public func redefineFeed(
-        _ namespace: Int64, _ feed: Int64, definition: [UInt8], shown: [UInt8], keepsDone: Bool
+        _ namespace: Int64, _ feed: Int64, definition: [UInt8], keepsDone: Bool
     ) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
             parameters.appendJSON(definition)
-            parameters.appendJSON(shown)
             parameters.appendBool(keepsDone)
             let rows = try postgres.execute(
                 """
                 with changed as (
                     update pathmirror.feed
-                    set definition = $3, public_definition = $4, revision = revision + 1, updated_at = clock_timestamp()
+                    set definition = $3, revision = revision + 1, updated_at = clock_timestamp()
                     where namespace_id = $1 and id = $2
                 ), moved as (
                     update pathmirror.feed_progress
-                    set generation = generation + 1, done = case when $5 then done end,
-                        index = case when $5 then index else 0 end
+                    set generation = generation + 1, done = case when $4 then done end,
+                        index = case when $4 then index else 0 end
                     where namespace_id = $1 and feed = $2 returning generation
                 )
                 select generation, pg_notify('\(Self.feedChannel)', '') from moved

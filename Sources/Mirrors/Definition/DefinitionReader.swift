@@ -38,15 +38,11 @@ extension MirrorDefinition {
 }
 
 /// Makes a definition out of a JSON value and notes every mistake on the way.
-struct DefinitionReader {
-    private(set) var problems: [DefinitionError.Problem] = []
+struct DefinitionReader: DefinitionNoting {
+    var problems: [DefinitionError.Problem] = []
     private static let members = [
         "name", "namespace", "path", "table", "target", "comment", "keys", "columns", "rest", "indexes", "keep errors",
     ]
-
-    mutating func note(_ place: SourcePlace, _ part: String, _ reason: String) {
-        problems.append(.init(place: place, part: part, reason: reason))
-    }
 
     mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
         guard let members = object(value, "", allowed: Self.members) else { return nil }
@@ -170,23 +166,6 @@ struct DefinitionReader {
     }
 
     // MARK: Values
-
-    /// An object's members by key; notes keys that are not among `allowed`.
-    mutating func object(_ value: SourceValue, _ part: String, allowed: [String]) -> [String: SourceValue]? {
-        guard case .object(let members) = value.kind else {
-            note(value.place, part, "this should be an object, but is \(value.kindName)")
-            return nil
-        }
-        var found: [String: SourceValue] = [:]
-        for member in members {
-            if !allowed.contains(member.key) {
-                let path = part.isEmpty ? member.key : "\(part).\(member.key)"
-                note(member.place, path, "is unknown here; known are \(allowed.joined(separator: ", "))")
-            }
-            found[member.key] = member.value
-        }
-        return found
-    }
 
     mutating func text(_ value: SourceValue, _ part: String) -> String? {
         guard case .string(let text) = value.kind else {

@@ -24,6 +24,11 @@ final class RecentTrees: TreeSource {
         return history.tree(at: seq)
     }
 
+    func forget(_ namespace: String) {
+        guard let history = histories.withLock({ $0.removeValue(forKey: namespace) }) else { return }
+        engine.liveNamespace(namespace)?.unsubscribe(history, at: .root)
+    }
+
     private func load(_ namespace: String) -> LiveNamespace? {
         if let live = engine.liveNamespace(namespace) { return live }
         let loaded = Condition<Result<LiveNamespace, EngineError>?>(nil)
@@ -36,12 +41,14 @@ final class RecentTrees: TreeSource {
 /// The trees behind the last entries of one namespace. They share what they have in common.
 final class TreeHistory: ChangeListener {
     private struct State {
-        /// In the order of their seqs, from `first` on.
-        var versions: [TreeVersion] = []
+        /// In the order of their seqs.
+        var versions: [(tree: TreeVersion, since: Milliseconds)] = []
         var isOver = false
     }
     private let state = Mutex(State())
-    private static let most = 1_024
+    /// What was overwritten stays in memory while a version has it: so there are few, and not for long.
+    private static let most = 512
+    private static let keptMilliseconds: Milliseconds = 10_000
 
     /// Whether nothing is told any more.
     var isOver: Bool { state.withLock { $0.isOver } }
@@ -49,23 +56,30 @@ final class TreeHistory: ChangeListener {
     /// What there was when the history began to listen. Later ones may be there by then.
     func begin(with snapshot: Snapshot) {
         state.withLock { state in
-            guard state.versions.first.map({ $0.seq > snapshot.seq }) ?? true else { return }
-            state.versions.insert(TreeVersion(seq: snapshot.seq, root: snapshot.root), at: 0)
+            guard state.versions.first.map({ $0.tree.seq > snapshot.seq }) ?? true else { return }
+            state.versions.insert(
+                (TreeVersion(seq: snapshot.seq, root: snapshot.root), Clock.coarseMilliseconds), at: 0)
         }
     }
 
     /// The newest that is not newer than the entry.
-    func tree(at seq: Int64) -> TreeVersion? { state.withLock { $0.versions.last { $0.seq <= seq } } }
+    func tree(at seq: Int64) -> TreeVersion? { state.withLock { $0.versions.last { $0.tree.seq <= seq }?.tree } }
 
     func changed(_ steps: [Step]) {
         state.withLock { state in
-            for step in steps { state.versions.append(TreeVersion(seq: step.entry.seq, root: step.after)) }
-            if state.versions.count > 2 * Self.most { state.versions.removeFirst(state.versions.count - Self.most) }
+            let now = Clock.coarseMilliseconds
+            for step in steps { state.versions.append((TreeVersion(seq: step.entry.seq, root: step.after), now)) }
+            // The newest stays, whatever its age.
+            let young = state.versions.firstIndex { now - $0.since <= Self.keptMilliseconds } ?? state.versions.count
+            let first = max(min(young, state.versions.count - 1), state.versions.count - Self.most)
+            if first > 0 { state.versions.removeFirst(first) }
         }
     }
 
     func reset(to snapshot: Snapshot) {
-        state.withLock { $0.versions = [TreeVersion(seq: snapshot.seq, root: snapshot.root)] }
+        state.withLock { state in
+            state.versions = [(TreeVersion(seq: snapshot.seq, root: snapshot.root), Clock.coarseMilliseconds)]
+        }
     }
 
     func rulesChanged(in snapshot: Snapshot) {}

@@ -30,12 +30,13 @@ final class Service {
             logger: options.logger)
         let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
         self.mirrors = mirrors
-        let feedClient = try HTTPClient()
+        let feedClient = try HTTPClient(options.forwardingClient)
         self.feedClient = feedClient
         let webhookClient = try HTTPClient(options.webhookClient)
         self.webhookClient = webhookClient
         let feeds = try FeedService(
-            url: url, settings: options.feeds, trees: RecentTrees(engine), logger: options.logger,
+            url: url, settings: options.feeds, connectionSettings: options.connection, trees: RecentTrees(engine),
+            logger: options.logger,
             sinks: SinkMaker(
                 client: webhookClient, exceptions: options.webhookExceptions, environment: options.environment))
         self.feeds = feeds

@@ -50,6 +50,14 @@ extension ServiceOptions {
         return text.hasSuffix("/") ? String(text.dropLast()) : text
     }
 
+    /// How requests are passed on to the gateways that work their feeds: each may wait there for long.
+    var forwardingClient: HTTPClient.Settings {
+        var settings = HTTPClient.Settings()
+        settings.userAgent = "pathmirror/\(VersionCommand.version)"
+        settings.maxConnections = 2_000
+        return settings
+    }
+
     /// How webhooks are sent.
     var webhookClient: HTTPClient.Settings {
         var settings = HTTPClient.Settings()

@@ -68,7 +68,6 @@ struct ServiceOptions {
         }
         completeServer()
         mirrors.environment = arguments.environment.all
-        feeds.gateway = Processors.hostAndProcess
         mirrors.gateway = Processors.hostAndProcess
     }
 

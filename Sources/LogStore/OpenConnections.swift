@@ -1,16 +1,19 @@
-import Postgres
-import Runtime
+public import Postgres
+public import Runtime
 import Synchronization
 
-/// The connections to the database that the engine's threads have, so that a thread which finds out that the database is
+/// The connections to the database that some threads have, so that a thread which finds out that the database is
 /// gone can tell the others, who wait for it in vain.
-final class OpenConnections: Sendable {
+public final class OpenConnections: Sendable {
     private struct Entry: Sendable {
         weak let handle: PostgresCancelHandle?
     }
     private let entries = Mutex<[Entry]>([])
 
-    func add(_ handle: PostgresCancelHandle) {
+    public init() {}
+
+    /// Counts a connection in; one that is closed leaves by itself.
+    public func add(_ handle: PostgresCancelHandle) {
         entries.withLock { entries in
             entries.removeAll { $0.handle == nil }
             entries.append(Entry(handle: handle))
@@ -20,13 +23,13 @@ final class OpenConnections: Sendable {
     /// Gives up the connections from which nothing has come since that monotonic millisecond: whoever waits for one of
     /// them stops waiting, and whoever has one at rest opens another when it needs one. Returns how many those were.
     @discardableResult
-    func abandonSilent(since time: Milliseconds) -> Int {
+    public func abandonSilent(since time: Milliseconds) -> Int {
         abandon { $0.lastHeardMilliseconds < time }
     }
 
     /// Gives up all connections.
     @discardableResult
-    func abandonAll() -> Int { abandon { _ in true } }
+    public func abandonAll() -> Int { abandon { _ in true } }
 
     private func abandon(_ isMeant: (PostgresCancelHandle) -> Bool) -> Int {
         let handles = entries.withLock { $0.compactMap(\.handle) }.filter(isMeant)

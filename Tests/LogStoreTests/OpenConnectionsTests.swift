@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@testable import Engine
+@testable import LogStore
 
 /// The connections that a thread can give up in the name of the others.
 @Suite struct OpenConnectionsTests {

@@ -1,0 +1,142 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+
+/// Who may work a feed, and what is taken from whom: as PostgreSQL keeps it.
+@Suite struct FeedWorkTests {
+    private struct Feeds {
+        let connection: LogConnection
+        let namespace: Int64
+        let worker = Batch.makeID()
+        let other = Batch.makeID()
+
+        init(_ connection: LogConnection) throws {
+            self.connection = connection
+            namespace = try #require(try connection.namespace(named: "orders", creating: true)).id
+            for id in [worker, other] { try connection.beginFeedWorker(id, address: "http://127.0.0.1:1") }
+        }
+
+        func add(_ name: String) throws -> Int64 {
+            let start = FeedProgressRecord(
+                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogCursor(seq: 0))
+            return try #require(
+                try connection.addFeed(namespace, name: name, definition: Array("{}".utf8), at: start))
+        }
+
+        func claim(_ feed: Int64, by worker: [UInt8]) throws -> FeedClaim? {
+            try connection.claimFeed(namespace, feed, by: worker)?.claim
+        }
+
+        func move(_ claim: FeedClaim, to seq: Int64, letter key: String? = nil) -> FeedMove {
+            let progress = FeedProgressRecord(
+                seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogCursor(seq: seq))
+            let letter = key.map {
+                FeedLetterRecord(
+                    seq: seq, index: 0, isSnapshot: false, key: $0, state: "dead", attempts: 1,
+                    errors: Array("[]".utf8), message: Array("{}".utf8))
+            }
+            return FeedMove(
+                claim: claim, progress: progress, delivered: 1, acknowledged: 1, redelivered: 0,
+                letters: letter.map { [$0] } ?? [], removed: [])
+        }
+
+        func dead(_ feed: Int64) throws -> [String] {
+            try connection.feedLetters(namespace, feed, states: ["dead"]).map(\.letter.key)
+        }
+    }
+
+    @Test func aLivingWorkersFeedIsNobodyElses() throws {
+        try withSession { connection in
+            let feeds = try Feeds(connection)
+            let feed = try feeds.add("a")
+            let first = try #require(try feeds.claim(feed, by: feeds.worker))
+            #expect(try feeds.claim(feed, by: feeds.other) == nil)
+            // Its own it may claim once more: what it did before is not taken any more.
+            let second = try #require(try feeds.claim(feed, by: feeds.worker))
+            #expect(second.generation > first.generation)
+            #expect(try connection.moveFeeds([feeds.move(first, to: 1)]) == [first])
+            #expect(try connection.moveFeeds([feeds.move(second, to: 1)]).isEmpty)
+            // A worker that is gone has none; one that never was there gets none.
+            try connection.endFeedWorker(feeds.worker)
+            #expect(try feeds.claim(feed, by: Batch.makeID()) == nil)
+            let third = try #require(try feeds.claim(feed, by: feeds.other))
+            #expect(third.generation > second.generation)
+            #expect(try connection.feedSeq(feeds.namespace, feed) == 1)
+        }
+    }
+
+    @Test func whatAFormerOwnerSendsIsNotTaken() throws {
+        try withSession { connection in
+            let feeds = try Feeds(connection)
+            let (lost, kept) = (try feeds.add("lost"), try feeds.add("kept"))
+            let former = try #require(try feeds.claim(lost, by: feeds.worker))
+            let present = try #require(try feeds.claim(kept, by: feeds.worker))
+            _ = try connection.seekFeed(
+                feeds.namespace, lost,
+                to: FeedProgressRecord(
+                    seq: 5, index: 0, snapshotSeq: nil, done: [], handedTo: 5, readTo: LogCursor(seq: 5)))
+            // In one transaction with another's: of the one nothing is written, of the other all.
+            let moves = [feeds.move(former, to: 9, letter: "x"), feeds.move(present, to: 7, letter: "y")]
+            #expect(try connection.moveFeeds(moves) == [former])
+            #expect(try connection.feedSeq(feeds.namespace, lost) == 5)
+            #expect(try connection.feedSeq(feeds.namespace, kept) == 7)
+            #expect(try feeds.dead(lost).isEmpty)
+            #expect(try feeds.dead(kept) == ["y"])
+            let status = try #require(try connection.feedStatus(feeds.namespace, kept))
+            #expect(status.acknowledged == 1 && status.deadLetters == 1)
+        }
+    }
+
+    @Test func theRowIsFoundWhereverItIs() throws {
+        try withDatabase { url in
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let feeds = try Feeds(connection)
+            let feed = try feeds.add("a")
+            let claim = try #require(try feeds.claim(feed, by: feeds.worker))
+            let reader = try PostgresConnection(url)
+            defer { reader.close() }
+            try reader.executeScript(
+                "begin isolation level repeatable read; select count(*) from pathmirror.feed_progress")
+            for seq in 1...300 as ClosedRange<Int64> {
+                #expect(try connection.moveFeeds([feeds.move(claim, to: seq)]).isEmpty)
+                // Somebody else makes another version of it now and then.
+                if seq % 50 == 0 { try connection.reportFeeds([(claim, "running", nil, 0, 0)]) }
+            }
+            #expect(try connection.feedSeq(feeds.namespace, feed) == 300)
+        }
+    }
+
+    /// A gateway that froze while it had the row locked must not hold up the looks, and so the signs of life, of the others.
+    @Test func aLockedRowIsPassedOver() throws {
+        try withDatabase { url in
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let feeds = try Feeds(connection)
+            let feed = try feeds.add("a")
+            let frozen = try PostgresConnection(url)
+            defer { frozen.close() }
+            try frozen.executeScript("begin; select from pathmirror.feed_progress for update")
+            try connection.sql.executeScript("set statement_timeout to '20s'")
+            #expect(try feeds.claim(feed, by: feeds.worker) == nil)
+            try frozen.executeScript("rollback")
+            #expect(try feeds.claim(feed, by: feeds.worker) != nil)
+        }
+    }
+
+    @Test func whoGivesNoSignOfLifeIsEnded() throws {
+        try withSession { connection in
+            let feeds = try Feeds(connection)
+            let seen = try connection.feedBeats(otherThan: feeds.worker)
+            #expect(seen.count == 1)
+            #expect(try connection.beatFeedWorker(feeds.other))
+            // It has given one since.
+            #expect(try !connection.endFeedWorker(seen[0]))
+            let again = try connection.feedBeats(otherThan: feeds.worker)
+            #expect(try connection.endFeedWorker(again[0]))
+            #expect(try !connection.beatFeedWorker(feeds.other))
+        }
+    }
+}
