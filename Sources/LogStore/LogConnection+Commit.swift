@@ -27,7 +27,7 @@ extension LogConnection {
                 select $1, $2 + n, head.stamp, $3, op, path, changes, origin
                 from head, unnest($4, $5, $6::json[], $7::json[]) with ordinality as entry (op, path, changes, origin, n)
             )
-            select place::text from head
+            select place::text, (extract(epoch from stamp) * 1000)::bigint from head
             """,
             types: [
                 .int8, .int8, .uuid, .textArray, .textArray, .textArray, .textArray, .int8, .text, .uuid,
@@ -53,6 +53,7 @@ extension LogConnection {
     /// - Parameter isLocked: the head's lock is held already, by `lockHead`.
     /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
     public func commit(_ batch: Batch, isLocked: Bool = false) throws(LogStoreError) -> CommitOutcome {
+        committedAt = nil
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
         do {
@@ -62,7 +63,7 @@ extension LogConnection {
                 try commitByCopy(batch, isLocked)
             } else {
                 let results = try postgres.pipeline(steps(batch, isLocked))
-                try notePlace(batch.namespace, results[isLocked ? 0 : 1], column: 0)
+                try noteHead(batch.namespace, results[isLocked ? 0 : 1])
             }
             return .committed
         } catch let error as PostgresError where error.sqlState == "PM001" {
@@ -131,6 +132,11 @@ extension LogConnection {
     /// still see.
     func notePlace(_ namespace: Int64, _ result: PostgresResult, column: Int) throws(PostgresError) {
         places[namespace] = try result.bytes(0, column)
+    }
+
+    private func noteHead(_ namespace: Int64, _ result: PostgresResult) throws(PostgresError) {
+        try notePlace(namespace, result, column: 0)
+        committedAt = try result.int64(0, 1)
     }
 
     /// Gives the head's lock back without having written.
@@ -223,8 +229,7 @@ extension LogConnection {
     private func commitByCopy(_ batch: Batch, _ isLocked: Bool) throws {
         do {
             if !isLocked { _ = try postgres.executePrepared(SQL.begin) }
-            try notePlace(
-                batch.namespace, try postgres.executePrepared(SQL.append, appendParameters(batch)), column: 0)
+            try noteHead(batch.namespace, try postgres.executePrepared(SQL.append, appendParameters(batch)))
             // Rows that exist go first and come back by COPY, which can only add.
             try deleteExisting(batch.namespace, batch.rows)
             try postgres.copyIn(RowCopy.sql) { writer in

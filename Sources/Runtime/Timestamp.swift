@@ -12,13 +12,31 @@ public enum Timestamp {
         }
         var parts = tm()
         gmtime_r(&seconds, &parts)
-        return
-            "\(padded(Int(parts.tm_year) + 1900, 4))-\(padded(Int(parts.tm_mon) + 1, 2))-\(padded(Int(parts.tm_mday), 2))"
-            + "T\(padded(Int(parts.tm_hour), 2)):\(padded(Int(parts.tm_min), 2)):\(padded(Int(parts.tm_sec), 2)).\(padded(rest, 3))Z"
-    }
-
-    private static func padded(_ value: Int, _ width: Int) -> String {
-        let digits = String(value)
-        return String(repeating: "0", count: max(0, width - digits.count)) + digits
+        let year = Int(parts.tm_year) + 1900
+        guard (0...9_999).contains(year) else {
+            // Only clocks that are far off say this.
+            return
+                "\(year)-\(parts.tm_mon + 1)-\(parts.tm_mday)T\(parts.tm_hour):\(parts.tm_min):\(parts.tm_sec).\(rest)Z"
+        }
+        return String(unsafeUninitializedCapacity: 24) { buffer in
+            var end = 0
+            func put(_ value: Int, _ width: Int, _ mark: Unicode.Scalar) {
+                var value = value
+                for place in stride(from: end + width - 1, through: end, by: -1) {
+                    buffer[place] = UInt8(ascii: "0") + UInt8(value % 10)
+                    value /= 10
+                }
+                buffer[end + width] = UInt8(ascii: mark)
+                end += width + 1
+            }
+            put(year, 4, "-")
+            put(Int(parts.tm_mon) + 1, 2, "-")
+            put(Int(parts.tm_mday), 2, "T")
+            put(Int(parts.tm_hour), 2, ":")
+            put(Int(parts.tm_min), 2, ":")
+            put(Int(parts.tm_sec), 2, ".")
+            put(rest, 3, "Z")
+            return end
+        }
     }
 }

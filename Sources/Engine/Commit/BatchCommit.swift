@@ -19,6 +19,8 @@ struct BatchCommit {
     /// Those that the machine has kept, by its numbers.
     private var lost: [Evaluated] = []
     private var error: LogStoreError?
+    /// When the current batch was committed, as the log says; nil where that is not known.
+    private var committedAt: Milliseconds?
 
     init(
         _ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool, _ context: CommitterContext
@@ -81,7 +83,7 @@ struct BatchCommit {
         return .done
     }
 
-    private func execute(
+    private mutating func execute(
         _ effect: CommitMachine.Effect, on connection: LogConnection
     ) throws(LogStoreError) -> CommitMachine.Event {
         switch effect {
@@ -125,12 +127,13 @@ struct BatchCommit {
         return .evaluated(batch: batch.id, hasRecords: !batch.records.isEmpty)
     }
 
-    private func send(
+    private mutating func send(
         _ batch: Batch, isLocked: Bool, on connection: LogConnection
     ) throws(LogStoreError) -> CommitMachine.Event {
         let start = Clock.monotonicNanoseconds
         switch try connection.commit(batch, isLocked: isLocked) {
         case .committed:
+            committedAt = connection.committedAt
             context.core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
             namespace.noteContention(false)
             return .committed
@@ -172,15 +175,25 @@ struct BatchCommit {
         context.core.recent.note(namespace.id, evaluation.snapshot)
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
         if evaluation.keepsSteps {
-            context.stretches.measure("listeners") { namespace.publish(evaluation.steps, evaluation.snapshot) }
+            context.stretches.measure("listeners") {
+                namespace.publish(stamped(evaluation.steps), evaluation.snapshot)
+            }
         } else if !namespace.publishUnheard(evaluation.snapshot) {
             // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
             var again = Evaluation(
                 namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true, batchID: evaluation.batchID)
             for item in waiting { again.apply(item.write) }
-            context.stretches.measure("listeners") { namespace.publish(again.steps, evaluation.snapshot) }
+            context.stretches.measure("listeners") { namespace.publish(stamped(again.steps), evaluation.snapshot) }
         }
         context.answers.complete(waiting, evaluation.outcomes)
+    }
+
+    /// The steps with the log's time.
+    private func stamped(_ steps: [Step]) -> [Step] {
+        guard let committedAt else { return steps }
+        var steps = steps
+        for index in steps.indices { steps[index].committedAt = committedAt }
+        return steps
     }
 }
 

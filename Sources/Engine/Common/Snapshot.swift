@@ -49,11 +49,17 @@ public struct Step: Sendable {
     public let after: Node
     /// The batch that the entry is of; nil where it isn't known.
     public let batch: [UInt8]?
+    /// When the entry was committed, as the log says; nil where only the log knows. In milliseconds since 1970. (`entry` has the time by
+    /// which the write was evaluated.)
+    public var committedAt: Int64?
 
-    public init(entry: Entry, before: Node, after: Node, batch: [UInt8]? = nil) {
+    public init(
+        entry: Entry, before: Node, after: Node, batch: [UInt8]? = nil, committedAt: Int64? = nil
+    ) {
         self.entry = entry
         self.before = before
         self.after = after
         self.batch = batch
+        self.committedAt = committedAt
     }
 }

@@ -4,7 +4,10 @@ import Tree
 
 /// How entries of the log get into a namespace: the tree after them, and what listeners are told.
 extension NamespaceFollower {
-    func apply(_ logged: [LoggedEntry], to namespace: LiveNamespace) {
+    /// Entries in order, behind what the namespace has.
+    ///
+    /// - Parameter isWhole: whether the log has the entries as they are here.
+    func apply(_ logged: [LoggedEntry], to namespace: LiveNamespace, isWhole: Bool = true) {
         guard let last = logged.last else { return }
         var root = namespace.snapshot.root
         var steps: [Step] = []
@@ -12,7 +15,10 @@ extension NamespaceFollower {
         for item in logged {
             let before = root
             for change in item.entry.changes { root = root.replacing(change.path, with: change.value) }
-            steps.append(Step(entry: item.entry, before: before, after: root, batch: item.batchID))
+            steps.append(
+                Step(
+                    entry: item.entry, before: before, after: root, batch: item.batchID,
+                    committedAt: isWhole ? item.entry.committedAt : nil))
         }
         publish(
             steps, Snapshot(seq: last.entry.seq, root: root, rules: namespace.snapshot.rules, batch: last.batchID),
@@ -31,7 +37,7 @@ extension NamespaceFollower {
         let root = namespace.snapshot.root
         let rules = self.rules.version(try connection.rules(namespace.id, at: entry.seq), of: namespace.name)
         publish(
-            [Step(entry: entry, before: root, after: root, batch: logged.batchID)],
+            [Step(entry: entry, before: root, after: root, batch: logged.batchID, committedAt: entry.committedAt)],
             Snapshot(seq: entry.seq, root: root, rules: rules, batch: logged.batchID), in: namespace)
     }
 
@@ -48,7 +54,7 @@ extension NamespaceFollower {
             let whole = Entry(
                 seq: entry.seq, committedAt: entry.committedAt, operation: entry.operation, path: entry.path,
                 changes: ApplicationOrder.sorted(changes), origin: entry.origin)
-            return apply([LoggedEntry(entry: whole, batchID: logged.batchID)], to: namespace)
+            return apply([LoggedEntry(entry: whole, batchID: logged.batchID)], to: namespace, isWhole: false)
         }
         var application = BulkApplication(entry.changes, to: before)
         repeat {

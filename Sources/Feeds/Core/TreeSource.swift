@@ -1,3 +1,4 @@
+public import LogStore
 public import Tree
 
 /// A namespace's tree as of an entry.
@@ -11,11 +12,35 @@ public struct TreeVersion: Sendable {
     }
 }
 
+/// A step of a namespace's tree: a committed entry, and the trees before and behind it.
+public struct TreeStep: Sendable {
+    public let entry: Entry
+    /// The batch that the entry came in.
+    public let batch: [UInt8]
+    public let before: Node
+    public let after: Node
+
+    public init(entry: Entry, batch: [UInt8], before: Node, after: Node) {
+        self.entry = entry
+        self.batch = batch
+        self.before = before
+        self.after = after
+    }
+}
+
 /// Knows trees of namespaces, mostly recent ones, so that they need not be made from the log once more. Any thread may ask.
 public protocol TreeSource: Sendable {
     /// The tree as of that entry, or of one that is not long before; nil where there is none. May wait for some seconds until the
     /// namespace is loaded.
     func tree(of namespace: String, at seq: Int64) -> TreeVersion?
+
+    /// The entries behind a place with their trees, in order and without a gap, at most so many; none where nothing has come behind it as far
+    /// as is known. Nil where that is not known: then they are in the log.
+    func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]?
+
+    /// Has `body` called whenever a namespace has new entries, soon after they are committed, until `forget`; on a thread that must not be
+    /// held up.
+    func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void)
 
     /// No feed of the namespace is worked here any more.
     func forget(_ namespace: String)

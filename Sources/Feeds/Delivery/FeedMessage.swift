@@ -1,8 +1,8 @@
 import Runtime
-import Tree
+public import Tree
 
 /// A message of a feed: what consumers, webhooks and sinks get, but for the attempt. Its values share their memory with the tree.
-public struct FeedMessage: Sendable {
+public final class FeedMessage: Sendable {
     /// What a message says.
     enum Content: Sendable {
         case change(Change)
@@ -13,7 +13,9 @@ public struct FeedMessage: Sendable {
     /// What a message says of a record.
     struct Change: Sendable {
         let path: Path
-        let captures: [(name: String, key: Key)]
+        /// The names of the captures, and the keys that they stand for.
+        let captures: [String]
+        let keys: [Key]
         /// The log's operation, or `snapshot`.
         let operation: String
         let event: FeedDefinition.Event
@@ -30,12 +32,19 @@ public struct FeedMessage: Sendable {
     let content: Content
 
     /// About what the message costs in memory while it waits, in bytes.
-    var estimatedBytes: Int {
-        switch content {
-        case .stored(let json): 200 + json.count
-        case .change(let change):
-            300 + 64 * ((change.value?.rowCount ?? 0) + (change.old?.rowCount ?? 0) + (change.record?.rowCount ?? 0))
-        }
+    let estimatedBytes: Int
+
+    init(position: FeedPosition, key: String, content: Content) {
+        self.position = position
+        self.key = key
+        self.content = content
+        estimatedBytes =
+            switch content {
+            case .stored(let json): 200 + json.count
+            case .change(let change):
+                300 + (change.value?.estimatedBytes ?? 0) + (change.old?.estimatedBytes ?? 0)
+                    + (change.record?.estimatedBytes ?? 0)
+            }
     }
 
     /// The message as JSON.
@@ -45,6 +54,12 @@ public struct FeedMessage: Sendable {
     ///   - attempt: the delivery's number; nil for the form that is stored.
     public func json(namespace: String, attempt: Int?) -> [UInt8] {
         var writer = JSONWriter(form: .plain, reserving: 512)
+        write(namespace: namespace, attempt: attempt, to: &writer)
+        return writer.bytes
+    }
+
+    /// Writes the message as JSON.
+    public func write(namespace: String, attempt: Int?, to writer: inout JSONWriter) {
         switch content {
         case .stored(let json): writer.append(Array(json.dropLast()))
         case .change(let change): write(change, namespace, &writer)
@@ -54,7 +69,6 @@ public struct FeedMessage: Sendable {
             writer.writeInteger(Int64(attempt))
         }
         writer.raw("}")
-        return writer.bytes
     }
 
     /// The object, but for its end.
@@ -68,11 +82,11 @@ public struct FeedMessage: Sendable {
         writer.raw(",\"key\":")
         writer.writeString(key)
         writer.raw(",\"captures\":{")
-        for (index, capture) in change.captures.enumerated() {
+        for (index, (capture, key)) in zip(change.captures, change.keys).enumerated() {
             if index > 0 { writer.raw(",") }
-            writer.writeString(capture.name)
+            writer.writeString(capture)
             writer.raw(":")
-            writer.writeString(capture.key.text)
+            writer.writeString(key.text)
         }
         writer.raw("},\"op\":")
         writer.writeString(change.operation)

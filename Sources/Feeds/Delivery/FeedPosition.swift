@@ -11,6 +11,12 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
         self.isSnapshot = isSnapshot
     }
 
+    public func hash(into hasher: inout Hasher) {
+        // Whether it is a snapshot's hardly ever tells two places apart.
+        hasher.combine(seq)
+        hasher.combine(index)
+    }
+
     public static func < (left: FeedPosition, right: FeedPosition) -> Bool {
         if left.seq != right.seq { return left.seq < right.seq }
         if left.isSnapshot != right.isSnapshot { return right.isSnapshot }
@@ -25,17 +31,30 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
 
     /// Reads an id; nil for anything else, also for ids of other namespaces.
     public init?(id: String, in namespace: String) {
-        let parts = id.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[0] == namespace, let seq = Self.number(parts[1]) else { return nil }
-        let isSnapshot = parts[2].first == "s"
-        guard let index = Self.number(isSnapshot ? parts[2].dropFirst() : parts[2]), index < .max else { return nil }
+        var rest = id.utf8[...]
+        guard rest.starts(with: namespace.utf8) else { return nil }
+        rest = rest.dropFirst(namespace.utf8.count)
+        guard rest.popFirst() == UInt8(ascii: ":"), let seq = Self.number(&rest), rest.popFirst() == UInt8(ascii: ":")
+        else { return nil }
+        let isSnapshot = rest.first == UInt8(ascii: "s")
+        if isSnapshot { rest = rest.dropFirst() }
+        guard let index = Self.number(&rest), rest.isEmpty, index < .max else { return nil }
         self.init(seq: seq, index: index, isSnapshot: isSnapshot)
     }
 
-    private static func number(_ text: Substring) -> Int64? {
-        guard let first = text.utf8.first, (0x30...0x39).contains(first), first != 0x30 || text.utf8.count == 1 else {
-            return nil
+    /// A number without zeros before it.
+    private static func number(_ text: inout Substring.UTF8View) -> Int64? {
+        let isZero = text.first == UInt8(ascii: "0")
+        var number: Int64 = 0
+        var digits = 0
+        while let byte = text.first, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) {
+            let (ten, isTooMuch) = number.multipliedReportingOverflow(by: 10)
+            let (sum, isBeyond) = ten.addingReportingOverflow(Int64(byte - UInt8(ascii: "0")))
+            guard !isTooMuch, !isBeyond else { return nil }
+            number = sum
+            digits += 1
+            text = text.dropFirst()
         }
-        return Int64(text)
+        return digits == 0 || (isZero && digits > 1) ? nil : number
     }
 }

@@ -1,49 +1,84 @@
 /// Things to be done at certain times, the earliest first. Pure. What is not wanted any more stays in until its time: whoever takes it
 /// has to see whether it still holds.
-struct TimerHeap<Item: Sendable>: Sendable {
-    private var entries: [(time: Int64, item: Item)] = []
+///
+/// Most come in the order of their times, and cost no more than a place in a queue; the others are in a heap.
+struct TimerHeap<Item> {
+    private typealias Entry = (time: Int64, item: Item)
+
+    /// Those that came in order, from `head` on.
+    private var inOrder: ContiguousArray<Entry> = []
+    private var head = 0
+    private var heap: ContiguousArray<Entry> = []
 
     /// When the first is due.
-    var earliest: Int64? { entries.first?.time }
+    var earliest: Int64? {
+        let first = head < inOrder.count ? inOrder[head].time : nil
+        guard let other = heap.first?.time else { return first }
+        return first.map { min($0, other) } ?? other
+    }
 
-    var count: Int { entries.count }
+    var isEmpty: Bool { head == inOrder.count && heap.isEmpty }
+    var count: Int { inOrder.count - head + heap.count }
 
     mutating func add(_ item: Item, at time: Int64) {
-        entries.append((time, item))
-        rise(entries.count - 1)
+        if head == inOrder.count || inOrder[inOrder.count - 1].time <= time {
+            inOrder.append((time, item))
+        } else {
+            heap.append((time, item))
+            rise(heap.count - 1)
+        }
+    }
+
+    /// The first, if it is due by then.
+    mutating func take(by now: Int64) -> (time: Int64, item: Item)? {
+        guard head < inOrder.count else { return takeFromHeap(by: now) }
+        if let other = heap.first?.time, other < inOrder[head].time { return takeFromHeap(by: now) }
+        guard inOrder[head].time <= now else { return nil }
+        let entry = inOrder[head]
+        head += 1
+        if head == inOrder.count {
+            inOrder.removeAll(keepingCapacity: true)
+            head = 0
+        } else if head >= 1_024, head * 2 >= inOrder.count {
+            inOrder.removeFirst(head)
+            head = 0
+        }
+        return entry
     }
 
     /// Leaves only those that `isWanted`.
     mutating func keep(_ isWanted: (_ time: Int64, _ item: Item) -> Bool) {
-        entries.removeAll { !isWanted($0.time, $0.item) }
+        inOrder.removeFirst(head)
+        head = 0
+        inOrder.removeAll { !isWanted($0.time, $0.item) }
+        heap.removeAll { !isWanted($0.time, $0.item) }
         // What is in the order of its times is a heap.
-        entries.sort { $0.time < $1.time }
+        heap.sort { $0.time < $1.time }
     }
 
     private mutating func rise(_ last: Int) {
         var child = last
         while child > 0 {
             let parent = (child - 1) / 2
-            guard entries[child].time < entries[parent].time else { return }
-            entries.swapAt(child, parent)
+            guard heap[child].time < heap[parent].time else { return }
+            heap.swapAt(child, parent)
             child = parent
         }
     }
 
-    /// The first, if it is due by then.
-    mutating func take(by now: Int64) -> (time: Int64, item: Item)? {
-        guard let first = entries.first, first.time <= now else { return nil }
-        let last = entries.removeLast()
-        guard !entries.isEmpty else { return first }
-        entries[0] = last
+    private mutating func takeFromHeap(by now: Int64) -> Entry? {
+        guard let first = heap.first, first.time <= now else { return nil }
+        let last = heap.removeLast()
+        guard !heap.isEmpty else { return first }
+        heap[0] = last
         var parent = 0
         while true {
             var least = parent
             let left = 2 * parent + 1
-            if left < entries.count, entries[left].time < entries[least].time { least = left }
-            if left + 1 < entries.count, entries[left + 1].time < entries[least].time { least = left + 1 }
+            if left < heap.count, heap[left].time < heap[least].time { least = left }
+            if left + 1 < heap.count, heap[left + 1].time < heap[least].time { least = left + 1 }
             guard least != parent else { return first }
-            entries.swapAt(parent, least)
+            heap.swapAt(parent, least)
             parent = least
         }
     }

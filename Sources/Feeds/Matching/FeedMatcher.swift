@@ -37,10 +37,10 @@ struct FeedMatcher: Sendable {
         if let filter, !filter.admits(change.path, before: before, after: after, now: entry.committedAt) { return nil }
         let keys = definition.pattern.capturedKeys(of: change.path)
         return FeedMessage(
-            position: position, key: keys.map(\.text).joined(separator: "/"),
+            position: position, key: keys.count == 1 ? keys[0].text : keys.map(\.text).joined(separator: "/"),
             content: .change(
                 FeedMessage.Change(
-                    path: change.path, captures: Array(zip(captures, keys)), operation: entry.operation, event: event,
+                    path: change.path, captures: captures, keys: keys, operation: entry.operation, event: event,
                     value: definition.include.contains(.value) ? change.after : nil,
                     old: definition.include.contains(.old) ? change.before : nil,
                     record: definition.include.contains(.record)

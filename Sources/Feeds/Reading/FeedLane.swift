@@ -14,10 +14,15 @@ struct LaneFeed: Sendable {
 struct LaneFinding: Sendable {
     let claim: FeedClaim
     var messages: [FeedMessage] = []
+    /// About what the messages cost in memory.
+    var bytes = 0
     var letters: [FeedPosition: FeedLetter] = [:]
     /// All messages of entries up to there have been found; nil where an entry is not through.
     var readTo: LogCursor?
     var hasReadSnapshot = false
+
+    /// Whether it is as much as is told at once.
+    var isFull: Bool { messages.count >= 500 || bytes >= 4 << 20 }
 }
 
 /// Feeds of one namespace that have come to the same entry, and the tree there. A value without I/O.
@@ -68,7 +73,7 @@ struct FeedLane {
         var finding = LaneFinding(claim: feed.claim)
         var looked = 0
         let room = feed.window.available()
-        while looked < Self.mostAtOnce, finding.messages.count < room {
+        while looked < Self.mostAtOnce, finding.messages.count < room, !finding.isFull {
             guard let change = wide.records.nextChange() else {
                 self.wide = nil
                 cursor = wide.cursor
@@ -97,7 +102,8 @@ struct FeedLane {
         }
         finding.messages.append(message)
         // It takes its room from now on, not only when it has arrived.
-        feed.window.bring(1)
+        feed.window.bring(bytes: message.estimatedBytes)
+        finding.bytes += message.estimatedBytes
         if let letter = feed.letters[position] { finding.letters[position] = letter }
     }
 
@@ -113,44 +119,36 @@ struct FeedLane {
     ) -> [FeedLane] {
         let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
         var left: [FeedLane] = []
-        var staying: [LaneFeed] = []
-        var stayingFindings: [LaneFinding] = []
+        var leaving: [Int] = []
+        let isUnchanged = root.isIdentical(to: after)
         for (index, feed) in feeds.enumerated() {
-            var finding = findings[index]
-            guard feed.matcher.takes(entry.operation), !root.isIdentical(to: after) else {
-                finding.readTo = cursor
-                staying.append(feed)
-                stayingFindings.append(finding)
+            guard feed.matcher.takes(entry.operation), !isUnchanged else {
+                findings[index].readTo = cursor
                 continue
             }
             var records = RecordEnumerator(
                 feed.matcher.definition.pattern, before: root, after: after, places: places)
             var number: Int64 = 0
-            var isThrough = true
-            while let change = records.nextChange() {
-                take(change, feed, facts, cursor.seq, number, false, root, after, &finding)
+            while number < Self.mostAtOnce, let change = records.nextChange() {
+                take(change, feed, facts, cursor.seq, number, false, root, after, &findings[index])
                 number += 1
-                if number >= Self.mostAtOnce {
-                    isThrough = false
-                    break
-                }
             }
-            if isThrough {
-                finding.readTo = cursor
-                staying.append(feed)
-                stayingFindings.append(finding)
-            } else {
-                var lane = FeedLane([feed], root: root, at: self.cursor)
-                lane.wide = Wide(
-                    facts: facts, cursor: cursor, before: root, after: after, records: records, index: number,
-                    isSnapshot: false)
-                left.append(lane)
-                finding.readTo = finding.readTo ?? self.cursor
-                partial.append(finding)
+            guard number >= Self.mostAtOnce else {
+                findings[index].readTo = cursor
+                continue
             }
+            var lane = FeedLane([feed], root: root, at: self.cursor)
+            lane.wide = Wide(
+                facts: facts, cursor: cursor, before: root, after: after, records: records, index: number,
+                isSnapshot: false)
+            left.append(lane)
+            leaving.append(index)
+            findings[index].readTo = findings[index].readTo ?? self.cursor
         }
-        feeds = staying
-        findings = stayingFindings
+        for index in leaving.reversed() {
+            partial.append(findings.remove(at: index))
+            feeds.remove(at: index)
+        }
         root = after
         self.cursor = cursor
         return left

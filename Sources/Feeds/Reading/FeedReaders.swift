@@ -59,7 +59,8 @@ final class FeedReaders: Sendable {
                     reader: NamespaceReader(
                         core, id, found: found,
                         restart: { [failed] in failed($0, $1) },
-                        keep: { [keep] in keep(id, $0) }))
+                        keep: { [keep] in keep(id, $0) },
+                        wake: { [weak self] in self?.headSeen(id) }))
             }
             state.places[id]?.starting.append(start)
             state.queue(id)

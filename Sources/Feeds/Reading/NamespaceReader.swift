@@ -29,27 +29,32 @@ final class NamespaceReader {
     private let found: ([LaneFinding]) -> Void
     private let restart: (Set<FeedClaim>, String) -> Void
     private let keep: (TreeVersion) -> Void
+    private let wake: @Sendable () -> Void
     /// The newest tree that is kept whole, so that who takes over need not make it from the whole log; nil where that is not known.
     private var keptSeq: Int64?
     private var readings: [Reading] = []
     private var name = ""
     /// When the lanes' trees were exchanged for the gateway's own last.
     private var sharedAt: Milliseconds = 0
-    private static let mostMessagesAtOnce = 500
+    /// When the log was read last, not only what the gateway knows of it.
+    private var readAt: Milliseconds = 0
 
     /// - Parameters:
     ///   - found: told of messages, in order.
     ///   - restart: told of feeds that have to begin anew, and why.
     ///   - keep: given a tree that should be kept.
+    ///   - wake: called when there are new entries.
     init(
         _ core: FeedCore, _ namespaceID: Int64, found: @escaping ([LaneFinding]) -> Void,
-        restart: @escaping (Set<FeedClaim>, String) -> Void, keep: @escaping (TreeVersion) -> Void
+        restart: @escaping (Set<FeedClaim>, String) -> Void, keep: @escaping (TreeVersion) -> Void,
+        wake: @escaping @Sendable () -> Void
     ) {
         self.core = core
         self.namespaceID = namespaceID
         self.found = found
         self.restart = restart
         self.keep = keep
+        self.wake = wake
     }
 
     var isIdle: Bool { readings.isEmpty }
@@ -59,6 +64,7 @@ final class NamespaceReader {
     /// Makes the tree at the place where a feed begins, and reads it from there.
     func add(_ start: FeedStart, on connection: LogConnection) throws {
         name = start.name.namespace
+        if isIdle { core.trees.watch(name, wake) }
         let wanted = start.progress.snapshotSeq ?? start.progress.seq
         let root = try tree(of: start.name.namespace, at: wanted, on: connection)
         let cursor = LogCursor(seq: wanted)
@@ -145,14 +151,46 @@ final class NamespaceReader {
             return true
         }
         if readings[index].page.isEmpty {
-            guard !readings[index].isAtEnd, try read(index, on: connection) else { return false }
+            guard !readings[index].isAtEnd else { return false }
+            if let hasMore = takeSteps(index) { return hasMore }
+            guard try read(index, on: connection) else { return false }
         }
         pass(index)
         return true
     }
 
+    /// Goes on with what the gateway's own trees have just been through, so that what it knows already need not be read once more. Nil
+    /// where that is not known; else whether there was something.
+    private func takeSteps(_ index: Int) -> Bool? {
+        let cursor = readings[index].lane.cursor
+        guard let steps = core.trees.steps(of: name, after: cursor, most: Self.mostSteps) else { return nil }
+        guard let first = steps.first else {
+            // The gateway need not have heard of everything: the log is looked at now and then.
+            guard Clock.monotonicMilliseconds - readAt < Self.mostUnreadMilliseconds else { return nil }
+            readings[index].isAtEnd = true
+            return false
+        }
+        readings[index].lane.share(first.before)
+        var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
+        var left: [FeedLane] = []
+        for step in steps {
+            left += readings[index].lane.pass(
+                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch), after: step.after,
+                places: step.entry.changes.map(\.path), &findings)
+            if findings.isEmpty || !left.isEmpty || findings.contains(where: { $0.isFull }) { break }
+        }
+        readings[index].follower.restart(at: readings[index].lane.cursor)
+        let follower = readings[index].follower
+        finish(index, findings, left.map { Reading(lane: $0, follower: follower) })
+        return true
+    }
+
+    private static let mostSteps = 500
+    private static let mostUnreadMilliseconds: Milliseconds = 1_000
+
     /// Reads the next page. False at the log's end.
     private func read(_ index: Int, on connection: LogConnection) throws -> Bool {
+        readAt = Clock.monotonicMilliseconds
         switch try readings[index].follower.next(on: connection) {
         case .entries(let entries): readings[index].page = entries[...]
         case .rules(let logged): passWithout(index, logged)
@@ -191,7 +229,7 @@ final class NamespaceReader {
                 left.append(
                     Reading(lane: lane, follower: readings[index].follower, page: readings[index].page))
             }
-            if findings.isEmpty || findings.contains(where: { $0.messages.count >= Self.mostMessagesAtOnce }) { break }
+            if findings.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
         finish(index, findings, left)
     }

@@ -42,10 +42,15 @@ enum FeedRoute: Sendable, Equatable {
 struct FeedRunStart: Sendable {
     let name: FeedName
     let claim: FeedClaim
-    let definition: FeedDefinition
-    let machine: FeedMachine
+    let settings: FeedMachine.Settings
+    let progress: FeedProgress
+    /// A former owner may have handed out messages of entries up to this one: they count as held until then.
+    let adoptedThrough: Int64
+    let adoptedUntil: Int64
     let window: FeedWindow
     let sink: (any Sink)?
-    /// The first of what is to be delivered once more; the machine has it.
+    /// The keys that dead letters stop.
+    let blockedKeys: Set<String>
+    /// The first of what is to be delivered once more.
     let retried: FeedRetryPage
 }

@@ -22,7 +22,14 @@ final class FeedDesk {
     private var ended: [FeedName: (claim: FeedClaim, places: Set<FeedPosition>)] = [:]
     private var homeless: [Homeless] = []
     private var routesTold = 0
+    /// Of all feeds, counted anew in each turn.
     private var waitingPulls = 0
+    /// Feeds to look at in this turn, those of which something is to be written down, and when others have something due.
+    private var touched: [FeedRun] = []
+    private var unwritten: [FeedRun] = []
+    private var schedule = TimerHeap<FeedClaim>()
+    private var lookedAtAll: Int64 = 0
+    private var couldHandOut = false
     private var reportedAt: Int64 = 0
 
     init(
@@ -38,7 +45,7 @@ final class FeedDesk {
 
     /// How long there is nothing to do unless somebody says something.
     func millisecondsToNext(_ now: Int64) -> Milliseconds {
-        var due = runs.values.map(\.nextDue).min() ?? .max
+        var due = schedule.earliest ?? .max
         for one in homeless { due = min(due, one.deadline) }
         return min(1_000, max(1, due == .max ? 1_000 : due - now))
     }
@@ -46,21 +53,56 @@ final class FeedDesk {
     /// Does what was said, what is due, and what follows.
     func handle(_ commands: [FeedCommand]) {
         let now = FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds)
+        waitingPulls = runs.values.reduce(0) { $0 + $1.waiting.count }
         for command in commands { handle(command, now) }
         expireHomeless(now.monotonic)
         let mayHandOut = core.lease.isFresh(at: Clock.monotonicMilliseconds)
-        for run in runs.values {
-            if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
-            if mayHandOut {
-                run.serve(now)
-                push(run, now)
-            }
-            run.expire(now.monotonic)
-            if let place = run.retriesWanted() { writer.load(run.claim, after: place) }
-            if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
+        while let (time, claim) = schedule.take(by: now.monotonic) {
+            guard let run = run(claim), run.scheduledAt == time else { continue }
+            run.scheduledAt = .max
         }
+        // Nobody says that the lease is fresh again; and a second's delay is the most that a mistake here can cost.
+        if mayHandOut != couldHandOut || now.monotonic - lookedAtAll >= 1_000 {
+            runs.values.forEach(touch)
+            lookedAtAll = now.monotonic
+            couldHandOut = mayHandOut
+        }
+        for run in touched {
+            run.isTouched = false
+            // It may have ended in this turn.
+            guard runs[run.name] === run else { continue }
+            look(at: run, mayHandOut: mayHandOut, now)
+        }
+        touched.removeAll(keepingCapacity: true)
         write(now.monotonic)
         report(now.monotonic)
+    }
+
+    /// Does what is due for a feed, and what has become possible.
+    private func look(at run: FeedRun, mayHandOut: Bool, _ now: FeedMachine.Moment) {
+        if let due = run.machine.nextDue, due <= now.monotonic { run.machine.advance(to: now) }
+        if mayHandOut {
+            run.serve(now)
+            push(run, now)
+        }
+        run.expire(now.monotonic)
+        if let place = run.retriesWanted() { writer.load(run.claim, after: place) }
+        if run.readerMayGoOn() { readers.hasRoom(run.claim.namespace) }
+        if run.machine.isStale, run.staleSince == nil { run.staleSince = now.monotonic }
+        if run.machine.isDirty || run.machine.isStale, !run.isUnwritten {
+            run.isUnwritten = true
+            unwritten.append(run)
+        }
+        let due = run.nextDue
+        guard due < run.scheduledAt else { return }
+        run.scheduledAt = due
+        schedule.add(run.claim, at: due)
+    }
+
+    private func touch(_ run: FeedRun) {
+        guard !run.isTouched else { return }
+        run.isTouched = true
+        touched.append(run)
     }
 
     private func handle(_ command: FeedCommand, _ now: FeedMachine.Moment) {
@@ -69,7 +111,7 @@ final class FeedDesk {
         case .end(let claim): end(claim)
         case .moved(let name, let feed, let generation):
             // It may have begun anew by now.
-            if let run = runs[name], run.claim.feed == feed, run.claim.generation < generation { end(run.claim) }
+            if let run = run(name), run.claim.feed == feed, run.claim.generation < generation { end(run.claim) }
         case .endAll: for claim in Array(names.keys) { end(claim) }
         case .found(let findings):
             for finding in findings { run(finding.claim)?.take(finding, now) }
@@ -80,11 +122,10 @@ final class FeedDesk {
             settleHomeless(now)
         case .letters(let claim, let page, let blocked): run(claim)?.take(page, blocked: blocked)
         case .pull(let pull, let completion): self.pull(pull, completion, command, now)
-        case .cancel(let name, let id): runs[name]?.waiting.removeAll { $0.pull.id == id }
-        case .unsent(let name, let consumer, let positions):
-            runs[name]?.machine.giveBack(positions, of: consumer)
+        case .cancel(let name, let id): run(name)?.waiting.removeAll { $0.pull.id == id }
+        case .unsent(let name, let consumer, let positions): run(name)?.machine.giveBack(positions, of: consumer)
         case .resume(let name, let consumer, let position):
-            runs[name]?.machine.giveBack(consumer, acknowledgingThrough: position)
+            run(name)?.machine.giveBack(consumer, acknowledgingThrough: position)
         case .settle(let name, let positions, let consumer, let settlement, let completion):
             settle(name, positions, consumer, settlement, completion, command, now)
         case .committed(let commits, let lost): committed(commits, lost)
@@ -93,7 +134,14 @@ final class FeedDesk {
         }
     }
 
-    private func run(_ claim: FeedClaim) -> FeedRun? { names[claim].flatMap { runs[$0] } }
+    /// The feed that is worked by this claim; it is looked at in this turn.
+    private func run(_ claim: FeedClaim) -> FeedRun? { names[claim].flatMap { run($0) } }
+
+    private func run(_ name: FeedName) -> FeedRun? {
+        guard let run = runs[name] else { return nil }
+        touch(run)
+        return run
+    }
 
     // MARK: Feeds come and go
 
@@ -108,6 +156,7 @@ final class FeedDesk {
         }
         runs[start.name] = run
         names[start.claim] = start.name
+        touch(run)
         routes[start.name] = .here
         settleHomeless(FeedMachine.Moment(monotonic: Clock.monotonicMilliseconds, unix: Clock.unixMilliseconds))
     }
@@ -153,12 +202,13 @@ final class FeedDesk {
         _ pull: FeedPull, _ completion: @escaping @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void,
         _ command: FeedCommand, _ now: FeedMachine.Moment
     ) {
-        guard let run = runs[pull.feed] else { return house(command, pull.feed, now.monotonic) }
+        guard let run = run(pull.feed) else { return house(command, pull.feed, now.monotonic) }
         guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
-        guard runs.values.reduce(0, { $0 + $1.waiting.count }) < core.settings.maxWaitingPulls else {
+        guard waitingPulls < core.settings.maxWaitingPulls else {
             return completion(.failure(FeedRefusalError(.tooManyWaiting)))
         }
         guard pull.most > 0 else { return completion(.success([])) }
+        waitingPulls += 1
         run.waiting.append(.init(pull: pull, completion: completion))
     }
 
@@ -167,7 +217,7 @@ final class FeedDesk {
         _ completion: @escaping @Sendable (Result<[String], FeedRefusalError>) -> Void, _ command: FeedCommand,
         _ now: FeedMachine.Moment
     ) {
-        guard let run = runs[name] else { return house(command, name, now.monotonic) }
+        guard let run = run(name) else { return house(command, name, now.monotonic) }
         let results = positions.map { position -> String in
             guard let position else { return FeedMachine.Result.unknown.rawValue }
             let result: FeedMachine.Result
@@ -251,7 +301,8 @@ final class FeedDesk {
                 run.sinkRestsUntil = until
                 return
             }
-            let deliveries = run.machine.pull(sink.batchSize, by: Self.sinkName, now: now)
+            let deliveries = run.machine.pull(
+                sink.batchSize, mostBytes: FeedRun.answerBytes, by: Self.sinkName, now: now)
             guard !deliveries.isEmpty else { return }
             run.deliveriesUnderWay += 1
             let messages = deliveries.map { SinkMessage($0, of: run.name) }
@@ -290,10 +341,14 @@ final class FeedDesk {
     private func write(_ now: Int64) {
         guard !writer.isBusy else { return }
         var commits: [(FeedClaim, FeedCommit)] = []
-        for run in runs.values where !run.isBeingWritten {
-            if run.machine.isStale, run.staleSince == nil { run.staleSince = now }
+        var later: [FeedRun] = []
+        for run in unwritten where runs[run.name] === run {
             let isDue = run.staleSince.map { now - $0 >= FeedRun.staleMilliseconds } ?? false
-            guard run.machine.isDirty || isDue else { continue }
+            guard !run.isBeingWritten, run.machine.isDirty || isDue else {
+                later.append(run)
+                continue
+            }
+            run.isUnwritten = false
             run.staleSince = nil
             let commit = run.machine.takeProgress()
             commits.append((run.claim, commit))
@@ -303,6 +358,7 @@ final class FeedDesk {
             run.settling = run.settled
             run.settled = []
         }
+        unwritten = later
         if !commits.isEmpty { writer.write(commits) }
     }
 

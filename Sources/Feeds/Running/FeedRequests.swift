@@ -1,4 +1,5 @@
 public import Runtime
+public import Tree
 
 /// A message as it is handed to a consumer.
 public struct FeedDelivery: Sendable {
@@ -8,6 +9,13 @@ public struct FeedDelivery: Sendable {
 
     /// The message as JSON, with its attempt.
     public var json: [UInt8] { message.json(namespace: namespace, attempt: attempt) }
+    /// About how long that is, in bytes.
+    public var estimatedBytes: Int { message.estimatedBytes }
+
+    /// Writes the message as JSON, with its attempt.
+    public func write(to writer: inout JSONWriter) {
+        message.write(namespace: namespace, attempt: attempt, to: &writer)
+    }
     /// The message's id.
     public var id: String { message.position.id(in: namespace) }
 }

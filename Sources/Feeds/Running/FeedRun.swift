@@ -11,12 +11,11 @@ final class FeedRun {
 
     let name: FeedName
     let claim: FeedClaim
-    let definition: FeedDefinition
     let sink: (any Sink)?
     private let window: FeedWindow
     private var retried: FeedRetryPage
     private var isReadingRetries = false
-    var machine: FeedMachine
+    let machine: FeedMachine
     var waiting: [Waiting] = []
     /// To be told when what has happened up to now is written down.
     var settled: [@Sendable (Bool) -> Void] = []
@@ -33,15 +32,23 @@ final class FeedRun {
     var breaker: CircuitBreaker
     private var generator = SystemRandomNumberGenerator()
     var trouble: String?
+    /// Whether the desk looks at it in this turn, or has to write something of it down.
+    var isTouched = false
+    var isUnwritten = false
+    /// When the desk looks at it next without being told.
+    var scheduledAt: Int64 = .max
 
     init(_ start: FeedRunStart) {
         name = start.name
         claim = start.claim
-        definition = start.definition
         sink = start.sink
         window = start.window
         retried = start.retried
-        machine = start.machine
+        machine = FeedMachine(
+            start.settings, from: start.progress, adoptedThrough: start.adoptedThrough,
+            adoptedUntil: start.adoptedUntil)
+        machine.blockedKeys = start.blockedKeys
+        for letter in start.retried.letters { machine.retry(letter, mayBeOut: start.adoptedThrough > 0) }
         var settings = CircuitBreaker.Settings()
         settings.probeMilliseconds = (start.sink?.timeoutMilliseconds ?? 0) + 5_000
         breaker = CircuitBreaker(settings, at: Clock.monotonicMilliseconds)
@@ -56,7 +63,7 @@ final class FeedRun {
             if finding.hasReadSnapshot { machine.readSnapshot(at: cursor) } else { machine.read(to: cursor) }
         }
         // Whether the reader may go on is said in the end, by `readerMayGoOn`.
-        _ = window.take(finding.messages.count, room: machine.room, enough: .max)
+        window.take(finding.messages.count, bytes: finding.bytes)
     }
 
     /// Takes in what is to be delivered once more.
@@ -79,7 +86,10 @@ final class FeedRun {
 
     /// Says how much room there is. True where the reader waits and can go on.
     func readerMayGoOn() -> Bool {
-        window.take(0, room: machine.room, enough: max(1, machine.settings.windowMessages / 16))
+        window.mayGoOn(
+            room: machine.settings.windowMessages - machine.pendingCount,
+            bytes: machine.settings.windowBytes - machine.pendingBytes,
+            enough: max(1, machine.settings.windowMessages / 16))
     }
 
     /// Gives messages to those who wait, first come first served.
@@ -88,8 +98,10 @@ final class FeedRun {
         while index < waiting.count, machine.hasReady {
             let pull = waiting[index].pull
             // Who has as much as it may hold waits until it acknowledges some.
-            let free = pull.mostHeld.map { $0 - (machine.holders[pull.consumer]?.count ?? 0) } ?? pull.most
-            let deliveries = free > 0 ? machine.pull(min(pull.most, free), by: pull.consumer, now: now) : []
+            let free = pull.mostHeld.map { $0 - (machine.holders[pull.consumer]?.slots.count ?? 0) } ?? pull.most
+            let deliveries =
+                free > 0
+                ? machine.pull(min(pull.most, free), mostBytes: Self.answerBytes, by: pull.consumer, now: now) : []
             guard !deliveries.isEmpty else {
                 index += 1
                 continue
@@ -150,6 +162,9 @@ final class FeedRun {
         return due
     }
 
+    /// About how many bytes of messages are handed out at once, unless one message has more.
+    static let answerBytes = 4 << 20
+
     /// How long it may take until it is written down that the log was read.
     static let staleMilliseconds: Int64 = 1_000
 
@@ -162,11 +177,6 @@ final class FeedRun {
             oldestID: oldest?.position.id(in: name.namespace), oldestAt: oldest?.committedAt,
             setAside: machine.blockedKeys.count)
     }
-}
-
-extension FeedMachine {
-    /// The first message that is not done, but for retries.
-    var oldest: FeedMessage? { firstInOrder.flatMap { slots[$0]?.message } }
 }
 
 extension FeedMessage {

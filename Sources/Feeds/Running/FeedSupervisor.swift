@@ -190,25 +190,22 @@ final class FeedSupervisor: AnnouncementListener {
         let sink = try sinks.make(definition)
         let settings = machineSettings(definition, record.namespace, sink)
         let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
-        var machine = FeedMachine(
-            settings, from: progress, adoptedThrough: handedTo > progress.seq ? handedTo : 0,
-            adoptedUntil: Clock.monotonicMilliseconds + patience)
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])
             .compactMap { FeedLetter($0.letter) }
         try connection.reviveFeedLetters(record.namespaceID, record.id)
         let retried = try FeedRetryPage(record.namespaceID, record.id, after: nil, connection)
-        if definition.deadPolicy == .stop {
-            machine.blockedKeys = try connection.blockedFeedKeys(record.namespaceID, record.id)
-        }
-        for letter in retried.letters { machine.retry(letter, mayBeOut: handedTo > progress.seq) }
+        let blocked =
+            definition.deadPolicy == .stop ? try connection.blockedFeedKeys(record.namespaceID, record.id) : []
         let failing = Dictionary(letters.map { ($0.position, $0) }, uniquingKeysWith: { $1 })
         let name = FeedName(namespace: record.namespace, name: record.name)
-        let window = FeedWindow(room: machine.room)
+        let window = FeedWindow(room: settings.windowMessages - retried.letters.count, bytes: settings.windowBytes)
         dispatcher.post(
             .begin(
                 FeedRunStart(
-                    name: name, claim: claim, definition: definition, machine: machine, window: window, sink: sink,
-                    retried: retried)))
+                    name: name, claim: claim, settings: settings, progress: progress,
+                    adoptedThrough: handedTo > progress.seq ? handedTo : 0,
+                    adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
+                    blockedKeys: blocked, retried: retried)))
         readers.add(
             FeedStart(
                 feed: LaneFeed(

@@ -26,15 +26,15 @@ struct FeedAnswer: Sendable {
     }
 
     /// `{"messages":[…]}`
-    init(messages: [[UInt8]]) {
-        var body = Array("{\"messages\":[".utf8)
-        body.reserveCapacity(messages.reduce(16) { $0 + $1.count + 1 })
+    init(messages: [FeedDelivery]) {
+        var writer = JSONWriter(form: .plain, reserving: 32 + messages.reduce(0) { $0 + $1.estimatedBytes })
+        writer.raw("{\"messages\":[")
         for (index, message) in messages.enumerated() {
-            if index > 0 { body.append(UInt8(ascii: ",")) }
-            body += message
+            if index > 0 { writer.raw(",") }
+            message.write(to: &writer)
         }
-        body += Array("]}".utf8)
-        self.init(body)
+        writer.raw("]}")
+        self.init(writer.bytes)
     }
 
     /// `{"results":{"id":"done",…}}`

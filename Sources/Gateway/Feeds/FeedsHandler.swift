@@ -160,6 +160,9 @@ final class FeedsHandler {
 
     // MARK: By who works the feed
 
+    /// What has more is written by a worker, not by the loop.
+    private static let heavyBytes = 256 << 10
+
     private func pull(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
         let body = try FeedBodies.pull(request.body)
         if body.resumes { feeds.resume(feed, consumer: body.consumer, through: body.after) }
@@ -167,13 +170,20 @@ final class FeedsHandler {
         let pull = feeds.pull(
             feed, consumer: body.consumer, most: body.most, mostHeld: body.mostHeld,
             waitMilliseconds: body.waitMilliseconds
-        ) { [feeds, forwarding] result in
+        ) { [feeds, forwarding, workers = services.workers] result in
             switch result {
             case .success(let deliveries):
-                let answer = FeedAnswer(messages: deliveries.map(\.json))
-                reference.perform(otherwise: { feeds.unsent(deliveries, feed, consumer: body.consumer) }) {
-                    answer.send(to: $0)
-                }
+                let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed, consumer: body.consumer) }
+                // The thread that called has other feeds to serve.
+                let isLarge = deliveries.reduce(0) { $0 + $1.estimatedBytes } > Self.heavyBytes
+                let isQueued =
+                    isLarge
+                    && workers.submit {
+                        let answer = FeedAnswer(messages: deliveries)
+                        reference.perform(otherwise: unsent) { answer.send(to: $0) }
+                    }
+                guard !isQueued else { return }
+                reference.perform(otherwise: unsent) { FeedAnswer(messages: deliveries).send(to: $0) }
             case .failure(let error):
                 forwarding.forward(request, reference, feed, error.refusal, wait: body.waitMilliseconds)
             }

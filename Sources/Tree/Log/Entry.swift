@@ -63,6 +63,13 @@ public struct Entry: Sendable, Equatable {
         self.isBulk = isBulk
         self.origin = origin
     }
+
+    /// The same entry with another time.
+    public func committed(at time: Int64) -> Entry {
+        Entry(
+            seq: seq, committedAt: time, operation: operation, path: path, changes: changes, isBulk: isBulk,
+            origin: origin)
+    }
 }
 
 /// The log's text form of changes: one JSON object, absolute path → value in export form, in order.

@@ -145,9 +145,7 @@ extension MachineWorld {
 
     /// Whether a message is not done, and nobody else has it than this consumer, which had it last.
     private func isOut(_ position: FeedPosition, to consumer: String) -> Bool {
-        guard let number = machine.numbers[position], let slot = machine.slots[number], slot.delivery > 0 else {
-            return false
-        }
+        guard let slot = machine.slots[position], slot.delivery > 0 else { return false }
         return held[position].map { $0.consumer == consumer } ?? true
     }
 
@@ -163,8 +161,7 @@ extension MachineWorld {
 extension FeedMachine {
     /// Whether the machine knows that the consumer holds the message: a former owner's it does not know.
     func isKnownToHold(_ position: FeedPosition, _ consumer: String) -> Bool {
-        guard let number = numbers[position] else { return false }
-        return holders[consumer]?.contains(number) ?? false
+        slots[position].map { $0.holder?.name == consumer } ?? false
     }
 }
 

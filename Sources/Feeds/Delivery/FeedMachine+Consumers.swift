@@ -1,0 +1,151 @@
+/// What consumers ask for and say.
+extension FeedMachine {
+    /// Hands out up to so many messages, the oldest first. Those of one key go to one consumer at a time, in order.
+    ///
+    /// - Parameter mostBytes: about how many bytes they have together at most; the first goes whatever its size.
+    func pull(_ most: Int, mostBytes: Int = .max, by consumer: String, now: Moment) -> [Delivery] {
+        guard most > 0, hasReady else { return [] }
+        let holder = holder(consumer)
+        defer { if holder.slots.isEmpty { holders[consumer] = nil } }
+        var deliveries: [Delivery] = []
+        // Keys of which this pull has some already, and could have more.
+        var own = KeyLine()
+        var bytes = 0
+        while deliveries.count < most, bytes < mostBytes {
+            let isOwn = own.first.map { mine in ready.first.map { mine < $0 } ?? true } ?? false
+            guard let key = isOwn ? own.popFirst() : ready.popFirst() else { break }
+            if !isOwn { key.isInLine = false }
+            // While it was in the line, messages of the key may have come that a former owner has handed out, or all of it gone.
+            guard isOwn || key.held == 0, let slot = key.queue.popFirst() else {
+                settle(key)
+                continue
+            }
+            deliveries.append(hold(slot, key, holder, now))
+            bytes += slot.bytes
+            if let next = key.queue.first { own.add(key, next.number) }
+        }
+        // They come back into the line when nobody holds any of them.
+        return deliveries
+    }
+
+    /// A consumer has done with a message.
+    ///
+    /// - Parameter consumer: must be who holds it; nil for whoever does.
+    func acknowledge(_ position: FeedPosition, by consumer: String?) -> Result {
+        switch find(position, heldBy: consumer) {
+        case .held(let slot):
+            acknowledge(slot)
+            if let key = slot.key { settle(key) }
+            return .done
+        case .notHeld: return .expired
+        case .missing: return .unknown
+        }
+    }
+
+    private func acknowledge(_ slot: Slot) {
+        unhold(slot)
+        counters.acknowledged += 1
+        finish(slot)
+    }
+
+    /// A consumer could not do with a message: it comes again later, or is a dead letter.
+    ///
+    /// - Parameters:
+    ///   - delay: how long to wait; nil for the feed's backoff.
+    ///   - isFinal: whether trying again is no use.
+    func reject(
+        _ position: FeedPosition, by consumer: String?, after delay: Int64?, reason: String, isFinal: Bool = false,
+        now: Moment
+    ) -> Result {
+        switch find(position, heldBy: consumer) {
+        case .held(let slot):
+            fail(slot, delay, reason, isFinal, now)
+            return .done
+        case .notHeld: return .expired
+        case .missing: return .unknown
+        }
+    }
+
+    /// A consumer needs so long from now on.
+    func extend(_ position: FeedPosition, by consumer: String?, to milliseconds: Int64, now: Moment) -> Result {
+        switch find(position, heldBy: consumer) {
+        case .held(let slot):
+            slot.deadline = now.monotonic + milliseconds
+            schedule(.deadline(position), at: slot.deadline)
+            return .done
+        case .notHeld: return .expired
+        case .missing: return .unknown
+        }
+    }
+
+    /// A consumer gives back all that it holds; none of it counts as an attempt.
+    ///
+    /// - Parameter position: what it was given up to this message, in the order of delivery, is done.
+    func giveBack(_ consumer: String, acknowledgingThrough position: FeedPosition? = nil) {
+        var last: UInt64 = 0
+        if let slot = position.flatMap({ slots[$0] }), slot.lastHolder == consumer, !slot.isAdopted,
+            slot.holder.map({ $0.name == consumer }) ?? true
+        {
+            last = slot.delivery
+            acknowledge(through: last, notHeldBy: consumer)
+        }
+        var touched: [KeyState] = []
+        for slot in holders[consumer]?.slots ?? [] {
+            if let key = slot.key { touched.append(key) }
+            if slot.delivery <= last {
+                acknowledge(slot)
+            } else {
+                slot.attempts -= 1
+                putBack(slot)
+            }
+        }
+        for key in touched { settle(key) }
+    }
+
+    /// What a consumer had and gave back unsettled, up to a delivery, is done after all, where nobody has it now.
+    private func acknowledge(through delivery: UInt64, notHeldBy consumer: String) {
+        let found = slots.values.filter { !$0.isHeld && $0.lastHolder == consumer && $0.delivery <= delivery }
+        for slot in found { acknowledge(slot) }
+        var seen: Set<ObjectIdentifier> = []
+        for key in found.compactMap(\.key) where seen.insert(ObjectIdentifier(key)).inserted {
+            key.queue.keep { slots[$0.position] === $0 }
+            settle(key)
+        }
+    }
+
+    /// Messages did not reach the consumer that they were for: they go back and don't count as attempts.
+    func giveBack(_ positions: [FeedPosition], of consumer: String) {
+        for position in positions {
+            guard case .held(let slot) = find(position, heldBy: consumer), !slot.isAdopted else { continue }
+            slot.attempts -= 1
+            putBack(slot)
+            if let key = slot.key { settle(key) }
+        }
+    }
+
+    // MARK: Time
+
+    /// When something is due next.
+    var nextDue: Int64? { timers.earliest }
+
+    /// Takes back what was held for too long, and makes ready what has waited long enough.
+    func advance(to now: Moment) {
+        while let (time, timer) = timers.take(by: now.monotonic) {
+            switch timer {
+            case .deadline(let position):
+                guard let slot = slots[position], slot.isHeld, slot.deadline == time else { continue }
+                if let holder = slot.holder {
+                    let who = holder.name.isEmpty ? "the consumer" : "consumer \(holder.name)"
+                    fail(slot, 0, "not acknowledged in time by \(who)", false, now)
+                } else {
+                    putBack(slot)
+                    if let key = slot.key { settle(key) }
+                }
+            case .wake(let key):
+                guard let until = key.waitsUntil, until <= now.monotonic else { continue }
+                key.waitsUntil = nil
+                settle(key)
+            }
+        }
+    }
+}

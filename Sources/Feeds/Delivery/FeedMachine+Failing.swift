@@ -1,0 +1,119 @@
+import Runtime
+
+/// Failed attempts, dead letters, and what is kept of them.
+extension FeedMachine {
+    func fail(_ slot: Slot, _ delay: Int64?, _ reason: String, _ isFinal: Bool, _ now: Moment) {
+        guard let key = slot.key else { return }
+        // What this consumer has of the key behind it must not be done first.
+        if let holder = slot.holder {
+            giveBackLater(than: slot.delivery, of: key, holder)
+        } else if slot.isAdopted {
+            giveBackAdopted(behind: slot, of: key)
+        }
+        unhold(slot)
+        slot.attempts = max(1, slot.attempts)
+        slot.failures.append(
+            FeedFailure(
+                time: Timestamp.iso8601(unixMilliseconds: now.unix), attempt: slot.attempts,
+                reason: String(reason.prefix(2_000))))
+        slot.failures = slot.failures.suffix(settings.keptFailures)
+        slot.hasLetter = true
+        isDirty = true
+        guard slot.attempts < settings.maxAttempts, !isFinal else { return bury(slot, key) }
+        letters[slot.position] = .put(
+            letter(slot, slot.isRetry ? .retry : .failing, slot.isRetry ? slot.message : nil))
+        key.queue.insert(slot)
+        let pause = delay ?? backoff(after: slot.attempts)
+        if pause > 0 {
+            let until = now.monotonic + pause
+            key.waitsUntil = until
+            schedule(.wake(key), at: until)
+        }
+        settle(key)
+    }
+
+    private func letter(_ slot: Slot, _ state: FeedLetter.State, _ message: FeedMessage?) -> FeedLetter {
+        FeedLetter(
+            position: slot.position, key: orderingKey(slot.message), state: state, attempts: slot.attempts,
+            failures: slot.failures, message: message)
+    }
+
+    private func backoff(after attempts: Int) -> Int64 {
+        let factor = Int64(1) << Int64(min(attempts - 1, 30))
+        let (pause, isBeyond) = settings.firstBackoffMilliseconds.multipliedReportingOverflow(by: factor)
+        return isBeyond ? settings.maxBackoffMilliseconds : min(pause, settings.maxBackoffMilliseconds)
+    }
+
+    private func giveBackLater(than delivery: UInt64, of key: KeyState, _ holder: Holder) {
+        guard key.held > 1 else { return }
+        for other in holder.slots where other.delivery > delivery && other.key === key {
+            other.attempts -= 1
+            putBack(other)
+        }
+    }
+
+    /// What a former owner may have handed out of a key went to one consumer.
+    private func giveBackAdopted(behind slot: Slot, of key: KeyState) {
+        guard key.held > 1 else { return }
+        for other in slots.values where other.number > slot.number && other.isAdopted && other.key === key {
+            putBack(other)
+        }
+    }
+
+    /// The message is a dead letter; what follows of its key goes on, or is set aside.
+    private func bury(_ slot: Slot, _ key: KeyState) {
+        letters[slot.position] = .put(letter(slot, .dead, slot.message))
+        finish(slot)
+        if settings.stopsKeys {
+            blockedKeys.insert(key.name)
+            while let next = key.queue.popFirst() { setAside(next) }
+            for next in gated.keep({ orderingKey($0.message) != key.name }) { setAside(next) }
+        }
+        settle(key)
+    }
+
+    /// The message is kept behind a dead letter of its key.
+    func setAside(_ slot: Slot) {
+        letters[slot.position] = .put(letter(slot, .blocked, slot.message))
+        finish(slot)
+    }
+
+    /// Whether a message was put aside, and that is being written: the database still says what it was before.
+    private func isLeaving(_ position: FeedPosition) -> Bool {
+        guard slots[position] == nil, case .put(let letter) = lettersUnderWay[position] else { return false }
+        return letter.state == .dead || letter.state == .blocked
+    }
+
+    /// What the database has of letters by now, after an administrator has changed some.
+    ///
+    /// - Parameters:
+    ///   - retried: those to be delivered once more.
+    ///   - blocked: the keys that still have a dead letter, or one behind it.
+    func lettersChanged(retried: [FeedLetter], blocked: Set<String>) {
+        for letter in retried.sorted(by: { $0.position < $1.position }) where !isLeaving(letter.position) {
+            retry(letter)
+        }
+        guard settings.stopsKeys else { return }
+        var stillBlocked = blocked
+        let recent = lettersUnderWay.merging(letters) { $1 }.values
+        for case .put(let letter) in recent where letter.state == .dead { stillBlocked.insert(letter.key) }
+        // What was set aside just now, behind something that is to be tried again, goes on behind that.
+        let aside = recent.compactMap { change -> FeedLetter? in
+            if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(letter.key) {
+                letter
+            } else {
+                nil
+            }
+        }
+        for letter in aside.sorted(by: { $0.position < $1.position }) {
+            letters[letter.position] = nil
+            retry(letter)
+            letters[letter.position] = .put(
+                FeedLetter(
+                    position: letter.position, key: letter.key, state: .retry, attempts: letter.attempts,
+                    failures: letter.failures, message: letter.message))
+            isDirty = true
+        }
+        blockedKeys = stillBlocked
+    }
+}

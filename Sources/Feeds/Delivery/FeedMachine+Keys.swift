@@ -1,0 +1,98 @@
+/// Which messages of which keys wait, are ready, and are held.
+extension FeedMachine {
+    func orderingKey(_ message: FeedMessage) -> String { settings.ordersByKey ? message.key : "" }
+
+    private func state(of slot: Slot) -> KeyState {
+        if let key = slot.key { return key }
+        let name = orderingKey(slot.message)
+        let key = keys[name] ?? KeyState(name)
+        keys[name] = key
+        slot.key = key
+        return key
+    }
+
+    /// The message waits for somebody to take it.
+    func enqueue(_ slot: Slot) {
+        let key = state(of: slot)
+        key.queue.insert(slot)
+        makeReady(key)
+    }
+
+    func makeReady(_ key: KeyState) {
+        guard !key.isInLine, key.held == 0, key.waitsUntil == nil, let first = key.queue.first else { return }
+        key.isInLine = true
+        ready.add(key, first.number)
+    }
+
+    /// Something about a key has changed: it may be ready, or have nothing left.
+    func settle(_ key: KeyState) {
+        makeReady(key)
+        if key.held == 0, key.queue.isEmpty, !key.isInLine, key.waitsUntil == nil { keys[key.name] = nil }
+    }
+
+    /// Sets a timer. Those that nobody wants any more go when they are most of all: deadlines may be hours away, and acknowledgements
+    /// come at once.
+    func schedule(_ timer: Timer, at time: Int64) {
+        timers.add(timer, at: time)
+        guard timers.count > 4 * slots.count + 10_000 else { return }
+        timers.keep { time, timer in
+            switch timer {
+            case .deadline(let position): slots[position].map { $0.isHeld && $0.deadline == time } ?? false
+            case .wake(let key): key.waitsUntil == time
+            }
+        }
+    }
+
+    // MARK: Holding
+
+    func find(_ position: FeedPosition, heldBy consumer: String?) -> Found {
+        // What was never handed out nobody can have done with.
+        guard let slot = slots[position], slot.isHeld || slot.delivery > 0 else { return .missing }
+        guard slot.isHeld, slot.isAdopted || consumer == nil || consumer == slot.holder?.name else { return .notHeld }
+        return .held(slot)
+    }
+
+    func holder(_ consumer: String) -> Holder {
+        if let holder = holders[consumer] { return holder }
+        let holder = Holder(consumer)
+        holders[consumer] = holder
+        return holder
+    }
+
+    func hold(_ slot: Slot, _ key: KeyState, _ holder: Holder, _ now: Moment) -> Delivery {
+        nextDelivery += 1
+        slot.attempts += 1
+        holder.add(slot)
+        slot.lastHolder = holder.name
+        slot.delivery = nextDelivery
+        slot.deadline = now.monotonic + settings.ackDeadlineMilliseconds
+        key.held += 1
+        schedule(.deadline(slot.position), at: slot.deadline)
+        counters.delivered += 1
+        isStale = true
+        if slot.attempts > 1 { counters.redelivered += 1 }
+        return Delivery(message: slot.message, attempt: slot.attempts)
+    }
+
+    func adopt(_ slot: Slot) {
+        slot.isAdopted = true
+        slot.deadline = adoptedUntil
+        state(of: slot).held += 1
+        schedule(.deadline(slot.position), at: adoptedUntil)
+    }
+
+    func unhold(_ slot: Slot) {
+        guard slot.isHeld else { return }
+        slot.key?.held -= 1
+        slot.isAdopted = false
+        guard let holder = slot.holder else { return }
+        holder.remove(slot)
+        if holder.slots.isEmpty { holders[holder.name] = nil }
+    }
+
+    /// The message waits again, and nobody has it.
+    func putBack(_ slot: Slot) {
+        unhold(slot)
+        slot.key?.queue.insert(slot)
+    }
+}

@@ -1,0 +1,92 @@
+import LogStore
+
+/// What a commit of a feed's progress holds.
+struct FeedCommit: Sendable {
+    let namespace: String
+    var progress: FeedProgress
+    var letters: [FeedPosition: FeedMachine.LetterChange]
+    var counters: FeedMachine.Counters
+}
+
+/// What is written down of a feed.
+extension FeedMachine {
+    /// What is to be written down now. The machine goes on meanwhile.
+    ///
+    /// - Parameter isLast: nothing will be handed out behind it.
+    func takeProgress(isLast: Bool = false) -> FeedCommit {
+        isDirty = false
+        isStale = false
+        // Whether what is under way arrives, nobody will be there to know.
+        if isLast { letters.merge(lettersUnderWay) { new, _ in new } }
+        lettersUnderWay = letters
+        defer {
+            letters.removeAll()
+            counters = Counters()
+        }
+        var progress = self.progress
+        progress.handedTo = isLast ? max(progress.seq, lastHeldSeq) : wantedHandedTo
+        return FeedCommit(
+            namespace: settings.namespace, progress: progress, letters: letters, counters: counters)
+    }
+
+    /// So much is durable.
+    func committed(_ commit: FeedCommit) {
+        lettersUnderWay.removeAll()
+        guard commit.progress.handedTo > handedTo else { return }
+        handedTo = commit.progress.handedTo
+        while let slot = gated.first, slot.position.seq <= handedTo {
+            _ = gated.popFirst()
+            if !blockedKeys.isEmpty, blockedKeys.contains(orderingKey(slot.message)) {
+                setAside(slot)
+            } else {
+                enqueue(slot)
+            }
+        }
+    }
+
+    private var wantedHandedTo: Int64 {
+        lastPushedSeq + handedAhead / 2 > handedTo ? max(handedTo, lastPushedSeq + handedAhead) : handedTo
+    }
+
+    /// How far ahead it is written down.
+    var handedAhead: Int64 { min(settings.mostHandedAhead, pace.entries / 2) }
+
+    /// The last entry of which somebody may have a message.
+    private var lastHeldSeq: Int64 {
+        // What a former owner has handed out may not even have been read yet.
+        if readTo.seq < adoptedThrough { return max(adoptedThrough, lastPushedSeq) }
+        return slots.values.reduce(0) { $1.isHeld ? max($0, $1.position.seq) : $0 }
+    }
+
+    private var progress: FeedProgress {
+        let place = place
+        return FeedProgress(
+            seq: place.seq - 1, index: place.index, snapshotSeq: place.isSnapshot ? place.seq : nil,
+            done: doneRanges(from: place), handedTo: handedTo, readTo: readTo)
+    }
+
+    /// The first place that may not be done.
+    private var place: FeedPosition {
+        if let first = firstInOrder { return first.position }
+        // Nothing waits. What the feed began with holds until more than that was read.
+        var place = begun.first
+        if let lastDone { place = max(place, lastDone.next) }
+        if snapshotSeq == nil || hasReadSnapshot { place = max(place, FeedPosition(seq: readTo.seq + 1, index: 0)) }
+        return place
+    }
+
+    private func doneRanges(from place: FeedPosition) -> PlaceRanges {
+        var ranges: [ClosedRange<FeedPosition>] = []
+        var current = firstInOrder
+        while let slot = current {
+            if let range = slot.doneBehind { ranges.append(range) }
+            current = slot.next
+        }
+        // And what was done before the feed began here, and was not read again yet.
+        let unread = max(place, lastPushed?.next ?? place)
+        for range in begun.done.ranges where range.upperBound >= unread && range.upperBound.seq > readTo.seq {
+            ranges.append(max(range.lowerBound, unread)...range.upperBound)
+        }
+        return PlaceRanges(ranges)
+    }
+}

@@ -1,0 +1,60 @@
+/// Slots that wait in the order of their numbers: taken from the front, added at the back, and put back where they belong.
+struct SlotQueue {
+    private var slots: ContiguousArray<FeedMachine.Slot?> = []
+    private var head = 0
+
+    var isEmpty: Bool { head == slots.count }
+    var count: Int { slots.count - head }
+    var first: FeedMachine.Slot? { isEmpty ? nil : slots[head] }
+
+    mutating func popFirst() -> FeedMachine.Slot? {
+        guard head < slots.count else { return nil }
+        let slot = slots[head]
+        // What has left keeps nothing in memory.
+        slots[head] = nil
+        head += 1
+        if head == slots.count {
+            slots.removeAll(keepingCapacity: slots.count <= 64)
+            head = 0
+        } else if head >= 1_024, head * 2 >= slots.count {
+            slots.removeFirst(head)
+            head = 0
+        }
+        return slot
+    }
+
+    /// Puts a slot where it belongs: mostly at the back, or back to the front.
+    mutating func insert(_ slot: FeedMachine.Slot) {
+        if isEmpty || number(slots.count - 1) < slot.number { return slots.append(slot) }
+        if head > 0, slot.number < number(head) {
+            head -= 1
+            slots[head] = slot
+            return
+        }
+        var low = head
+        var high = slots.count
+        while low < high {
+            let middle = (low + high) / 2
+            if number(middle) < slot.number { low = middle + 1 } else { high = middle }
+        }
+        slots.insert(slot, at: low)
+    }
+
+    /// Takes those out that are not `isWanted`; returns them, in order.
+    @discardableResult
+    mutating func keep(_ isWanted: (FeedMachine.Slot) -> Bool) -> [FeedMachine.Slot] {
+        let all = slots[head...].compactMap { $0 }
+        let gone = all.filter { !isWanted($0) }
+        guard !gone.isEmpty else { return [] }
+        slots = ContiguousArray(all.filter(isWanted))
+        head = 0
+        return gone
+    }
+
+    mutating func removeAll() {
+        slots.removeAll()
+        head = 0
+    }
+
+    private func number(_ index: Int) -> Int { slots[index]?.number ?? 0 }
+}

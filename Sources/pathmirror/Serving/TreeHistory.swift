@@ -1,0 +1,150 @@
+import Engine
+import Feeds
+import LogStore
+import Runtime
+import Synchronization
+import Tree
+
+/// The last entries of one namespace, and the trees behind them, which share what they have in common. Any thread.
+final class TreeHistory: ChangeListener {
+    private struct Version {
+        let seq: Int64
+        let root: Node
+        /// The entry and its batch; nil for what there was in the beginning, and for loads, of which not everything is known.
+        let entry: Entry?
+        let batch: [UInt8]?
+        let since: Milliseconds
+        /// About what it costs in memory.
+        let cost: Int
+
+        init(_ snapshot: Snapshot) {
+            seq = snapshot.seq
+            root = snapshot.root
+            entry = nil
+            batch = nil
+            since = Clock.coarseMilliseconds
+            cost = 0
+        }
+
+        init(_ step: Step, _ now: Milliseconds) {
+            seq = step.entry.seq
+            root = step.after
+            entry = step.committedAt.flatMap { step.entry.isBulk ? nil : step.entry.committed(at: $0) }
+            batch = step.batch
+            since = now
+            cost = step.entry.changes.reduce(500) { $0 + 64 * $1.value.rowCount }
+        }
+    }
+    private struct State {
+        /// In the order of their seqs.
+        var versions: [Version] = []
+        var cost = 0
+        var isOver = false
+        var watcher: (@Sendable () -> Void)?
+
+        /// Lets go what is old, or too much; some at a time, as those that stay are moved.
+        mutating func forget(_ now: Milliseconds) {
+            var first = 0
+            var left = cost
+            // The newest stays, whatever its age.
+            while first < versions.count - 1,
+                versions.count - first > TreeHistory.mostVersions || left > TreeHistory.mostCost
+                    || now - versions[first].since > TreeHistory.keptMilliseconds
+            {
+                left -= versions[first].cost
+                first += 1
+            }
+            guard first >= 256 || cost > TreeHistory.mostCost else { return }
+            versions.removeFirst(first)
+            cost = left
+        }
+    }
+    private let state: Mutex<State>
+    /// What was overwritten stays in memory while a version has it: so there are few, and not for long.
+    fileprivate static let mostVersions = 4_096
+    fileprivate static let mostCost = 32 << 20
+    fileprivate static let keptMilliseconds: Milliseconds = 10_000
+
+    /// - Parameter watcher: called when there is something new.
+    init(watchedBy watcher: (@Sendable () -> Void)? = nil) { state = Mutex(State(watcher: watcher)) }
+
+    /// Whether nothing is told any more.
+    var isOver: Bool { state.withLock { $0.isOver } }
+
+    var watcher: (@Sendable () -> Void)? { state.withLock { $0.watcher } }
+
+    func watch(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.watcher = body } }
+
+    /// What there was when the history began to listen. Later ones may be there by then.
+    func begin(with snapshot: Snapshot) {
+        state.withLock { state in
+            guard state.versions.first.map({ $0.seq > snapshot.seq }) ?? true else { return }
+            state.versions.insert(Version(snapshot), at: 0)
+        }
+    }
+
+    /// The newest that is not newer than the entry.
+    func tree(at seq: Int64) -> TreeVersion? {
+        state.withLock { $0.versions.last { $0.seq <= seq }.map { TreeVersion(seq: $0.seq, root: $0.root) } }
+    }
+
+    /// The entries behind a place, in order and without a gap; nil where the place is not known.
+    func steps(after cursor: LogCursor, most: Int) -> [TreeStep]? {
+        state.withLock { state -> [TreeStep]? in
+            guard !state.isOver, let batch = cursor.batch else { return nil }
+            var low = 0
+            var high = state.versions.count
+            while low < high {
+                let middle = (low + high) / 2
+                if state.versions[middle].seq < cursor.seq { low = middle + 1 } else { high = middle }
+            }
+            // Only by its batch is it certain that the place is in this history.
+            guard low < state.versions.count, state.versions[low].seq == cursor.seq, state.versions[low].batch == batch
+            else { return nil }
+            var steps: [TreeStep] = []
+            for index in state.versions.indices.dropFirst(low + 1).prefix(most) {
+                let version = state.versions[index]
+                let former = state.versions[index - 1]
+                guard version.seq == former.seq + 1, let entry = version.entry, let batch = version.batch else {
+                    return steps.isEmpty ? nil : steps
+                }
+                steps.append(TreeStep(entry: entry, batch: batch, before: former.root, after: version.root))
+            }
+            return steps
+        }
+    }
+
+    // MARK: As a listener
+
+    func changed(_ steps: [Step]) {
+        let watcher = state.withLock { state in
+            let now = Clock.coarseMilliseconds
+            for step in steps {
+                let version = Version(step, now)
+                state.cost += version.cost
+                state.versions.append(version)
+            }
+            state.forget(now)
+            return state.watcher
+        }
+        watcher?()
+    }
+
+    func reset(to snapshot: Snapshot) {
+        let watcher = state.withLock { state in
+            state.versions = [Version(snapshot)]
+            state.cost = 0
+            return state.watcher
+        }
+        watcher?()
+    }
+
+    func rulesChanged(in snapshot: Snapshot) {}
+
+    func ended() {
+        state.withLock { state in
+            state.isOver = true
+            state.versions = []
+        }
+    }
+}
