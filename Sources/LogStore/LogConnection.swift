@@ -52,6 +52,8 @@ public final class LogConnection {
     var places: [Int64: [UInt8]] = [:]
     /// The same of feeds' rows (see `pathmirror.move_feed`).
     var feedPlaces: [Int64: [UInt8]] = [:]
+    /// The names of the namespaces that have feeds, by their ids.
+    var namespaceNames: [Int64: String] = [:]
     /// When the batch that was committed last was, as the log says; nil where that is not known. In milliseconds since 1970.
     public internal(set) var committedAt: Int64?
 

@@ -136,7 +136,7 @@ import Testing
                 """
                 insert into pathmirror.feed_worker (id, address)
                 values ('00000000-0000-0000-0000-000000000001', 'http://g:9000');
-                update pathmirror.feed_progress set state = 'broken', message = 'gone', reported_at = now(),
+                update pathmirror.feed_owner set state = 'broken', message = 'gone', reported_at = now(),
                     worker = '00000000-0000-0000-0000-000000000001'
                 """)
             let run = try database.run(["feed", "status"])

@@ -3,29 +3,27 @@ select
     namespace.name as namespace,
     feed.name,
     case
-        when progress.worker is null or worker.id is null then 'not running'
-        when progress.reported_at is null or progress.reported_at < now() - interval '30 seconds' then 'not running'
-        else progress.state
+        when owner.worker is null or worker.id is null then 'not running'
+        when owner.reported_at is null or owner.reported_at < now() - interval '30 seconds' then 'not running'
+        else owner.state
     end as state,
     progress.seq,
     namespace.head,
     namespace.head - progress.seq as lag_entries,
-    -- For how long the oldest entry whose messages are not all done has been waiting.
-    waiting.lag,
-    progress.pending,
-    progress.held,
+    -- For how long the oldest message that is not done has been waiting, or the oldest entry that may have some.
+    greatest(waiting.lag, letters.retry_lag) as lag,
+    owner.pending,
+    owner.held,
     progress.delivered,
     progress.acknowledged,
     progress.redelivered,
-    (select count(*) from pathmirror.feed_message as letter
-        where letter.namespace_id = feed.namespace_id and letter.feed = feed.id and letter.state = 'dead') as dead_letters,
-    (select count(*) from pathmirror.feed_message as letter
-        where letter.namespace_id = feed.namespace_id and letter.feed = feed.id and letter.state in ('blocked', 'retry'))
-        as set_aside,
-    progress.message,
+    letters.dead as dead_letters,
+    letters.blocked as set_aside,
+    letters.retry as retrying,
+    owner.message,
     worker.address as gateway,
     progress.moved_at,
-    progress.reported_at,
+    owner.reported_at,
     feed.namespace_id,
     feed.id as feed,
     -- For how long it has held pruning back beyond its retention.
@@ -37,7 +35,8 @@ select
 from pathmirror.feed
 join pathmirror.namespace on namespace.id = feed.namespace_id
 join pathmirror.feed_progress as progress on progress.namespace_id = feed.namespace_id and progress.feed = feed.id
-left join pathmirror.feed_worker as worker on worker.id = progress.worker
+join pathmirror.feed_owner as owner on owner.namespace_id = feed.namespace_id and owner.feed = feed.id
+left join pathmirror.feed_worker as worker on worker.id = owner.worker
 cross join lateral (
     select case
         when progress.seq >= namespace.head then interval '0'
@@ -45,6 +44,17 @@ cross join lateral (
             select committed_at from pathmirror.log
             where log.namespace_id = namespace.id and log.seq = progress.seq + 1))
     end as lag
-) as waiting;
+) as waiting
+cross join lateral (
+    select
+        count(*) filter (where letter.state = 'dead') as dead,
+        -- Behind a dead letter of their key.
+        count(*) filter (where letter.state = 'blocked') as blocked,
+        -- To be delivered once more.
+        count(*) filter (where letter.state = 'retry') as retry,
+        greatest(interval '0', now() - min(letter.since) filter (where letter.state = 'retry')) as retry_lag
+    from pathmirror.feed_message as letter
+    where letter.namespace_id = feed.namespace_id and letter.feed = feed.id
+) as letters;
 
 comment on view pathmirror.feed_status is 'Each feed''s state and lag.';

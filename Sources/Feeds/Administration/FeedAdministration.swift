@@ -4,6 +4,7 @@ public import LogStore
 public struct FeedAdministration {
     private let connection: LogConnection
     private static let maxFeeds = 1_000
+    private static let mostLetterBytes: Int64 = 8 << 20
 
     public init(_ connection: LogConnection) { self.connection = connection }
 
@@ -77,7 +78,8 @@ public struct FeedAdministration {
             let former = try? FeedDefinition.read(existing.definition, name: existing.name)
             let generation = try connection.redefineFeed(
                 record.id, existing.id, definition: text,
-                keepsDone: former.map(definition.numbersMessagesLike) ?? false)
+                keepsDone: former.map(definition.numbersMessagesLike) ?? false,
+                stopsKeys: definition.deadPolicy == .stop)
             return Applied(
                 isNew: false, isChanged: true, seq: seq, change: Change(feed: existing.id, generation: generation))
         }
@@ -106,6 +108,8 @@ public struct FeedAdministration {
         }
         let progress = try place(start, in: namespace)
         let generation = try connection.seekFeed(record.namespaceID, record.id, to: progress)
+        // What the feed began with before may be of no use any more.
+        try connection.dropFeedSnapshots(record.namespaceID)
         return (progress.seq, Change(feed: record.id, generation: generation))
     }
 
@@ -154,12 +158,12 @@ public struct FeedAdministration {
 
     // MARK: Dead letters
 
-    /// A feed's dead letters in order, those behind a place.
+    /// A feed's dead letters in order, those after a place: so many, or about 8 MiB of them.
     public func deadLetters(_ name: FeedName, after: FeedPosition?, limit: Int) throws -> [FeedDeadLetter] {
         let record = try feed(name)
         return try connection.feedLetters(
             record.namespaceID, record.id, states: ["dead"],
-            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit
+            after: after.map { ($0.seq, $0.index, $0.isSnapshot) }, limit: limit, mostBytes: Self.mostLetterBytes
         ).map { FeedDeadLetter($0.letter, since: $0.since) }
     }
 
@@ -173,6 +177,14 @@ public struct FeedAdministration {
     public func drop(_ name: FeedName, _ selection: LogConnection.LetterSelection) throws -> Int64 {
         let record = try feed(name)
         return try connection.dropLetters(record.namespaceID, record.id, selection)
+    }
+
+    /// How feeds fare, as the database knows it; those that are gone are left out.
+    func statuses(of feeds: [FeedRecord]) throws -> [(feed: FeedName, status: FeedStatusRecord)] {
+        let statuses = try connection.feedStatuses(feeds.map(\.id))
+        return feeds.compactMap { feed in
+            statuses[feed.id].map { (FeedName(namespace: feed.namespace, name: feed.name), $0) }
+        }
     }
 
     /// How a feed fares, as the database knows it.

@@ -126,8 +126,11 @@ final class FeedMachine {
     var room: Int { pendingBytes >= settings.windowBytes ? 0 : max(0, settings.windowMessages - slots.count) }
     /// Whether somebody can be given something.
     var hasReady: Bool { !ready.isEmpty }
-    /// The first message that is not done, but for retries.
-    var oldest: FeedMessage? { firstInOrder?.message }
+    /// The first message that is not done; where all of the log are, the first of those that are delivered once more.
+    var oldest: FeedMessage? {
+        firstInOrder?.message
+            ?? (retryCount > 0 ? slots.values.min { $0.position < $1.position }?.message : nil)
+    }
 
     // MARK: From the reader
 

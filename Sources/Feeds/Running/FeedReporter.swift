@@ -1,14 +1,18 @@
 import LogStore
 import Runtime
 
-/// Tells the database how the feeds of this gateway fare, and the board what only the database knows of them.
+/// Tells the database how the feeds of this gateway fare, and has the board told what only the database knows of them.
 struct FeedReporter {
+    private let administrator: FeedAdministrator
     private var reportedAt: Milliseconds?
     private var askedAt: Milliseconds?
     private static let reportMilliseconds: Milliseconds = 2_000
     private static let askMilliseconds: Milliseconds = 5_000
     /// Feeds of which figures are shown.
     private static let mostFeeds = 1_000
+
+    /// - Parameter administrator: reads figures, which may take long where somebody's snapshot is held open.
+    init(_ administrator: FeedAdministrator) { self.administrator = administrator }
 
     /// - Parameters:
     ///   - claims: what is worked here, by the feeds' ids.
@@ -28,11 +32,11 @@ struct FeedReporter {
         }
         guard askedAt.map({ now - $0 >= Self.askMilliseconds }) ?? true else { return }
         askedAt = now
-        let shown = feeds.prefix(Self.mostFeeds)
-        let statuses = shown.isEmpty ? [:] : try connection.feedStatuses(shown.map(\.id))
-        board.set(
-            shown.compactMap { feed in
-                statuses[feed.id].map { (FeedName(namespace: feed.namespace, name: feed.name), $0) }
-            })
+        let shown = Array(feeds.prefix(Self.mostFeeds))
+        guard !shown.isEmpty else { return board.set([]) }
+        _ = administrator.add { result in
+            guard let statuses = try? result.get().statuses(of: shown) else { return }
+            board.set(statuses)
+        }
     }
 }

@@ -9,17 +9,19 @@ struct FeedRetryPage: Sendable {
     /// Whether there may be more behind it.
     let hasMore: Bool
     static let lettersAtOnce = 1_000
+    private static let bytesAtOnce: Int64 = 8 << 20
 
     /// Reads the page behind a place; the first where there is none.
     init(_ namespace: Int64, _ feed: Int64, after: FeedPosition?, _ connection: LogConnection) throws(LogStoreError) {
         let rows = try connection.feedLetters(
             namespace, feed, states: ["retry"], after: after.map { ($0.seq, $0.index, $0.isSnapshot) },
-            limit: Self.lettersAtOnce)
+            limit: Self.lettersAtOnce, mostBytes: Self.bytesAtOnce)
         letters = rows.compactMap { FeedLetter($0.letter) }
         last =
             rows.last.map {
                 FeedPosition(seq: $0.letter.seq, index: $0.letter.index, isSnapshot: $0.letter.isSnapshot)
             } ?? after
-        hasMore = rows.count == Self.lettersAtOnce
+        let bytes = rows.reduce(0) { $0 + Int64($1.letter.message?.count ?? 0) }
+        hasMore = rows.count == Self.lettersAtOnce || bytes >= Self.bytesAtOnce
     }
 }

@@ -54,7 +54,7 @@ public final class FeedService: Sendable {
         threads =
             [
                 Thread(name: "feed-watch") {
-                    FeedSupervisor(core, dispatcher, readers, writer, troubles, sinks).run(wake)
+                    FeedSupervisor(core, dispatcher, readers, writer, troubles, administrator, sinks).run(wake)
                 },
                 Thread(name: "feed-admin") { administrator.run() },
                 Thread(name: "feed-trees") { keeper.run() },

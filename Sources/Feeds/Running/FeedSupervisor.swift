@@ -21,13 +21,13 @@ final class FeedSupervisor: AnnouncementListener {
     private var mine: [Int64: Mine] = [:]
     /// When feeds that could not be begun are tried again.
     private var retries: [Int64: (at: Int64, backoff: Backoff)] = [:]
-    private var reporter = FeedReporter()
+    private var reporter: FeedReporter
 
     init(
         _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ writer: FeedWriter,
-        _ troubles: FeedTroubles,
-        _ sinks: SinkMaker
+        _ troubles: FeedTroubles, _ administrator: FeedAdministrator, _ sinks: SinkMaker
     ) {
+        reporter = FeedReporter(administrator)
         self.core = core
         self.dispatcher = dispatcher
         self.readers = readers

@@ -91,6 +91,7 @@ enum FeedTexts {
         number("redelivered", status.redelivered)
         number("dead_letters", status.deadLetters)
         number("set_aside", status.setAside)
+        number("retrying", status.retrying)
         writer.writeKey("consumers", isFirst: false)
         writer.raw("[")
         for (index, consumer) in (report?.consumers ?? []).prefix(1_000).enumerated() {

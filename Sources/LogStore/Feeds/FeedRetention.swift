@@ -36,6 +36,10 @@ extension LogConnection {
                     set generation = generation + 1, seq = $3, index = 0, snapshot_seq = null, done = null,
                         handed_to = greatest(handed_to, $3), read_to = $3, batch = $4, moved_at = clock_timestamp()
                     from former where progress.namespace_id = $1 and progress.feed = former.feed
+                    returning progress.feed, progress.generation
+                ), owned as (
+                    update pathmirror.feed_owner as owner set generation = moved.generation
+                    from moved where owner.namespace_id = $1 and owner.feed = moved.feed
                 )
                 select $3 - seq, pg_notify('\(Self.feedChannel)', '') from former
                 """, [.int8(namespace), .text(name), .int8(seq), batch.map { .uuid($0) } ?? .null(.uuid)])

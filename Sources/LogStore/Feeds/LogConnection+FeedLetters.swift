@@ -29,7 +29,7 @@ extension LogConnection {
     ) throws(LogStoreError) -> Int64 {
         try changeLetters(
             namespace, feed, selection,
-            "update pathmirror.feed_message set state = 'retry', attempts = 0 where state = 'dead' and")
+            "update pathmirror.feed_message set state = 'retry', attempts = 0, since = now() where state = 'dead' and")
     }
 
     /// Drops dead letters, and has what was set aside behind them delivered. Returns how many were dropped.
@@ -82,7 +82,7 @@ extension LogConnection {
 
     /// What was set aside behind dead letters of which none is left goes on.
     private static let revival = """
-        update pathmirror.feed_message as letter set state = 'retry', attempts = 0
+        update pathmirror.feed_message as letter set state = 'retry', attempts = 0, since = now()
         where namespace_id = $1 and feed = $2 and state = 'blocked' and not exists (
             select from pathmirror.feed_message as dead
             where dead.namespace_id = $1 and dead.feed = $2 and dead.state = 'dead' and dead.key = letter.key)

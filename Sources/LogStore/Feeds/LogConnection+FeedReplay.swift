@@ -47,12 +47,12 @@ extension LogConnection {
                 .query(
                     """
                     insert into pathmirror.feed_message as letter
-                        (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message)
-                    select $1, $2, seq, index, false, key, state, 0, '[]', message::json
+                        (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message, bytes)
+                    select $1, $2, seq, index, false, key, state, 0, '[]', message::json, octet_length(message)
                     from unnest($3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[])
                         as replayed (seq, index, key, state, message)
                     on conflict (namespace_id, feed, seq, index, is_snapshot) do update
-                    set state = 'retry', attempts = 0, message = excluded.message, since = now()
+                    set state = 'retry', attempts = 0, message = excluded.message, bytes = excluded.bytes, since = now()
                     where letter.state = 'dead'
                     """, parameters),
                 .query(

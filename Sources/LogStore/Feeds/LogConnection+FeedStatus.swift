@@ -18,6 +18,8 @@ public struct FeedStatusRecord: Sendable, Equatable {
     public let gateway: String?
     /// For how long it has held pruning back beyond its retention.
     public let holdsBackSeconds: Double
+    /// Messages that are to be delivered once more, as an administrator wants.
+    public let retrying: Int64
 }
 
 extension LogConnection {
@@ -61,7 +63,8 @@ extension LogConnection {
             let rows = try postgres.execute(
                 """
                 select state, seq, head, lag_entries, extract(epoch from coalesce(lag, interval '0'))::float8, pending, held,
-                    delivered, acknowledged, redelivered, dead_letters, set_aside, message, gateway, holds_back_seconds, feed
+                    delivered, acknowledged, redelivered, dead_letters, set_aside, message, gateway, holds_back_seconds, feed,
+                    retrying
                 from pathmirror.feed_status where feed = any($1)
                 """, [.array(ids)])
             var statuses: [Int64: FeedStatusRecord] = [:]
@@ -78,6 +81,6 @@ extension LogConnection {
             redelivered: try rows.int64(row, 9), deadLetters: try rows.int64(row, 10),
             setAside: try rows.int64(row, 11), message: rows.isNull(row, 12) ? nil : try rows.string(row, 12),
             gateway: rows.isNull(row, 13) ? nil : try rows.string(row, 13),
-            holdsBackSeconds: try rows.double(row, 14))
+            holdsBackSeconds: try rows.double(row, 14), retrying: try rows.int64(row, 16))
     }
 }

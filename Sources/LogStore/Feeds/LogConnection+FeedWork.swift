@@ -58,7 +58,15 @@ extension LogConnection {
     public func endFeedWorker(_ worker: [UInt8]) throws(LogStoreError) {
         try translated { () throws(PostgresError) in
             _ = try postgres.pipeline([
-                .query("update pathmirror.feed_progress set worker = null where worker = $1", [.uuid(worker)]),
+                .query(
+                    """
+                    with left_alone as (
+                        update pathmirror.feed_owner set worker = null where worker = $1 returning namespace_id, feed
+                    )
+                    update pathmirror.feed_progress as progress set worker = null from left_alone
+                    where progress.namespace_id = left_alone.namespace_id and progress.feed = left_alone.feed
+                        and worker = $1
+                    """, [.uuid(worker)]),
                 .query("delete from pathmirror.feed_worker where id = $1", [.uuid(worker)]),
                 .query("select pg_notify('\(Self.feedChannel)', '')"),
             ])
@@ -84,15 +92,20 @@ extension LogConnection {
                             or not exists (select from pathmirror.feed_worker as other where other.id = worker))
                     -- Whoever has it locked is at work on it: the next look comes soon.
                     for update of progress skip locked
+                ), claimed as (
+                    update pathmirror.feed_progress as progress
+                    set worker = $3, generation = generation + 1, handed_to = greatest(former.handed_to, former.head)
+                    from former
+                    where namespace_id = $1 and feed = $2 and exists (select from pathmirror.feed_worker where id = $3)
+                    returning generation, progress.seq, index, snapshot_seq, done, progress.handed_to, read_to, batch,
+                        least(former.handed_to, former.head) as may_be_out
+                ), owned as (
+                    update pathmirror.feed_owner
+                    set worker = $3, generation = claimed.generation, state = 'starting', message = null,
+                        reported_at = clock_timestamp()
+                    from claimed where namespace_id = $1 and feed = $2
                 )
-                update pathmirror.feed_progress as progress
-                set worker = $3, generation = generation + 1,
-                    handed_to = greatest(former.handed_to, former.head), state = 'starting', message = null,
-                    reported_at = clock_timestamp()
-                from former
-                where namespace_id = $1 and feed = $2 and exists (select from pathmirror.feed_worker where id = $3)
-                returning generation, progress.seq, index, snapshot_seq, done, progress.handed_to, read_to, batch,
-                    least(former.handed_to, former.head)
+                select generation, seq, index, snapshot_seq, done, handed_to, read_to, batch, may_be_out from claimed
                 """, [.int8(namespace), .int8(feed), .uuid(worker)])
             guard rows.rowCount == 1 else { return nil }
             let claim = FeedClaim(
@@ -107,9 +120,11 @@ extension LogConnection {
     }
 
     /// What is kept of a feed's failed messages, in their order.
+    ///
+    /// - Parameter mostBytes: about how long the messages are together at most; the first comes whatever its length.
     public func feedLetters(
         _ namespace: Int64, _ feed: Int64, states: [String], after: (seq: Int64, index: Int64, isSnapshot: Bool)? = nil,
-        limit: Int = 100_000
+        limit: Int = 100_000, mostBytes: Int64 = .max
     ) throws(LogStoreError) -> [(letter: FeedLetterRecord, since: String)] {
         try translated { () throws(PostgresError) in
             var wanted = PostgresArray(of: .text)
@@ -118,14 +133,21 @@ extension LogConnection {
                 """
                 select seq, index, is_snapshot, key, state, attempts, errors::text, message::text,
                     to_char(since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-                from pathmirror.feed_message
-                where namespace_id = $1 and feed = $2 and state = any($3)
-                    and (seq, is_snapshot, index) > ($4, $5, $6)
-                order by seq, is_snapshot, index limit $7
+                from (
+                    select *, sum(bytes) over (order by seq, is_snapshot, index) - bytes as bytes_before from (
+                        select * from pathmirror.feed_message
+                        where namespace_id = $1 and feed = $2 and state = any($3)
+                            and (seq, is_snapshot, index) > ($4, $5, $6)
+                        order by seq, is_snapshot, index limit $7
+                    ) as page
+                ) as page
+                where bytes_before < $8
+                order by seq, is_snapshot, index
                 """,
                 [
                     .int8(namespace), .int8(feed), .array(wanted), .int8(after?.seq ?? -1),
                     .bool(after?.isSnapshot ?? false), .int8(after?.index ?? -1), .int8(Int64(limit)),
+                    .int8(mostBytes),
                 ])
             var letters: [(FeedLetterRecord, String)] = []
             for row in 0..<rows.rowCount {
@@ -251,15 +273,17 @@ extension LogConnection {
             ]
             parameters.appendJSON(letter.errors)
             if let message = letter.message { parameters.appendJSON(message) } else { parameters.appendNull(.json) }
+            parameters.appendInt8(Int64(letter.message?.count ?? 0))
             steps.append(
                 .query(
                     """
                     insert into pathmirror.feed_message
-                        (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message)
-                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                        (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message, bytes)
+                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
                     on conflict (namespace_id, feed, seq, index, is_snapshot) do update
                     set key = excluded.key, state = excluded.state, attempts = excluded.attempts, errors = excluded.errors,
-                        message = coalesce(excluded.message, feed_message.message), since = now()
+                        message = coalesce(excluded.message, feed_message.message),
+                        bytes = greatest(excluded.bytes, feed_message.bytes), since = now()
                     """, parameters))
         }
         return steps
@@ -274,7 +298,7 @@ extension LogConnection {
                 reports.map { report in
                     .query(
                         """
-                        update pathmirror.feed_progress
+                        update pathmirror.feed_owner
                         set state = $5, message = $6, pending = $7, held = $8, reported_at = clock_timestamp()
                         where namespace_id = $1 and feed = $2 and worker = $3 and generation = $4
                         """,

@@ -12,31 +12,41 @@ extension LogConnection {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
-                select feed.namespace_id, namespace.name, feed.id, feed.name,
+                select feed.namespace_id, feed.id, feed.name,
                     case when $2 then feed.definition::text else '' end, feed.revision,
-                    progress.worker, worker.id is not null, worker.address, progress.generation
+                    owner.worker, worker.id is not null, worker.address, owner.generation
                 from pathmirror.feed
-                join pathmirror.namespace on namespace.id = feed.namespace_id
-                join pathmirror.feed_progress as progress
-                    on progress.namespace_id = feed.namespace_id and progress.feed = feed.id
-                left join pathmirror.feed_worker as worker on worker.id = progress.worker
+                join pathmirror.feed_owner as owner on owner.namespace_id = feed.namespace_id and owner.feed = feed.id
+                left join pathmirror.feed_worker as worker on worker.id = owner.worker
                 where $1::bigint is null or feed.namespace_id = $1
                 order by feed.namespace_id, feed.name
                 """, [namespace.map { .int8($0) } ?? .null(.int8), .bool(definitions)])
             var records: [FeedRecord] = []
             for row in 0..<rows.rowCount {
+                let namespace = try rows.int64(row, 0)
                 records.append(
                     FeedRecord(
-                        namespaceID: try rows.int64(row, 0), namespace: try rows.string(row, 1),
-                        id: try rows.int64(row, 2), name: try rows.string(row, 3), definition: try rows.bytes(row, 4),
-                        revision: try rows.int64(row, 5),
-                        worker: rows.isNull(row, 6) ? nil : try rows.bytes(row, 6),
-                        isWorkerAlive: try rows.bool(row, 7),
-                        address: rows.isNull(row, 8) ? nil : try rows.string(row, 8),
-                        generation: try rows.int64(row, 9)))
+                        namespaceID: namespace, namespace: try namespaceName(namespace),
+                        id: try rows.int64(row, 1), name: try rows.string(row, 2), definition: try rows.bytes(row, 3),
+                        revision: try rows.int64(row, 4),
+                        worker: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5),
+                        isWorkerAlive: try rows.bool(row, 6),
+                        address: rows.isNull(row, 7) ? nil : try rows.string(row, 7),
+                        generation: try rows.int64(row, 8)))
             }
             return records
         }
+    }
+
+    /// A namespace's name, which never changes. It is looked up once: the row is found through all its versions that somebody's snapshot
+    /// still sees, one for each commit.
+    private func namespaceName(_ id: Int64) throws(PostgresError) -> String {
+        if let known = namespaceNames[id] { return known }
+        let rows = try postgres.execute("select name from pathmirror.namespace where id = $1", [.int8(id)])
+        guard rows.rowCount == 1 else { return "" }
+        let name = try rows.string(0, 0)
+        namespaceNames[id] = name
+        return name
     }
 
     /// A feed's definition, with its secrets; nil where it is gone.
@@ -67,6 +77,8 @@ extension LogConnection {
                 ), placed as (
                     insert into pathmirror.feed_progress (namespace_id, feed, seq, handed_to, read_to, snapshot_seq, batch)
                     select $1, id, $4, $4, $4, $5, $6 from made
+                ), owned as (
+                    insert into pathmirror.feed_owner (namespace_id, feed) select $1, id from made
                 )
                 select id, pg_notify('\(Self.feedChannel)', '') from made
                 """, parameters)
@@ -77,14 +89,18 @@ extension LogConnection {
     /// Notes the definition that a feed has from now on, and announces it. Its worker begins anew, from what is kept, under a later
     /// generation than the one that is returned.
     ///
-    /// - Parameter keepsDone: whether messages keep their numbers, so that what is done behind the place stays done.
+    /// - Parameters:
+    ///   - keepsDone: whether messages keep their numbers, so that what is done after the place stays done. Else nothing of what is out, or
+    ///     waits to be delivered again, is known any more; dead letters stay.
+    ///   - stopsKeys: whether dead letters stop their keys from now on. Else what was set aside goes on.
     public func redefineFeed(
-        _ namespace: Int64, _ feed: Int64, definition: [UInt8], keepsDone: Bool
+        _ namespace: Int64, _ feed: Int64, definition: [UInt8], keepsDone: Bool, stopsKeys: Bool
     ) throws(LogStoreError) -> Int64 {
         try translated { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
             parameters.appendJSON(definition)
             parameters.appendBool(keepsDone)
+            parameters.appendBool(stopsKeys)
             let rows = try postgres.execute(
                 """
                 with changed as (
@@ -94,8 +110,17 @@ extension LogConnection {
                 ), moved as (
                     update pathmirror.feed_progress
                     set generation = generation + 1, done = case when $4 then done end,
-                        index = case when $4 then index else 0 end
+                        index = case when $4 then index else 0 end, handed_to = case when $4 then handed_to else seq end
                     where namespace_id = $1 and feed = $2 returning generation
+                ), owned as (
+                    update pathmirror.feed_owner set generation = moved.generation
+                    from moved where namespace_id = $1 and feed = $2
+                ), forgotten as (
+                    delete from pathmirror.feed_message
+                    where namespace_id = $1 and feed = $2 and not $4 and state <> 'dead'
+                ), freed as (
+                    update pathmirror.feed_message set state = 'retry', attempts = 0
+                    where namespace_id = $1 and feed = $2 and $4 and not $5 and state = 'blocked'
                 )
                 select generation, pg_notify('\(Self.feedChannel)', '') from moved
                 """, parameters)
@@ -110,12 +135,13 @@ extension LogConnection {
             let results = try postgres.pipeline([
                 .query("begin"),
                 .query("delete from pathmirror.feed_progress where namespace_id = $1 and feed = $2", parameters),
+                .query("delete from pathmirror.feed_owner where namespace_id = $1 and feed = $2", parameters),
                 .query("delete from pathmirror.feed_message where namespace_id = $1 and feed = $2", parameters),
                 .query("delete from pathmirror.feed where namespace_id = $1 and id = $2", parameters),
                 .query("select pg_notify('\(Self.feedChannel)', '')"),
                 .query("commit"),
             ])
-            return results[3].affectedRows == 1
+            return results[4].affectedRows == 1
         }
     }
 
@@ -132,14 +158,23 @@ extension LogConnection {
                 .query("begin"),
                 .query(
                     """
-                    update pathmirror.feed_progress
-                    set generation = generation + 1, seq = $3, index = 0, snapshot_seq = $4, done = null, handed_to = $3,
-                        read_to = $3, batch = $5, moved_at = clock_timestamp()
-                    where namespace_id = $1 and feed = $2 returning generation
+                    with moved as (
+                        update pathmirror.feed_progress
+                        set generation = generation + 1, seq = $3, index = 0, snapshot_seq = $4, done = null,
+                            handed_to = $3, read_to = $3, batch = $5, moved_at = clock_timestamp()
+                        where namespace_id = $1 and feed = $2 returning generation
+                    ), owned as (
+                        update pathmirror.feed_owner set generation = moved.generation
+                        from moved where namespace_id = $1 and feed = $2
+                    )
+                    select generation from moved
                     """, parameters),
+                // What comes after the place comes from the log, whatever had become of it.
                 .query(
-                    "delete from pathmirror.feed_message where namespace_id = $1 and feed = $2 and state = 'failing'",
-                    [.int8(namespace), .int8(feed)]),
+                    """
+                    delete from pathmirror.feed_message
+                    where namespace_id = $1 and feed = $2 and (state = 'failing' or seq > $3)
+                    """, [.int8(namespace), .int8(feed), .int8(progress.seq)]),
                 .query("select pg_notify('\(Self.feedChannel)', '')"),
                 .query("commit"),
             ])
