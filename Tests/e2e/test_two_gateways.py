@@ -12,6 +12,7 @@ from harness.gateway import SECRET, start_serve
 from harness.proxy import Proxy
 from harness.rest import Rest
 from harness.sse import Listener
+from harness.waiting import wait_until
 from oracle.generate import Trees
 from oracle.hashes import etag
 from oracle.tree import assign, normal
@@ -165,7 +166,9 @@ def test_a_stream_that_missed_more_than_its_gateway_begins_at_the_newest(deaf_pa
 def test_a_stream_under_rules_that_its_gateway_has_not_heard_of(deaf_pair):
     ahead, behind, deafen = deaf_pair
     room = ahead.rest.at("room")
-    room.set("a", 1)
+    before = room.set("a", 1).seq
+    # What it hears of this it looks for in the log: later it would find more there.
+    wait_until(lambda: not is_behind(behind, "room", before), "the second gateway to have seen it")
     deafen()
     rules = json.dumps({"rules": {".read": True, ".write": True}}).encode()
     assert ahead.rest.send("PUT", "/.settings/rules.json", rules, ADMIN).status == 200
