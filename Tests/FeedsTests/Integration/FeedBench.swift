@@ -67,7 +67,10 @@ final class FeedBench {
 
     // MARK: Services
 
-    func service(_ url: PostgresURL? = nil, _ change: (inout FeedSettings) -> Void = { _ in }) throws -> FeedService {
+    /// - Parameter role: whose rights its connections have; nil for the schema's owner.
+    func service(
+        _ url: PostgresURL? = nil, role: String? = nil, _ change: (inout FeedSettings) -> Void = { _ in }
+    ) throws -> FeedService {
         var settings = FeedSettings()
         settings.beatMilliseconds = 50
         settings.expiryMilliseconds = 2_000
@@ -75,8 +78,11 @@ final class FeedBench {
         settings.maxRetryMilliseconds = 100
         settings.ownerWaitMilliseconds = 100
         change(&settings)
+        var session = LogConnection.Settings()
+        session.connection.sessionSettings["role"] = role
         let service = try FeedService(
-            url: url ?? self.url, settings: settings, trees: NoTrees(), logger: Logger(level: .error, descriptor: -1),
+            url: url ?? self.url, settings: settings, connectionSettings: session, trees: NoTrees(),
+            logger: Logger(level: .error, descriptor: -1),
             sinks: SinkMaker(client: client, exceptions: .thisMachine, environment: [:]))
         service.begin(port: 1)
         return service
