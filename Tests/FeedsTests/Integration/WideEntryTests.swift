@@ -48,6 +48,9 @@ import Tree
             try bench.apply("f", Self.definition)
             try bench.set("/a/old", .int(1))
             try bench.set("/a", LaneBench.wide(3_000))
+            // Read together with it, and passed when it is through.
+            try bench.set("/a/k1", .int(-1))
+            try bench.set("/a/k2", .int(-2))
             let consumer = bench.consumer("f")
             for round in 1...4 {
                 try bench.serving({ $0.windowMessages = 400 }) { service in
@@ -56,8 +59,8 @@ import Tree
                 }
             }
             try bench.serving { service in try bench.drain(consumer, service) }
-            #expect(Set(consumer.ids) == Set(["test:1:0"] + ids(2, 3_001)))
-            #expect(consumer.ids.count == 3_002 && consumer.repeated.isEmpty)
+            #expect(Set(consumer.ids) == Set(["test:1:0"] + ids(2, 3_001) + ["test:3:0", "test:4:0"]))
+            #expect(consumer.ids.count == 3_004 && consumer.repeated.isEmpty)
         }
     }
 
