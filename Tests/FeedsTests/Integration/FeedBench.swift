@@ -106,6 +106,8 @@ final class BenchConsumer {
     /// What was acknowledged, and that was confirmed, in order.
     private(set) var done: [FeedDelivery] = []
     private var doneIDs: Set<String> = []
+    /// What was sent to be acknowledged, confirmed or not: an answer may be lost.
+    private(set) var sent: Set<String> = []
     /// Ids of messages that came although they had been acknowledged.
     private(set) var repeated: [String] = []
 
@@ -140,6 +142,7 @@ final class BenchConsumer {
 
     func acknowledge(_ service: FeedService, _ deliveries: [FeedDelivery]) {
         guard !deliveries.isEmpty else { return }
+        sent.formUnion(deliveries.map(\.id))
         let words = settle(service, deliveries.map(\.id), .acknowledge)
         for (delivery, word) in zip(deliveries, words) where word == "done" {
             if doneIDs.insert(delivery.id).inserted { done.append(delivery) }

@@ -46,6 +46,37 @@ import Tree
         }
     }
 
+    /// What a consumer has when the gateway changes it can still acknowledge; until then nobody gets it, nor what follows of its key.
+    @Test func whatIsOutIsNotOvertaken() throws {
+        try FeedBench.with { bench in
+            let services = [try bench.service(), try bench.service()]
+            defer { for service in services { service.stop() } }
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 600000}"#)
+            try bench.set("/a/k1", .int(1))
+            #expect(eventually { owners(services).count == 1 })
+            let first = try #require(owners(services).first)
+            let second = services[1 - first]
+            let holder = bench.consumer("f", "holder")
+            var held: [FeedDelivery] = []
+            #expect(
+                eventually {
+                    held = holder.receive(services[first])
+                    return !held.isEmpty
+                })
+            services[first].stop()
+            #expect(eventually { !second.reports.isEmpty })
+            try bench.set("/a/k1", .int(2))
+            try bench.set("/a/k2", .int(3))
+            let other = bench.consumer("f", "other")
+            #expect(other.consume([second]) { !other.ids.isEmpty })
+            #expect(other.ids == ["test:3:0"])
+            holder.acknowledge(second, held)
+            #expect(holder.ids == ["test:1:0"])
+            try bench.drain(other, second)
+            #expect(other.ids == ["test:3:0", "test:2:0"])
+        }
+    }
+
     /// A gateway that others have taken for dead while it lives: what it is told then is not taken.
     @Test func whoIsTakenForDeadWorksNothing() throws {
         try FeedBench.with { bench in
@@ -68,7 +99,8 @@ import Tree
             try bench.set("/a/k\(number)", .int(number))
             try bench.drain(consumer, services[0], services[1])
             #expect(consumer.repeated.isEmpty)
-            #expect(Set(consumer.ids) == Set(ids(1...number)) && consumer.ids.count == Int(number))
+            // What was written down by a gateway that was just then taken for dead may not have been confirmed.
+            #expect(consumer.sent == Set(ids(1...number)))
         }
     }
 
