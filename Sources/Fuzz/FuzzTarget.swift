@@ -40,7 +40,7 @@ struct FuzzTarget: Sendable {
     /// All parsers. Another joins here: corpus, tokens and one function.
     static let all: [FuzzTarget] = [
         .json, .update, .changes, .path, .parameters, .message, .serverMessage, .eventStream, .rules, .expression,
-        .claims, .token, .mirror,
+        .claims, .token, .mirror, .feed, .feedPlaces, .messageID,
         .encoding,
     ]
 }

@@ -3,6 +3,7 @@ import Postgres
 import Runtime
 import TestSupport
 import Testing
+import Tree
 
 /// `pathmirror_gateway`: enough for a gateway, and no more.
 @Suite struct GatewayRoleTests {
@@ -37,6 +38,86 @@ import Testing
                 select id, seq, now(), gen_random_uuid(), 'set', '/', '{}' from pathmirror.namespace, unnest(array[1, 66000]) as seq
                 where name = 'granted'
                 """)
+        }
+    }
+
+    /// All that gateways and administrators do with feeds.
+    @Test func worksFeeds() throws {
+        try withSession { connection in
+            try connection.sql.executeScript("set session authorization pathmirror_gateway")
+            try connection.listen(to: [.commits, .feeds])
+            let namespace = try #require(try connection.namespace(named: "granted", creating: true)).id
+            let worker = Batch.makeID()
+            let start = FeedProgressRecord(
+                seq: 0, index: 0, snapshotSeq: nil, done: [], handedTo: 0, readTo: LogCursor(seq: 0))
+            try connection.beginFeedWorker(worker, address: "http://127.0.0.1:1")
+            #expect(try connection.beatFeedWorker(worker))
+            let definition = Array(#"{"retention": "7d"}"#.utf8)
+            let feed = try #require(try connection.addFeed(namespace, name: "f", definition: definition, at: start))
+            _ = try connection.redefineFeed(namespace, feed, definition: definition, keepsDone: true)
+            _ = try connection.seekFeed(namespace, feed, to: start)
+            let claim = try #require(try connection.claimFeed(namespace, feed, by: worker)).claim
+            let letter = FeedLetterRecord(
+                seq: 1, index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1, errors: Array("[]".utf8),
+                message: Array("{}".utf8))
+            // Twice: the second finds the row by its place.
+            for _ in 0..<2 {
+                let move = FeedMove(
+                    claim: claim, progress: start, delivered: 1, acknowledged: 1, redelivered: 1, letters: [letter],
+                    removed: [(seq: 2, index: 0, isSnapshot: false)])
+                #expect(try connection.moveFeeds([move]).isEmpty)
+            }
+            _ = try connection.sql.execute("select pathmirror.newest_feed_place('(0,1)')")
+            try connection.reportFeeds([(claim, "running", nil, 0, 0)])
+            #expect(try connection.feedStatus(namespace, feed)?.deadLetters == 1)
+            #expect(try connection.blockedFeedKeys(namespace, feed) == ["k"])
+            #expect(try connection.retryLetters(namespace, feed, .all) == 1)
+            try connection.reviveFeedLetters(namespace, feed)
+            try connection.replayLetters(namespace, feed, [letter])
+            #expect(try connection.dropLetters(namespace, feed, .key("k")) == 0)
+            #expect(try connection.feeds().map(\.name) == ["f"])
+            try connection.saveSnapshot(namespace, at: 0, .null, for: .feed)
+            try connection.dropFeedSnapshots(namespace)
+            #expect(try connection.history(namespace, at: 0) != nil)
+            _ = try connection.sql.execute("select seq from pathmirror.log_cursor where kind = 'feed'")
+            #expect(try connection.removeFeed(namespace, feed))
+            let other = Batch.makeID()
+            try connection.beginFeedWorker(other, address: "")
+            for beat in try connection.feedBeats(otherThan: worker) { #expect(try connection.endFeedWorker(beat)) }
+            try connection.endFeedWorker(worker)
+        }
+    }
+
+    /// Definitions hold secrets, messages what the rules may keep from a reader.
+    @Test(arguments: ["pathmirror_reader", "pathmirror_writer"]) func othersSeeHowFeedsFareOnly(role: String) throws {
+        try withDatabase { url in
+            let connection = try PostgresConnection(url)
+            defer { connection.close() }
+            try connection.executeScript("set session authorization \(role)")
+            #expect(try connection.execute("select name, state, lag from pathmirror.feed_status").rowCount == 0)
+            for table in ["feed", "feed_progress", "feed_message", "feed_worker"] {
+                #expect(throws: PostgresError.self, "\(table)") {
+                    try connection.execute("select from pathmirror.\(table)")
+                }
+            }
+            #expect(throws: PostgresError.self) {
+                try connection.execute(
+                    "select pathmirror.move_feed(1, 1, null, null, 1, 1, 0, null, null, null, 1, 1, 1, 1, 1)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        "alter table pathmirror.feed add column x int", "drop table pathmirror.feed_message",
+        "truncate pathmirror.feed_progress", "create index on pathmirror.feed_message (key)",
+        "drop view pathmirror.feed_status", "drop function pathmirror.newest_feed_place(tid)",
+        "create or replace function pathmirror.newest_feed_place(at tid) returns tid language sql as 'select at'",
+        "alter table pathmirror.feed_worker disable trigger all", "delete from pathmirror.log_part",
+        "comment on table pathmirror.feed is ''",
+    ])
+    func cannotChangeWhatFeedsAreKeptIn(statement: String) throws {
+        try asGateway { connection in
+            #expect(throws: PostgresError.self) { try connection.executeScript(statement) }
         }
     }
 

@@ -29,7 +29,7 @@ extension FuzzTarget {
         do throws(DefinitionError) {
             definitions = try MirrorDefinition.read(input, source: "f")
         } catch {
-            return refusal(error, of: input, &summary)
+            return definitionRefusal(error, of: input, &summary)
         }
         guard RawJSON(input).isJSON else { return "what is no JSON is read" }
         if definitions.isEmpty { return "a file without mirrors is read" }
@@ -41,7 +41,10 @@ extension FuzzTarget {
         return nil
     }.measuring { _ = try? MirrorDefinition.read($0, source: "f") }
 
-    private static func refusal(_ error: DefinitionError, of input: [UInt8], _ summary: inout Summary) -> String? {
+    /// What a refused file of definitions must say: reasons, and places that are in it.
+    static func definitionRefusal(
+        _ error: DefinitionError, of input: [UInt8], _ summary: inout Summary
+    ) -> String? {
         if error.problems.isEmpty || error.description.isEmpty { return "a refusal without a reason" }
         let lines = input.split(separator: 0x0A, omittingEmptySubsequences: false)
         for problem in error.problems {

@@ -1,0 +1,76 @@
+import Feeds
+
+extension FuzzTarget {
+    /// What a feed's row keeps of done places. The first byte says how to read the input: as these bytes, or as numbers of ranges that are
+    /// written first.
+    static let feedPlaces = FuzzTarget(
+        name: "feed-places",
+        corpus: [
+            [0], [0, 5, 0, 0, 4], [0, 5, 1, 0, 5, 1, 0, 0, 2], [0, 0x80, 1, 0, 0x80, 0x80, 1, 0],
+            [0] + [UInt8](repeating: 0xFF, count: 8) + [0x7F, 0, 0, 0], [0, 1, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F],
+            [1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], [1, 0x80, 0, 1, 0xFF, 2, 0, 0, 1, 9, 9, 9, 9],
+        ],
+        tokens: [
+            [0], [1], [0x7F], [0x80], [0xFF], [0x80, 0x00], [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01],
+            [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F], [5, 0, 0, 4], [5, 1, 0, 5],
+        ]
+    ) { input, summary in
+        guard let mode = input.first else { return nil }
+        let rest = Array(input.dropFirst())
+        if mode % 2 == 1 { return written(rest, &summary) }
+        guard let places = PlaceRanges(bytes: rest) else {
+            summary.note(1)
+            return nil
+        }
+        summary.noteSize(places.ranges.count)
+        for range in places.ranges.prefix(3) {
+            summary.noteSize(Int(range.lowerBound.seq))
+            summary.noteSize(Int(range.upperBound.index))
+            summary.note(range.lowerBound.isSnapshot ? 1 : 0)
+        }
+        guard PlaceRanges(bytes: places.bytes) == places else { return "what is written reads as something else" }
+        guard places.bytes.count <= rest.count else { return "it is written longer than it was" }
+        return order(places)
+    }.measuring { _ = PlaceRanges(bytes: $0) }
+
+    private static func order(_ places: PlaceRanges) -> String? {
+        var last: FeedPosition?
+        for range in places.ranges {
+            if let last, range.lowerBound <= last { return "ranges out of order" }
+            for end in [range.lowerBound, range.upperBound] {
+                if end.seq < 0 || end.index < 0 { return "a place below the first" }
+                if !places.contains(end) { return "the end of a range is not in it" }
+                if FeedPosition(id: end.id(in: "n"), in: "n") != end { return "a place without an id: \(end)" }
+            }
+            let behind = FeedPosition(
+                seq: range.upperBound.seq, index: range.upperBound.index + 1, isSnapshot: range.upperBound.isSnapshot)
+            if places.contains(behind), !places.ranges.contains(where: { $0.contains(behind) }) {
+                return "a place behind a range is in it"
+            }
+            last = range.upperBound
+        }
+        return nil
+    }
+
+    /// Ranges made of the input's bytes: four for a range.
+    private static func written(_ bytes: [UInt8], _ summary: inout Summary) -> String? {
+        var ranges: [ClosedRange<FeedPosition>] = []
+        var seq: Int64 = 0
+        for start in stride(from: 0, to: bytes.count - 3, by: 4) {
+            // Now and then far away.
+            let step = Int64(bytes[start] & 0x3F) + 1
+            let (sum, isBeyond) = seq.addingReportingOverflow(bytes[start] & 0x80 == 0 ? step : step << 50)
+            guard !isBeyond else { break }
+            let isSnapshot = bytes[start + 1] & 1 == 1
+            let lower = FeedPosition(seq: sum, index: Int64(bytes[start + 1]), isSnapshot: isSnapshot)
+            let index = lower.index + Int64(bytes[start + 2]) << Int64(bytes[start + 3] & 0x1F)
+            ranges.append(lower...FeedPosition(seq: sum, index: index, isSnapshot: isSnapshot))
+            seq = sum
+        }
+        let places = PlaceRanges(ranges)
+        summary.noteSize(ranges.count)
+        guard let again = PlaceRanges(bytes: places.bytes) else { return "what was written can't be read" }
+        guard again == places else { return "what was written reads as something else" }
+        return order(places)
+    }
+}

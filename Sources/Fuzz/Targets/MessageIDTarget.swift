@@ -1,0 +1,36 @@
+import Feeds
+
+extension FuzzTarget {
+    /// Messages' ids, as consumers send them back; what stands before the first line break is the namespace's name.
+    static let messageID = FuzzTarget(
+        name: "message-id",
+        corpus: [
+            "default\ndefault:42:0", "default\ndefault:42:s0", "n\nn:0:0",
+            "n\nn:9223372036854775807:9223372036854775806",
+            "\n:1:1", "a:b\na:b:1:2", "n\nn:01:0", "n\nn:1:s", "n\nn:-1:0", "n\nn:1:9223372036854775807", "é\né:1:0",
+        ],
+        tokens: [
+            ":", "s", "0", "-", "+", "9223372036854775807", "9223372036854775808", "\n", "default", "default:", " ",
+            "é",
+            "e\u{301}", "٣", "\u{0}", "1e3", "0x1",
+        ]
+    ) { input, summary in
+        let text = String(decoding: input, as: UTF8.self)
+        let parts = text.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        guard parts.count == 2 else { return nil }
+        guard let place = FeedPosition(id: parts[1], in: parts[0]) else {
+            summary.note(1)
+            return nil
+        }
+        summary.note(place.isSnapshot ? 2 : 3)
+        summary.noteSize(Int(place.seq))
+        if place.seq < 0 || place.index < 0 { return "a place below the first" }
+        // What databases are called; to others, two spellings of é may be one.
+        guard parts[0].utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        // One spelling each: consumers compare them.
+        guard place.id(in: parts[0]).utf8.elementsEqual(parts[1].utf8) else { return "an id with two spellings" }
+        if FeedPosition(id: parts[1], in: parts[0] + "x") != nil { return "another namespace's id is read" }
+        let next = FeedPosition(seq: place.seq, index: place.index + 1, isSnapshot: place.isSnapshot)
+        return place < next ? nil : "the place behind it is not behind it"
+    }.measuring { _ = FeedPosition(id: String(decoding: $0, as: UTF8.self), in: "default") }
+}

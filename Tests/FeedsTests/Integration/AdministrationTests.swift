@@ -1,0 +1,294 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Feeds
+
+/// What administrators do with feeds that are worked meanwhile.
+@Suite struct AdministrationTests {
+    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 10000}"#
+
+    private func write(_ bench: FeedBench, _ seqs: ClosedRange<Int64>) throws {
+        for seq in seqs { #expect(try bench.set("/a/k\(seq % 3)", .int(seq)) == seq) }
+    }
+
+    private func ids(_ seqs: ClosedRange<Int64>) -> [String] { seqs.map { "test:\($0):0" } }
+
+    // MARK: Definitions
+
+    @Test func theSameDefinitionChangesNothing() throws {
+        try FeedBench.with { bench in
+            try write(bench, 1...6)
+            let made = try bench.apply("f", Self.definition)
+            #expect(made.isNew && made.isChanged && made.seq == 0 && made.change == nil)
+            try bench.serving { service in
+                let consumer = bench.consumer("f")
+                consumer.most = 2
+                #expect(consumer.consume([service]) { consumer.done.count == 2 })
+                let held = consumer.receive(service)
+                let before = try bench.administration.feed(bench.name("f"))
+                // Said in another way, too.
+                for same in [
+                    Self.definition, #"{"ack_deadline_ms":10000,"start":"beginning","path":"/a/{k}","order":"key"}"#,
+                ] {
+                    let again = try bench.apply("f", same)
+                    #expect(!again.isNew && !again.isChanged && again.seq == 2 && again.change == nil)
+                }
+                #expect(try bench.administration.feed(bench.name("f")) == before)
+                // What is out is still out.
+                consumer.acknowledge(service, held)
+                #expect(consumer.ids == ids(1...4))
+            }
+        }
+    }
+
+    /// Other settings take effect, and progress stays.
+    @Test func anotherDefinition() throws {
+        try FeedBench.with { bench in
+            try write(bench, 1...6)
+            try bench.apply("f", Self.definition)
+            try bench.serving { service in
+                let consumer = bench.consumer("f")
+                consumer.most = 3
+                #expect(consumer.consume([service]) { consumer.done.count == 3 })
+                let changed = #"{"path": "/a/{k}", "include": ["old"], "filter": "newData.val() != 5"}"#
+                let applied = try bench.apply("f", changed)
+                #expect(!applied.isNew && applied.isChanged && applied.seq == 3)
+                service.moved(bench.name("f"), try #require(applied.change))
+                try bench.drain(consumer, service)
+                #expect(consumer.ids == ids(1...4) + ["test:6:0"] && consumer.repeated.isEmpty)
+                let text = String(decoding: consumer.done.last?.json ?? [], as: UTF8.self)
+                #expect(text.contains("\"old\":3") && !text.contains("\"value\":"))
+            }
+        }
+    }
+
+    /// Another path: messages of the new one, from the same entry on.
+    @Test func anotherPath() throws {
+        try FeedBench.with { bench in
+            try bench.apply("f", Self.definition)
+            try bench.serving { service in
+                let consumer = bench.consumer("f")
+                for number in 1...4 as ClosedRange<Int64> {
+                    let both = [(Key("a"), Node(children: [(Key("x"), Node.int(number))])), (Key("b"), .int(number))]
+                    try bench.set("/", Node(children: both))
+                    if number == 2 { try bench.drain(consumer, service) }
+                }
+                _ = consumer.receive(service)
+                let applied = try bench.apply("f", #"{"path": "/b", "ack_deadline_ms": 100}"#)
+                #expect(applied.isChanged && applied.seq == 2)
+                service.moved(bench.name("f"), try #require(applied.change))
+                let other = bench.consumer("f")
+                try bench.drain(other, service)
+                #expect(other.ids == ids(3...4) && other.done.map(\.message.facts.path) == ["/b", "/b"])
+            }
+        }
+    }
+
+    @Test func removed() throws {
+        try FeedBench.with { bench in
+            try write(bench, 1...3)
+            try bench.apply("f", Self.definition)
+            try bench.serving { service in
+                let consumer = bench.consumer("f")
+                #expect(eventually { !consumer.receive(service).isEmpty })
+                let change = try bench.administration.remove(bench.name("f"))
+                service.moved(bench.name("f"), change)
+                #expect(
+                    eventually {
+                        guard case .failure(let refusal) = consumer.pull(service) else { return false }
+                        return refusal.refusal == .unknownFeed
+                    })
+                #expect(throws: FeedError.unknownFeed(bench.name("f"))) { try bench.status("f") }
+                #expect(throws: FeedError.unknownFeed(bench.name("f"))) {
+                    try bench.administration.remove(bench.name("f"))
+                }
+                // One of the same name begins anew.
+                try bench.apply("f", Self.definition)
+                let other = bench.consumer("f")
+                try bench.drain(other, service)
+                #expect(other.ids == ids(1...3))
+            }
+        }
+    }
+
+    // MARK: Seeking
+
+    @Test func seeking() throws {
+        try FeedBench.with { bench in
+            try write(bench, 1...8)
+            try bench.log.sql.executeScript(
+                "update pathmirror.log set committed_at = timestamptz '2026-01-31 12:00Z' + seq * interval '1 min'")
+            try bench.apply("f", Self.definition)
+            try bench.serving { service in
+                try bench.drain(bench.consumer("f"), service)
+                let places: [(FeedDefinition.Start, Int64)] = [
+                    (.seq(5), 5), (.seq(0), 0), (.beginning, 0), (.time("2026-01-31T12:03:00Z"), 3),
+                    (.time("2026-01-31T12:03:59Z"), 3), (.time("2026-01-31T11:00:00Z"), 0), (.seq(8), 8), (.now, 8),
+                ]
+                for (place, wanted) in places {
+                    let (seq, change) = try bench.administration.seek(bench.name("f"), to: place)
+                    service.moved(bench.name("f"), change)
+                    #expect(seq == wanted, "\(place)")
+                    let consumer = bench.consumer("f")
+                    try bench.drain(consumer, service)
+                    #expect(consumer.ids == (wanted < 8 ? ids(wanted + 1...8) : []), "\(place)")
+                }
+                for wrong in [FeedDefinition.Start.seq(9), .seq(.max), .time("no-time")] {
+                    #expect(throws: (any Error).self, "\(wrong)") {
+                        try bench.administration.seek(bench.name("f"), to: wrong)
+                    }
+                }
+                #expect(try bench.status("f").seq == 8)
+            }
+        }
+    }
+
+    /// What is out when the feed is put elsewhere is not taken any more.
+    @Test func seekingWhileMessagesAreOut() throws {
+        try FeedBench.with { bench in
+            try write(bench, 1...8)
+            try bench.apply("f", Self.definition)
+            try bench.serving { service in
+                let consumer = bench.consumer("f")
+                consumer.most = 5
+                var held: [FeedDelivery] = []
+                #expect(
+                    eventually {
+                        held = consumer.receive(service)
+                        return !held.isEmpty
+                    })
+                let change = try bench.administration.seek(bench.name("f"), to: .seq(6)).change
+                service.moved(bench.name("f"), change)
+                #expect(consumer.settle(service, held.map(\.id), .acknowledge).allSatisfy { $0 != "done" })
+                let other = bench.consumer("f", "other")
+                try bench.drain(other, service)
+                #expect(other.ids == ids(7...8))
+            }
+        }
+    }
+
+    // MARK: Dead letters
+
+    private static let letters = ["test:1:0", "test:2:0", "test:3:0", "test:4:0", "test:5:0", "test:6:0"]
+
+    /// Six entries whose messages have all died: two of each key.
+    private func withDead(_ policy: String, _ body: (FeedBench, FeedService) throws -> Void) throws {
+        try FeedBench.with { bench in
+            try write(bench, 1...6)
+            try bench.apply(
+                "f",
+                #"{"path": "/a/{k}", "start": "beginning", "max_attempts": 1, "on_dead": "\#(policy)", "backoff": {"first_ms": 0, "max_ms": 0}}"#
+            )
+            try bench.serving { service in
+                let consumer = bench.consumer("f")
+                let isDead = try eventually {
+                    let ids = consumer.receive(service).map(\.id)
+                    if !ids.isEmpty {
+                        _ = consumer.settle(service, ids, .reject(delayMilliseconds: 0, reason: "no"))
+                    }
+                    let status = try bench.status("f")
+                    return status.deadLetters == (policy == "stop" ? 3 : 6) && status.seq == 6
+                }
+                let status = try bench.status("f")
+                #expect(isDead, "\(status)")
+                try body(bench, service)
+            }
+        }
+    }
+
+    private func dead(_ bench: FeedBench) throws -> [String] {
+        try bench.administration.deadLetters(bench.name("f"), after: nil, limit: 100).map { $0.id(in: "test") }
+    }
+
+    private func place(_ id: String) throws -> LogConnection.FeedPlace {
+        let position = try #require(FeedPosition(id: id, in: "test"))
+        return LogConnection.FeedPlace(seq: position.seq, index: position.index, isSnapshot: position.isSnapshot)
+    }
+
+    @Test func deadLettersAreListed() throws {
+        try withDead("continue") { bench, _ in
+            #expect(try dead(bench) == Self.letters)
+            let behind = try bench.administration.deadLetters(
+                bench.name("f"), after: FeedPosition(seq: 2, index: 0), limit: 3)
+            #expect(behind.map { $0.id(in: "test") } == ["test:3:0", "test:4:0", "test:5:0"])
+            let first = try #require(behind.first)
+            #expect(first.key == "k0" && first.attempts == 1 && first.lastReason == "no")
+            let text = String(decoding: first.json, as: UTF8.self)
+            #expect(text.hasPrefix(#"{"id":"test:3:0","seq":3,"path":"/a/k0","key":"k0","#))
+            #expect(text.contains(#""attempts":1,"errors":[{"time":""#) && text.contains(#""dead_at":"20"#))
+        }
+    }
+
+    @Test func deadLettersAreTriedAgain() throws {
+        try withDead("continue") { bench, service in
+            let name = bench.name("f")
+            let places = try ["test:2:0", "test:99:0"].map(place)
+            #expect(try bench.administration.retry(name, .places(places)) == 1)
+            let consumer = bench.consumer("f")
+            #expect(consumer.consume([service]) { consumer.ids == ["test:2:0"] })
+            #expect(try bench.administration.retry(name, .key("k0")) == 2)
+            #expect(consumer.consume([service]) { consumer.ids.count == 3 })
+            #expect(consumer.ids.dropFirst() == ["test:3:0", "test:6:0"])
+            #expect(try eventually { try dead(bench) == ["test:1:0", "test:4:0", "test:5:0"] })
+            #expect(try bench.administration.retry(name, .key("none")) == 0)
+            #expect(try bench.administration.retry(name, .all) == 3)
+            #expect(consumer.consume([service]) { consumer.ids.count == 6 })
+            #expect(consumer.repeated.isEmpty && Set(consumer.ids) == Set(Self.letters))
+            #expect(try eventually { try dead(bench).isEmpty })
+            #expect(try eventually { try bench.status("f").setAside == 0 })
+            // It was not a message's first delivery, but the attempts begin anew.
+            #expect(consumer.done.allSatisfy { $0.attempt == 1 })
+        }
+    }
+
+    @Test func deadLettersAreDropped() throws {
+        try withDead("continue") { bench, service in
+            let name = bench.name("f")
+            let second = try place("test:2:0")
+            #expect(try bench.administration.drop(name, .places([second])) == 1)
+            #expect(try bench.administration.drop(name, .places([])) == 0)
+            #expect(try bench.administration.drop(name, .key("k0")) == 2)
+            #expect(try dead(bench) == ["test:1:0", "test:4:0", "test:5:0"])
+            #expect(try bench.administration.drop(name, .all) == 3)
+            #expect(try dead(bench).isEmpty)
+            try bench.set("/a/k1", .int(7))
+            let consumer = bench.consumer("f")
+            try bench.drain(consumer, service)
+            #expect(consumer.ids == ["test:7:0"])
+        }
+    }
+
+    /// Behind a dead letter its key stops, and goes on with it.
+    @Test func keysThatHaveStopped() throws {
+        try withDead("stop") { bench, service in
+            let name = bench.name("f")
+            #expect(try dead(bench) == ["test:1:0", "test:2:0", "test:3:0"])
+            #expect(try bench.status("f").setAside == 3)
+            let consumer = bench.consumer("f")
+            try bench.set("/a/k9", .int(7))
+            #expect(consumer.consume([service]) { consumer.ids == ["test:7:0"] })
+            // Tried again: it comes before what was set aside behind it.
+            #expect(try bench.administration.retry(name, .key("k1")) == 1)
+            #expect(consumer.consume([service]) { consumer.ids.count == 3 })
+            #expect(consumer.ids.dropFirst() == ["test:1:0", "test:4:0"])
+            // Dropped: what was behind it comes.
+            #expect(try bench.administration.drop(name, .key("k2")) == 1)
+            #expect(consumer.consume([service]) { consumer.ids.count == 4 })
+            #expect(consumer.ids.last == "test:5:0")
+            #expect(try dead(bench) == ["test:3:0"])
+            // And with its later messages, the third still stops.
+            try bench.set("/a/k1", .int(8))
+            try bench.set("/a/k0", .int(9))
+            #expect(consumer.consume([service]) { consumer.ids.last == "test:8:0" })
+            #expect(try eventually { try bench.status("f").setAside == 2 })
+            #expect(try bench.administration.retry(name, .all) == 1)
+            #expect(consumer.consume([service]) { consumer.ids.count == 8 })
+            #expect(consumer.ids.suffix(3) == ["test:3:0", "test:6:0", "test:9:0"])
+            #expect(consumer.repeated.isEmpty)
+        }
+    }
+}

@@ -1,0 +1,177 @@
+import Engine
+import HTTPClient
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Feeds
+
+/// A namespace with an engine to write to it, what administrators do with feeds, and services that work them, on a database of one test's own.
+final class FeedBench {
+    /// Every tree has to be made from the log.
+    private struct NoTrees: TreeSource {
+        func tree(of namespace: String, at seq: Int64) -> TreeVersion? { nil }
+        func forget(_ namespace: String) {}
+    }
+
+    let url: PostgresURL
+    let engine: TestEngine
+    let namespace: LiveNamespace
+    let log: LogConnection
+    let administration: FeedAdministration
+    private let client: HTTPClient
+
+    private init(_ url: PostgresURL, _ engine: TestEngine) throws {
+        self.url = url
+        self.engine = engine
+        namespace = try engine.namespace()
+        log = try LogConnection(url)
+        administration = FeedAdministration(log)
+        client = try HTTPClient()
+    }
+
+    /// Runs `body` with all of it.
+    static func with(_ body: (FeedBench) throws -> Void) throws {
+        try withEngines { url, engines in
+            let bench = try FeedBench(url, engines[0])
+            defer {
+                bench.log.close()
+                bench.client.stop()
+            }
+            try body(bench)
+        }
+    }
+
+    // MARK: Writing
+
+    /// Writes a value and returns the entry's seq.
+    @discardableResult func set(_ path: String, _ value: Node) throws -> Int64 {
+        let outcome = namespace.write(.set(path, value))
+        return try #require(outcome?.committedSeq, "\(String(describing: outcome))")
+    }
+
+    // MARK: Feeds
+
+    func name(_ feed: String) -> FeedName { FeedName(namespace: "test", name: feed) }
+
+    func namespaceID() throws -> Int64 { try #require(try log.namespace(named: "test")).id }
+
+    @discardableResult func apply(_ feed: String, _ definition: String) throws -> FeedAdministration.Applied {
+        try administration.apply(try FeedDefinition.read(Array(definition.utf8), name: feed), to: "test")
+    }
+
+    func status(_ feed: String) throws -> FeedStatusRecord { try administration.status(name(feed)) }
+
+    // MARK: Services
+
+    /// - Parameter role: whose rights its connections have; nil for the schema's owner.
+    func service(
+        _ url: PostgresURL? = nil, role: String? = nil, _ change: (inout FeedSettings) -> Void = { _ in }
+    ) throws -> FeedService {
+        var settings = FeedSettings()
+        settings.beatMilliseconds = 50
+        settings.expiryMilliseconds = 2_000
+        settings.firstRetryMilliseconds = 10
+        settings.maxRetryMilliseconds = 100
+        settings.ownerWaitMilliseconds = 100
+        change(&settings)
+        var session = LogConnection.Settings()
+        session.connection.sessionSettings["role"] = role
+        let service = try FeedService(
+            url: url ?? self.url, settings: settings, connectionSettings: session, trees: NoTrees(),
+            logger: Logger(level: .error, descriptor: -1),
+            sinks: SinkMaker(client: client, exceptions: .thisMachine, environment: [:]))
+        service.begin(port: 1)
+        return service
+    }
+
+    /// Runs `body` while a service works the feeds.
+    func serving(
+        _ change: (inout FeedSettings) -> Void = { _ in }, _ body: (FeedService) throws -> Void
+    ) throws {
+        let service = try service(nil, change)
+        defer { service.stop() }
+        try body(service)
+    }
+}
+
+/// A consumer of one feed, which asks every gateway in turn and remembers what it was handed and what it acknowledged.
+final class BenchConsumer {
+    let feed: FeedName
+    let name: String
+    var most = 100
+    /// What was acknowledged, and that was confirmed, in order.
+    private(set) var done: [FeedDelivery] = []
+    private var doneIDs: Set<String> = []
+    /// What was sent to be acknowledged, confirmed or not: an answer may be lost.
+    private(set) var sent: Set<String> = []
+    /// Ids of messages that came although they had been acknowledged.
+    private(set) var repeated: [String] = []
+
+    init(_ feed: FeedName, _ name: String = "c") {
+        self.feed = feed
+        self.name = name
+    }
+
+    func pull(_ service: FeedService) -> Result<[FeedDelivery], FeedRefusalError> {
+        let answer = Condition<Result<[FeedDelivery], FeedRefusalError>?>(nil)
+        service.pull(feed, consumer: name, most: most, waitMilliseconds: 50) { result in
+            answer.broadcast { $0 = result }
+        }
+        return answer.wait(milliseconds: 30_000) { $0 } ?? .failure(FeedRefusalError(.stopping))
+    }
+
+    /// What has become of messages; nothing where the gateway does not work the feed.
+    func settle(_ service: FeedService, _ ids: [String], _ settlement: FeedSettlement) -> [String] {
+        let answer = Condition<[String]?>(nil)
+        service.settle(feed, ids: ids, consumer: name, settlement) { result in
+            answer.broadcast { $0 = (try? result.get()) ?? [] }
+        }
+        return answer.wait(milliseconds: 30_000) { $0 } ?? []
+    }
+
+    /// Asks once, and notes what comes that should not.
+    func receive(_ service: FeedService) -> [FeedDelivery] {
+        guard case .success(let deliveries) = pull(service) else { return [] }
+        repeated += deliveries.map(\.id).filter(doneIDs.contains)
+        return deliveries
+    }
+
+    func acknowledge(_ service: FeedService, _ deliveries: [FeedDelivery]) {
+        guard !deliveries.isEmpty else { return }
+        sent.formUnion(deliveries.map(\.id))
+        let words = settle(service, deliveries.map(\.id), .acknowledge)
+        for (delivery, word) in zip(deliveries, words) where word == "done" {
+            if doneIDs.insert(delivery.id).inserted { done.append(delivery) }
+        }
+    }
+
+    /// Takes and acknowledges messages until `isThere`; false where that takes too long.
+    func consume(_ services: [FeedService], until isThere: () throws -> Bool) rethrows -> Bool {
+        let end = Clock.monotonicMilliseconds + 30_000
+        while Clock.monotonicMilliseconds < end {
+            for service in services { acknowledge(service, receive(service)) }
+            if try isThere() { return true }
+        }
+        return false
+    }
+
+    var ids: [String] { done.map(\.id) }
+}
+
+extension FeedBench {
+    func consumer(_ feed: String, _ consumer: String = "c") -> BenchConsumer { BenchConsumer(name(feed), consumer) }
+
+    /// Takes and acknowledges everything up to the newest entry.
+    func drain(_ consumer: BenchConsumer, _ services: FeedService...) throws {
+        let isThere = try consumer.consume(services) {
+            let status = try status(consumer.feed.name)
+            return status.seq >= status.head
+        }
+        let last = try status(consumer.feed.name)
+        #expect(isThere, "\(last)")
+    }
+}

@@ -1,0 +1,136 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Feeds
+
+/// Pruning, and feeds whose entries are gone all the same.
+@Suite struct MissingEntriesTests {
+    private static let definition = #"{"path": "/a/{k}", "start": "beginning"}"#
+
+    private func prune(_ bench: FeedBench, keeping count: Int64, force: Bool = false) throws -> Pruning.Plan {
+        let record = try #require(try bench.log.namespace(named: "test"))
+        let pruning = Pruning(bench.log, record)
+        let plan = try pruning.plan(.entries(count), force: force)
+        try pruning.run(plan)
+        return plan
+    }
+
+    /// Pruning while a consumer is behind, again and again: what it has not acknowledged stays.
+    @Test func neverPastAFeedsPlace() throws {
+        try FeedBench.with { bench in
+            for feed in ["slow", "fast"] { try bench.apply(feed, Self.definition) }
+            let slow = bench.consumer("slow")
+            slow.most = 3
+            let fast = bench.consumer("fast")
+            try bench.serving({ $0.windowMessages = 4 }) { service in
+                for round in 1...6 as ClosedRange<Int64> {
+                    for number in 1...10 as ClosedRange<Int64> { try bench.set("/a/k\(number)", .int(round)) }
+                    try bench.drain(fast, service)
+                    #expect(slow.consume([service]) { slow.done.count >= round * 5 })
+                    let plan = try prune(bench, keeping: 0)
+                    #expect(plan.holders.map(\.name) == ["slow"])
+                    let place = try bench.status("slow").seq
+                    #expect(plan.newFrom <= place + 1)
+                    #expect(plan.newFrom > (round - 1) * 5)
+                }
+            }
+            // Another gateway, which begins with what is left.
+            try bench.serving { service in try bench.drain(slow, service) }
+            #expect(slow.ids == (1...60).map { "test:\($0):0" } && slow.repeated.isEmpty)
+            #expect(fast.ids == slow.ids)
+            _ = try prune(bench, keeping: 0)
+            let kept = try bench.log.namespace(named: "test")?.retainedFrom
+            #expect(kept == 61)
+            // With nothing left of the log it goes on.
+            try bench.serving { service in
+                try bench.set("/a/k1", .int(0))
+                try bench.drain(slow, service)
+                #expect(slow.ids.last == "test:61:0")
+            }
+        }
+    }
+
+    /// A snapshot's tree is needed until its last message is done.
+    @Test func neverPastASnapshot() throws {
+        try FeedBench.with { bench in
+            for number in 1...6 as ClosedRange<Int64> { try bench.set("/a/k\(number)", .int(number)) }
+            try bench.apply("f", #"{"path": "/a/{k}", "start": "snapshot", "include": ["value", "old"]}"#)
+            let consumer = bench.consumer("f")
+            consumer.most = 1
+            try bench.set("/a/k1", .int(-1))
+            for round in 1...6 {
+                try bench.serving({ $0.windowMessages = 1 }) { service in
+                    #expect(consumer.consume([service]) { consumer.done.count == round })
+                }
+                _ = try prune(bench, keeping: 0)
+            }
+            try bench.serving { service in try bench.drain(consumer, service) }
+            #expect(consumer.ids == (0..<6).map { "test:6:s\($0)" } + ["test:7:0"] && consumer.repeated.isEmpty)
+        }
+    }
+
+    /// Entries that somebody has deleted behind everybody's back.
+    @Test func aFeedWhoseEntriesAreGone() throws {
+        try FeedBench.with { bench in
+            for feed in ["behind", "ahead"] { try bench.apply(feed, Self.definition) }
+            for number in 1...8 as ClosedRange<Int64> {
+                try bench.set("/a/k\(number)", .int(number))
+                // What pruning leaves.
+                if number == 4 { _ = try bench.log.takeSnapshot(bench.namespaceID(), for: .prune) }
+            }
+            _ = try bench.administration.seek(bench.name("ahead"), to: .seq(5))
+            try bench.log.sql.executeScript(
+                "delete from pathmirror.log where seq < 5; update pathmirror.namespace set retained_from = 5")
+            try bench.serving { service in
+                let ahead = bench.consumer("ahead")
+                try bench.drain(ahead, service)
+                #expect(ahead.ids == (6...8).map { "test:\($0):0" })
+                let behind = bench.consumer("behind")
+                #expect(try eventually { try bench.status("behind").state == "broken" })
+                #expect(try bench.status("behind").message?.isEmpty == false)
+                #expect(behind.receive(service).isEmpty)
+                try bench.set("/a/k9", .int(9))
+                try bench.drain(ahead, service)
+                #expect(try eventually { try bench.status("ahead").state == "running" })
+                #expect(ahead.ids.last == "test:9:0")
+                // Put elsewhere, it goes on.
+                let change = try bench.administration.seek(bench.name("behind"), to: .snapshot).change
+                service.moved(bench.name("behind"), change)
+                try bench.drain(behind, service)
+                #expect(behind.ids == (0..<9).map { "test:9:s\($0)" })
+                #expect(try eventually { try bench.status("behind").state == "running" })
+                #expect(try bench.status("behind").message == nil)
+            }
+        }
+    }
+
+    /// The same, while the gateway reads.
+    @Test func entriesThatGoUnderAReader() throws {
+        try FeedBench.with { bench in
+            for feed in ["behind", "ahead"] { try bench.apply(feed, Self.definition) }
+            try bench.serving({
+                $0.windowMessages = 2
+                $0.pageEntries = 1
+            }) { service in
+                for number in 1...20 as ClosedRange<Int64> { try bench.set("/a/k\(number)", .int(number)) }
+                let ahead = bench.consumer("ahead")
+                try bench.drain(ahead, service)
+                let behind = bench.consumer("behind")
+                behind.most = 1
+                #expect(behind.consume([service]) { behind.done.count == 2 })
+                try bench.log.sql.executeScript(
+                    "delete from pathmirror.log where seq < 15; update pathmirror.namespace set retained_from = 15")
+                #expect(try behind.consume([service]) { try bench.status("behind").state == "broken" })
+                try bench.set("/a/k21", .int(21))
+                try bench.drain(ahead, service)
+                #expect(ahead.ids == (1...21).map { "test:\($0):0" })
+                // Nothing behind the gap has come as if there were none.
+                #expect(behind.ids == (1...behind.ids.count).map { "test:\($0):0" } && behind.ids.count < 15)
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import LogStore
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Feeds
+
+/// Entries with very many records, from a database.
+@Suite struct WideEntryTests {
+    private static let definition = #"{"path": "/a/{k}", "start": "beginning", "ack_deadline_ms": 100}"#
+
+    private func ids(_ seq: Int64, _ count: Int) -> [String] { (0..<count).map { "test:\(seq):\($0)" } }
+
+    @Test func tenThousandChildrenByOnePut() throws {
+        try FeedBench.with { bench in
+            try bench.apply("f", Self.definition)
+            try bench.apply("narrow", #"{"path": "/b/{k}", "start": "beginning"}"#)
+            try bench.serving({ $0.windowMessages = 700 }) { service in
+                try bench.set("/", Node(children: [(Key("a"), LaneBench.wide(10_000))]))
+                try bench.set("/b/x", .int(1))
+                // The others go on meanwhile.
+                let narrow = bench.consumer("narrow")
+                try bench.drain(narrow, service)
+                #expect(narrow.ids == ["test:2:0"])
+                let consumer = bench.consumer("f")
+                consumer.most = 1_000
+                try bench.set("/a/k9999", .int(-1))
+                try bench.drain(consumer, service)
+                // One consumer alone has them in order.
+                #expect(consumer.ids == ids(1, 10_000) + ["test:3:0"])
+                #expect(consumer.repeated.isEmpty)
+                let status = try bench.status("f")
+                #expect(status.acknowledged == 10_001 && status.seq == 3)
+                // All of it removed at once.
+                try bench.set("/a", .null)
+                let rest = bench.consumer("f")
+                try bench.drain(rest, service)
+                #expect(rest.ids == ids(4, 10_000))
+                #expect(rest.done.allSatisfy { $0.message.facts.event == "deleted" })
+            }
+        }
+    }
+
+    /// Several gateways, one after another, each in the middle of the entry.
+    @Test func takenOverInTheMiddle() throws {
+        try FeedBench.with { bench in
+            try bench.apply("f", Self.definition)
+            try bench.set("/a/old", .int(1))
+            try bench.set("/a", LaneBench.wide(3_000))
+            // Read together with it, and passed when it is through.
+            try bench.set("/a/k1", .int(-1))
+            try bench.set("/a/k2", .int(-2))
+            let consumer = bench.consumer("f")
+            for round in 1...4 {
+                try bench.serving({ $0.windowMessages = 400 }) { service in
+                    #expect(consumer.consume([service]) { consumer.done.count >= round * 600 })
+                    _ = consumer.receive(service)
+                }
+            }
+            try bench.serving { service in try bench.drain(consumer, service) }
+            #expect(Set(consumer.ids) == Set(["test:1:0"] + ids(2, 3_001) + ["test:3:0", "test:4:0"]))
+            #expect(consumer.ids.count == 3_004 && consumer.repeated.isEmpty)
+        }
+    }
+
+    /// A load, whose changes are not in its entry, with feeds at many places.
+    @Test func anImport() throws {
+        try FeedBench.with { bench in
+            for feed in ["f", "g"] { try bench.apply(feed, Self.definition) }
+            try bench.apply("deep", #"{"path": "/a/{k}/{field}", "start": "beginning"}"#)
+            try bench.apply("not", #"{"path": "/a/{k}", "start": "beginning", "operations": ["set"]}"#)
+            try bench.set("/a/k1", .int(1))
+            try bench.set("/a/old", .int(1))
+            try bench.serving({ $0.windowMessages = 500 }) { service in
+                let early = bench.consumer("f")
+                try bench.drain(early, service)
+                #expect(early.ids == ["test:1:0", "test:2:0"])
+                let record = try #require(try bench.log.namespace(named: "test"))
+                let importer = try Importer(bench.log, record, at: Path(splitting: "a"))
+                for number in 0..<2_500 { try importer.add(Array("/a/k\(number)/n".utf8), .int(Int64(number))) }
+                try importer.finish()
+                #expect(bench.namespace.waitFor(3))
+                try bench.set("/a/k7/n", .int(-7))
+                // The old ones go with the load: it replaces what is at its place.
+                try bench.drain(early, service)
+                #expect(early.ids.dropFirst(2).elementsEqual(ids(3, 2_501) + ["test:4:0"]))
+                let late = bench.consumer("g")
+                try bench.drain(late, service)
+                #expect(late.ids == early.ids && late.repeated.isEmpty)
+                let deep = bench.consumer("deep")
+                try bench.drain(deep, service)
+                #expect(deep.ids == ids(3, 2_500) + ["test:4:0"])
+                let not = bench.consumer("not")
+                try bench.drain(not, service)
+                #expect(not.ids == ["test:1:0", "test:2:0", "test:4:0"])
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+import LogStore
+import Runtime
+import Tree
+
+@testable import Feeds
+
+/// Lanes without a log: feeds, entries, and what should be found in them, by the enumerator alone.
+enum LaneBench {
+    /// A feed with room for so many messages.
+    static func feed(
+        _ id: Int64, _ pattern: String, room: Int = 1_000_000, letters: [FeedPosition: FeedLetter] = [:],
+        _ change: (inout FeedDefinition) -> Void = { _ in }
+    ) throws -> LaneFeed {
+        var definition = FeedDefinition(name: "f\(id)", pattern: try PathPattern(pattern))
+        change(&definition)
+        return LaneFeed(
+            claim: FeedClaim(namespace: 1, feed: id, worker: [], generation: 1), matcher: try FeedMatcher(definition),
+            window: FeedWindow(room: room), letters: letters)
+    }
+
+    static func set(_ seq: Int64, _ path: String, _ value: Node) -> Entry {
+        let path = Path(splitting: path)
+        return Entry(
+            seq: seq, committedAt: 1_000 * seq, operation: .set, path: path,
+            changes: [Change(path: path, value: value)])
+    }
+
+    /// `count` children, each its number.
+    static func wide(_ count: Int) -> Node {
+        Node(children: (0..<count).map { (Key("k\($0)"), Node.int(Int64($0))) })
+    }
+
+    static func after(_ entry: Entry, _ root: Node) -> Node {
+        entry.changes.reduce(root) { $0.replacing($1.path, with: $1.value) }
+    }
+
+    /// Passes an entry as a reader does, and tells what was found: of feeds that stay and of those that leave.
+    static func pass(_ lane: inout FeedLane, _ entry: Entry) -> (found: [LaneFinding], left: [FeedLane]) {
+        var findings = lane.feeds.map { LaneFinding(claim: $0.claim) }
+        let left = lane.pass(
+            entry, at: LogCursor(seq: entry.seq), after: after(entry, lane.root), places: entry.changes.map(\.path),
+            &findings)
+        return (findings + lane.takePartial(), left)
+    }
+
+    /// All messages of a feed in these entries.
+    static func messages(_ feed: LaneFeed, _ entries: [Entry], from root: Node = .null) -> [FeedMessage] {
+        var root = root
+        var found: [FeedMessage] = []
+        for entry in entries {
+            let next = after(entry, root)
+            let facts = EntryFacts(operation: entry.operation.rawValue, committedAt: entry.committedAt)
+            var records = RecordEnumerator(feed.matcher.definition.pattern, before: root, after: next, places: nil)
+            var index: Int64 = 0
+            while let change = records.nextChange() {
+                let position = FeedPosition(seq: entry.seq, index: index)
+                index += 1
+                guard feed.matcher.takes(entry.operation),
+                    let message = feed.matcher.message(change, at: position, of: facts, before: root, after: next)
+                else { continue }
+                found.append(message)
+            }
+            root = next
+        }
+        return found
+    }
+
+    static func texts(_ messages: [FeedMessage]) -> [String] {
+        messages.map { String(decoding: $0.json(namespace: "test", attempt: nil), as: UTF8.self) }
+    }
+
+    /// The dispatcher takes messages in, and has room for so many more.
+    static func takeIn(_ feed: LaneFeed, _ count: Int, room: Int) { _ = feed.window.take(count, room: room, enough: 1) }
+}

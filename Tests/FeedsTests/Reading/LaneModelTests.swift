@@ -1,0 +1,113 @@
+import LogStore
+import TestSupport
+import Testing
+import Tree
+
+@testable import Feeds
+
+/// Random entries, feeds whose room comes and goes, lanes that split and join: each feed finds what it would find alone, once and in order.
+@Suite struct LaneModelTests {
+    private struct Reading {
+        var lane: FeedLane
+        /// The next entry.
+        var next: Int
+    }
+
+    private struct World {
+        var random: SeededGenerator
+        let entries: [Entry]
+        let feeds: [LaneFeed]
+        var readings: [Reading]
+        var found: [FeedClaim: [FeedMessage]] = [:]
+        var readTo: [FeedClaim: Int64] = [:]
+        /// Messages that the dispatcher has not taken in yet.
+        var underWay: [FeedClaim: Int] = [:]
+
+        mutating func told(_ findings: [LaneFinding]) {
+            for finding in findings {
+                found[finding.claim, default: []] += finding.messages
+                underWay[finding.claim, default: 0] += finding.messages.count
+                guard let cursor = finding.readTo else { continue }
+                #expect(cursor.seq >= readTo[finding.claim] ?? 0)
+                readTo[finding.claim] = cursor.seq
+            }
+        }
+
+        /// A step of one lane; false where it has nothing to do.
+        mutating func step(_ index: Int) -> Bool {
+            if readings[index].lane.isWide {
+                guard let finding = readings[index].lane.goOn() else { return false }
+                told([finding])
+                return true
+            }
+            if let full = readings[index].lane.splitFull() {
+                readings.append(Reading(lane: full, next: readings[index].next))
+            }
+            guard !readings[index].lane.isFull, readings[index].next < entries.count else { return false }
+            let (findings, left) = LaneBench.pass(&readings[index].lane, entries[readings[index].next])
+            readings[index].next += 1
+            for lane in left { readings.append(Reading(lane: lane, next: readings[index].next)) }
+            told(findings)
+            return true
+        }
+
+        mutating func joinLevel() {
+            readings.removeAll { $0.lane.feeds.isEmpty }
+            var kept: [Reading] = []
+            for reading in readings {
+                let level = kept.firstIndex {
+                    !$0.lane.isWide && !reading.lane.isWide && $0.next == reading.next && random.oneIn(2)
+                }
+                if let level {
+                    #expect(kept[level].lane.root == reading.lane.root)
+                    kept[level].lane.join(reading.lane)
+                } else {
+                    kept.append(reading)
+                }
+            }
+            readings = kept
+        }
+
+        mutating func takeIn() {
+            for feed in feeds where random.oneIn(2) {
+                LaneBench.takeIn(feed, underWay[feed.claim] ?? 0, room: random.below(400))
+                underWay[feed.claim] = 0
+            }
+        }
+    }
+
+    private static let patterns = ["/a/{x}", "/{x}", "/{x}/{y}", "/w/{x}", "/{x}/{y}/b"]
+
+    private func world(_ seed: UInt64) throws -> World {
+        var tree = TreeGenerator(seed: seed)
+        let entries = (1...30 as ClosedRange<Int64>).map { seq -> Entry in
+            // Now and then something that is not taken at once.
+            if tree.random.oneIn(6) { return LaneBench.set(seq, "/w", LaneBench.wide(tree.random.below(2_600))) }
+            return LaneBench.set(seq, tree.path(maxDepth: 3).description, tree.tree(depth: 3))
+        }
+        let feeds = try (1...4 as ClosedRange<Int64>).map { id in
+            try LaneBench.feed(id, tree.random.pick(Self.patterns), room: 1 + tree.random.below(300))
+        }
+        return World(
+            random: tree.random, entries: entries, feeds: feeds,
+            readings: [Reading(lane: FeedLane(feeds, root: .null, at: LogCursor(seq: 0)), next: 0)])
+    }
+
+    @Test(arguments: 0..<12) func asIfAlone(_ seed: UInt64) throws {
+        var world = try world(seed)
+        for _ in 0..<20_000 {
+            var isBusy = false
+            for index in world.readings.indices where world.step(index) { isBusy = true }
+            world.joinLevel()
+            if !isBusy, world.readTo.values.allSatisfy({ $0 == 30 }), world.readTo.count == 4 { break }
+            world.takeIn()
+        }
+        for feed in world.feeds {
+            let wanted = LaneBench.messages(feed, world.entries)
+            #expect(
+                LaneBench.texts(world.found[feed.claim] ?? []) == LaneBench.texts(wanted),
+                "seed \(seed), \(feed.matcher.definition.pattern)")
+            #expect(world.readTo[feed.claim] == 30, "seed \(seed)")
+        }
+    }
+}

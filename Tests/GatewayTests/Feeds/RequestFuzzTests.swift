@@ -1,0 +1,140 @@
+import Engine
+import Feeds
+import HTTPServer
+import TestSupport
+import Testing
+import Tree
+import Wire
+
+@testable import Gateway
+
+/// Mutated bytes into all that reads requests to feeds and the log: it ends in something within its bounds, or in a refusal with words.
+/// (These readers are the gateway's own, so that `make fuzz` can't reach them.)
+@Suite struct RequestFuzzTests {
+    private static let pieces: [[UInt8]] = [
+        "{", "}", "[", "]", "\"", ":", ",", "null", "true", "-1", "1e9", "1.0", "0", "1001", "9223372036854775808",
+        "\\u0000", "\\ud800", "é", "\"ids\":", "\"max\":", "\"wait_ms\":", "\"consumer\":", "\"delay_ms\":",
+        "\"reason\":", "\"seq\":", "\"time\":", "\"to\":", "\"key\":", "\"all\":", "\"max_held\":", "\"resume\":", "\n",
+        "default:1:0", "&", "=", "%", "%2", "%C3%A9", "%FF", "from=", "path=", "follow=", "offset=", "live=", "cursor=",
+        "now", "-1", "oldest", "long-poll", "sse", "/", "..", ".feeds", "pull", "dead", "retry", "_", "-",
+    ].map { Array($0.utf8) }
+
+    private func mutate(_ bytes: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
+        var bytes = bytes
+        for _ in 0..<random.below(5) {
+            let place = random.below(bytes.count + 1)
+            switch random.below(6) {
+            case 0 where place < bytes.count: bytes[place] = UInt8(random.below(256))
+            case 1 where place < bytes.count:
+                bytes.removeSubrange(place..<min(bytes.count, place + 1 + random.below(9)))
+            case 2: bytes.insert(contentsOf: random.pick(Self.pieces), at: place)
+            case 3 where random.oneIn(4): bytes.removeSubrange(place...)
+            case 4 where place < bytes.count:
+                let copy = bytes[place..<min(bytes.count, place + 1 + random.below(20))]
+                bytes.insert(contentsOf: Array(copy), at: random.below(bytes.count))
+            default: bytes.insert(contentsOf: random.pick(Self.pieces), at: place)
+            }
+        }
+        return bytes
+    }
+
+    /// What is read; nil where it is refused, with words and not too many.
+    private func read<Value>(_ bytes: [UInt8], _ body: () throws -> Value) throws -> Value? {
+        do {
+            return try body()
+        } catch let error as RESTError {
+            let input = String(decoding: bytes, as: UTF8.self)
+            #expect((400...405).contains(error.status) && !error.message.isEmpty, "\(input)")
+            #expect(error.message.utf8.count < 2_000, "\(input)")
+            return nil
+        }
+    }
+
+    private static let bodies = [
+        "", "{}", #"{"max":7,"wait_ms":20000,"consumer":"c","max_held":5,"resume":true,"after":"default:1:0"}"#,
+        #"{"ids":["default:1:0","default:2:s0"],"consumer":"c"}"#,
+        #"{"ids":["default:1:0"],"delay_ms":5,"reason":"no"}"#,
+        #"{"seq":42}"#, #"{"time":"2026-11-22T10:00:00Z"}"#, #"{"to":"snapshot"}"#, #"{"key":"a/b"}"#, #"{"all":true}"#,
+    ]
+
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func bodies(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        var understood = 0
+        for _ in 0..<5_000 {
+            let bytes = mutate(Array(random.pick(Self.bodies).utf8), &random)
+            let what = Comment(rawValue: String(decoding: bytes, as: UTF8.self))
+            if let pull = try read(bytes, { try FeedBodies.pull(bytes) }) {
+                understood += 1
+                #expect((0...1_000).contains(pull.most) && (0...60_000).contains(pull.waitMilliseconds), what)
+                #expect(pull.consumer.utf8.count <= 200 && (1...100_000).contains(pull.mostHeld ?? 1), what)
+            }
+            for verb in [FeedBodies.Verb.ack, .nack, .extend] {
+                guard let settled = try read(bytes, { try FeedBodies.settlement(verb, bytes) }) else { continue }
+                understood += 1
+                #expect(settled.ids.count <= 1_000 && settled.consumer?.utf8.count ?? 0 <= 200, what)
+                switch settled.settlement {
+                case .acknowledge: #expect(verb == .ack, what)
+                case .reject(let delay, let reason):
+                    #expect(verb == .nack && (0...43_200_000).contains(delay ?? 0) && !reason.contains("\0"), what)
+                case .extend(let delay): #expect(verb == .extend && (0...43_200_000).contains(delay), what)
+                }
+            }
+            if case .seq(let seq) = try read(bytes, { try FeedBodies.seek(bytes) }) { #expect(seq >= 0, what) }
+            // Nothing but the word itself means all of them.
+            if case .all = try read(bytes, { try FeedBodies.letters(bytes) }) {
+                #expect(String(decoding: bytes, as: UTF8.self).contains("true"), what)
+            }
+        }
+        #expect(understood > 500)
+    }
+
+    private static let paths = [
+        "/.feeds", "/.feeds/a", "/.feeds/a/pull", "/.feeds/a/ack", "/.feeds/a/dead", "/.feeds/a/dead/retry",
+        "/.feeds/a/stream", "/.feeds/a/status",
+    ]
+
+    @Test(arguments: [11, 12] as [UInt64]) func paths(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let methods: [HTTPMethod] = [.get, .head, .put, .post, .delete, .patch, .options, .other("LINK")]
+        for _ in 0..<10_000 {
+            let bytes = mutate(Array(random.pick(Self.paths).utf8), &random)
+            let method = random.pick(methods)
+            guard let path = try read(bytes, { try FeedPath(method, bytes[...]) }) else { continue }
+            // Whoever may only consume neither defines nor lists.
+            if !path.needsAdministrator {
+                #expect(method != .put && method != .delete && path.name != nil)
+            }
+            let query = FeedQuery(bytes[...])
+            _ = try read(bytes) { try query.number("max", 1...10) }
+        }
+    }
+
+    private static let queries = [
+        "", "from=1", "from=oldest&follow=false", "path=/orders/o1&from=43", "offset=-1", "offset=now&live=long-poll",
+        "offset=\(LogPlaceText.offset(LogPlace(seq: 7, batch: [1, 2, 3])))&live=sse&cursor=12", "path=a%2Fb&ns=x",
+    ]
+
+    @Test(arguments: [21, 22, 23] as [UInt64]) func logQueries(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        var understood = 0
+        for _ in 0..<8_000 {
+            let bytes = mutate(Array(random.pick(Self.queries).utf8), &random)
+            let what = Comment(rawValue: String(decoding: bytes, as: UTF8.self))
+            let lastEventID =
+                random.oneIn(3) ? String(decoding: mutate(Array("9-AAAA".utf8), &random), as: UTF8.self) : nil
+            let acceptsEvents = random.oneIn(2)
+            let asked = try read(bytes) {
+                try LogParameters(bytes[...], acceptsEvents: acceptsEvents, lastEventID: lastEventID)
+            }
+            guard let asked else { continue }
+            understood += 1
+            #expect(asked.path.map { $0.depth <= KeyRules.maxDepth } ?? true, what)
+            guard case .behind(let place) = asked.start else { continue }
+            #expect(place.seq >= 0, what)
+            // Where it begins can be said again, as an offset and as an event's id.
+            #expect(LogPlaceText.place(offset: LogPlaceText.offset(place)) == place, what)
+            if place.inside == nil { #expect(LogPlaceText.place(eventID: LogPlaceText.eventID(place)) == place, what) }
+        }
+        #expect(understood > 500)
+    }
+}

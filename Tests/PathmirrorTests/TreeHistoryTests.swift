@@ -1,0 +1,105 @@
+import Engine
+import Feeds
+import Rules
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import pathmirror
+
+/// The trees behind a namespace's last entries, which feeds begin with.
+@Suite struct TreeHistoryTests {
+    private static let rules = RulesVersion(seq: 0, set: .allowAll)
+
+    private func snapshot(_ seq: Int64) -> Snapshot {
+        Snapshot(seq: seq, root: .int(seq), rules: Self.rules)
+    }
+
+    private func steps(_ seqs: ClosedRange<Int64>) -> [Step] {
+        seqs.map { seq in
+            let entry = Entry(seq: seq, committedAt: 0, operation: .set, path: .root, changes: [])
+            return Step(entry: entry, before: .int(seq - 1), after: .int(seq))
+        }
+    }
+
+    private func seq(_ history: TreeHistory, at seq: Int64) -> Int64? {
+        guard let tree = history.tree(at: seq) else { return nil }
+        #expect(tree.root == .int(tree.seq))
+        return tree.seq
+    }
+
+    @Test func theNewestThatIsNotNewer() {
+        let history = TreeHistory()
+        #expect(seq(history, at: 5) == nil)
+        history.begin(with: snapshot(5))
+        history.changed(steps(6...8))
+        #expect(seq(history, at: 4) == nil)
+        #expect([5, 7, 8, 100].map { seq(history, at: $0) } == [5, 7, 8, 8])
+    }
+
+    /// A change may be told before what there was when listening began.
+    @Test func changesThatComeFirst() {
+        let history = TreeHistory()
+        history.changed(steps(6...7))
+        history.begin(with: snapshot(5))
+        #expect([4, 5, 6, 7].map { seq(history, at: $0) } == [nil, 5, 6, 7])
+        let late = TreeHistory()
+        late.changed(steps(6...7))
+        late.begin(with: snapshot(7))
+        #expect([5, 6, 7].map { seq(late, at: $0) } == [nil, 6, 7])
+    }
+
+    @Test func thereAreFew() {
+        let history = TreeHistory()
+        history.begin(with: snapshot(0))
+        history.changed(steps(1...2_000))
+        #expect(seq(history, at: 2_000) == 2_000)
+        #expect(seq(history, at: 1_800) == 1_800)
+        #expect(seq(history, at: 1_000) == nil)
+    }
+
+    @Test func anotherHistory() {
+        let history = TreeHistory()
+        history.begin(with: snapshot(0))
+        history.changed(steps(1...10))
+        history.reset(to: snapshot(4))
+        #expect([3, 4, 10].map { seq(history, at: $0) } == [nil, 4, 4])
+        history.changed(steps(5...5))
+        #expect(seq(history, at: 10) == 5)
+    }
+
+    @Test func theEnd() {
+        let history = TreeHistory()
+        history.begin(with: snapshot(3))
+        #expect(!history.isOver)
+        history.ended()
+        #expect(history.isOver && seq(history, at: 3) == nil)
+    }
+
+    // MARK: Of an engine
+
+    @Test func anEnginesTrees() throws {
+        try withEngines { _, engines in
+            let namespace = try engines[0].namespace()
+            let trees = RecentTrees(engines[0].engine)
+            #expect(namespace.write(.set("/a", .int(1)))?.committedSeq == 1)
+            let first = try #require(trees.tree(of: "test", at: 1))
+            #expect(first.seq == 1 && first.root.child(Key("a")) == .int(1))
+            for number in 2...5 as ClosedRange<Int64> {
+                #expect(namespace.write(.set("/a", .int(number)))?.committedSeq == number)
+            }
+            #expect(namespace.waitFor(5))
+            #expect(eventually { trees.tree(of: "test", at: 5)?.seq == 5 })
+            for seq in 1...5 as ClosedRange<Int64> {
+                #expect(trees.tree(of: "test", at: seq)?.root.child(Key("a")) == .int(seq))
+            }
+            // What is forgotten begins anew, with what there is then.
+            trees.forget("test")
+            trees.forget("test")
+            trees.forget("unknown")
+            #expect(trees.tree(of: "test", at: 5)?.seq == 5)
+            #expect(trees.tree(of: "test", at: 4) == nil)
+        }
+    }
+}
