@@ -54,7 +54,7 @@ import Tree
             #expect(try connection.beatFeedWorker(worker))
             let definition = Array(#"{"retention": "7d"}"#.utf8)
             let feed = try #require(try connection.addFeed(namespace, name: "f", definition: definition, at: start))
-            _ = try connection.redefineFeed(namespace, feed, definition: definition, keepsDone: true)
+            _ = try connection.redefineFeed(namespace, feed, definition: definition, keepsDone: true, stopsKeys: false)
             _ = try connection.seekFeed(namespace, feed, to: start)
             let claim = try #require(try connection.claimFeed(namespace, feed, by: worker)).claim
             let letter = FeedLetterRecord(

@@ -1,5 +1,6 @@
 import Engine
 import Feeds
+import LogStore
 import Rules
 import Runtime
 import TestSupport
@@ -29,6 +30,66 @@ import Tree
         return tree.seq
     }
 
+    // MARK: Steps
+
+    private func batch(_ seq: Int64) -> [UInt8] { Array("batch \(seq)".utf8) }
+
+    private func stamped(_ seqs: ClosedRange<Int64>) -> [Step] {
+        steps(seqs).map {
+            Step(entry: $0.entry, before: $0.before, after: $0.after, batch: batch($0.entry.seq), committedAt: 7)
+        }
+    }
+
+    private func seqs(_ history: TreeHistory, after seq: Int64, _ batch: [UInt8]?, most: Int = 100) -> [Int64]? {
+        history.steps(after: LogCursor(seq: seq, batch: batch), most: most).map { steps in
+            for step in steps {
+                #expect(step.before == .int(step.entry.seq - 1) && step.after == .int(step.entry.seq))
+                #expect(step.entry.committedAt == 7 && step.batch == self.batch(step.entry.seq))
+            }
+            return steps.map(\.entry.seq)
+        }
+    }
+
+    @Test func stepsFollowAPlaceOfTheSameHistory() {
+        let history = TreeHistory()
+        history.begin(with: snapshot(5))
+        history.changed(stamped(6...9))
+        #expect(seqs(history, after: 6, batch(6)) == [7, 8, 9])
+        #expect(seqs(history, after: 6, batch(6), most: 2) == [7, 8])
+        #expect(seqs(history, after: 9, batch(9)) == [])
+        // Another batch there is another history; what the history began with has none.
+        #expect(seqs(history, after: 6, batch(7)) == nil)
+        #expect(seqs(history, after: 6, nil) == nil)
+        #expect(seqs(history, after: 5, batch(5)) == nil)
+        #expect(seqs(history, after: 10, batch(10)) == nil)
+        history.reset(to: snapshot(20))
+        #expect(seqs(history, after: 9, batch(9)) == nil)
+    }
+
+    /// Rules are no step of the tree, and of some entries only the log knows everything: these are read there.
+    @Test func stepsEndWhereOnlyTheLogKnows() {
+        let history = TreeHistory()
+        history.changed(stamped(6...7))
+        history.changed(stamped(9...10))
+        #expect(seqs(history, after: 6, batch(6)) == [7])
+        #expect(seqs(history, after: 7, batch(7)) == nil)
+        #expect(seqs(history, after: 9, batch(9)) == [10])
+        history.changed(steps(11...11))
+        #expect(seqs(history, after: 9, batch(9)) == [10])
+        #expect(seqs(history, after: 10, batch(10)) == nil)
+    }
+
+    @Test func whoWatchesIsTold() {
+        let history = TreeHistory()
+        let count = MutexBox(0)
+        history.watch { count.withLock { $0 += 1 } }
+        history.changed(stamped(1...3))
+        history.reset(to: snapshot(8))
+        #expect(count.withLock { $0 } == 2)
+    }
+
+    // MARK: Trees
+
     @Test func theNewestThatIsNotNewer() {
         let history = TreeHistory()
         #expect(seq(history, at: 5) == nil)
@@ -53,10 +114,10 @@ import Tree
     @Test func thereAreFew() {
         let history = TreeHistory()
         history.begin(with: snapshot(0))
-        history.changed(steps(1...2_000))
-        #expect(seq(history, at: 2_000) == 2_000)
-        #expect(seq(history, at: 1_800) == 1_800)
-        #expect(seq(history, at: 1_000) == nil)
+        for first in stride(from: Int64(1), through: 19_901, by: 100) { history.changed(steps(first...first + 99)) }
+        #expect(seq(history, at: 20_000) == 20_000)
+        #expect(seq(history, at: 16_000) == 16_000)
+        #expect(seq(history, at: 15_000) == nil)
     }
 
     @Test func anotherHistory() {

@@ -14,6 +14,8 @@ final class FeedBench {
     /// Every tree has to be made from the log.
     private struct NoTrees: TreeSource {
         func tree(of namespace: String, at seq: Int64) -> TreeVersion? { nil }
+        func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]? { nil }
+        func watch(_ namespace: String, _ body: @escaping @Sendable () -> Void) {}
         func forget(_ namespace: String) {}
     }
 

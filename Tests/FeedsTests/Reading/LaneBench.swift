@@ -15,7 +15,7 @@ enum LaneBench {
         change(&definition)
         return LaneFeed(
             claim: FeedClaim(namespace: 1, feed: id, worker: [], generation: 1), matcher: try FeedMatcher(definition),
-            window: FeedWindow(room: room), letters: letters)
+            window: FeedWindow(room: room, bytes: 1 << 30), letters: letters)
     }
 
     static func set(_ seq: Int64, _ path: String, _ value: Node) -> Entry {
@@ -70,5 +70,8 @@ enum LaneBench {
     }
 
     /// The dispatcher takes messages in, and has room for so many more.
-    static func takeIn(_ feed: LaneFeed, _ count: Int, room: Int) { _ = feed.window.take(count, room: room, enough: 1) }
+    static func takeIn(_ feed: LaneFeed, _ count: Int, room: Int) {
+        feed.window.take(count, bytes: 0)
+        _ = feed.window.mayGoOn(room: room, bytes: 1 << 30, enough: 1)
+    }
 }
