@@ -300,6 +300,28 @@ def test_bad_parameters(gateway, params):
 
 def test_other_methods_and_namespaces(gateway):
     for method in ("PUT", "POST", "PATCH", "DELETE"):
+@pytest.mark.parametrize("seq", [2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1])
+def test_seqs_near_where_numbers_end(gateway, seq):
+    """The gateway outlives them."""
+    write(gateway, 1)
+    for params, headers in (({"from_": seq}, {}), ({"from_": seq, "follow": "false"}, {}), ({}, {"Last-Event-ID": f"{seq}-AAAA"}),
+                            ({}, {"Last-Event-ID": str(seq)}), ({"offset": f"{seq:019}_{0:010}_{0:010}_", "live": "sse"}, {}),
+                            ({"offset": f"{seq:019}_{2**31 - 1:010}_{0:010}_"}, {})):
+        answer = ask(gateway.rest, headers={"Accept": "text/event-stream", **headers} if headers else {}, **params)
+        assert answer.status in (400, 410), (params, headers)
+    write(gateway, 1, path="orders/a")
+    feed = Feed(gateway.rest, headers=ADMIN).make(start="beginning")
+    message = feed.one()
+    ids = [f"default:{one}:{two}" for one in (1, seq) for two in (seq, f"s{seq}", 0)]
+    for verb, members in (("ack", {}), ("nack", {}), ("extend", {"delay_ms": 43_200_000})):
+        assert set(feed.settle(verb, [id for id in ids if id != message["id"]], **members).values()) == {"unknown"}
+    for id in ids:
+        assert feed.call("POST", "pull", {"max": 0, "resume": True, "after": id}).status == 200
+        assert feed.call("GET", "dead", after=id).status in (200, 400)
+    assert feed.call("POST", "seek", {"seq": seq}).status == 400
+    assert gateway.ready()
+
+
         assert ask(gateway.rest, method).status == 405
     assert ask(gateway.rest, offset="-1", ns="nowhere").status == 404
     assert ask(gateway.rest, headers={"Accept": "text/event-stream", "Last-Event-ID": "nonsense"}).status == 400
