@@ -42,10 +42,14 @@ final class FeedStreams {
             throw RESTError(400, "consumer must be a string of at most \(FeedBodies.Limits.consumerBytes) bytes")
         }
         let stream = FeedStream(
+        let lastEventID = request.headerText("last-event-id")
+        guard (lastEventID ?? "").utf8.count <= FeedBodies.Limits.idBytes else {
+            throw RESTError(400, "Last-Event-ID must be the id of a message")
+        }
             exchange, feed, consumer: consumer, most: most, identity,
             authorization: request.headerText("authorization"),
             credentialParameters: Self.credentialParameters(request.query),
-            lastEventID: request.headerText("last-event-id"))
+            lastEventID: lastEventID)
         let id = exchange.id
         streams[id] = stream
         exchange.endsWithInput = true

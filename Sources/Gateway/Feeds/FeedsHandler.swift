@@ -112,7 +112,7 @@ final class FeedsHandler {
     private func apply(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let body = request.body
         administer(exchange) { [feeds] administration in
-            let definition = try FeedDefinition.read(body, name: feed.name)
+            let definition = try FeedDefinition.read(body, name: feed.name, namespace: feed.namespace)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: true)
             if let change = applied.change { feeds.moved(feed, change) }
             return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name))
