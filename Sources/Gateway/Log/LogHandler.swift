@@ -57,7 +57,7 @@ final class LogHandler {
         try callers.withIdentity(request, settings, namespace: name, isForFeed: true, exchange) { [self] identity in
             guard callers.admits(identity, in: name, exchange) else { return }
             withPath(parameters.path, identity, name, exchange) { [self] path in
-                guard hub.hasRoom, extents.count + slices.count < services.settings.maxLogReadings else {
+                guard hub.hasRoom(for: identity), extents.count + slices.count < services.settings.maxLogReadings else {
                     return services.responder.respond(
                         RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
                 }
