@@ -42,7 +42,7 @@ public final class Gateway: Sendable {
         engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
         feeds: FeedGate? = nil, logger: Logger,
         serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
-        feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(nil) }
+        feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) {
         self.feedBasePath = feedBasePath
         self.engine = engine

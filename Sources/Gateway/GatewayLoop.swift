@@ -24,7 +24,7 @@ final class GatewayLoop: HTTPLoopHandler {
             responder: Responder(gateway.metrics))
         callers = Callers(gateway.authenticator, gateway.limiter, gateway.logger, services)
         streams = StreamHub(services, gateway.engine, gateway.groups, gateway.authenticator)
-        logs = LogHub(services, gateway.engine, gateway.authenticator)
+        logs = LogHub(services, gateway.engine, gateway.authenticator, gateway.feedBasePath)
         realtime = RealtimeHub(gateway.realtime, loop)
         let namespaces = NamespaceWaits(gateway.engine, services)
         let writes = RESTWrites(
@@ -48,6 +48,7 @@ final class GatewayLoop: HTTPLoopHandler {
         scheduleKeepAlives()
         scheduleSweeps()
         scheduleIdentityChecks()
+        scheduleFeedChecks()
     }
 
     // MARK: Requests
@@ -96,6 +97,11 @@ final class GatewayLoop: HTTPLoopHandler {
             self?.feeds?.endInvalidIdentities()
             self?.logs.endInvalidIdentities()
         }
+    }
+
+    /// Looks whether what feeds' tokens open is still what it was. It costs a query for each feed whose log is being read.
+    private func scheduleFeedChecks() {
+        loop.schedule(everyMilliseconds: 2_000) { [weak self] in self?.logs.endLostFeeds() }
     }
 
     // MARK: The end

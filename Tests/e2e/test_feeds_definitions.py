@@ -176,13 +176,24 @@ def test_a_definition_is_bounded(feed, dev):
     ("POST", "nack", {"ids": [], "delay_ms": -1}), ("POST", "nack", {"ids": [], "reason": 4}),
     ("POST", "extend", {"ids": []}), ("POST", "extend", {"ids": [], "delay_ms": "long"}),
     ("POST", "seek", {}), ("POST", "seek", {"seq": -1}), ("POST", "seek", {"seq": "1"}), ("POST", "seek", {"to": "end"}),
-    ("POST", "seek", {"time": "soon"}), ("POST", "seek", {"seq": 1, "to": "now"}),
+    ("POST", "seek", {"time": "soon"}), ("POST", "seek", {"time": "infinity"}), ("POST", "seek", {"time": "-infinity"}),
+    ("POST", "seek", {"time": "head"}), ("POST", "seek", {"to": "head"}), ("POST", "seek", {"time": "2026-13-01T00:00:00Z"}), ("POST", "seek", {"seq": 1, "to": "now"}),
     ("POST", "dead/retry", {}), ("POST", "dead/retry", {"all": True, "key": "a"}), ("POST", "dead/drop", {"keys": ["a"]}),
 ])
 def test_bad_requests(feed, method, what, body):
     feed.make()
     answer = feed.call(method, what, body)
     assert (answer.status, list(answer.json())) == (400, ["error"]), (answer.status, answer.body[:300])
+    if what == "seek":
+        # What is refused is not recommended.
+        assert "head" not in answer.error.replace('"head" is', ""), answer.error
+
+
+def test_a_definition_for_another_database(feed):
+    answer = feed.call("PUT", body={"path": "/orders/{order_id}", "namespace": "elsewhere"})
+    assert answer.status == 400 and "elsewhere" in answer.error and feed.ns in answer.error
+    assert feed.call("GET").status == 404
+    feed.make(namespace=feed.ns)
 
 
 @pytest.mark.parametrize("method, what", [

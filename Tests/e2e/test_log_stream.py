@@ -292,10 +292,34 @@ def test_events_of_durable_streams(gateway):
     {"from_": "x"}, {"from_": "0"}, {"from_": "-1"}, {"from_": ""}, {"follow": "maybe"}, {"path": "/a.b"},
     {"path": "/" + "a/" * 40}, {"offset": "5"}, {"offset": ""}, {"offset": "0" * 19}, {"live": "sse"},
     {"live": "long-poll"}, {"offset": "-1", "live": "push"}, {"offset": "-1", "from_": "1"},
-    {"offset": f"{1:019}_{0:010}_{1:010}_"}, {"offset": f"{2**63:019}_{0:010}_{0:010}_"}])
+    {"offset": f"{1:019}_{0:010}_{1:010}_"}, {"offset": f"{2**63:019}_{0:010}_{0:010}_"}, {"from_": 2**63 - 1}, {"form": "1"},
+    {"limit": "5"}, {"offset": "-1", "print": "pretty"},
+    *[{"offset": f"{2**63 - 1}_{part:010}_{0:010}_", **live} for part in (0, 1) for live in ({}, {"live": "long-poll"}, {"live": "sse"})]])
 def test_bad_parameters(gateway, params):
     answer = ask(gateway.rest, **params)
     assert answer.status == 400 and answer.error
+
+
+@pytest.mark.parametrize("seq", [2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1])
+def test_seqs_near_where_numbers_end(gateway, seq):
+    """The gateway outlives them."""
+    write(gateway, 1)
+    for params, headers in (({"from_": seq}, {}), ({"from_": seq, "follow": "false"}, {}), ({}, {"Last-Event-ID": f"{seq}-AAAA"}),
+                            ({}, {"Last-Event-ID": str(seq)}), ({"offset": f"{seq:019}_{0:010}_{0:010}_", "live": "sse"}, {}),
+                            ({"offset": f"{seq:019}_{2**31 - 1:010}_{0:010}_"}, {})):
+        answer = ask(gateway.rest, headers={"Accept": "text/event-stream", **headers} if headers else {}, **params)
+        assert answer.status in (400, 410), (params, headers)
+    write(gateway, 1, path="orders/a")
+    feed = Feed(gateway.rest, headers=ADMIN).make(start="beginning")
+    message = feed.one()
+    ids = [f"default:{one}:{two}" for one in (1, seq) for two in (seq, f"s{seq}", 0)]
+    for verb, members in (("ack", {}), ("nack", {}), ("extend", {"delay_ms": 43_200_000})):
+        assert set(feed.settle(verb, [id for id in ids if id != message["id"]], **members).values()) == {"unknown"}
+    for id in ids:
+        assert feed.call("POST", "pull", {"max": 0, "resume": True, "after": id}).status == 200
+        assert feed.call("GET", "dead", after=id).status in (200, 400)
+    assert feed.call("POST", "seek", {"seq": seq}).status == 400
+    assert gateway.ready()
 
 
 def test_other_methods_and_namespaces(gateway):
@@ -413,3 +437,54 @@ def test_another_gateways_entries(serve):
         for value in range(1, 6):
             write(first, value)
             assert stream.next()["seq"] == value
+
+
+@pytest.mark.parametrize("accept", ["application/x-ndjson", "text/event-stream"])
+@pytest.mark.parametrize("change", ["removed", "put elsewhere"])
+def test_a_feeds_token_reads_no_longer_than_its_feed_lets_it(gateway, scratch, change, accept):
+    feed = Feed(gateway.rest, headers=ADMIN).make("/orders/{order_id}")
+    headers = {**minted(scratch, "--feed", feed.name), "Accept": accept}
+    with LogStream(gateway.port, headers) as stream, LogStream(gateway.port) as other:
+        assert stream.status == 200
+        # The same place is no reason.
+        feed.apply("/orders/{order_id}/status")
+        time.sleep(3)
+        write(gateway, 1, path="orders/o1")
+        assert "o1" in str(stream.next() if accept.endswith("ndjson") else stream.event())
+        feed.remove() if change == "removed" else feed.apply("/mails/{mail_id}")
+        wait_until(lambda: gateway.metric("pathmirror_log_readers") == 1, "the stream to end")
+        write(gateway, "tango-4711", path="orders/o1")
+        while (line := stream.raw()) is not None:
+            assert "tango" not in line
+        # Administrators' go on.
+        assert [other.next()["seq"], other.next()["seq"]] == [1, 2]
+
+
+def test_feeds_tokens_leave_room_for_administrators(serve, scratch):
+    gateway = serve("--max-log-readers", "4")
+    feed = Feed(gateway.rest, headers=ADMIN).make()
+    headers = minted(scratch, "--feed", feed.name)
+    with LogStream(gateway.port, headers) as one, LogStream(gateway.port, headers) as two:
+        assert (one.status, two.status) == (200, 200)
+        with LogStream(gateway.port, headers) as more:
+            assert more.status == 503 and more.headers["Retry-After"]
+        with LogStream(gateway.port) as three, LogStream(gateway.port) as four, LogStream(gateway.port) as five:
+            assert (three.status, four.status, five.status) == (200, 200, 503)
+    wait_until(lambda: gateway.metric("pathmirror_log_readers") == 0, "the readers to be gone")
+    with LogStream(gateway.port, headers) as again:
+        assert again.status == 200
+
+
+def test_a_feeds_token_while_the_database_is_away(own_postgres, scratch, logs):
+    gateway = start_serve(own_postgres.create_database(), scratch, logs)
+    try:
+        feed = Feed(gateway.rest, headers=ADMIN).make()
+        headers = minted(scratch, "--feed", feed.name)
+        assert ask(gateway.rest, headers=headers, offset="-1").status == 200
+        own_postgres.stop("fast")
+        answer = ask(gateway.rest, headers=headers, offset="-1")
+        assert answer.status == 503 and answer.headers["Retry-After"]
+        own_postgres.start()
+        wait_until(lambda: ask(gateway.rest, headers=headers, offset="-1").status == 200, "the database to be back", 30)
+    finally:
+        gateway.sweep()

@@ -33,10 +33,14 @@ extension FeedDefinition {
     }
 
     /// One definition whose name is known, as a request brings it.
-    public static func read(_ bytes: [UInt8], name: String) throws(DefinitionError) -> FeedDefinition {
+    ///
+    /// - Parameter namespace: the database that the request is about; nil where any may be named.
+    public static func read(
+        _ bytes: [UInt8], name: String, namespace: String? = nil
+    ) throws(DefinitionError) -> FeedDefinition {
         let root = try SourceText.root(bytes, source: "definition")
         var reader = FeedDefinitionReader()
-        guard let definition = reader.definition(root, named: name) else {
+        guard let definition = reader.definition(root, named: name, in: namespace) else {
             throw DefinitionError(source: "definition", problems: reader.problems)
         }
         return definition
@@ -63,7 +67,9 @@ struct FeedDefinitionReader: DefinitionNoting {
             "max_attempts", "backoff", "ack_deadline_ms", "on_dead", "retention", "when_retention_ends",
         ] + FeedDestination.members
 
-    mutating func definition(_ value: SourceValue, named known: String?) -> FeedDefinition? {
+    mutating func definition(
+        _ value: SourceValue, named known: String?, in knownNamespace: String? = nil
+    ) -> FeedDefinition? {
         guard let members = object(value, "", allowed: Self.members) else { return nil }
         let said = members["name"].flatMap { text($0, "name") }
         if let said, let known, said != known {
@@ -77,6 +83,9 @@ struct FeedDefinitionReader: DefinitionNoting {
         guard let pattern = pattern(members["path"], value.place) else { return nil }
         var definition = FeedDefinition(name: name, pattern: pattern)
         definition.namespace = members["namespace"].flatMap { text($0, "namespace") }
+        if let said = definition.namespace, let knownNamespace, said != knownNamespace {
+            note(value.place, "namespace", "is \"\(said)\", but the request is about the database \(knownNamespace)")
+        }
         readSelection(members, &definition)
         readDelivery(members, &definition)
         return problems.isEmpty ? definition : nil

@@ -38,9 +38,12 @@ public struct FeedPosition: Sendable, Hashable, Comparable {
         else { return nil }
         let isSnapshot = rest.first == UInt8(ascii: "s")
         if isSnapshot { rest = rest.dropFirst() }
-        guard let index = Self.number(&rest), rest.isEmpty, index < .max else { return nil }
+        guard let index = Self.number(&rest), rest.isEmpty, max(seq, index) <= Self.most else { return nil }
         self.init(seq: seq, index: index, isSnapshot: isSnapshot)
     }
+
+    /// No feed comes so far; what is reckoned with a place that a client names stays far from where numbers end.
+    private static let most = Int64.max / 2
 
     /// A number without zeros before it.
     private static func number(_ text: inout Substring.UTF8View) -> Int64? {

@@ -137,13 +137,20 @@ public final class FeedService: Sendable {
         administrator.add(body)
     }
 
-    /// Finds the place below which all records of a feed are; nil where there is no such feed. Calls back from another thread.
-    public func findBasePath(_ feed: FeedName, _ completion: @escaping @Sendable (Path?) -> Void) {
+    /// Finds the place below which all records of a feed are; nil where there is no such feed. Fails where the database is away or
+    /// too much waits for it. Calls back from another thread.
+    public func findBasePath(
+        _ feed: FeedName, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
+    ) {
         let isQueued = administer { result in
-            let record = try? result.get().feed(feed)
-            completion(record.flatMap { try? FeedDefinition.read($0.definition, name: $0.name).pattern.base })
+            completion(
+                Result {
+                    guard let record = try result.get().feeds(of: feed.namespace).first(where: { $0.name == feed.name })
+                    else { return nil }
+                    return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
+                })
         }
-        if !isQueued { completion(nil) }
+        if !isQueued { completion(.failure(FeedRefusalError(.tooManyWaiting))) }
     }
 
     // MARK: The end

@@ -74,6 +74,9 @@ struct FeedAnswer: Sendable {
             case .tooManyFeeds, .differentPaths: self.init(RESTError(409, error.description))
             }
         case let error as DefinitionError: self.init(RESTError(400, error.description))
+        // What the error recommends is for commands: here seqs, times and places are members of their own.
+        case ReplayError.badPosition(let text):
+            self.init(RESTError(400, "\"\(text)\" is no time, such as 2026-01-31T12:00:00Z"))
         case let error as ReplayError: self.init(RESTError(400, "\(error)"))
         case LogStoreError.unknownNamespace(let name):
             self.init(RESTError(404, "There is no database \"\(name)\" here"))

@@ -12,6 +12,7 @@ enum FeedBodies {
         static let ids = 1_000
         static let delayMilliseconds: Int64 = 43_200_000
         static let consumerBytes = 200
+        static let idBytes = 200
         /// A request has no more bytes than this: all that it may say is far less.
         static let bytes = 1 << 20
         static let reasonBytes = 2_000
@@ -37,7 +38,7 @@ enum FeedBodies {
         pull.consumer = try body.text("consumer", Limits.consumerBytes) ?? ""
         pull.mostHeld = try body.number("max_held", 1...100_000).map { Int($0) }
         pull.resumes = try body.flag("resume") ?? false
-        pull.after = try body.text("after", 200)
+        pull.after = try body.text("after", Limits.idBytes)
         return pull
     }
 

@@ -1,4 +1,5 @@
 import Feeds
+import HTTPClient
 import HTTPServer
 import Tree
 
@@ -17,8 +18,9 @@ final class FeedStream {
     var hasBegun = false
     /// Where its feed is worked, when that is not here.
     var address: String?
-    /// What waits for messages now.
+    /// What waits for messages now: here, or where the feed is worked.
     var pull: FeedPull?
+    var forwarded: HTTPClient.RequestID?
     /// The next pull first gives back what the consumer still holds, up to a message acknowledged.
     var resumes = true
     let lastEventID: String?
@@ -47,15 +49,6 @@ final class FeedStream {
         bytes += json
         bytes += [0x0A, 0x0A]
         return SharedBytes(bytes)
-    }
-
-    /// The body of a pull that gives everything back.
-    var endBody: [UInt8] {
-        var writer = JSONWriter(form: .plain)
-        writer.raw("{\"max\":0,\"resume\":true,\"consumer\":")
-        writer.writeString(consumer)
-        writer.raw("}")
-        return writer.bytes
     }
 
     /// The body of a pull by which another gateway is asked.

@@ -1,4 +1,5 @@
 import Feeds
+import HTTPClient
 import HTTPServer
 import Runtime
 import Tree
@@ -41,11 +42,15 @@ final class FeedStreams {
         guard consumer.utf8.count <= FeedBodies.Limits.consumerBytes else {
             throw RESTError(400, "consumer must be a string of at most \(FeedBodies.Limits.consumerBytes) bytes")
         }
+        let lastEventID = request.headerText("last-event-id")
+        guard (lastEventID ?? "").utf8.count <= FeedBodies.Limits.idBytes else {
+            throw RESTError(400, "Last-Event-ID must be the id of a message")
+        }
         let stream = FeedStream(
             exchange, feed, consumer: consumer, most: most, identity,
             authorization: request.headerText("authorization"),
             credentialParameters: Self.credentialParameters(request.query),
-            lastEventID: request.headerText("last-event-id"))
+            lastEventID: lastEventID)
         let id = exchange.id
         streams[id] = stream
         exchange.endsWithInput = true
@@ -58,12 +63,14 @@ final class FeedStreams {
     // MARK: Asking
 
     private func ask(_ stream: FeedStream) {
-        if stream.resumes { feeds.resume(stream.feed, consumer: stream.consumer, through: stream.lastEventID) }
+        // HEAD only asks whether there is one: it takes nothing, and gives nothing back.
+        let isHead = stream.exchange.isHead
+        if stream.resumes, !isHead { feeds.resume(stream.feed, consumer: stream.consumer, through: stream.lastEventID) }
         let id = stream.exchange.id
         let feed = stream.feed
         let consumer = stream.consumer
         stream.pull = feeds.pull(
-            feed, consumer: consumer, most: min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
+            feed, consumer: consumer, most: isHead ? 0 : min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
             waitMilliseconds: stream.hasBegun ? Self.waitMilliseconds : 0
         ) { [link, feeds] result in
             link.post { hub in
@@ -84,6 +91,7 @@ final class FeedStreams {
         case .success(let deliveries):
             stream.address = nil
             begin(stream)
+            guard stream.exchange.isOpen else { return }
             stream.resumes = false
             for delivery in deliveries {
                 stream.exchange.send(FeedStream.event(id: delivery.id, delivery.json))
@@ -102,14 +110,24 @@ final class FeedStreams {
 
     private func askElsewhere(_ stream: FeedStream, _ address: String) {
         begin(stream)
+        guard stream.exchange.isOpen else { return }
         stream.address = address
         let id = stream.exchange.id
-        forwarding.send(
-            url(stream, address), stream.pullBody, authorization: stream.authorization, wait: Self.waitMilliseconds
-        ) {
-            [link] answer in
+        let url = url(stream, address)
+        let (authorization, consumer) = (stream.authorization, stream.consumer)
+        let giveBack = { @Sendable [forwarding] in
+            forwarding.giveBack(url, authorization: authorization, consumer: consumer)
+        }
+        stream.forwarded = forwarding.send(
+            url, stream.pullBody, authorization: authorization, wait: Self.waitMilliseconds
+        ) { [link] result in
+            // The stream is closed. What was handed out until the other gateway noticed goes back: not before this, or what comes
+            // in between would be nobody's.
+            if case .failure(.cancelled) = result { return giveBack() }
             link.post { hub in
-                if let stream = hub.streams[id] { hub.answeredElsewhere(stream, answer) }
+                guard let stream = hub.streams[id] else { return giveBack() }
+                stream.forwarded = nil
+                hub.answeredElsewhere(stream, try? result.get())
             }
         }
     }
@@ -169,9 +187,12 @@ final class FeedStreams {
         guard let stream = streams.removeValue(forKey: id) else { return }
         if stream.hasBegun { services.metrics.streams.add(-1) }
         if let pull = stream.pull { feeds.cancel(pull) }
-        guard stream.hasBegun else { return }
-        if let address = stream.address {
-            forwarding.send(url(stream, address), stream.endBody, authorization: stream.authorization) { _ in }
+        guard stream.hasBegun, !stream.exchange.isHead else { return }
+        if let forwarded = stream.forwarded {
+            forwarding.cancel(forwarded)
+        } else if let address = stream.address {
+            forwarding.giveBack(
+                url(stream, address), authorization: stream.authorization, consumer: stream.consumer)
         } else {
             feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
         }

@@ -12,6 +12,7 @@ final class FeedsHandler {
     private let feeds: FeedService
     private let forwarding: FeedForwarding
     private let streams: FeedStreams
+    private let pulls: FeedPulls
     private let link: LoopLink<FeedsHandler>
 
     init(
@@ -23,6 +24,7 @@ final class FeedsHandler {
         self.feeds = feeds
         forwarding = FeedForwarding(client)
         streams = FeedStreams(services, feeds, forwarding, authenticator)
+        pulls = FeedPulls(services, authenticator)
         link = LoopLink(services.loop)
         link.lead(to: self)
     }
@@ -64,7 +66,7 @@ final class FeedsHandler {
                 feeds.moved(feed, try administration.remove(feed))
                 return FeedAnswer(Array("{\"removed\":true}".utf8))
             }
-        case .pull: try pull(feed, request, exchange)
+        case .pull: try pull(feed, request, exchange, identity)
         case .settle(_, let verb): try settle(feed, verb, request, exchange)
         case .stream: try streams.open(feed, request, exchange, identity)
         case .seek:
@@ -112,7 +114,7 @@ final class FeedsHandler {
     private func apply(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let body = request.body
         administer(exchange) { [feeds] administration in
-            let definition = try FeedDefinition.read(body, name: feed.name)
+            let definition = try FeedDefinition.read(body, name: feed.name, namespace: feed.namespace)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: true)
             if let change = applied.change { feeds.moved(feed, change) }
             return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name))
@@ -163,7 +165,9 @@ final class FeedsHandler {
     /// What has more is written by a worker, not by the loop.
     private static let heavyBytes = 256 << 10
 
-    private func pull(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+    private func pull(
+        _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+    ) throws(RESTError) {
         let body = try FeedBodies.pull(request.body)
         if body.resumes { feeds.resume(feed, consumer: body.consumer, through: body.after) }
         let reference = exchange.reference
@@ -185,11 +189,14 @@ final class FeedsHandler {
                 guard !isQueued else { return }
                 reference.perform(otherwise: unsent) { FeedAnswer(messages: deliveries).send(to: $0) }
             case .failure(let error):
-                forwarding.forward(request, reference, feed, error.refusal, wait: body.waitMilliseconds)
+                forwarding.forward(
+                    request, reference, feed, error.refusal, wait: body.waitMilliseconds,
+                    resumed: body.resumes && !body.consumer.isEmpty ? body.consumer : nil)
             }
         }
         exchange.endsWithInput = true
         exchange.onClose = { [feeds] in feeds.cancel(pull) }
+        if body.waitMilliseconds > 0 { pulls.add(exchange, identity) }
     }
 
     private func settle(
@@ -214,5 +221,8 @@ final class FeedsHandler {
 
     func sendKeepAlives() { streams.sendKeepAlives() }
 
-    func endInvalidIdentities() { streams.endInvalidIdentities() }
+    func endInvalidIdentities() {
+        streams.endInvalidIdentities()
+        pulls.endInvalidIdentities()
+    }
 }

@@ -1,8 +1,8 @@
 public import Tree
 
 /// Says which part of a namespace's log who has a feed's token may read: all below the fixed keys with which the feed's pattern
-/// begins. Calls back once, on any thread; nil where there is no such feed.
+/// begins. Calls back once, on any thread; with nil where there is no such feed, and with an error where that can't be told now.
 public typealias FeedBasePath =
     @Sendable (
-        _ feed: String, _ namespace: String, _ completion: @escaping @Sendable (Path?) -> Void
+        _ feed: String, _ namespace: String, _ completion: @escaping @Sendable (Result<Path?, any Error>) -> Void
     ) -> Void

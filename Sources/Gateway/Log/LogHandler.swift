@@ -14,7 +14,7 @@ final class LogHandler {
     private let namespaces: NamespaceWaits
     private let hub: LogHub
     private let feedBasePath: FeedBasePath
-    private let basePaths: ExchangeWaits<Path?>
+    private let basePaths: ExchangeWaits<Result<Path?, any Error>>
     private let extents: ExchangeWaits<Result<LogExtent, LogReadError>>
     private let slices: ExchangeWaits<Result<LogSlice, LogReadError>>
 
@@ -57,7 +57,7 @@ final class LogHandler {
         try callers.withIdentity(request, settings, namespace: name, isForFeed: true, exchange) { [self] identity in
             guard callers.admits(identity, in: name, exchange) else { return }
             withPath(parameters.path, identity, name, exchange) { [self] path in
-                guard hub.hasRoom, extents.count + slices.count < services.settings.maxLogReadings else {
+                guard hub.hasRoom(for: identity), extents.count + slices.count < services.settings.maxLogReadings else {
                     return services.responder.respond(
                         RESTError(503, "Too many are reading the log"), to: exchange, retryAfter: 5)
                 }
@@ -94,7 +94,12 @@ final class LogHandler {
         }
         feedBasePath(
             feed.feed, name,
-            basePaths.wait(exchange) { [services] base in
+            basePaths.wait(exchange) { [services] result in
+                // A token that may be good is not refused only because nobody can say.
+                guard case .success(let base) = result else {
+                    return services.responder.respond(
+                        RESTError(503, "The database is unavailable. Try again later."), to: exchange, retryAfter: 1)
+                }
                 guard let base, base.contains(wanted ?? base) else {
                     return services.responder.respond(.permissionDenied, to: exchange)
                 }

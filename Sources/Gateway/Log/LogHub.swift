@@ -1,18 +1,25 @@
 import Engine
 import HTTPServer
 import Runtime
+import Tokens
+import Tree
 
 /// A loop's readings of logs: gives them slices, keeps them alive, and ends them. One for each loop.
 final class LogHub: LogReadingHost {
     private let services: LoopServices
     private let engine: Engine
     private let authenticator: Authenticator
+    private let feedBasePath: FeedBasePath
     private let link: LoopLink<LogHub>
     private var readings: [UInt64: any LogReading] = [:]
     /// When credentials have to be looked at again.
     private var identityWatch = IdentityWatch()
 
-    init(_ services: LoopServices, _ engine: Engine, _ authenticator: Authenticator) {
+    init(
+        _ services: LoopServices, _ engine: Engine, _ authenticator: Authenticator,
+        _ feedBasePath: @escaping FeedBasePath
+    ) {
+        self.feedBasePath = feedBasePath
         self.services = services
         self.engine = engine
         self.authenticator = authenticator
@@ -20,8 +27,18 @@ final class LogHub: LogReadingHost {
         link.lead(to: self)
     }
 
-    /// Whether there is room for one more.
-    var hasRoom: Bool { services.metrics.logReadings.current < services.settings.maxLogReadings }
+    /// Whether there is room for one more. Feeds' tokens have half of it at most: they are given to many, and administrators are
+    /// not to be shut out by them.
+    func hasRoom(for identity: Identity) -> Bool {
+        let most = services.settings.maxLogReadings
+        guard services.metrics.logReadings.current < most else { return false }
+        return Self.feed(of: identity) == nil || services.metrics.feedLogReadings.current < max(1, most / 2)
+    }
+
+    /// The feed whose token it is that lets somebody read.
+    private static func feed(of identity: Identity) -> FeedBinding? {
+        identity.mayAdminister ? nil : identity.feed
+    }
 
     /// Takes a reading in, with the first slice that was read for it.
     ///
@@ -33,6 +50,7 @@ final class LogHub: LogReadingHost {
         let id = reading.exchange.id
         readings[id] = reading
         services.metrics.logReadings.add(1)
+        if Self.feed(of: reading.identity) != nil { services.metrics.feedLogReadings.add(1) }
         identityWatch.add(reading.identity)
         let timer = milliseconds.map { milliseconds in
             services.loop.schedule(afterMilliseconds: milliseconds) { [weak self] in
@@ -80,8 +98,9 @@ final class LogHub: LogReadingHost {
     }
 
     private func forget(_ id: UInt64) {
-        guard readings.removeValue(forKey: id) != nil else { return }
+        guard let reading = readings.removeValue(forKey: id) else { return }
         services.metrics.logReadings.add(-1)
+        if Self.feed(of: reading.identity) != nil { services.metrics.feedLogReadings.add(-1) }
     }
 
     // MARK: Time
@@ -99,6 +118,23 @@ final class LogHub: LogReadingHost {
             } else {
                 tell(id) { $0.revoke() }
             }
+        }
+    }
+
+    /// Ends the readings by tokens of feeds that are gone, or that are not of what is shown any more. It takes a moment to find out.
+    func endLostFeeds() {
+        for feed in Set(readings.values.compactMap { Self.feed(of: $0.identity) }) {
+            feedBasePath(feed.feed, feed.namespace) { [link] result in
+                // Whoever can't be told of now is looked for again.
+                guard case .success(let base) = result else { return }
+                link.post { hub in hub.feed(feed, isOf: base) }
+            }
+        }
+    }
+
+    private func feed(_ feed: FeedBinding, isOf base: Path?) {
+        for (id, reading) in readings where Self.feed(of: reading.identity) == feed {
+            if base?.contains(reading.view.path) != true { tell(id) { $0.revoke() } }
         }
     }
 

@@ -35,9 +35,11 @@ struct LogParameters: Equatable {
     let path: Path?
 
     private static let names: Set<String> = ["from", "path", "follow", "offset", "live", "cursor"]
+    /// What every request may have.
+    private static let common: Set<String> = ["ns", "auth", "access_token", "auth_variable_override"]
 
     /// - Parameters:
-    ///   - query: still percent-encoded. Names that are none of the log's are passed over.
+    ///   - query: still percent-encoded. Names that mean nothing here are refused: a bound that is misspelt is none.
     ///   - lastEventID: the last event that the client has seen, as it says.
     init(_ query: ArraySlice<UInt8>?, acceptsEvents: Bool, lastEventID: String?) throws(RESTError) {
         let given = try Self.given(query)
@@ -69,7 +71,11 @@ struct LogParameters: Equatable {
         for pair in (query ?? []).split(separator: UInt8(ascii: "&")) {
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
             let name = String(decoding: pair[..<equals], as: UTF8.self)
-            guard names.contains(name) else { continue }
+            guard !common.contains(name) else { continue }
+            guard names.contains(name) else {
+                throw RESTError(
+                    400, "\"\(name.prefix(100))\" is unknown here; known are \(names.sorted().joined(separator: ", "))")
+            }
             let raw = equals < pair.endIndex ? pair[(equals + 1)...] : []
             guard let bytes = PercentEncoding.decode(raw, plusIsSpace: true),
                 let value = String(validating: bytes, as: UTF8.self)
@@ -106,7 +112,9 @@ struct LogParameters: Equatable {
     private static func start(from text: String?) throws(RESTError) -> Start {
         guard let text else { return .head }
         if text == "oldest" { return .oldest }
-        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let seq = Int64(text), seq >= 1 else {
+        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let seq = Int64(text),
+            (1...LogPlaceText.maxSeq).contains(seq)
+        else {
             throw RESTError(400, "from must be a seq, from 1, or oldest")
         }
         return .behind(LogPlace(seq: seq - 1))

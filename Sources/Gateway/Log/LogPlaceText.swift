@@ -5,6 +5,8 @@ import Engine
 enum LogPlaceText {
     /// Batches have 16 bytes; nothing that is much longer is one.
     private static let maxBatchBytes = 32
+    /// No log comes so far; what is reckoned with a seq that a client names stays far from where numbers end.
+    static let maxSeq = Int64.max / 2
 
     // MARK: Ids of events
 
@@ -16,7 +18,7 @@ enum LogPlaceText {
     /// Reads `eventID`; a seq alone will do.
     static func place(eventID text: String) -> LogPlace? {
         let parts = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let seq = number(parts[0]) else { return nil }
+        guard let seq = seq(parts[0]) else { return nil }
         guard parts.count == 2 else { return LogPlace(seq: seq) }
         guard let batch = batch(parts[1]) else { return nil }
         return LogPlace(seq: seq, batch: batch)
@@ -37,7 +39,7 @@ enum LogPlaceText {
     static func place(offset text: String) -> LogPlace? {
         let parts = text.split(separator: "_", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, zip(parts, [19, 10, 10]).allSatisfy({ $0.utf8.count == $1 }) else { return nil }
-        guard let seq = number(parts[0]), let part = number(parts[1]), let lines = number(parts[2]),
+        guard let seq = seq(parts[0]), let part = number(parts[1]), let lines = number(parts[2]),
             part <= Int64(Int32.max), lines < max(part, 1)
         else { return nil }
         var place = LogPlace(seq: seq)
@@ -49,6 +51,11 @@ enum LogPlaceText {
     }
 
     // MARK: Their parts
+
+    private static func seq(_ text: Substring) -> Int64? {
+        guard let seq = number(text), seq <= maxSeq else { return nil }
+        return seq
+    }
 
     private static func number(_ text: Substring) -> Int64? {
         guard (1...19).contains(text.utf8.count), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {

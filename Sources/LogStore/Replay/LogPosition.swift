@@ -46,7 +46,8 @@ public enum LogPosition: Sendable, Equatable {
                 "select (extract(epoch from $1::timestamptz) * 1000000)::bigint", [.text(text)]
             ).int64(0, 0)
         } catch {
-            guard error.sqlState?.hasPrefix("22") ?? false else { throw error }
+            // Infinity is a time, but none that has a number: 0A000.
+            guard let state = error.sqlState, state.hasPrefix("22") || state == "0A000" else { throw error }
             throw ReplayError.badPosition(text)
         }
     }

@@ -10,6 +10,8 @@ import Tree
 @Suite struct LogOfFeedTests {
     private static let secret = "an administrator's secret 0123456789 abc"
 
+    private struct Away: Error {}
+
     private func token(_ feed: String, ns: String = "default") -> [String: String] {
         let now = Clock.unixMilliseconds / 1_000
         let claims: Claims = [
@@ -23,7 +25,8 @@ import Tree
             let gateway = try TestGateway(url, secret: Self.secret) { feed, namespace, completion in
                 // From another thread, as it may come.
                 _ = Thread(name: "base paths") {
-                    completion(feed == "orders" && namespace == "default" ? Path(splitting: "orders") : nil)
+                    guard feed != "unclear" else { return completion(.failure(Away())) }
+                    completion(.success(feed == "orders" && namespace == "default" ? Path(splitting: "orders") : nil))
                 }
             }
             defer { gateway.stop() }
@@ -47,6 +50,15 @@ import Tree
             }
             let one = try client.request("GET", "/.log?offset=-1&path=/orders/o2", token("orders"))
             #expect(one.status == 200 && !one.text.contains("o1") && one.text.contains("o2"))
+        }
+    }
+
+    @Test func whatNobodyCanTellIsNoRefusal() throws {
+        try withFeeds { client in
+            for method in ["GET", "HEAD"] {
+                let answer = try client.request(method, "/.log?offset=-1", token("unclear"))
+                #expect(answer.status == 503 && answer.headers["retry-after"] == "1")
+            }
         }
     }
 

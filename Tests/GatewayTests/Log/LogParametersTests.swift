@@ -33,7 +33,7 @@ struct LogParametersTests {
     }
 
     @Test(arguments: [
-        Case("", .lines(follows: true), .head), Case("ns=x&auth=y&print=pretty", .lines(follows: true), .head),
+        Case("", .lines(follows: true), .head), Case("ns=x&auth=y&access_token=z", .lines(follows: true), .head),
         Case("from=1", .lines(follows: true), .behind(LogPlace(seq: 0))),
         Case("from=43&follow=false", .lines(follows: false), .behind(LogPlace(seq: 42))),
         Case("follow=true&from=oldest", .lines(follows: true), .oldest),
@@ -64,10 +64,12 @@ struct LogParametersTests {
     }
 
     @Test(arguments: [
-        "from=", "from=0", "from=-1", "from=1.5", "from=9223372036854775808", "from=now", "from=1&from=2", "follow=",
+        "from=", "from=0", "from=-1", "from=1.5", "from=9223372036854775808", "from=9223372036854775807", "from=now",
+        "from=1&from=2", "follow=",
         "follow=1", "path=a.b", "path=a%23", "path=%FF", "path=%G0", "path=\(String(repeating: "a/", count: 33))",
         "offset=", "offset=1", "offset=-2", "live=sse", "live=long-poll", "live=", "offset=-1&live=",
         "offset=-1&live=true",
+        "form=1", "limit=5", "print=pretty", "FROM=1", "=", "from=1&&x", "offset=-1&limit=5",
         "offset=-1&from=1", "offset=-1&follow=true", "live=sse&from=1", "offset=-1&offset=now",
     ]) func `what is refused`(_ query: String) {
         let error = #expect(throws: RESTError.self) { try read(query) }

@@ -9,7 +9,7 @@ struct LogPlaceTextTests {
     private static func random(_ generator: inout SeededGenerator) -> LogPlace {
         let seq =
             Bool.random(using: &generator)
-            ? Int64.random(in: 0...5, using: &generator) : .random(in: 0 ... .max - 1, using: &generator)
+            ? Int64.random(in: 0...5, using: &generator) : .random(in: 0...LogPlaceText.maxSeq, using: &generator)
         var place = LogPlace(seq: seq)
         if Bool.random(using: &generator) {
             place.batch = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
@@ -54,6 +54,7 @@ struct LogPlaceTextTests {
 
     @Test(arguments: [
         "", "-", "-1", "x", "4x", " 4", "+4", "4-", "4-?", "4-AAAAA", "٣", "9223372036854775808",
+        "9223372036854775807", "4611686018427387904-AAAA",
         "00000000000000000042",
         "4-" + String(repeating: "A", count: 64),
     ]) func `ids that are none`(_ text: String) {
@@ -66,6 +67,7 @@ struct LogPlaceTextTests {
         "", "now", "0", "1_1_1_", "_\(zeros)_\(zeros)_", "000000000000000004_\(zeros)_\(zeros)_",
         "0000000000000000004_\(zeros)_\(zeros)", "0000000000000000004_\(zeros)_0000000001_",
         "0000000000000000004_0000000001_0000000001_", "0000000000000000004_4294967296_\(zeros)_",
+        "9223372036854775807_0000000001_\(zeros)_", "4611686018427387904_\(zeros)_\(zeros)_",
         "0000000000000000004_2147483648_\(zeros)_", "9999999999999999999_\(zeros)_\(zeros)_",
         "0000000000000000004_\(zeros)_\(zeros)_?", "000000000000000000-_\(zeros)_\(zeros)_",
         "0000000000000000004_\(zeros)_\(zeros)_AAAA_",

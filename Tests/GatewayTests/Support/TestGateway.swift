@@ -17,7 +17,7 @@ final class TestGateway {
     init(
         _ url: PostgresURL, _ change: (inout GatewaySettings) -> Void = { _ in },
         server changeServer: (inout HTTPServerSettings) -> Void = { _ in },
-        secret: String? = nil, feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(nil) }
+        secret: String? = nil, feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) throws {
         var settings = GatewaySettings()
         change(&settings)

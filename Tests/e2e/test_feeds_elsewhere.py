@@ -1,0 +1,196 @@
+"""A feed through a gateway that does not work it: what ends there ends everywhere, and nothing is lost on the way."""
+
+import signal
+import threading
+import time
+
+import pytest
+from harness import cli
+from harness.feeds import ADMIN, PATIENT, Feed, FeedStream
+from harness.waiting import wait_until
+
+# Longer than `give back at once` may take, and much shorter than a pull that goes on waiting.
+AT_ONCE = 5.0
+DATABASE_SECRET = "a-database-secret-of-the-default-namespace"
+
+
+class Pair:
+    """A feed through the gateway that works it, and through the other one."""
+
+    def __init__(self, gateways, **definition):
+        feeds = [Feed(gateway.rest, headers=ADMIN) for gateway in gateways]
+        feeds[0].make(**definition)
+        number = wait_until(lambda: self._owner(feeds, gateways), "a gateway to work the feed")
+        self.owner, self.other = feeds[number - 1], feeds[2 - number]
+        self.working, self.passing = gateways[number - 1], gateways[2 - number]
+        # Each of them knows by then where the feed is worked.
+        for feed in feeds:
+            assert feed.pull() == []
+
+    @staticmethod
+    def _owner(feeds, gateways) -> int | None:
+        """From 1; the one that works the feed says that it does."""
+        address = feeds[0].status()["gateway"]
+        return next((n for n, gateway in enumerate(gateways, 1) if address == f"http://127.0.0.1:{gateway.port}"), None)
+
+    @property
+    def both(self) -> list[Feed]:
+        return [self.owner, self.other]
+
+
+@pytest.fixture
+def secret(scratch):
+    file = scratch / "database-secret"
+    file.write_text(DATABASE_SECRET + "\n")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.fixture
+def make_pair(serve, secret):
+    def make(*options, **definition):
+        options = ("--database-secret-file", f"default={secret}", "--clock-skew-s", "0", *options)
+        return Pair([serve(*options, name=name) for name in ("one", "two")], **{**PATIENT, **definition})
+
+    return make
+
+
+@pytest.fixture
+def pair(make_pair):
+    return make_pair()
+
+
+def token(feed: Feed, secret, *words) -> dict:
+    text = cli.succeeds("token", "mint", "--feed", feed.name, "--ns", "default", "--secret-file", secret, *words)
+    return {"Authorization": f"Bearer {text.strip()}"}
+
+
+@pytest.mark.parametrize("consumer", [None, "c1"])
+def test_a_stream_that_is_closed_takes_nothing_more(pair, consumer):
+    """Neither here nor there does anything go on asking in its name."""
+    names = {} if consumer is None else {"consumer": consumer}
+    for number, feed in enumerate(pair.both):
+        feed.rest.set(f"orders/a{number}", 1)
+        with FeedStream(feed, **names) as stream:
+            first, = stream.wait_for_count(1)
+            feed.ack([first])
+        feed.rest.set(f"orders/b{number}", 2)
+        start = time.monotonic()
+        message = pair.owner.one("c2")
+        assert (message["key"], message["attempt"]) == (f"b{number}", 1)
+        pair.owner.ack([message])
+        assert time.monotonic() - start < AT_ONCE
+
+
+def test_what_a_closed_stream_had_goes_back(pair):
+    pair.other.rest.set("orders", {"a": 1, "b": 2})
+    with FeedStream(pair.other, consumer="c1") as stream:
+        first, second = stream.wait_for_count(2)
+        pair.other.ack([first], consumer="c1")
+    start = time.monotonic()
+    again = pair.owner.one("c2")
+    assert (again["id"], again["attempt"]) == (second["id"], 1) and time.monotonic() - start < AT_ONCE
+
+
+def test_a_stream_that_comes_back_is_not_kept_waiting(pair):
+    """By the one that it was before."""
+    for feed in pair.both:
+        for value in range(3):
+            with FeedStream(feed, consumer="c1") as stream:
+                feed.rest.set("orders/a", f"{feed.rest.port} {value}")
+                start = time.monotonic()
+                message, = stream.wait_for_count(1)
+                feed.ack([message], consumer="c1")
+                assert time.monotonic() - start < AT_ONCE and message["attempt"] == 1
+
+
+def test_head_takes_nothing(pair):
+    pair.owner.rest.set("orders", {"a": 1, "b": 2})
+    held = pair.owner.next(1, "c1")
+    for feed in pair.both:
+        answer = feed.call("HEAD", "stream", headers={"Last-Event-ID": held[0]["id"]}, consumer="c1")
+        assert answer.status == 200 and answer.body == b"" and answer.headers["Content-Type"].startswith("text/event-stream")
+        feed.rest.close()
+    assert pair.owner.named("none").call("HEAD", "stream").status == 404
+    # What is held stays so, and what is not is there for others.
+    assert pair.owner.next(1, "c2")[0]["attempt"] == 1
+    pair.owner.ack(held, consumer="c1")
+
+
+def waiting_pulls(pair, headers) -> tuple[list[threading.Thread], dict]:
+    """A pull that waits for long, through each gateway; what they are answered with."""
+    answers: dict = {}
+
+    def pull(number, feed):
+        answers[number] = feed.by(headers).call("POST", "pull", {"wait_ms": 60_000, "consumer": f"w{number}"})
+
+    threads = [threading.Thread(target=pull, args=one, daemon=True) for one in enumerate(pair.both)]
+    for thread in threads:
+        thread.start()
+    return threads, answers
+
+
+def ended(pair, threads, answers):
+    for thread in threads:
+        thread.join(15)
+    assert [answers[number].status for number in sorted(answers)] == [401, 401], answers
+    # Nothing waits in their names any more.
+    pair.owner.rest.set("orders/later", "tango-4711")
+    assert pair.owner.one("c2")["attempt"] == 1
+
+
+def test_a_pull_ends_with_its_token(pair, secret):
+    ended(pair, *waiting_pulls(pair, token(pair.owner, secret, "--expires-in", "3s")))
+
+
+def test_a_pull_ends_with_the_secret_that_signed_its_token(pair, secret):
+    headers = token(pair.owner, secret)
+    threads, answers = waiting_pulls(pair, headers)
+    wait_until(lambda: pair.owner.by(headers).pull() == [], "the token to be good")
+    time.sleep(1)
+    assert not answers
+    secret.write_text("another-database-secret-of-this-namespace\n")
+    ended(pair, threads, answers)
+
+
+def test_a_target_with_a_scheme_and_host(pair):
+    pair.other.rest.set("orders/a", 1)
+    target = f"http://127.0.0.1:{pair.other.rest.port}{pair.other.target('pull')}"
+    answer = pair.other.rest.send("POST", target, b'{"wait_ms":5000}', ADMIN)
+    assert answer.status == 200 and [message["key"] for message in answer.json()["messages"]] == ["a"]
+
+
+def test_a_last_event_id_that_is_too_long(pair):
+    for feed in pair.both:
+        for size, status in ((200, 200), (201, 400), (2000, 400)):
+            answer = feed.call("HEAD", "stream", headers={"Last-Event-ID": "x" * size})
+            assert answer.status == status, (size, answer.status)
+            feed.rest.close()
+
+
+def test_gateways_that_trust_one_another_count_the_client(make_pair):
+    pair = make_pair("--trusted-proxies", "127.0.0.1/32", "--rate-limit-per-address", "3/m:3")
+    one, two = ({"X-Forwarded-For": address} for address in ("192.0.2.1", "192.0.2.2"))
+    wait_until(lambda: pair.owner.call("GET", "status", headers=one).status == 429, "the client's rate to be used up")
+    assert pair.other.call("POST", "pull", {}, headers=one).status == 429
+    assert pair.other.call("POST", "pull", {}, headers=two).status == 200
+    # Asked once, a stream may ask on.
+    with FeedStream(pair.other.by({**ADMIN, **two})) as stream:
+        for number in range(8):
+            pair.owner.rest.set("orders/a", number)
+            pair.owner.ack([stream.wait_for_count(number + 1)[number]])
+
+
+def test_what_a_frozen_gateway_handed_out(make_pair):
+    """The pull fails; whatever it had comes again, and is not lost."""
+    pair = make_pair("--feed-takeover-ms", "30000", ack_deadline_ms=4000, backoff={"first_ms": 1, "max_ms": 5})
+    pair.other.rest.set("orders/a", 1)
+    pair.working.process.send(signal.SIGSTOP)
+    try:
+        answer = pair.other.call("POST", "pull", {"consumer": "c1", "resume": True})
+        assert answer.status == 503 and answer.headers["Retry-After"]
+    finally:
+        pair.working.process.send(signal.SIGCONT)
+    message = pair.other.one("c2")
+    assert message["key"] == "a"
+    pair.other.ack([message])
