@@ -120,6 +120,8 @@ import Testing
             #expect(try database.run(["feed", "ls"]).output.isEmpty)
             #expect(try database.run(apply + ["--create"]).output == "created  none  a  /a/{x}  seq 0\n")
             #expect(try database.run(apply).output == "unchanged  none  a  /a/{x}  seq 0\n")
+            try folder.file("feed.json", #"{"name": "a", "namespace": "no/ne", "path": "/a/{x}"}"#)
+            #expect(try database.run(apply + ["--create"]).errors.contains("can't be the name of a namespace"))
         }
     }
 

@@ -148,9 +148,7 @@ struct FeedDefinitionReader: DefinitionNoting {
             definition.filter = text
             do throws(RulesError) {
                 if try FeedFilter(text, for: definition.pattern).asksWhoWrites {
-                    note(
-                        value.place, "filter",
-                        "names auth, which a feed's filter has not: the log doesn't keep what rules were asked with")
+                    note(value.place, "filter", "names auth, which a feed's filter does not have")
                 }
             } catch {
                 note(value.place, "filter", error.problems.first.map(\.message) ?? "\(error)")

@@ -1,5 +1,6 @@
 import Feeds
 import LogStore
+import Tokens
 
 struct FeedApplyCommand: Command {
     static let specification = CommandSpecification(
@@ -22,6 +23,12 @@ struct FeedApplyCommand: Command {
                 guard creates else {
                     throw CommandFailure(
                         "There is no namespace \"\(feed.namespace)\". Give --create if it is to be made.")
+                }
+                // A token of the feed could not be made either.
+                guard FeedBinding(feed: feed.definition.name, namespace: feed.namespace) != nil else {
+                    throw CommandFailure(
+                        "\"\(feed.namespace)\" can't be the name of a namespace: it has 1 to 64 letters, digits, _ and -."
+                    )
                 }
                 return nil
             }
