@@ -89,16 +89,21 @@ import Testing
         #expect(run.errors == "pathmirror: there is no command \"\(word)\". Try 'pathmirror --help'.\n")
     }
 
-    @Test(arguments: ["log", "migrate", "replay", "rules", "token", "mirror"]) func groups(_ group: String) throws {
+    @Test(arguments: ["log", "migrate", "replay", "rules", "token", "mirror", "feed", "feed dead"])
+    func groups(_ group: String) throws {
         let members = Self.names.filter { $0.hasPrefix(group + " ") }
         #expect(!members.isEmpty)
         for (words, code) in [([], 2), (["nonsense"], 2), (["--help"], 0), (["-h"], 0)] as [([String], Int32)] {
-            let run = try pathmirror([group] + words)
-            #expect(run.exitCode == code)
+            let run = try pathmirror(group.split(separator: " ").map(String.init) + words)
+            #expect(run.exitCode == code, "\(words)")
             let (used, unused) = code == 0 ? (run.output, run.errors) : (run.errors, run.output)
             #expect(unused.isEmpty)
-            #expect(used.split(separator: "\n").count == members.count)
-            for member in members { #expect(used.contains("usage: pathmirror \(member)")) }
+            #expect(used.contains("usage: pathmirror \(group) COMMAND [OPTION …]\n"))
+            #expect(used.contains("there is no command \"\(group) nonsense\"") == (words == ["nonsense"]))
+            #expect(used.split(separator: "\n").count { $0.hasPrefix("  ") } == members.count)
+            for member in Commands.all.map({ $0.specification }) where members.contains(member.name) {
+                #expect(used.contains("\n  \(member.name) ") && used.contains("  \(member.summary)\n"))
+            }
         }
     }
 

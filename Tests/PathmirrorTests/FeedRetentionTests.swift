@@ -34,9 +34,14 @@ import Testing
             #expect(run.exitCode == 0)
             #expect(run.errors.hasPrefix("feed posts still needs what follows seq 2.\n"))
             #expect(try Self.places(database) == "3 2 2")
-            let late = try #require(try database.json("feed", "status", "posts").first?["holdsBackMilliseconds"]?.int)
-            #expect((late > 7_000_000) == definition.contains("1h"))
-            #expect(late == 0 || late < 7_300_000)
+            // No gateway works the feed, so the command fails; its figures are there.
+            let status = try #require(try database.run(["feed", "status", "posts", "--json"]).json().first)
+            guard case .number(let digits) = status["holds_back_seconds"], let late = Double(digits) else {
+                Issue.record("\(status)")
+                return
+            }
+            #expect((late > 7_000) == definition.contains("1h"))
+            #expect(late == 0 || late < 7_300)
         }
     }
 

@@ -137,12 +137,14 @@ import Testing
         try Self.withFeed { database throws in
             #expect(try database.run(["replay", "feed", "orders"]).exitCode == 2)
             #expect(try database.run(["replay", "feed", "orders", "--from", "noon"]).exitCode == 2)
+            let turned = try database.run(["replay", "feed", "orders", "--from", "4", "--to", "2"])
+            #expect(turned.exitCode == 2 && turned.errors.contains("--from 4 comes after --to 2."))
             #expect(try database.failure("replay", "feed", "none", "--from", "1").contains("There is no feed \"none\""))
             #expect(try database.failure("replay", "feed", "orders", "--from", "9").contains("the head is 5"))
             try database.output("log", "prune", "--keep", "2", "--json")
             #expect(
                 try database.failure("replay", "feed", "orders", "--from", "1").contains(
-                    "Entry 1 is not in the log any more; the oldest is 4"))
+                    "Entry 1 is not in the log any more; the oldest is 4: give --from 4."))
             try database.output("replay", "feed", "orders", "--from", "4")
             #expect(try Self.letters(database) == "default:4:0 retry 0 b null")
         }

@@ -10,7 +10,7 @@ public enum FeedError: Error, Sendable, Equatable, CustomStringConvertible {
         switch self {
         case .unknownFeed(let name): "There is no feed \"\(name.name)\" in the database \"\(name.namespace)\"."
         case .pruned(let wanted, let oldest):
-            "Entry \(wanted) is not in the log any more; the oldest is \(oldest). Start there, or with a snapshot."
+            "Entry \(wanted) is not in the log any more; the oldest is \(oldest). {\"seq\":\(oldest - 1)} begins with that one, \"snapshot\" with the tree as it is."
         case .tooManyFeeds(let most): "A database has at most \(most) feeds."
         case .differentPaths(let one, let other):
             "Feed \"\(other)\" has another path than \"\(one)\": it can't deliver its messages."

@@ -30,7 +30,7 @@ public struct FeedDefinition: Sendable, Equatable {
     }
 
     /// What is delivered in order.
-    public enum Order: String, Sendable {
+    public enum Order: String, Sendable, CaseIterable {
         /// The messages of each key.
         case key
         /// All messages of the feed: one consumer at a time has some.
@@ -38,7 +38,7 @@ public struct FeedDefinition: Sendable, Equatable {
     }
 
     /// What becomes of a key one of whose messages is a dead letter.
-    public enum DeadPolicy: String, Sendable {
+    public enum DeadPolicy: String, Sendable, CaseIterable {
         /// Its later messages are delivered.
         case `continue`
         /// Its later messages are set aside until the dead letter is tried again or dropped.
@@ -46,7 +46,7 @@ public struct FeedDefinition: Sendable, Equatable {
     }
 
     /// What happens when a feed has held back pruning for longer than its retention.
-    public enum RetentionPolicy: String, Sendable {
+    public enum RetentionPolicy: String, Sendable, CaseIterable {
         case alarm, drop
     }
 

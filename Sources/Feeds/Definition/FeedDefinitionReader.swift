@@ -156,14 +156,16 @@ struct FeedDefinitionReader: DefinitionNoting {
         if let value = members["filter"], let text = text(value, "filter") {
             definition.filter = text
             do throws(RulesError) {
-                _ = try FeedFilter(text, for: definition.pattern)
+                if try FeedFilter(text, for: definition.pattern).asksWhoWrites {
+                    note(value.place, "filter", "names auth, which a feed's filter does not have")
+                }
             } catch {
                 note(value.place, "filter", error.problems.first.map(\.message) ?? "\(error)")
             }
         }
         if let value = members["start"] { definition.start = start(value) ?? .now }
         if let value = members["order"] {
-            definition.order = word(value, "order").flatMap { FeedDefinition.Order(rawValue: $0) } ?? .key
+            definition.order = choice(value, "order", FeedDefinition.Order.self) ?? .key
         }
     }
 
@@ -206,8 +208,12 @@ struct FeedDefinitionReader: DefinitionNoting {
             if let most = inner["max_ms"] {
                 definition.maxBackoffMilliseconds = number(most, "backoff.max_ms", 0...86_400_000)
             }
-            definition.maxBackoffMilliseconds = max(
-                definition.maxBackoffMilliseconds, definition.firstBackoffMilliseconds)
+            let (first, most) = (definition.firstBackoffMilliseconds, definition.maxBackoffMilliseconds)
+            if let place = inner["max_ms"]?.place, first > most {
+                let origin = inner["first_ms"] == nil ? ", its default" : ""
+                note(place, "backoff.max_ms", "is less than backoff.first_ms (\(first)\(origin))")
+            }
+            definition.maxBackoffMilliseconds = max(first, most)
         }
         if let value = members["ack_deadline_ms"] {
             definition.ackDeadlineMilliseconds = number(value, "ack_deadline_ms", 10...43_200_000)
@@ -219,7 +225,9 @@ struct FeedDefinitionReader: DefinitionNoting {
             if let seconds = Self.seconds(text) {
                 definition.retentionSeconds = seconds
             } else {
-                note(value.place, "retention", "\"\(text)\" is no duration, such as 7d, 12h or 45m")
+                note(
+                    value.place, "retention",
+                    "\"\(text)\" is no duration: a whole number and d, h, m or s, such as 7d, 12h or 45m")
             }
         }
         if let value = members["when_retention_ends"] {
@@ -265,21 +273,14 @@ struct FeedDefinitionReader: DefinitionNoting {
         return range.lowerBound
     }
 
-    private mutating func choice<Value: RawRepresentable>(
+    private mutating func choice<Value: RawRepresentable & CaseIterable>(
         _ value: SourceValue, _ part: String, _ type: Value.Type
     ) -> Value? where Value.RawValue == String {
         guard let text = text(value, part) else { return nil }
         if let found = Value(rawValue: text) { return found }
-        note(value.place, part, "\"\(text)\" is unknown here")
+        let known = Value.allCases.map(\.rawValue).joined(separator: ", ")
+        note(value.place, part, "\"\(text)\" is unknown here; known are \(known)")
         return nil
-    }
-
-    private mutating func word(_ value: SourceValue, _ part: String) -> String? {
-        guard let text = text(value, part) else { return nil }
-        if FeedDefinition.Order(rawValue: text) == nil {
-            note(value.place, part, "\"\(text)\" is unknown here; known are key and namespace")
-        }
-        return text
     }
 
     /// One word, or a list of words.

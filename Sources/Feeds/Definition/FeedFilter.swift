@@ -28,6 +28,9 @@ struct FeedFilter: Sendable {
         rules = try RuleSet(json: writer.bytes)
     }
 
+    /// Whether it names `auth`. Nobody is there when a filter is evaluated, so that it would always be null.
+    var asksWhoWrites: Bool { rules.namesAuth }
+
     /// Whether the change of the record at a path becomes a message.
     ///
     /// - Parameter now: when the change was committed, in milliseconds since 1970: what a filter says must not depend on when it is asked.

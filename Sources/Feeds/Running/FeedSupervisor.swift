@@ -187,7 +187,7 @@ final class FeedSupervisor: AnnouncementListener {
             throw LogStoreError.corrupt("the progress of feed \(record.name) can't be read")
         }
         progress = try checked(progress, record, connection)
-        let sink = try sinks.make(definition)
+        let sink = try sinks.make(definition, in: record.namespace)
         let settings = machineSettings(definition, record.namespace, sink)
         let patience = sink?.timeoutMilliseconds ?? definition.ackDeadlineMilliseconds
         let letters = try connection.feedLetters(record.namespaceID, record.id, states: ["failing"])

@@ -17,9 +17,9 @@ public struct SinkMaker: Sendable {
     }
 
     /// The sink of a feed; nil where consumers fetch its messages.
-    func make(_ definition: FeedDefinition) throws -> (any Sink)? {
+    func make(_ definition: FeedDefinition, in namespace: String) throws -> (any Sink)? {
         let isOneLane = definition.order == .namespace
-        let variable = { (name: String) in environment[name] }
+        let variable = { (name: String) in SinkSecret.mayName(name, in: namespace) ? environment[name] : nil }
         switch definition.destination {
         case nil: return nil
         case .webhook(let webhook):

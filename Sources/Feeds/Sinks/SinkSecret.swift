@@ -11,6 +11,8 @@ public enum SinkSecret: Sendable, Equatable {
     private static let prefix = "env:"
     /// Which variables may be named: else whoever defines feeds could have any secret of the gateway sent to a server of theirs.
     public static let variablePrefix = "PATHMIRROR_SINK_"
+    /// Variables that are for one namespace go on with its name in capitals, `__`, and a name of their own without `__`.
+    private static let ownPrefix = "PATHMIRROR_SINK_NS_"
 
     init(_ text: String) {
         self = text.hasPrefix(Self.prefix) ? .variable(String(text.dropFirst(Self.prefix.count))) : .text(Secret(text))
@@ -44,6 +46,18 @@ public enum SinkSecret: Sendable, Equatable {
         }
     }
 
+    /// Whether the definitions of a namespace may name a variable: one that is for all namespaces, or for this one.
+    static func mayName(_ variable: String, in namespace: String) -> Bool {
+        guard variable.hasPrefix(ownPrefix) else { return variable.hasPrefix(variablePrefix) }
+        let capitals = String(
+            namespace.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? Character($0.uppercased()) : "_" })
+        let own = "\(ownPrefix)\(capitals)__"
+        guard variable.hasPrefix(own) else { return false }
+        // So that `shop` is not taken for `shop_` or `shop__eu`.
+        let name = variable.dropFirst(own.count)
+        return !name.isEmpty && !name.hasPrefix("_") && !name.contains("__")
+    }
+
     /// The secret itself.
     ///
     /// - Parameter variable: looks an environment variable up.
@@ -52,7 +66,7 @@ public enum SinkSecret: Sendable, Equatable {
         case .text(let secret): return secret
         case .variable(let name):
             guard fault == nil, let value = variable(name), !value.isEmpty else {
-                throw SinkError("The gateway has no environment variable \(name), or it is empty.")
+                throw SinkError("The gateway has no environment variable \(name) for this namespace, or it is empty.")
             }
             return Secret(value)
         }

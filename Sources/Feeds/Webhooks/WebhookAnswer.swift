@@ -16,7 +16,7 @@ enum WebhookAnswer {
     ) -> [SinkOutcome] {
         switch result {
         case .failure(let error):
-            return all(messages, .failed(reason: error.description, retryAfterMilliseconds: nil))
+            return all(messages, .failed(reason: reason(error), retryAfterMilliseconds: nil))
         case .success(let response) where (200...299).contains(response.status):
             return accepted(response, messages, isOneLane)
         case .success(let response) where response.status == 410:
@@ -32,6 +32,12 @@ enum WebhookAnswer {
                 : "The endpoint answered with status \(response.status)."
             return all(messages, .failed(reason: reason, retryAfterMilliseconds: pause))
         }
+    }
+
+    private static func reason(_ error: HTTPClientError) -> String {
+        // The client doesn't know by which option it is told of exceptions.
+        guard case .addressNotAllowed(let host) = error else { return error.description }
+        return "\(host) has no public address, and is not among those that are allowed (--webhook-allow)."
     }
 
     private static func all(_ messages: [SinkMessage], _ outcome: SinkOutcome) -> [SinkOutcome] {

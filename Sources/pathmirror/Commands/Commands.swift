@@ -22,16 +22,7 @@ enum Commands {
         if arguments.isEmpty { return usage(console, toError: true) }
         if ["--help", "-h", "help"].contains(arguments[0]) { return usage(console, toError: false) }
         if arguments[0] == "--version" { return run(["version"], console, environment) }
-        guard let command = find(arguments) else {
-            let group = all.filter { $0.specification.name.hasPrefix("\(arguments[0]) ") }
-            guard !group.isEmpty else {
-                console.error("pathmirror: there is no command \"\(arguments[0])\". Try 'pathmirror --help'.")
-                return 2
-            }
-            let wantsHelp = arguments.count > 1 && ["--help", "-h"].contains(arguments[1])
-            for command in group { console.write(command.specification.usageLine, toError: !wantsHelp) }
-            return wantsHelp ? 0 : 2
-        }
+        guard let command = find(arguments) else { return group(arguments, console) }
         let specification = command.specification
         do {
             let rest = Array(arguments.dropFirst(specification.name.split(separator: " ").count))
@@ -56,6 +47,29 @@ enum Commands {
             let words = command.specification.name.split(separator: " ").map(String.init)
             return arguments.count >= words.count && Array(arguments.prefix(words.count)) == words
         }
+    }
+
+    /// Says which commands begin with the words that were given, such as `feed` or `feed dead`.
+    private static func group(_ arguments: [String], _ console: Console) -> Int32 {
+        let words = arguments.prefix { !$0.hasPrefix("-") }
+        for count in stride(from: words.count, to: 0, by: -1) {
+            let name = words.prefix(count).joined(separator: " ")
+            let members = all.map { $0.specification }.filter { $0.name.hasPrefix("\(name) ") }
+            if members.isEmpty { continue }
+            let next = arguments.dropFirst(count).first
+            let wantsHelp = next.map { ["--help", "-h", "help"].contains($0) } ?? false
+            var text = "usage: pathmirror \(name) COMMAND [OPTION …]\n"
+            if let next, !wantsHelp { text = "pathmirror: there is no command \"\(name) \(next)\".\n\n\(text)" }
+            let left = members.map { ([$0.name] + $0.positionals).joined(separator: " ") }
+            let width = left.map(\.count).max() ?? 0
+            for (left, member) in zip(left, members) {
+                text += "\n  \(left)\(String(repeating: " ", count: width + 2 - left.count))\(member.summary)"
+            }
+            console.write(text, toError: !wantsHelp)
+            return wantsHelp ? 0 : 2
+        }
+        console.error("pathmirror: there is no command \"\(arguments[0])\". Try 'pathmirror --help'.")
+        return 2
     }
 
     private static func usage(_ console: Console, toError: Bool) -> Int32 {

@@ -60,12 +60,15 @@ import Tree
         (#"{"path":"/a","events":[]}"#, "events"), (#"{"path":"/a","include":"all"}"#, "include"),
         (#"{"path":"/a","record_depth":2}"#, "record_depth"), (#"{"path":"/a","record_depth":0}"#, "record_depth"),
         (#"{"path":"/a","filter":"newData."}"#, "filter"), (#"{"path":"/a","filter":"$x == 1"}"#, "filter"),
-        (#"{"path":"/a","filter":7}"#, "filter"), (#"{"path":"/a","start":"later"}"#, "start"),
+        (#"{"path":"/a","filter":"auth != null"}"#, "filter"), (#"{"path":"/a","filter":7}"#, "filter"),
+        (#"{"path":"/a","start":"later"}"#, "start"),
         (#"{"path":"/a","start":{"seq":-1}}"#, "start.seq"), (#"{"path":"/a","start":{"time":"17"}}"#, "start.time"),
         (#"{"path":"/a","start":{"seq":1,"time":"2026-01-01"}}"#, "start"), (#"{"path":"/a","order":"none"}"#, "order"),
         (#"{"path":"/a","max_attempts":0}"#, "max_attempts"), (#"{"path":"/a","max_attempts":1.5}"#, "max_attempts"),
         (#"{"path":"/a","backoff":{"first":1}}"#, "backoff.first"),
         (#"{"path":"/a","backoff":{"first_ms":-1}}"#, "backoff.first_ms"), (#"{"path":"/a","backoff":1}"#, "backoff"),
+        (#"{"path":"/a","backoff":{"first_ms":2,"max_ms":1}}"#, "backoff.max_ms"),
+        (#"{"path":"/a","backoff":{"max_ms":999}}"#, "backoff.max_ms"),
         (#"{"path":"/a","ack_deadline_ms":9}"#, "ack_deadline_ms"), (#"{"path":"/a","on_dead":"retry"}"#, "on_dead"),
         (#"{"path":"/a","retention":"7"}"#, "retention"), (#"{"path":"/a","retention":"-7d"}"#, "retention"),
         (#"{"path":"/a","retention":"0d"}"#, "retention"), (#"{"path":"/a","retention":7}"#, "retention"),
@@ -82,6 +85,30 @@ import Tree
     }
 }
 
+extension FeedDefinitionTests {
+    /// What may be written instead stands in the message.
+    @Test(arguments: [
+        ("on_dead", #""retry""#, "known are continue, stop"),
+        ("when_retention_ends", #""delete""#, "known are alarm, drop"),
+        ("order", #""none""#, "known are key, namespace"), ("retention", #""1 week""#, "d, h, m or s"),
+        ("filter", #""auth.uid == $x""#, "names auth"),
+        ("backoff", #"{"max_ms":5}"#, "is less than backoff.first_ms (1000, its default)"),
+    ])
+    func aMistakeSaysWhatIsRight(_ member: String, _ value: String, _ hint: String) {
+        #expect {
+            _ = try read(#"{"path":"/a/{x}","\#(member)":\#(value)}"#)
+        } throws: {
+            "\($0)".contains(hint)
+        }
+    }
+
+    /// A text that says "auth" names nobody.
+    @Test func aFilterMaySpellIt() throws {
+        let filter = "newData.child('auth').val() == 'auth'"
+        #expect(try read(#"{"path":"/a/{x}","filter":"\#(filter)"}"#).filter == filter)
+    }
+}
+
 /// Which changes a filter lets through.
 @Suite struct FeedFilterTests {
     @Test(arguments: [
@@ -90,7 +117,7 @@ import Tree
         ("$id == 'o2'", false), ("root.child('limit').val() == 5", true), ("now == 1000", true),
         // What fails says no, and so does what is no truth value.
         ("newData.child('name').val() > 100", false), ("newData.child('none').val().length > 0", false),
-        ("!(newData.child('name').val() > 100)", false), ("auth == null", true),
+        ("!(newData.child('name').val() > 100)", false), ("newData.child('name').val() == 'auth'", false),
     ])
     func aChange(_ text: String, _ isAdmitted: Bool) throws {
         let filter = try FeedFilter(text, for: try PathPattern("/orders/{id}"))

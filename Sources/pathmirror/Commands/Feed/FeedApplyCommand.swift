@@ -1,5 +1,6 @@
 import Feeds
 import LogStore
+import Tokens
 
 struct FeedApplyCommand: Command {
     static let specification = CommandSpecification(
@@ -7,22 +8,40 @@ struct FeedApplyCommand: Command {
         positionals: ["FILE…"],
         options: [
             .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
-            ReplayOptions.dryRun, .json,
+            .init("create", nil, "makes namespaces that are not there"), ReplayOptions.dryRun, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let feeds = try read(arguments, console)
-        try FeedOptions.administer(arguments, "feed apply") { administration, _ in
-            // A mistake in the last definition is told before the first is applied.
-            let plans = try feeds.map { try administration.plan($0.definition, for: $0.namespace) }
+        let creates = arguments.has("create")
+        try FeedOptions.administer(arguments, "feed apply") { administration, connection in
+            // A mistake in the last definition is told before the first is applied. Where the namespace will be new, so is the feed.
+            let plans = try feeds.map { feed -> FeedAdministration.Applied? in
+                guard try connection.namespace(named: feed.namespace) == nil else {
+                    return try administration.plan(feed.definition, for: feed.namespace)
+                }
+                guard creates else {
+                    throw CommandFailure(
+                        "There is no namespace \"\(feed.namespace)\". Give --create if it is to be made.")
+                }
+                // A token of the feed could not be made either.
+                guard FeedBinding(feed: feed.definition.name, namespace: feed.namespace) != nil else {
+                    throw CommandFailure(
+                        "\"\(feed.namespace)\" can't be the name of a namespace: it has 1 to 64 letters, digits, _ and -."
+                    )
+                }
+                return nil
+            }
             let isDryRun = arguments.has("dry-run")
             for (feed, plan) in zip(feeds, plans) {
                 guard isDryRun else {
-                    let applied = try administration.apply(feed.definition, to: feed.namespace)
+                    let applied = try administration.apply(
+                        feed.definition, to: feed.namespace, creatingNamespace: creates)
                     tell(feed, action(applied), seq: applied.seq, isDryRun: false, arguments, console)
                     continue
                 }
-                tell(feed, action(plan), seq: plan.isNew ? nil : plan.seq, isDryRun: true, arguments, console)
+                let seq = plan.flatMap { $0.isNew ? nil : $0.seq }
+                tell(feed, plan.map(action) ?? "created", seq: seq, isDryRun: true, arguments, console)
             }
         }
     }

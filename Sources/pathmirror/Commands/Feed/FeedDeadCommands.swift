@@ -6,11 +6,11 @@ struct FeedDeadListCommand: Command {
         "feed dead ls", "lists a feed's dead letters, the oldest first", positionals: ["NAME"],
         options: [
             FeedOptions.namespace, .init("limit", "N", "the most to list; default 1000"),
-            .init("after", "ID", "lists those behind this message"), .json,
+            .init("after", "ID", "lists those after this message"), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let name = FeedOptions.name(arguments)
+        let name = try FeedOptions.name(arguments)
         let limit = try arguments.integer("limit", in: 1...1_000_000) ?? 1_000
         let after = try arguments["after"].map { try FeedDeadSelection.position($0, name, "after") }
         try FeedOptions.administer(arguments, "feed dead ls") { administration, _ in
@@ -27,21 +27,21 @@ struct FeedDeadListCommand: Command {
 
 struct FeedDeadRetryCommand: Command {
     static let specification = CommandSpecification(
-        "feed dead retry", "has dead letters delivered once more, and what was set aside behind them",
+        "feed dead retry", "delivers dead letters once more, and what was set aside after them",
         positionals: ["NAME"], options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedDeadSelection.change(arguments, console, "are delivered once more") { try $0.retry($1, $2) }
+        try FeedDeadSelection.change(arguments, console, "delivered once more") { try $0.retry($1, $2) }
     }
 }
 
 struct FeedDeadDropCommand: Command {
     static let specification = CommandSpecification(
-        "feed dead drop", "drops dead letters; what was set aside behind them is delivered", positionals: ["NAME"],
+        "feed dead drop", "drops dead letters; what was set aside after them is delivered", positionals: ["NAME"],
         options: FeedDeadSelection.options + [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedDeadSelection.change(arguments, console, "are dropped") { try $0.drop($1, $2) }
+        try FeedDeadSelection.change(arguments, console, "dropped") { try $0.drop($1, $2) }
     }
 }
 
@@ -56,13 +56,20 @@ private enum FeedDeadSelection {
         _ arguments: ParsedArguments, _ console: Console, _ words: String,
         _ body: (FeedAdministration, FeedName, LogConnection.LetterSelection) throws -> Int64
     ) throws {
-        let name = FeedOptions.name(arguments)
+        let name = try FeedOptions.name(arguments)
         let selection = try selection(arguments, name)
         try FeedOptions.administer(arguments, "feed dead") { administration, _ in
             let count = try body(administration, name, selection)
-            console.write(
-                arguments.has("json")
-                    ? JSONOutput.object(["count": .number(count)]).line : "\(count) dead letters \(words).")
+            // Who names some expects that they are there; all of none is no mistake.
+            let isNothing = count == 0 && !arguments.has("all")
+            if arguments.has("json") {
+                console.write(JSONOutput.object(["count": .number(count)]).line)
+            } else if !isNothing {
+                console.write("\(FeedOptions.count(count, "dead letter")) \(count == 1 ? "is" : "are") \(words).")
+            }
+            guard isNothing else { return }
+            throw CommandFailure(
+                "Nothing was found: see 'pathmirror feed dead ls \(name)' for the dead letters that are there.")
         }
     }
 

@@ -3,7 +3,8 @@ import LogStore
 
 /// What the `feed` commands have in common.
 enum FeedOptions {
-    static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
+    static let namespace = OptionSpecification(
+        "ns", "NAME", "the namespace, unless the feed is named NS/NAME; default \"default\"")
 
     /// Connects, and closes the connection when `body` has ended.
     static func administer<Result>(
@@ -15,10 +16,21 @@ enum FeedOptions {
         return try body(FeedAdministration(connection), connection)
     }
 
-    /// The feed that the first argument and `--ns` name.
-    static func name(_ arguments: ParsedArguments) -> FeedName {
-        FeedName(namespace: Database.namespaceName(arguments), name: arguments.positionals[0])
+    /// The feed that the first argument and `--ns` name. The argument may have the namespace in it: `shop/orders`.
+    static func name(_ arguments: ParsedArguments) throws(UsageError) -> FeedName {
+        let parts = arguments.positionals[0].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2 else {
+            return FeedName(namespace: Database.namespaceName(arguments), name: arguments.positionals[0])
+        }
+        let name = FeedName(namespace: String(parts[0]), name: String(parts[1]))
+        guard arguments["ns"] == nil || Database.namespaceName(arguments) == name.namespace else {
+            throw UsageError("\(name) is not in the namespace that --ns names.")
+        }
+        return name
     }
+
+    /// `1 message`, `2 messages`.
+    static func count(_ number: Int64, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
 
     /// The definition as it may be shown, with all that was left out.
     static func shown(_ record: FeedRecord) throws -> FeedDefinition {

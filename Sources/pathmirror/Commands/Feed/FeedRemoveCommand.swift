@@ -6,7 +6,7 @@ struct FeedRemoveCommand: Command {
         options: [FeedOptions.namespace, .init("yes", nil, "doesn't ask")] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let name = FeedOptions.name(arguments)
+        let name = try FeedOptions.name(arguments)
         try FeedOptions.administer(arguments, "feed rm") { administration, _ in
             _ = try administration.feed(name)
             guard

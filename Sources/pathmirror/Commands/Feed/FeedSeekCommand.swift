@@ -3,28 +3,37 @@ import LogStore
 
 struct FeedSeekCommand: Command {
     static let specification = CommandSpecification(
-        "feed seek", "puts a feed at another place of the log: what is behind it is delivered, again if need be",
+        "feed seek", "moves a feed to another place of the log: every message after it is delivered, again if need be",
         positionals: ["NAME"],
         options: [
-            .init("seq", "SEQ", "the last entry that is not delivered"),
+            .init("seq", "SEQ", "delivers every entry after this one"),
             .init("time", "TIME", "delivers what was committed after this time; without a zone it is UTC"),
-            .init("to", "PLACE", "beginning, now, or snapshot: the tree as it is, and then what changes it"),
+            .init("to", "PLACE", "beginning, now, or snapshot: the tree as it is, and then every change"),
             FeedOptions.namespace, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let place = try place(arguments)
-        let name = FeedOptions.name(arguments)
+        let name = try FeedOptions.name(arguments)
         console.signals.unblock()
         try FeedOptions.administer(arguments, "feed seek") { administration, _ in
-            let seq = try administration.seek(name, to: place).seq
+            let seq: Int64
+            do {
+                seq = try administration.seek(name, to: place).seq
+            } catch FeedError.pruned(let wanted, let oldest) {
+                throw CommandFailure(
+                    "Entry \(wanted) is not in the log any more; the oldest is \(oldest). Give --seq \(oldest - 1) to begin with that one, or --to snapshot."
+                )
+            }
             console.write(
                 arguments.has("json")
                     ? JSONOutput.object([
                         "namespace": .text(name.namespace), "name": .text(name.name), "seq": .number(seq),
                     ]).line
-                    : "\(name.name) is at seq \(seq): what follows is delivered"
-                        + (place == .snapshot ? ", after the tree as it is now." : "."))
+                    : "\(name.name) is at seq \(seq): "
+                        + (place == .snapshot
+                            ? "the tree as it is now is delivered, and then every change."
+                            : "every entry after it is delivered."))
         }
     }
 

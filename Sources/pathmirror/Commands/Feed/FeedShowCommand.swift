@@ -3,11 +3,11 @@ import LogStore
 
 struct FeedShowCommand: Command {
     static let specification = CommandSpecification(
-        "feed show", "shows a feed's definition, with what was left out of it, and how the feed fares",
+        "feed show", "shows a feed's definition, with what was left out of it, and its figures",
         positionals: ["NAME"], options: [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let name = FeedOptions.name(arguments)
+        let name = try FeedOptions.name(arguments)
         try FeedOptions.administer(arguments, "feed show") { administration, _ in
             let definition = try FeedOptions.shown(try administration.feed(name)).json(secrets: false)
             let status = try administration.status(name)

@@ -1,59 +1,88 @@
 import Feeds
 import LogStore
+import Tree
 
 struct FeedStatusCommand: Command {
     static let specification = CommandSpecification(
-        "feed status", "shows how far the feeds have come; exits 1 if one is broken", positionals: ["[NAME]"],
+        "feed status", "shows how far the feeds have come; exits 1 if one is broken or not running",
+        positionals: ["[NAME]"],
         options: [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         try FeedOptions.administer(arguments, "feed status") { administration, _ in
             var names = try administration.allFeeds().map { FeedName(namespace: $0.namespace, name: $0.name) }
             if !arguments.positionals.isEmpty {
-                let name = FeedOptions.name(arguments)
+                let name = try FeedOptions.name(arguments)
                 guard names.contains(name) else { throw FeedError.unknownFeed(name) }
                 names = [name]
             } else if arguments["ns"] != nil {
                 names.removeAll { $0.namespace != Database.namespaceName(arguments) }
             }
-            var broken: CommandFailure?
+            var failure: CommandFailure?
             for name in names {
                 let status = try administration.status(name)
                 console.write(arguments.has("json") ? json(name, status).line : line(name, status))
-                guard status.state == "broken", broken == nil else { continue }
-                broken = CommandFailure("Feed \"\(name.name)\" is broken: \(status.message ?? "")")
+                if failure == nil { failure = Self.failure(name, status) }
             }
-            if let broken { throw broken }
+            if let failure { throw failure }
+        }
+    }
+
+    /// What makes the command fail; nil where the feed is worked.
+    private static func failure(_ name: FeedName, _ status: FeedStatusRecord) -> CommandFailure? {
+        switch status.state {
+        case "broken": CommandFailure("Feed \(name) is broken: \(status.message ?? "")")
+        case "not running": CommandFailure("Feed \(name) is not running: no gateway works it.")
+        default: nil
         }
     }
 
     static func line(_ name: FeedName, _ status: FeedStatusRecord) -> String {
         var line = "\(name.namespace)  \(name.name)  \(status.state)  seq \(status.seq) of \(status.head)"
-        if status.lagEntries > 0 { line += "  \(milliseconds(status)) ms behind" }
-        if status.pending > 0 { line += "  \(status.pending) messages wait, \(status.held) of them held" }
-        if status.deadLetters > 0 { line += "  \(status.deadLetters) dead letters" }
+        if status.lagEntries > 0 { line += "  \(duration(status.lagSeconds)) behind" }
+        if status.pending > 0 {
+            let verb = status.pending == 1 ? "waits" : "wait"
+            line += "  \(FeedOptions.count(status.pending, "message")) \(verb), \(status.held) of them held"
+        }
+        if status.redelivered > 0 { line += "  \(status.redelivered) redelivered" }
+        if status.deadLetters > 0 { line += "  \(FeedOptions.count(status.deadLetters, "dead letter"))" }
         if status.setAside > 0 { line += "  \(status.setAside) set aside" }
         if status.holdsBackSeconds > 0 {
-            line += "  has held back pruning for \(Int64(status.holdsBackSeconds)) s beyond its retention"
+            line += "  has held back pruning for \(duration(status.holdsBackSeconds)) beyond its retention"
         }
         if let message = status.message { line += "  \(message)" }
         return line
     }
 
+    /// The names of `GET /.feeds/NAME/status`, and what only a list of all feeds needs.
     static func json(_ name: FeedName, _ status: FeedStatusRecord) -> JSONOutput {
         .object([
             "namespace": .text(name.namespace), "name": .text(name.name), "state": .text(status.state),
-            "seq": .number(status.seq), "head": .number(status.head), "lagEntries": .number(status.lagEntries),
-            "lagMilliseconds": .number(milliseconds(status)), "pendingMessages": .number(status.pending),
-            "heldMessages": .number(status.held), "delivered": .number(status.delivered),
-            "acknowledged": .number(status.acknowledged), "redelivered": .number(status.redelivered),
-            "deadLetters": .number(status.deadLetters), "setAside": .number(status.setAside),
-            "holdsBackMilliseconds": .number(Int64((status.holdsBackSeconds * 1_000).rounded())),
-            "message": JSONOutput(status.message), "gateway": JSONOutput(status.gateway),
+            "message": JSONOutput(status.message), "seq": .number(status.seq), "head": .number(status.head),
+            "lag_entries": .number(status.lagEntries), "lag_seconds": seconds(status.lagSeconds),
+            "pending_messages": .number(status.pending), "held_messages": .number(status.held),
+            "delivered": .number(status.delivered), "acknowledged": .number(status.acknowledged),
+            "redelivered": .number(status.redelivered), "dead_letters": .number(status.deadLetters),
+            "set_aside": .number(status.setAside), "holds_back_seconds": seconds(status.holdsBackSeconds),
+            "gateway": JSONOutput(status.gateway),
         ])
     }
 
-    private static func milliseconds(_ status: FeedStatusRecord) -> Int64 {
-        Int64((status.lagSeconds * 1_000).rounded())
+    private static func seconds(_ value: Double) -> JSONOutput {
+        var writer = JSONWriter(form: .plain)
+        writer.write(.double((value * 1_000).rounded() / 1_000))
+        return .raw(writer.bytes)
+    }
+
+    /// `9 min`: whole units, of the largest that fits.
+    private static func duration(_ seconds: Double) -> String {
+        let whole = Int64(seconds)
+        switch whole {
+        case ..<1: return "\(Int64((seconds * 1_000).rounded())) ms"
+        case ..<60: return "\(whole) s"
+        case ..<3_600: return "\(whole / 60) min"
+        case ..<172_800: return "\(whole / 3_600) h"
+        default: return "\(whole / 86_400) d"
+        }
     }
 }

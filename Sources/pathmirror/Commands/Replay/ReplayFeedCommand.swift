@@ -5,25 +5,30 @@ import Runtime
 /// Messages of a part of the log, delivered once more.
 struct ReplayFeedCommand: Command {
     static let specification = CommandSpecification(
-        "replay feed", "has a feed's messages of a part of the log delivered once more, beside what is live",
+        "replay feed", "delivers a feed's messages of a part of the log once more, beside what is live",
         positionals: ["NAME"],
         options: [
             .init("from", "SEQ|TIME", "the first entry, or those after a time"),
             .init("to", "SEQ|TIME", "the last entry; default the newest"),
             .init("key", "KEY", "only messages of this key"),
             .init("into", "FEED", "another feed with the same path that delivers them; default the same"),
-            ReplayOptions.namespace, ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
+            FeedOptions.namespace, ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard let from = try ReplayOptions.moment(arguments, "from") else { throw UsageError("--from is missing.") }
         let to = try ReplayOptions.moment(arguments, "to") ?? .head
+        if case (.seq(let first), .seq(let last)) = (from, to), first > last {
+            throw UsageError("--from \(first) comes after --to \(last).")
+        }
         let rate = try ReplayProgress.rate(arguments)
+        let name = try FeedOptions.name(arguments)
         console.signals.unblock()
         try FeedOptions.administer(arguments, "replay feed") { _, connection in
-            let namespace = try Database.namespace(arguments, connection)
-            var replay = try FeedReplay(
-                connection, FeedOptions.name(arguments), into: arguments["into"], key: arguments["key"])
+            guard let namespace = try connection.namespace(named: name.namespace) else {
+                throw CommandFailure("There is no namespace \"\(name.namespace)\".")
+            }
+            var replay = try FeedReplay(connection, name, into: arguments["into"], key: arguments["key"])
             var first = try from.seq(connection, namespace)
             if case .time = from { first += 1 }
             first = max(1, first)
@@ -38,14 +43,18 @@ struct ReplayFeedCommand: Command {
                 }
             } catch {
                 progress.end()
-                throw error
+                guard case FeedError.pruned(let wanted, let oldest) = error else { throw error }
+                throw CommandFailure(
+                    "Entry \(wanted) is not in the log any more; the oldest is \(oldest): give --from \(oldest).")
             }
             progress.end()
-            tell(outcome, arguments, console)
+            tell(outcome, arguments["into"] ?? name.name, arguments, console)
         }
     }
 
-    private static func tell(_ outcome: FeedReplay.Outcome, _ arguments: ParsedArguments, _ console: Console) {
+    private static func tell(
+        _ outcome: FeedReplay.Outcome, _ feed: String, _ arguments: ParsedArguments, _ console: Console
+    ) {
         let isDryRun = arguments.has("dry-run")
         guard !arguments.has("json") else {
             return console.write(
@@ -54,9 +63,10 @@ struct ReplayFeedCommand: Command {
                     "toCome": .number(outcome.toCome), "dryRun": .bool(isDryRun),
                 ]).line)
         }
-        let feed = arguments["into"] ?? arguments.positionals[0]
+        let verb = isDryRun ? "would be" : outcome.messages == 1 ? "is" : "are"
+        let entries = outcome.entries == 1 ? "1 entry" : "\(outcome.entries) entries"
         console.write(
-            "\(outcome.messages) messages of \(outcome.entries) entries \(isDryRun ? "would be" : "are") delivered once more by \(feed)"
+            "\(FeedOptions.count(outcome.messages, "message")) of \(entries) \(verb) delivered once more by \(feed)"
                 + (outcome.toCome > 0 ? "; \(outcome.toCome) more are still to be delivered anyway." : "."))
     }
 }

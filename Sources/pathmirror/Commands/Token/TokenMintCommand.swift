@@ -13,7 +13,8 @@ struct TokenMintCommand: Command {
             .init("data-only", nil, "with --admin: for data only, not for rules and settings"),
             .init(
                 "feed", "NAME",
-                "instead of a user: a token that is good for taking this feed's messages, and for nothing else"),
+                "instead of a user: a token for consuming this feed and reading its part of the log (docs/feeds.md, \"Who may\")"
+            ),
             .init("ns", "NAME", "with --feed: the feed's namespace; default \"default\""),
             .init("expires-in", "TIME", "its life, such as 90s, 15min, 24h or 7d; default 1h"),
             .init("secret-file", "FILE", "a secret of the gateway's: an administrator's or a namespace's (first line)"),
