@@ -31,6 +31,11 @@ alter table pathmirror.feed_progress
 
 comment on table pathmirror.feed_progress is 'How far each feed has come, and whose word on that is taken.';
 
+-- Which of its worker's moves was the last: where an older state of the database was put back, the next one does not follow it.
+alter table pathmirror.feed_progress add column moves bigint not null default 0;
+drop function if exists pathmirror.move_feed(
+    bigint, bigint, tid, uuid, bigint, bigint, bigint, uuid, bigint, bytea, bigint, bigint, bigint, bigint, bigint);
+
 -- How long a message is, so that a page of them can be bounded without reading them.
 alter table pathmirror.feed_message add column bytes bigint not null default 0;
 update pathmirror.feed_message set bytes = octet_length(message::text) where message is not null;

@@ -61,9 +61,10 @@ import Tree
                 seq: 1, index: 0, isSnapshot: false, key: "k", state: "dead", attempts: 1, errors: Array("[]".utf8),
                 message: Array("{}".utf8))
             // Twice: the second finds the row by its place.
-            for _ in 0..<2 {
+            for number in Int64(1)...2 {
                 let move = FeedMove(
-                    claim: claim, progress: start, delivered: 1, acknowledged: 1, redelivered: 1, letters: [letter],
+                    claim: claim, number: number, follows: number - 1, progress: start, delivered: 1, acknowledged: 1,
+                    redelivered: 1, letters: [letter],
                     removed: [(seq: 2, index: 0, isSnapshot: false)])
                 #expect(try connection.moveFeeds([move]).isEmpty)
             }

@@ -138,8 +138,9 @@ import Testing
                 try database.execute(
                     """
                     insert into pathmirror.feed_worker (id, address) values (gen_random_uuid(), 'http://g');
-                    update pathmirror.feed_progress set worker = (select id from pathmirror.feed_worker),
-                        state = '\(state)', message = 'no key', reported_at = now(), redelivered = 3
+                    update pathmirror.feed_owner set worker = (select id from pathmirror.feed_worker),
+                        state = '\(state)', message = 'no key', reported_at = now();
+                    update pathmirror.feed_progress set redelivered = 3
                     """)
             }
             let run = try database.run(["feed", "status"])

@@ -37,7 +37,7 @@ begin
                     'lock_head(bigint, tid)',
                     'long_rest(text)',
                     'move_feed(bigint, bigint, tid, uuid, bigint, bigint, bigint, uuid, bigint, bytea, bigint, bigint, bigint, '
-                        || 'bigint, bigint)',
+                        || 'bigint, bigint, bigint, bigint)',
                     'move_head(bigint, bigint, bigint, tid, uuid, uuid)',
                     'newest_feed_place(tid)',
                     'newest_place(tid)',

@@ -21,7 +21,7 @@ public struct FeedReplay {
         let matcher: FeedMatcher
         let progress: FeedProgress
         /// The keys that a dead letter has stopped.
-        let stoppedKeys: Set<String>
+        let stoppedKeys: Set<FeedKey>
 
         var definition: FeedDefinition { matcher.definition }
     }
@@ -66,7 +66,8 @@ public struct FeedReplay {
         let stopped =
             definition.deadPolicy == .stop ? try connection.blockedFeedKeys(record.namespaceID, record.id) : []
         return Side(
-            record: record, matcher: try FeedMatcher(definition), progress: progress, stoppedKeys: stopped)
+            record: record, matcher: try FeedMatcher(definition), progress: progress,
+            stoppedKeys: Set(stopped.map { FeedKey($0) }))
     }
 
     /// Goes through the entries from `first` to `last`.
@@ -136,7 +137,7 @@ public struct FeedReplay {
             let position = FeedPosition(seq: entry.seq, index: index)
             index += 1
             guard let message = source.matcher.message(change, at: position, of: facts, before: before, after: after),
-                key == nil || message.key == key
+                key.map({ FeedKey(message.key) == FeedKey($0) }) ?? true
             else { continue }
             // It would be delivered twice, and perhaps before what is to come before it.
             if !target.progress.isDone(position), target.matcher.takes(entry.operation),
@@ -154,7 +155,8 @@ public struct FeedReplay {
         let key = target.definition.order == .key ? message.key : ""
         return FeedLetterRecord(
             FeedLetter(
-                position: message.position, key: key, state: target.stoppedKeys.contains(key) ? .blocked : .retry,
+                position: message.position, key: key,
+                state: target.stoppedKeys.contains(FeedKey(key)) ? .blocked : .retry,
                 attempts: 0, failures: [], message: message), namespace: namespace.name)
     }
 }

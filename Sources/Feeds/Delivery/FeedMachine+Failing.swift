@@ -34,7 +34,7 @@ extension FeedMachine {
 
     private func letter(_ slot: Slot, _ state: FeedLetter.State, _ message: FeedMessage?) -> FeedLetter {
         FeedLetter(
-            position: slot.position, key: orderingKey(slot.message), state: state, attempts: slot.attempts,
+            position: slot.position, key: orderingKey(slot.message).text, state: state, attempts: slot.attempts,
             failures: slot.failures, message: message)
     }
 
@@ -94,17 +94,17 @@ extension FeedMachine {
     /// - Parameters:
     ///   - retried: those to be delivered once more.
     ///   - blocked: the keys that still have a dead letter, or one behind it.
-    func lettersChanged(retried: [FeedLetter], blocked: Set<String>) {
+    func lettersChanged(retried: [FeedLetter], blocked: Set<FeedKey>) {
         for letter in retried.sorted(by: { $0.position < $1.position }) where !isLeaving(letter.position) {
             retry(letter)
         }
         guard settings.stopsKeys else { return }
         var stillBlocked = blocked
         let recent = lettersUnderWay.merging(letters) { $1 }.values
-        for case .put(let letter) in recent where letter.state == .dead { stillBlocked.insert(letter.key) }
+        for case .put(let letter) in recent where letter.state == .dead { stillBlocked.insert(FeedKey(letter.key)) }
         // What was set aside just now, behind something that is to be tried again, goes on behind that.
         let aside = recent.compactMap { change -> FeedLetter? in
-            if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(letter.key) {
+            if case .put(let letter) = change, letter.state == .blocked, !stillBlocked.contains(FeedKey(letter.key)) {
                 letter
             } else {
                 nil

@@ -1,6 +1,6 @@
 /// Which messages of which keys wait, are ready, and are held.
 extension FeedMachine {
-    func orderingKey(_ message: FeedMessage) -> String { settings.ordersByKey ? message.key : "" }
+    func orderingKey(_ message: FeedMessage) -> FeedKey { FeedKey(settings.ordersByKey ? message.key : "") }
 
     private func state(of slot: Slot) -> KeyState {
         if let key = slot.key { return key }

@@ -3,6 +3,10 @@ import LogStore
 /// What a commit of a feed's progress holds.
 struct FeedCommit: Sendable {
     let namespace: String
+    /// Counts the machine's commits, from 1, and which of them is the last before it. Where nothing more is to be known of one that is under
+    /// way, it may follow that one or the one before.
+    let number: Int64
+    let follows: Int64
     var progress: FeedProgress
     var letters: [FeedPosition: FeedMachine.LetterChange]
     var counters: FeedMachine.Counters
@@ -25,8 +29,10 @@ extension FeedMachine {
         }
         var progress = self.progress
         progress.handedTo = isLast ? max(progress.seq, lastHeldSeq) : wantedHandedTo
+        commitCount += 1
         return FeedCommit(
-            namespace: settings.namespace, progress: progress, letters: letters, counters: counters)
+            namespace: settings.namespace, number: commitCount, follows: max(0, commitCount - (isLast ? 2 : 1)),
+            progress: progress, letters: letters, counters: counters)
     }
 
     /// So much is durable.

@@ -53,7 +53,7 @@ final class FeedMachine {
     let settings: Settings
     /// All messages that are not done.
     var slots: [FeedPosition: Slot] = [:]
-    var keys: [String: KeyState] = [:]
+    var keys: [FeedKey: KeyState] = [:]
     var ready = KeyLine()
     var timers = TimerHeap<Timer>()
     var holders: [String: Holder] = [:]
@@ -80,7 +80,8 @@ final class FeedMachine {
     let adoptedUntil: Int64
     /// Where it is known exactly what is out: that, and nothing else.
     var adoptedPlaces: Set<FeedPosition>?
-    var blockedKeys: Set<String> = []
+    var blockedKeys: Set<FeedKey> = []
+    var commitCount: Int64 = 0
     /// Messages that are delivered once more and not done.
     private(set) var retryCount = 0
     var letters: [FeedPosition: LetterChange] = [:]

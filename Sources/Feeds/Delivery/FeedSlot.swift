@@ -47,7 +47,7 @@ extension FeedMachine {
 
     /// The messages of one key.
     final class KeyState {
-        let name: String
+        let name: FeedKey
         /// Those that nobody has, in order.
         var queue = SlotQueue()
         var held = 0
@@ -55,7 +55,7 @@ extension FeedMachine {
         var waitsUntil: Int64?
         var isInLine = false
 
-        init(_ name: String) { self.name = name }
+        init(_ name: FeedKey) { self.name = name }
     }
 
     /// What a consumer has.

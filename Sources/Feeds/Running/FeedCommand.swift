@@ -10,7 +10,7 @@ enum FeedCommand: Sendable {
     case found([LaneFinding])
     case routes([FeedName: FeedRoute])
     /// Letters to be delivered once more, and the keys that dead ones stop; nil where these are as they were.
-    case letters(FeedClaim, FeedRetryPage, blocked: Set<String>?)
+    case letters(FeedClaim, FeedRetryPage, blocked: Set<FeedKey>?)
     case pull(FeedPull, @Sendable (Result<[FeedDelivery], FeedRefusalError>) -> Void)
     case cancel(FeedName, pull: UInt64)
     /// Messages that did not reach their consumer.
@@ -50,7 +50,7 @@ struct FeedRunStart: Sendable {
     let window: FeedWindow
     let sink: (any Sink)?
     /// The keys that dead letters stop.
-    let blockedKeys: Set<String>
+    let blockedKeys: Set<FeedKey>
     /// The first of what is to be delivered once more.
     let retried: FeedRetryPage
 }

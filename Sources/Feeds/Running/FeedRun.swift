@@ -67,7 +67,7 @@ final class FeedRun {
     }
 
     /// Takes in what is to be delivered once more.
-    func take(_ page: FeedRetryPage, blocked: Set<String>?) {
+    func take(_ page: FeedRetryPage, blocked: Set<FeedKey>?) {
         // What is done was read before it was removed.
         machine.lettersChanged(
             retried: page.letters.filter { !isRemoving($0.position) }, blocked: blocked ?? machine.blockedKeys)

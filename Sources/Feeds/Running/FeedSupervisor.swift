@@ -205,7 +205,7 @@ final class FeedSupervisor: AnnouncementListener {
                     name: name, claim: claim, settings: settings, progress: progress,
                     adoptedThrough: handedTo > progress.seq ? handedTo : 0,
                     adoptedUntil: Clock.monotonicMilliseconds + patience, window: window, sink: sink,
-                    blockedKeys: blocked, retried: retried)))
+                    blockedKeys: Set(blocked.map { FeedKey($0) }), retried: retried)))
         readers.add(
             FeedStart(
                 feed: LaneFeed(

@@ -73,7 +73,8 @@ final class FeedWriter: Sendable {
                 if place == nil { try connection.reviveFeedLetters(claim.namespace, claim.feed) }
                 let page = try FeedRetryPage(claim.namespace, claim.feed, after: place, connection)
                 let blocked =
-                    place == nil ? try connection.blockedFeedKeys(claim.namespace, claim.feed) : nil
+                    place == nil
+                    ? Set(try connection.blockedFeedKeys(claim.namespace, claim.feed).map { FeedKey($0) }) : nil
                 dispatcher.post(.letters(claim, page, blocked: blocked))
             }
         }
@@ -118,7 +119,8 @@ final class FeedWriter: Sendable {
         }
         let counters = commit.commit.counters
         return FeedMove(
-            claim: commit.claim, progress: FeedProgressRecord(commit.commit.progress), delivered: counters.delivered,
+            claim: commit.claim, number: commit.commit.number, follows: commit.commit.follows,
+            progress: FeedProgressRecord(commit.commit.progress), delivered: counters.delivered,
             acknowledged: counters.acknowledged, redelivered: counters.redelivered, letters: letters, removed: removed)
     }
 }

@@ -28,6 +28,9 @@ public struct KafkaDefinition: Sendable, Equatable {
         }
         let brokers = reader.texts("brokers", orMissing: "it says where Kafka is, such as localhost:9092")
             .flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
+        if brokers.count > SinkDefinitionReader.maxServers {
+            reader.note("brokers", "these are more than \(SinkDefinitionReader.maxServers)")
+        }
         for broker in brokers where !isBroker(broker) { reader.note("brokers", "\"\(broker)\" is not HOST:PORT") }
         let topic = reader.text("topic", orMissing: "it says where the messages go")
         if let topic, !isTopic(topic) {

@@ -81,6 +81,8 @@ struct SinkDefinitionReader {
         }
         let secret = SinkSecret(text)
         if let fault = secret.fault { note(name, fault) }
+        // PostgreSQL's functions can't read a definition that has U+0000.
+        if text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) { note(name, "this has control characters") }
         return secret
     }
 
@@ -119,7 +121,7 @@ struct SinkDefinitionReader {
     }
 
     private static let maxTextBytes = 1_000
-    private static let maxServers = 20
+    static let maxServers = 20
 }
 
 /// How much a sink sends at once, and how long it waits.

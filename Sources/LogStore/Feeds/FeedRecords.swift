@@ -84,6 +84,10 @@ public struct FeedClaim: Sendable, Hashable {
 /// A step of one feed's progress.
 public struct FeedMove: Sendable {
     public let claim: FeedClaim
+    /// Counts the moves under the claim, from 1.
+    public let number: Int64
+    /// The move that is the last before it, or one that came between them.
+    public let follows: Int64
     public let progress: FeedProgressRecord
     public let delivered: Int64
     public let acknowledged: Int64
@@ -93,10 +97,13 @@ public struct FeedMove: Sendable {
     public let removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
 
     public init(
-        claim: FeedClaim, progress: FeedProgressRecord, delivered: Int64, acknowledged: Int64, redelivered: Int64,
+        claim: FeedClaim, number: Int64, follows: Int64, progress: FeedProgressRecord, delivered: Int64,
+        acknowledged: Int64, redelivered: Int64,
         letters: [FeedLetterRecord], removed: [(seq: Int64, index: Int64, isSnapshot: Bool)]
     ) {
         self.claim = claim
+        self.number = number
+        self.follows = follows
         self.progress = progress
         self.delivered = delivered
         self.acknowledged = acknowledged

@@ -40,6 +40,10 @@ extension LogConnection {
                 ), owned as (
                     update pathmirror.feed_owner as owner set generation = moved.generation
                     from moved where owner.namespace_id = $1 and owner.feed = moved.feed
+                ), forgotten as (
+                    delete from pathmirror.feed_message as letter using former
+                    where letter.namespace_id = $1 and letter.feed = former.feed and letter.state = 'failing'
+                        and letter.seq <= $3
                 )
                 select $3 - seq, pg_notify('\(Self.feedChannel)', '') from former
                 """, [.int8(namespace), .text(name), .int8(seq), batch.map { .uuid($0) } ?? .null(.uuid)])

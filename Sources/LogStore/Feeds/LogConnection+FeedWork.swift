@@ -94,7 +94,7 @@ extension LogConnection {
                     for update of progress skip locked
                 ), claimed as (
                     update pathmirror.feed_progress as progress
-                    set worker = $3, generation = generation + 1, handed_to = greatest(former.handed_to, former.head)
+                    set worker = $3, generation = generation + 1, moves = 0, handed_to = greatest(former.handed_to, former.head)
                     from former
                     where namespace_id = $1 and feed = $2 and exists (select from pathmirror.feed_worker where id = $3)
                     returning generation, progress.seq, index, snapshot_seq, done, progress.handed_to, read_to, batch,
@@ -166,23 +166,24 @@ extension LogConnection {
     }
 
     /// The keys of a feed that have a dead letter, or one behind it.
-    public func blockedFeedKeys(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> Set<String> {
+    ///
+    /// - Returns: each once; some may be equal as Swift compares strings, and are others for all that.
+    public func blockedFeedKeys(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> [String] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
                 select distinct key from pathmirror.feed_message
                 where namespace_id = $1 and feed = $2 and state in ('dead', 'blocked')
                 """, [.int8(namespace), .int8(feed)])
-            var keys: Set<String> = []
-            for row in 0..<rows.rowCount { keys.insert(try rows.string(row, 0)) }
-            return keys
+            return try (0..<rows.rowCount).map { row throws(PostgresError) in try rows.string(row, 0) }
         }
     }
 
     // MARK: Progress
 
     /// Writes down how far feeds have come, all in one transaction, and tells which of them are not this worker's any more: of
-    /// these nothing is written.
+    /// these nothing is written. Nor is anything of a feed whose last move was not the one that this one follows: the database was put
+    /// back meanwhile. A move that was written already may come again.
     ///
     /// It is sent whole, with its commit: a gateway that freezes meanwhile keeps no row locked.
     public func moveFeeds(_ moves: [FeedMove]) throws(LogStoreError) -> Set<FeedClaim> {
@@ -209,11 +210,11 @@ extension LogConnection {
     private static let moveFeed = PostgresStatement(
         "move_feed",
         """
-        select pathmirror.move_feed($1, $2, $3::text::tid, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)::text
+        select pathmirror.move_feed($1, $2, $3::text::tid, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)::text
         """,
         types: [
             .int8, .int8, .text, .uuid, .int8, .int8, .int8, .uuid, .int8, .bytea, .int8, .int8, .int8, .int8,
-            .int8,
+            .int8, .int8, .int8,
         ])
 
     private func parameters(_ move: FeedMove) -> PostgresParameters {
@@ -239,6 +240,8 @@ extension LogConnection {
         parameters.appendInt8(move.acknowledged)
         parameters.appendInt8(move.redelivered)
         parameters.appendInt8(move.progress.readTo.seq)
+        parameters.appendInt8(move.number)
+        parameters.appendInt8(move.follows)
         return parameters
     }
 

@@ -237,8 +237,8 @@ final class MachineWorld {
     var retried: [FeedLetter] {
         row.letters.values.filter { $0.state == .retry }.sorted { $0.position < $1.position }
     }
-    var blockedKeys: Set<String> {
-        Set(row.letters.values.filter { $0.state == .dead || $0.state == .blocked }.map(\.key))
+    var blockedKeys: Set<FeedKey> {
+        Set(row.letters.values.filter { $0.state == .dead || $0.state == .blocked }.map { FeedKey($0.key) })
     }
 
     func revive() {

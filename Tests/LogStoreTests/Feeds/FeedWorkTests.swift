@@ -29,7 +29,7 @@ import Testing
             try connection.claimFeed(namespace, feed, by: worker)?.claim
         }
 
-        func move(_ claim: FeedClaim, to seq: Int64, letter key: String? = nil) -> FeedMove {
+        func move(_ claim: FeedClaim, to seq: Int64, letter key: String? = nil, follows: Int64 = 0) -> FeedMove {
             let progress = FeedProgressRecord(
                 seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogCursor(seq: seq))
             let letter = key.map {
@@ -38,12 +38,32 @@ import Testing
                     errors: Array("[]".utf8), message: Array("{}".utf8))
             }
             return FeedMove(
-                claim: claim, progress: progress, delivered: 1, acknowledged: 1, redelivered: 0,
+                claim: claim, number: seq, follows: follows, progress: progress, delivered: 1, acknowledged: 1,
+                redelivered: 0,
                 letters: letter.map { [$0] } ?? [], removed: [])
         }
 
         func dead(_ feed: Int64) throws -> [String] {
             try connection.feedLetters(namespace, feed, states: ["dead"]).map(\.letter.key)
+        }
+    }
+
+    /// An older state of the database may be put back under a gateway that stays up: what it says then does not fit there.
+    @Test func aMoveFollowsTheOneBefore() throws {
+        try withSession { connection in
+            let feeds = try Feeds(connection)
+            let claim = try #require(try feeds.claim(try feeds.add("a"), by: feeds.worker))
+            #expect(try connection.moveFeeds([feeds.move(claim, to: 1)]).isEmpty)
+            #expect(try connection.moveFeeds([feeds.move(claim, to: 2, follows: 1)]).isEmpty)
+            // Sent again, as its answer was lost.
+            #expect(try connection.moveFeeds([feeds.move(claim, to: 2, follows: 1)]).isEmpty)
+            #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 2)
+            // The database is as it was after the first.
+            try connection.sql.executeScript("update pathmirror.feed_progress set seq = 1, moves = 1")
+            #expect(try connection.moveFeeds([feeds.move(claim, to: 3, follows: 2)]) == [claim])
+            #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 1)
+            // The last of all may not know whether the one before has arrived.
+            #expect(try connection.moveFeeds([feeds.move(claim, to: 3, follows: 1)]).isEmpty)
         }
     }
 
