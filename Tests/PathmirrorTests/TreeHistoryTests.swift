@@ -111,6 +111,20 @@ import Tree
         #expect([5, 6, 7].map { seq(late, at: $0) } == [nil, 6, 7])
     }
 
+    /// Long texts that were overwritten are not kept for their number's sake.
+    @Test func theyAreSmallTogether() {
+        let history = TreeHistory()
+        for seq in Int64(1)...40 {
+            let text = Node.string(String(repeating: "x", count: 1 << 20))
+            let entry = Entry(
+                seq: seq, committedAt: 0, operation: .set, path: .root, changes: [Change(path: .root, value: text)])
+            history.changed([Step(entry: entry, before: .null, after: .int(seq))])
+        }
+        #expect(seq(history, at: 40) == 40)
+        #expect(seq(history, at: 12) == 12)
+        #expect(seq(history, at: 6) == nil)
+    }
+
     @Test func thereAreFew() {
         let history = TreeHistory()
         history.begin(with: snapshot(0))

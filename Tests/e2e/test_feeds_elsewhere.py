@@ -185,7 +185,7 @@ def test_what_a_frozen_gateway_handed_out(make_pair):
     """The pull fails; whatever it had comes again, and is not lost."""
     pair = make_pair("--feed-takeover-ms", "30000", ack_deadline_ms=4000, backoff={"first_ms": 1, "max_ms": 5})
     pair.other.rest.set("orders/a", 1)
-    pair.working.process.send(signal.SIGSTOP)
+    pair.working.process.freeze()
     try:
         answer = pair.other.call("POST", "pull", {"consumer": "c1", "resume": True})
         assert answer.status == 503 and answer.headers["Retry-After"]

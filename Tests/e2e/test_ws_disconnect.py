@@ -209,7 +209,7 @@ def test_a_gateway_that_was_taken_for_dead_sends_its_clients_away(serve):
     with RealtimeClient(frozen.port) as client:
         client.put("here", True)
         client.ok("o", {"p": "here", "d": None})
-        frozen.process.send(signal.SIGSTOP)
+        frozen.process.freeze()
         try:
             wait_until(lambda: other.rest.value("here") is None, "the other to do it")
         finally:

@@ -34,7 +34,7 @@ def test_what_a_frozen_gateway_had_queued_is_thrown_away(serve):
             second.ask("o", {"p": "late", "d": PLUS})
             # A read behind the order: it is answered when the order is in the queue.
             second.ok("g", {"p": "n", "q": {}})
-            frozen.process.send(signal.SIGSTOP)
+            frozen.process.freeze()
         try:
             wait_until(lambda: other.rest.value() == {"n": 1, "m": 1}, "the other to carry both out", 30)
             wait_until(lambda: sessions_of(other.database_url) == 0, "both to be forgotten")
@@ -98,7 +98,7 @@ def test_everybody_frozen_at_once_is_no_reason_to_take_the_others_for_dead(serve
     with RealtimeClient(gateways[0].port) as client:
         client.ok("o", {"p": "n", "d": PLUS})
         for gateway in gateways:
-            gateway.process.send(signal.SIGSTOP)
+            gateway.process.freeze()
         # Longer than --dead-after-ms by the watchers' own clocks.
         sql.rows(gateways[0].database_url, "select pg_sleep(5)")
         beats = sql.rows(gateways[0].database_url, "select sum(beat) from pathmirror.gateway")[0][0]

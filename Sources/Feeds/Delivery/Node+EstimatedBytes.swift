@@ -1,8 +1,8 @@
-import Tree
+public import Tree
 
 extension Node {
     /// About what the value costs in memory, in bytes: exactly counted for what is small, and else by its first rows.
-    var estimatedBytes: Int {
+    public var estimatedBytes: Int {
         guard case .branch = self else { return 64 + textBytes }
         var left = 256
         let texts = textBytes(&left)

@@ -32,7 +32,7 @@ final class TreeHistory: ChangeListener {
             entry = step.committedAt.flatMap { step.entry.isBulk ? nil : step.entry.committed(at: $0) }
             batch = step.batch
             since = now
-            cost = step.entry.changes.reduce(500) { $0 + 64 * $1.value.rowCount }
+            cost = step.entry.changes.reduce(500) { $0 + $1.value.estimatedBytes }
         }
     }
     private struct State {

@@ -75,6 +75,18 @@ class Process:
         if self.running:
             os.kill(self.pid, number)
 
+    def freeze(self):
+        """Stops it where it is, and returns when none of its threads goes on; `send(signal.SIGCONT)` lets it."""
+        self.send(signal.SIGSTOP)
+        wait_until(lambda: all(self._state(task) in "TZX" for task in Path(f"/proc/{self.pid}/task").iterdir()), "all threads to stop", 10, 0.005)
+
+    @staticmethod
+    def _state(task: Path) -> str:
+        try:
+            return (task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return "X"
+
     def stop(self, number: int = signal.SIGTERM, patience: float = PATIENCE) -> int:
         """Asks politely and waits; a program that does not listen is killed and the test told."""
         self.send(number)

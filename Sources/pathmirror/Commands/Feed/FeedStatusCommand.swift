@@ -47,6 +47,7 @@ struct FeedStatusCommand: Command {
         if status.redelivered > 0 { line += "  \(status.redelivered) redelivered" }
         if status.deadLetters > 0 { line += "  \(FeedOptions.count(status.deadLetters, "dead letter"))" }
         if status.setAside > 0 { line += "  \(status.setAside) set aside" }
+        if status.retrying > 0 { line += "  \(status.retrying) retrying" }
         if status.holdsBackSeconds > 0 {
             line += "  has held back pruning for \(duration(status.holdsBackSeconds)) beyond its retention"
         }
@@ -63,7 +64,8 @@ struct FeedStatusCommand: Command {
             "pending_messages": .number(status.pending), "held_messages": .number(status.held),
             "delivered": .number(status.delivered), "acknowledged": .number(status.acknowledged),
             "redelivered": .number(status.redelivered), "dead_letters": .number(status.deadLetters),
-            "set_aside": .number(status.setAside), "holds_back_seconds": seconds(status.holdsBackSeconds),
+            "set_aside": .number(status.setAside), "retrying": .number(status.retrying),
+            "holds_back_seconds": seconds(status.holdsBackSeconds),
             "gateway": JSONOutput(status.gateway),
         ])
     }
