@@ -38,10 +38,14 @@ public struct FeedAdministration {
 
     /// The feed of a name.
     public func feed(_ name: FeedName) throws -> FeedRecord {
-        guard let record = try feeds(of: name.namespace).first(where: { $0.name == name.name }) else {
-            throw FeedError.unknownFeed(name)
-        }
-        return record
+        guard let found = try find(name) else { throw FeedError.unknownFeed(name) }
+        return found
+    }
+
+    /// The feed of a name; nil where there is none.
+    public func find(_ name: FeedName) throws -> FeedRecord? {
+        guard let record = try connection.namespace(named: name.namespace) else { return nil }
+        return try connection.feeds(of: record.id, named: name.name).first
     }
 
     /// What applying a definition would do; changes nothing. A feed that would be new has no place yet: its seq is 0.
@@ -108,8 +112,8 @@ public struct FeedAdministration {
         }
         let progress = try place(start, in: namespace)
         let generation = try connection.seekFeed(record.namespaceID, record.id, to: progress)
-        // What the feed began with before may be of no use any more.
-        try connection.dropFeedSnapshots(record.namespaceID)
+        // What the feed began with before may be of no use any more. The feed is elsewhere by now, whatever becomes of that.
+        try? connection.dropFeedSnapshots(record.namespaceID)
         return (progress.seq, Change(feed: record.id, generation: generation))
     }
 

@@ -123,8 +123,9 @@ final class FeedMachine {
 
     var pendingCount: Int { slots.count }
     var heldCount: Int { holders.values.reduce(0) { $0 + $1.slots.count } }
-    /// How many more messages the reader may bring.
-    var room: Int { pendingBytes >= settings.windowBytes ? 0 : max(0, settings.windowMessages - slots.count) }
+    /// How many more messages the reader may bring, and about how many bytes of them.
+    var room: Int { settings.windowMessages - slots.count }
+    var byteRoom: Int { settings.windowBytes - pendingBytes }
     /// Whether somebody can be given something.
     var hasReady: Bool { !ready.isEmpty }
     /// The first message that is not done; where all of the log are, the first of those that are delivered once more.

@@ -8,7 +8,8 @@ extension Node {
         let texts = textBytes(&left)
         let counted = max(1, 256 - left)
         let rows = rowCount
-        return 64 * rows + (rows > counted ? texts / counted * rows : texts)
+        // An estimate may be far beyond what there is: sums of it stay numbers.
+        return min(64 * rows + (rows > counted ? texts / counted * rows : texts), 1 << 36)
     }
 
     private var textBytes: Int {

@@ -87,9 +87,7 @@ final class FeedRun {
     /// Says how much room there is. True where the reader waits and can go on.
     func readerMayGoOn() -> Bool {
         window.mayGoOn(
-            room: machine.settings.windowMessages - machine.pendingCount,
-            bytes: machine.settings.windowBytes - machine.pendingBytes,
-            enough: max(1, machine.settings.windowMessages / 16))
+            room: machine.room, bytes: machine.byteRoom, enough: max(1, machine.settings.windowMessages / 16))
     }
 
     /// Gives messages to those who wait, first come first served.

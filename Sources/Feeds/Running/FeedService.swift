@@ -145,8 +145,7 @@ public final class FeedService: Sendable {
         let isQueued = administer { result in
             completion(
                 Result {
-                    guard let record = try result.get().feeds(of: feed.namespace).first(where: { $0.name == feed.name })
-                    else { return nil }
+                    guard let record = try result.get().find(feed) else { return nil }
                     return try? FeedDefinition.read(record.definition, name: record.name).pattern.base
                 })
         }

@@ -27,7 +27,9 @@ struct FeedAnswer: Sendable {
 
     /// `{"messages":[…]}`
     init(messages: [FeedDelivery]) {
-        var writer = JSONWriter(form: .plain, reserving: 32 + messages.reduce(0) { $0 + $1.estimatedBytes })
+        // Room for what is usual: an estimate is no reason to take memory.
+        let size = messages.reduce(32) { $0 + $1.estimatedBytes }
+        var writer = JSONWriter(form: .plain, reserving: min(size, 1 << 20))
         writer.raw("{\"messages\":[")
         for (index, message) in messages.enumerated() {
             if index > 0 { writer.raw(",") }

@@ -179,15 +179,17 @@ final class FeedsHandler {
             case .success(let deliveries):
                 let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed, consumer: body.consumer) }
                 // The thread that called has other feeds to serve.
-                let isLarge = deliveries.reduce(0) { $0 + $1.estimatedBytes } > Self.heavyBytes
-                let isQueued =
-                    isLarge
-                    && workers.submit {
-                        let answer = FeedAnswer(messages: deliveries)
-                        reference.perform(otherwise: unsent) { answer.send(to: $0) }
-                    }
+                guard deliveries.reduce(0, { $0 + $1.estimatedBytes }) > Self.heavyBytes else {
+                    return reference.perform(otherwise: unsent) { FeedAnswer(messages: deliveries).send(to: $0) }
+                }
+                let isQueued = workers.submit {
+                    let answer = FeedAnswer(messages: deliveries)
+                    reference.perform(otherwise: unsent) { answer.send(to: $0) }
+                }
                 guard !isQueued else { return }
-                reference.perform(otherwise: unsent) { FeedAnswer(messages: deliveries).send(to: $0) }
+                unsent()
+                let refusal = FeedAnswer(RESTError(503, "Too many requests are waiting"), retryAfter: 1)
+                reference.perform { refusal.send(to: $0) }
             case .failure(let error):
                 forwarding.forward(
                     request, reference, feed, error.refusal, wait: body.waitMilliseconds,

@@ -7,8 +7,12 @@ extension LogConnection {
 
     /// All feeds, or one namespace's, by namespace and name.
     ///
-    /// - Parameter definitions: whether their definitions are wanted; else these are empty.
-    public func feeds(of namespace: Int64? = nil, definitions: Bool = true) throws(LogStoreError) -> [FeedRecord] {
+    /// - Parameters:
+    ///   - name: only the feed of this name.
+    ///   - definitions: whether their definitions are wanted; else these are empty.
+    public func feeds(of namespace: Int64? = nil, named name: String? = nil, definitions: Bool = true)
+        throws(LogStoreError) -> [FeedRecord]
+    {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
@@ -18,9 +22,13 @@ extension LogConnection {
                 from pathmirror.feed
                 join pathmirror.feed_owner as owner on owner.namespace_id = feed.namespace_id and owner.feed = feed.id
                 left join pathmirror.feed_worker as worker on worker.id = owner.worker
-                where $1::bigint is null or feed.namespace_id = $1
+                where ($1::bigint is null or feed.namespace_id = $1) and ($3::text is null or feed.name = $3)
                 order by feed.namespace_id, feed.name
-                """, [namespace.map { .int8($0) } ?? .null(.int8), .bool(definitions)])
+                """,
+                [
+                    namespace.map { .int8($0) } ?? .null(.int8), .bool(definitions),
+                    name.map { .text($0) } ?? .null(.text),
+                ])
             var records: [FeedRecord] = []
             for row in 0..<rows.rowCount {
                 let namespace = try rows.int64(row, 0)

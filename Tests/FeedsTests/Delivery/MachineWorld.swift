@@ -130,7 +130,7 @@ final class MachineWorld {
         var count = 0
         while nextChunk < chunks.count, count < most {
             let chunk = chunks[nextChunk]
-            while nextOfChunk < chunk.messages.count, count < most, machine.room > 0 {
+            while nextOfChunk < chunk.messages.count, count < most, machine.room > 0, machine.byteRoom > 0 {
                 let message = chunk.messages[nextOfChunk]
                 nextOfChunk += 1
                 count += 1
