@@ -46,11 +46,20 @@ final class FeedBoard: Sendable {
     private let reports = MutexBox<[FeedName: FeedReport]>([:])
 
     private let statuses = MutexBox<[(feed: FeedName, status: FeedStatusRecord)]>([])
+    private let reading = MutexBox<Milliseconds>(0)
 
     func set(_ new: [FeedName: FeedReport]) { reports.withLock { $0 = new } }
 
     /// What the database knows of this gateway's feeds.
-    func set(_ new: [(feed: FeedName, status: FeedStatusRecord)]) { statuses.withLock { $0 = new } }
+    ///
+    /// - Parameter milliseconds: how long it took to read.
+    func set(_ new: [(feed: FeedName, status: FeedStatusRecord)], readIn milliseconds: Milliseconds = 0) {
+        statuses.withLock { $0 = new }
+        reading.withLock { $0 = milliseconds }
+    }
+
+    /// How long it took to read that last.
+    var readingMilliseconds: Milliseconds { reading.withLock { $0 } }
 
     var figures: [FeedFigures] {
         let known = reports.withLock { $0 }

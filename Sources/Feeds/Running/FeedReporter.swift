@@ -8,6 +8,9 @@ struct FeedReporter {
     private var askedAt: Milliseconds?
     private static let reportMilliseconds: Milliseconds = 2_000
     private static let askMilliseconds: Milliseconds = 5_000
+    /// Where the figures take long, as somebody's snapshot is held open, they are asked for less often: this many times as long passes
+    /// between two times.
+    private static let restFactor: Milliseconds = 50
     /// Feeds of which figures are shown.
     private static let mostFeeds = 1_000
 
@@ -30,13 +33,15 @@ struct FeedReporter {
             }
             if !rows.isEmpty { try connection.reportFeeds(rows) }
         }
-        guard askedAt.map({ now - $0 >= Self.askMilliseconds }) ?? true else { return }
+        let pause = max(Self.askMilliseconds, Self.restFactor * board.readingMilliseconds)
+        guard askedAt.map({ now - $0 >= pause }) ?? true else { return }
         askedAt = now
         let shown = Array(feeds.prefix(Self.mostFeeds))
         guard !shown.isEmpty else { return board.set([]) }
         _ = administrator.add { result in
+            let begun = Clock.monotonicMilliseconds
             guard let statuses = try? result.get().statuses(of: shown) else { return }
-            board.set(statuses)
+            board.set(statuses, readIn: Clock.monotonicMilliseconds - begun)
         }
     }
 }
