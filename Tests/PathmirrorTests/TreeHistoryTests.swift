@@ -79,6 +79,32 @@ import Tree
         #expect(seqs(history, after: 10, batch(10)) == nil)
     }
 
+    /// Trees are kept for few entries, and entries for many: who is behind makes the trees out of its own.
+    @Test func olderStepsHaveNoTrees() throws {
+        let history = TreeHistory()
+        history.begin(with: snapshot(0))
+        for first in stride(from: Int64(1), through: 9_901, by: 100) { history.changed(stamped(first...first + 99)) }
+        let steps = try #require(history.steps(after: LogCursor(seq: 1, batch: batch(1)), most: 9_000))
+        #expect(steps.map(\.entry.seq) == Array(2...9_001))
+        #expect(steps.first?.before == nil && steps.first?.after == nil)
+        #expect(steps.last?.before == .int(9_000) && steps.last?.after == .int(9_001))
+        let first = try #require(steps.firstIndex { $0.after != nil })
+        #expect(steps[first...].allSatisfy { $0.after == .int($0.entry.seq) })
+        #expect(steps[..<first].allSatisfy { $0.after == nil })
+        #expect(10_000 - steps[first].entry.seq < 4_200)
+    }
+
+    @Test func entriesAreFewEnough() {
+        let history = TreeHistory()
+        history.begin(with: snapshot(0))
+        for first in stride(from: Int64(1), through: 199_001, by: 1_000) {
+            history.changed(stamped(first...first + 999))
+        }
+        #expect(seqs(history, after: 199_990, batch(199_990))?.count == 10)
+        #expect(history.steps(after: LogCursor(seq: 150_000, batch: batch(150_000)), most: 5)?.count == 5)
+        #expect(history.steps(after: LogCursor(seq: 100_000, batch: batch(100_000)), most: 5) == nil)
+    }
+
     @Test func whoWatchesIsTold() {
         let history = TreeHistory()
         let count = MutexBox(0)
@@ -114,14 +140,14 @@ import Tree
     /// Long texts that were overwritten are not kept for their number's sake.
     @Test func theyAreSmallTogether() {
         let history = TreeHistory()
-        for seq in Int64(1)...40 {
+        for seq in Int64(1)...80 {
             let text = Node.string(String(repeating: "x", count: 1 << 20))
             let entry = Entry(
                 seq: seq, committedAt: 0, operation: .set, path: .root, changes: [Change(path: .root, value: text)])
             history.changed([Step(entry: entry, before: .null, after: .int(seq))])
         }
-        #expect(seq(history, at: 40) == 40)
-        #expect(seq(history, at: 12) == 12)
+        #expect(seq(history, at: 80) == 80)
+        #expect(seq(history, at: 20) == 20)
         #expect(seq(history, at: 6) == nil)
     }
 

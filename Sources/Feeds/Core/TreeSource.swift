@@ -12,15 +12,15 @@ public struct TreeVersion: Sendable {
     }
 }
 
-/// A step of a namespace's tree: a committed entry, and the trees before and behind it.
+/// A step of a namespace's tree: a committed entry, and the trees before and behind it where they are still known.
 public struct TreeStep: Sendable {
     public let entry: Entry
     /// The batch that the entry came in.
     public let batch: [UInt8]
-    public let before: Node
-    public let after: Node
+    public let before: Node?
+    public let after: Node?
 
-    public init(entry: Entry, batch: [UInt8], before: Node, after: Node) {
+    public init(entry: Entry, batch: [UInt8], before: Node?, after: Node?) {
         self.entry = entry
         self.batch = batch
         self.before = before
@@ -34,7 +34,7 @@ public protocol TreeSource: Sendable {
     /// namespace is loaded.
     func tree(of namespace: String, at seq: Int64) -> TreeVersion?
 
-    /// The entries behind a place with their trees, in order and without a gap, at most so many; none where nothing has come behind it as far
+    /// The entries behind a place, in order and without a gap, at most so many, the newer ones with their trees; none where nothing has come behind it as far
     /// as is known. Nil where that is not known: then they are in the log.
     func steps(of namespace: String, after cursor: LogCursor, most: Int) -> [TreeStep]?
 

@@ -82,12 +82,7 @@ extension FeedMachine {
     }
 
     private func doneRanges(from place: FeedPosition) -> PlaceRanges {
-        var ranges: [ClosedRange<FeedPosition>] = []
-        var current = firstInOrder
-        while let slot = current {
-            if let range = slot.doneBehind { ranges.append(range) }
-            current = slot.next
-        }
+        var ranges = gaps.ranges
         // And what was done before the feed began here, and was not read again yet.
         let unread = max(place, lastPushed?.next ?? place)
         for range in begun.done.ranges where range.upperBound >= unread && range.upperBound.seq > readTo.seq {

@@ -72,6 +72,8 @@ final class FeedMachine {
     private(set) var hasReadSnapshot = false
     /// Durable.
     var handedTo: Int64
+    /// What is done among what is not.
+    var gaps = Gaps()
     private(set) var lastPushedSeq: Int64
     private(set) var lastPushed: FeedPosition?
     var pace = FeedPace()
@@ -236,13 +238,14 @@ final class FeedMachine {
             retryCount -= 1
             return
         }
+        let lastBehind = slot.doneBehind?.upperBound ?? position
+        gaps.set(nil, behind: slot)
         if let previous = slot.previous {
-            let first = previous.doneBehind?.lowerBound ?? position
-            previous.doneBehind = first...(slot.doneBehind?.upperBound ?? position)
+            gaps.set((previous.doneBehind?.lowerBound ?? position)...lastBehind, behind: previous)
             previous.next = slot.next
         } else {
             firstInOrder = slot.next
-            lastDone = slot.doneBehind?.upperBound ?? position
+            lastDone = lastBehind
         }
         if let next = slot.next { next.previous = slot.previous } else { lastInOrder = slot.previous }
     }
@@ -251,7 +254,7 @@ final class FeedMachine {
     private func noteDone(_ position: FeedPosition) {
         isDirty = true
         if let last = lastInOrder {
-            last.doneBehind = (last.doneBehind?.lowerBound ?? position)...position
+            gaps.set((last.doneBehind?.lowerBound ?? position)...position, behind: last)
         } else {
             lastDone = position
         }

@@ -31,7 +31,9 @@ extension FeedMachine {
         unowned(unsafe) var previous: Slot?
         unowned(unsafe) var next: Slot?
         /// What is done between this one and the next.
-        var doneBehind: ClosedRange<FeedPosition>?
+        fileprivate(set) var doneBehind: ClosedRange<FeedPosition>?
+        /// Its place among those with something done behind them.
+        fileprivate var gapIndex = 0
 
         init(_ message: FeedMessage, number: Int, isRetry: Bool) {
             self.message = message
@@ -83,6 +85,34 @@ extension FeedMachine {
         func removeAll() {
             for slot in slots { slot.holder = nil }
             slots.removeAll()
+        }
+    }
+
+    /// The messages behind which something is done: few, where thousands wait.
+    struct Gaps {
+        private var slots: ContiguousArray<Slot> = []
+
+        /// What is done behind messages that are not, in order. O(n log n) for n of them.
+        var ranges: [ClosedRange<FeedPosition>] {
+            slots.compactMap(\.doneBehind).sorted { $0.lowerBound < $1.lowerBound }
+        }
+
+        /// Notes what is done behind a message; nil for nothing.
+        mutating func set(_ range: ClosedRange<FeedPosition>?, behind slot: Slot) {
+            switch (slot.doneBehind, range) {
+            case (nil, nil): return
+            case (nil, _?):
+                slot.gapIndex = slots.count
+                slots.append(slot)
+            case (_?, nil):
+                let last = slots.removeLast()
+                if last !== slot {
+                    last.gapIndex = slot.gapIndex
+                    slots[slot.gapIndex] = last
+                }
+            case (_?, _?): break
+            }
+            slot.doneBehind = range
         }
     }
 

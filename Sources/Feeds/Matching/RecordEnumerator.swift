@@ -77,6 +77,12 @@ struct RecordEnumerator {
 
     /// The record that the place is in; the places that follow and are in it, too, are taken together.
     private mutating func single(_ place: Path) -> RecordChange? {
+        if place.depth == pattern.depth, next + 1 == places.count || !place.contains(places[next + 1]) {
+            // Most writes are of one record as a whole: each tree is looked into once.
+            next += 1
+            let (old, new) = (before[place], after[place])
+            return differs(old, new) ? change(place, old, new) : nil
+        }
         let record = place.prefix(pattern.depth)
         var isChanged = false
         while next < places.count, record.contains(places[next]) {

@@ -170,12 +170,13 @@ final class NamespaceReader {
             readings[index].isAtEnd = true
             return false
         }
-        readings[index].lane.share(first.before)
+        if let root = first.before { readings[index].lane.share(root) }
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         var left: [FeedLane] = []
         for step in steps {
             left += readings[index].lane.pass(
-                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch), after: step.after,
+                step.entry, at: LogCursor(seq: step.entry.seq, batch: step.batch),
+                after: step.after ?? Self.applied(step.entry, to: readings[index].lane.root),
                 places: step.entry.changes.map(\.path), &findings)
             if findings.isEmpty || !left.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
@@ -220,8 +221,7 @@ final class NamespaceReader {
         var findings = readings[index].lane.feeds.map { LaneFinding(claim: $0.claim) }
         var left: [Reading] = []
         while let logged = readings[index].page.popFirst() {
-            var root = readings[index].lane.root
-            for change in logged.entry.changes { root = root.replacing(change.path, with: change.value) }
+            let root = Self.applied(logged.entry, to: readings[index].lane.root)
             for lane in readings[index].lane.pass(
                 logged.entry, at: logged.cursor, after: root, places: logged.entry.changes.map(\.path), &findings)
             {
@@ -232,6 +232,10 @@ final class NamespaceReader {
             if findings.isEmpty || findings.contains(where: { $0.isFull }) { break }
         }
         finish(index, findings, left)
+    }
+
+    private static func applied(_ entry: Entry, to root: Node) -> Node {
+        entry.changes.reduce(root) { $0.replacing($1.path, with: $1.value) }
     }
 
     private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [Reading]) {

@@ -9,7 +9,8 @@ import Tree
 final class TreeHistory: ChangeListener {
     private struct Version {
         let seq: Int64
-        let root: Node
+        /// Nil where it is not kept any more.
+        private(set) var root: Node?
         /// The entry and its batch; nil for what there was in the beginning, and for loads, of which not everything is known.
         let entry: Entry?
         let batch: [UInt8]?
@@ -34,16 +35,32 @@ final class TreeHistory: ChangeListener {
             since = now
             cost = step.entry.changes.reduce(500) { $0 + $1.value.estimatedBytes }
         }
+
+        mutating func forgetTree() { root = nil }
     }
     private struct State {
         /// In the order of their seqs.
         var versions: [Version] = []
+        /// How many of the first have no tree any more.
+        var treeless = 0
         var cost = 0
         var isOver = false
         var watcher: (@Sendable () -> Void)?
 
-        /// Lets go what is old, or too much; some at a time, as those that stay are moved.
+        /// Lets go what is old, or too much: trees first, and then entries.
         mutating func forget(_ now: Milliseconds) {
+            while treeless < versions.count - 1,
+                versions.count - treeless > TreeHistory.mostTrees
+                    || now - versions[treeless].since > TreeHistory.treeMilliseconds
+            {
+                versions[treeless].forgetTree()
+                treeless += 1
+            }
+            forgetEntries(now)
+        }
+
+        /// Some at a time, as those that stay are moved.
+        private mutating func forgetEntries(_ now: Milliseconds) {
             var first = 0
             var left = cost
             // The newest stays, whatever its age.
@@ -54,16 +71,21 @@ final class TreeHistory: ChangeListener {
                 left -= versions[first].cost
                 first += 1
             }
-            guard first >= 256 || cost > TreeHistory.mostCost else { return }
+            guard first >= versions.count / 8 || cost > TreeHistory.mostCost * 9 / 8 else { return }
             versions.removeFirst(first)
+            treeless = max(0, treeless - first)
             cost = left
         }
     }
     private let state: Mutex<State>
-    /// What was overwritten stays in memory while a version has it: so there are few, and not for long.
-    fileprivate static let mostVersions = 4_096
-    fileprivate static let mostCost = 32 << 20
-    fileprivate static let keptMilliseconds: Milliseconds = 10_000
+    /// What was overwritten stays in memory while a version has it, and each has a way through the tree of its own: so there are few, and
+    /// not for long.
+    fileprivate static let mostTrees = 4_096
+    fileprivate static let treeMilliseconds: Milliseconds = 10_000
+    /// Entries alone cost little: who was away for a moment finds them here instead of in the log.
+    fileprivate static let mostVersions = 65_536
+    fileprivate static let mostCost = 64 << 20
+    fileprivate static let keptMilliseconds: Milliseconds = 60_000
 
     /// - Parameter watcher: called when there is something new.
     init(watchedBy watcher: (@Sendable () -> Void)? = nil) { state = Mutex(State(watcher: watcher)) }
@@ -85,7 +107,12 @@ final class TreeHistory: ChangeListener {
 
     /// The newest that is not newer than the entry.
     func tree(at seq: Int64) -> TreeVersion? {
-        state.withLock { $0.versions.last { $0.seq <= seq }.map { TreeVersion(seq: $0.seq, root: $0.root) } }
+        state.withLock { state in
+            guard let version = state.versions.last(where: { $0.seq <= seq }), let root = version.root else {
+                return nil
+            }
+            return TreeVersion(seq: version.seq, root: root)
+        }
     }
 
     /// The entries behind a place, in order and without a gap; nil where the place is not known.
@@ -133,6 +160,7 @@ final class TreeHistory: ChangeListener {
     func reset(to snapshot: Snapshot) {
         let watcher = state.withLock { state in
             state.versions = [Version(snapshot)]
+            state.treeless = 0
             state.cost = 0
             return state.watcher
         }
@@ -145,6 +173,7 @@ final class TreeHistory: ChangeListener {
         state.withLock { state in
             state.isOver = true
             state.versions = []
+            state.treeless = 0
         }
     }
 }
