@@ -40,6 +40,15 @@ public enum AddressPolicy: Sendable, Equatable {
             }
         }
 
+        /// Whether a server may be named that is connected to by something that asks no `AddressPolicy`: by its name as it stands here, or by an
+        /// address in one of the networks. Nothing is resolved.
+        public func admits(host: String) -> Bool {
+            let host = ClientURL.normalized(host)
+            if hosts.contains(host) { return true }
+            guard let address = IPAddress(host) else { return false }
+            return networks.contains { $0.contains(address) }
+        }
+
         /// What is neither a network, an address nor a host's name.
         public struct UnknownPart: Error, Equatable, Sendable {
             public let text: String

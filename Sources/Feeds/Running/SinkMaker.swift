@@ -4,15 +4,21 @@ public import HTTPClient
 public struct SinkMaker: Sendable {
     private let client: HTTPClient
     private let exceptions: AddressPolicy.Exceptions
+    private let servers: AddressPolicy.Exceptions
     private let environment: [String: String]
 
     /// - Parameters:
     ///   - client: sends webhooks; stays the caller's.
     ///   - exceptions: private addresses that webhooks may go to.
+    ///   - servers: where NATS and Kafka may be. Their libraries connect wherever a definition, and then a server, sends them.
     ///   - environment: the gateway's variables; definitions see only those that are meant for sinks.
-    public init(client: HTTPClient, exceptions: AddressPolicy.Exceptions, environment: [String: String]) {
+    public init(
+        client: HTTPClient, exceptions: AddressPolicy.Exceptions, servers: AddressPolicy.Exceptions,
+        environment: [String: String]
+    ) {
         self.client = client
         self.exceptions = exceptions
+        self.servers = servers
         self.environment = environment.filter { $0.key.hasPrefix(SinkSecret.variablePrefix) }
     }
 
@@ -25,8 +31,19 @@ public struct SinkMaker: Sendable {
         case .webhook(let webhook):
             return try WebhookSink(
                 webhook, isOneLane: isOneLane, exceptions: exceptions, client: client, environment: variable)
-        case .nats(let nats): return try NATSSink(nats, isOneLane: isOneLane, variable: variable)
-        case .kafka(let kafka): return try KafkaSink(kafka, isOneLane: isOneLane, variable: variable)
+        case .nats(let nats):
+            try check(nats.hosts)
+            return try NATSSink(nats, isOneLane: isOneLane, variable: variable)
+        case .kafka(let kafka):
+            try check(kafka.hosts)
+            return try KafkaSink(kafka, isOneLane: isOneLane, variable: variable)
+        }
+    }
+
+    /// A namespace's administrator must not reach whatever the gateway's network has.
+    private func check(_ hosts: [String]) throws(SinkError) {
+        for host in hosts where !servers.admits(host: host) {
+            throw SinkError("\(host) is not among the servers that feeds may deliver to (--sink-allow).")
         }
     }
 }

@@ -43,6 +43,9 @@ public struct KafkaDefinition: Sendable, Equatable {
         return KafkaDefinition(brokers: brokers, topic: topic, properties: properties, pace: pace)
     }
 
+    /// The brokers' names or addresses.
+    var hosts: [String] { brokers.map { SinkHost.name(ofServer: $0) } }
+
     private static func isBroker(_ text: String) -> Bool {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[colon...].dropFirst()), port > 0 else {
             return false

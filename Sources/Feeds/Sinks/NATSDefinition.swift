@@ -72,6 +72,9 @@ public struct NATSDefinition: Sendable, Equatable {
         return rest.isEmpty || !isPlain ? "an address of NATS is nats://HOST:PORT" : nil
     }
 
+    /// The servers' names or addresses.
+    var hosts: [String] { servers.map { SinkHost.name(ofServer: $0) } }
+
     private static func credentials(_ reader: inout SinkDefinitionReader) -> Credentials {
         let user = reader.text("user")
         let password = reader.secret("password")

@@ -38,7 +38,8 @@ final class Service {
             url: url, settings: options.feeds, connectionSettings: options.connection, trees: RecentTrees(engine),
             logger: options.logger,
             sinks: SinkMaker(
-                client: webhookClient, exceptions: options.webhookExceptions, environment: options.environment))
+                client: webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
+                environment: options.environment))
         self.feeds = feeds
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(

@@ -15,11 +15,14 @@ extension ServiceOptions {
             "networks and hosts that webhooks may go to although they are private, separated by commas; default: none, this machine"
                 + " for dev"
         ) { options, text in
-            do throws(AddressPolicy.Exceptions.UnknownPart) {
-                options.webhookExceptions = try AddressPolicy.Exceptions(text)
-            } catch {
-                throw UsageError("--webhook-allow: \"\(error.text)\" is neither a network nor a host.")
-            }
+            options.webhookExceptions = try exceptions(text, of: "webhook-allow")
+        },
+        .text(
+            "sink-allow", "LIST",
+            "networks and hosts where NATS and Kafka may be to which feeds deliver, separated by commas; default: none, this machine"
+                + " for dev"
+        ) { options, text in
+            options.sinkServers = try exceptions(text, of: "sink-allow")
         },
         .number("feed-readers", 1...64, "threads that read the log for feeds; default 2") { $0.feeds.readers = $1 },
         .number(
@@ -42,6 +45,14 @@ extension ServiceOptions {
             options.feeds.beatMilliseconds = max(100, time / 5)
         },
     ]
+
+    private static func exceptions(_ text: String, of option: String) throws -> AddressPolicy.Exceptions {
+        do throws(AddressPolicy.Exceptions.UnknownPart) {
+            return try AddressPolicy.Exceptions(text)
+        } catch {
+            throw UsageError("--\(option): \"\(error.text)\" is neither a network nor a host.")
+        }
+    }
 
     private static func gatewayURL(_ text: String) throws -> String {
         guard text.hasPrefix("http://") || text.hasPrefix("https://"), !text.dropFirst(8).isEmpty,

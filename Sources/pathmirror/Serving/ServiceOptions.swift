@@ -29,6 +29,8 @@ struct ServiceOptions {
     var feeds = FeedSettings()
     /// Private addresses that webhooks may go to.
     var webhookExceptions = AddressPolicy.Exceptions()
+    /// Where NATS and Kafka may be to which feeds deliver.
+    var sinkServers = AddressPolicy.Exceptions()
     /// The process's variables, of which sinks see some.
     let environment: [String: String]
     let authentication: AuthenticationOptions

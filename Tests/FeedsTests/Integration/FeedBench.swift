@@ -85,7 +85,7 @@ final class FeedBench {
         let service = try FeedService(
             url: url ?? self.url, settings: settings, connectionSettings: session, trees: NoTrees(),
             logger: Logger(level: .error, descriptor: -1),
-            sinks: SinkMaker(client: client, exceptions: .thisMachine, environment: [:]))
+            sinks: SinkMaker(client: client, exceptions: .thisMachine, servers: .thisMachine, environment: [:]))
         service.begin(port: 1)
         return service
     }

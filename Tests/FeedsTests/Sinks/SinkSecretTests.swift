@@ -26,7 +26,7 @@ import Testing
         defer { client.stop() }
         let secret = "whsec_" + String(repeating: "A", count: 32)
         let maker = SinkMaker(
-            client: client, exceptions: .init(),
+            client: client, exceptions: .init(), servers: .init(),
             environment: ["PATHMIRROR_SINK_ALL": secret, "PATHMIRROR_SINK_NS_SHOP__HOOK": secret])
         let definition = { (variable: String) in
             try FeedDefinition.read(

@@ -24,17 +24,8 @@ struct DevCommand: Command {
         var options = try ServiceOptions(arguments, logDescriptor: console.errors)
         let port = try arguments.integer("port", in: 0...65_535) ?? 9_000
         let namespace = arguments["ns"] ?? "default"
-        options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
         options.gateway.defaultNamespace = namespace
-        options.gateway.pages = .thisMachine(and: options.origins)
-        options.engine.createsNamespaces = true
-        options.credentials.acceptsOwner = true
-        // Whoever tries webhooks has the endpoint on this machine.
-        if arguments["webhook-allow"] == nil { options.webhookExceptions = .thisMachine }
-        options.credentials.acceptsUnsignedTokens = true
-        if !options.hasRulesFile {
-            options.engine.defaultRules = RulesVersion(seq: 0, set: .allowThisMachine, enforcesIndexes: false)
-        }
+        trustThisMachine(&options, arguments, port)
         let logger = options.logger
 
         var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
@@ -79,6 +70,19 @@ struct DevCommand: Command {
             cluster.stop(.immediate)
             cluster = try PostgresCluster.start(settings)
         }
+    }
+
+    private static func trustThisMachine(_ options: inout ServiceOptions, _ arguments: ParsedArguments, _ port: Int) {
+        options.server.addresses = [ListenAddress(host: "127.0.0.1", port: UInt16(port))]
+        options.gateway.pages = .thisMachine(and: options.origins)
+        options.engine.createsNamespaces = true
+        options.credentials.acceptsOwner = true
+        options.credentials.acceptsUnsignedTokens = true
+        // Whoever tries webhooks and sinks has their servers on this machine.
+        if arguments["webhook-allow"] == nil { options.webhookExceptions = .thisMachine }
+        if arguments["sink-allow"] == nil { options.sinkServers = .thisMachine }
+        guard !options.hasRulesFile else { return }
+        options.engine.defaultRules = RulesVersion(seq: 0, set: .allowThisMachine, enforcesIndexes: false)
     }
 
     private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int) throws -> Service {
