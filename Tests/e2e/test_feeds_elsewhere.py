@@ -194,3 +194,27 @@ def test_what_a_frozen_gateway_handed_out(make_pair):
     message = pair.other.one("c2")
     assert message["key"] == "a"
     pair.other.ack([message])
+
+
+def test_everything_of_the_status_is_known_to_both(pair):
+    """Only the gateway that works the feed knows who holds what; the other one asks it."""
+    pair.owner.rest.set("orders/a", 1)
+    message = pair.owner.one("c1")
+    theirs, ours = pair.owner.status(), pair.other.status()
+    assert ours["consumers"] == theirs["consumers"] == ["c1"]
+    assert ours["oldest_unacknowledged"] == theirs["oldest_unacknowledged"] and ours["oldest_unacknowledged"]["id"] == message["id"]
+    assert ours["gateway"] == theirs["gateway"] and ours["held_messages"] == 1
+
+
+def test_the_status_of_a_feed_whose_gateway_is_silent(make_pair):
+    """It is answered, with what the database has; nobody takes the feed over meanwhile."""
+    pair = make_pair("--feed-takeover-ms", "3600000")
+    pair.owner.rest.set("orders/a", 1)
+    pair.owner.one("c1")
+    pair.working.process.freeze()
+    try:
+        status = pair.other.status()
+    finally:
+        pair.working.process.send(signal.SIGCONT)
+    assert status["oldest_unacknowledged"] is None and status["consumers"] == [] and status["head"] == 1
+    assert pair.other.status()["consumers"] == ["c1"]

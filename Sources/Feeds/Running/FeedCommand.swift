@@ -22,7 +22,7 @@ enum FeedCommand: Sendable {
         @Sendable (Result<[String], FeedRefusalError>) -> Void)
     case committed([(FeedClaim, FeedCommit)], lost: Set<FeedClaim>)
     case delivered(FeedClaim, [FeedPosition], [SinkOutcome])
-    case report(FeedName, @Sendable (FeedReport?) -> Void)
+    case report(FeedName, @Sendable (FeedReport?, FeedRefusal?) -> Void)
 }
 
 /// A refusal as an error.

@@ -130,7 +130,7 @@ final class FeedDesk {
             settle(name, positions, consumer, settlement, completion, command, now)
         case .committed(let commits, let lost): committed(commits, lost)
         case .delivered(let claim, let positions, let outcomes): delivered(claim, positions, outcomes, now)
-        case .report(let name, let completion): completion(runs[name]?.report)
+        case .report(let name, let completion): completion(runs[name]?.report, refusal(of: name))
         }
     }
 

@@ -72,8 +72,9 @@ public final class FeedService: Sendable {
     /// The figures of this gateway's feeds, those that only the database knows included.
     public var figures: [FeedFigures] { dispatcher.board.figures }
 
-    /// How a feed fares at this moment; nil where it is not worked here. Called back from another thread.
-    public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?) -> Void) {
+    /// How a feed fares at this moment; nil where it is not worked here, and then which gateway works it, as far as is known. Called back
+    /// from another thread.
+    public func report(_ feed: FeedName, _ completion: @escaping @Sendable (FeedReport?, FeedRefusal?) -> Void) {
         dispatcher.post(.report(feed, completion))
     }
 

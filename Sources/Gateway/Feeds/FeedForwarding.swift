@@ -13,6 +13,8 @@ struct FeedForwarding: Sendable {
     private static let patienceMilliseconds: Milliseconds = 3_000
     /// How long it may take for what nobody waits for but who has been refused.
     private static let givingBackMilliseconds: Milliseconds = 1_000
+    /// How long a question may take that can be answered without the other gateway, too.
+    private static let askingMilliseconds: Milliseconds = 2_000
     /// More than any answer has: about 4 MiB of messages, or one message, of which each byte may be six as JSON. What is longer
     /// would be lost until its deadline, again and again.
     private static let maxAnswerBytes = 1 << 30
@@ -55,6 +57,23 @@ struct FeedForwarding: Sendable {
         reference.perform(otherwise: cancel) { exchange in exchange.onClose = cancel }
     }
 
+    /// Asks the gateway at an address what it was asked here. Called back once, from any thread; with nil where there is no good answer soon.
+    ///
+    /// - Returns: false where the request has come from another gateway: it is not passed on again.
+    func ask(_ address: String, _ request: HTTPRequest, _ completion: @escaping @Sendable (FeedAnswer?) -> Void) -> Bool
+    {
+        guard request.header(Self.header) == nil else { return false }
+        send(
+            address + Self.target(request), method: "GET", [], Self.headers(request),
+            authorization: request.headerText("authorization"),
+            wait: Self.askingMilliseconds - Self.patienceMilliseconds
+        ) { result in
+            guard case .success(let answer) = result, answer.status == 200 else { return completion(nil) }
+            completion(answer)
+        }
+        return true
+    }
+
     /// Has another gateway take back whatever a consumer holds. Soon, or not at all: then deadlines do it.
     ///
     /// - Parameter url: where its messages are asked for.
@@ -70,17 +89,17 @@ struct FeedForwarding: Sendable {
         send(url, body.bytes, headers, authorization: authorization, wait: wait) { _ in completion() }
     }
 
-    /// Asks another gateway by POST.
+    /// Sends another gateway a request.
     ///
     /// - Parameter completion: called once, from any thread; with `cancelled` only after `cancel`.
     @discardableResult
     func send(
-        _ url: String, _ body: [UInt8], _ headers: [(name: String, value: String)] = [], authorization: String?,
-        wait: Milliseconds = 0,
+        _ url: String, method: String = "POST", _ body: [UInt8], _ headers: [(name: String, value: String)] = [],
+        authorization: String?, wait: Milliseconds = 0,
         _ completion: @escaping @Sendable (Result<FeedAnswer, HTTPClientError>) -> Void
     ) -> HTTPClient.RequestID {
         var asked = ClientRequest(url)
-        asked.method = "POST"
+        asked.method = method
         asked.body = body
         asked.headers = headers + [("\(Self.header)", "1")]
         if let authorization { asked.credentials = [("Authorization", authorization)] }

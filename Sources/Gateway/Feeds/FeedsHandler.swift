@@ -79,7 +79,7 @@ final class FeedsHandler {
         case .dead: try dead(feed, request, exchange)
         case .retry: try change(feed, request, exchange) { try $0.retry(feed, $1) }
         case .drop: try change(feed, request, exchange) { try $0.drop(feed, $1) }
-        case .status: status(feed, exchange)
+        case .status: status(feed, request, exchange)
         }
     }
 
@@ -148,15 +148,24 @@ final class FeedsHandler {
         administer(exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
     }
 
-    private func status(_ feed: FeedName, _ exchange: HTTPExchange) {
+    private func status(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let reference = exchange.reference
-        feeds.report(feed) { [link] report in
-            link.post { handler in
-                guard let exchange = handler.services.loop.exchange(for: reference) else { return }
-                handler.administer(exchange) {
-                    FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
+        feeds.report(feed) { [link, forwarding] report, refusal in
+            let answer: @Sendable () -> Void = {
+                link.post { handler in
+                    guard let exchange = handler.services.loop.exchange(for: reference) else { return }
+                    handler.administer(exchange) {
+                        FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
+                    }
                 }
             }
+            guard report == nil, case .elsewhere(let address)? = refusal else { return answer() }
+            // Only the gateway that works the feed knows all of it; where that one says nothing, this one says what it can.
+            let isAsked = forwarding.ask(address, request) { theirs in
+                guard let theirs else { return answer() }
+                reference.perform { theirs.send(to: $0) }
+            }
+            if !isAsked { answer() }
         }
     }
 
