@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from .attack import Attack
@@ -17,6 +18,8 @@ BUSY = frozenset({"200", "429", "503"})
 FEEDS = 1_100
 WAITS = 1_500
 STREAMS = 60
+# Messages that wait for whoever pulls, and seconds in which nothing is read.
+ENOUGH, PAUSE = 5_000, 2.0
 
 
 def bearer(token: str) -> dict:
@@ -43,6 +46,11 @@ def make_large_prey(target: Target):
     """A feed that has 60,000 messages to give."""
     children_in_the_hall(target)
     make_prey(target, "/hall/{key}", start="snapshot", include=["value", "record"], record_depth=2)
+    end = time.monotonic() + PATIENCE
+    while json.loads(target.administer("GET", f"/.feeds/{PREY}/status?ns={target.ns}", b""))["pending_messages"] < ENOUGH:
+        if time.monotonic() > end:
+            raise RuntimeError("the feed has no messages")
+        time.sleep(0.05)
 
 
 def on_prey(name: str, send, expected, prepare=make_prey, **more) -> Attack:
@@ -125,7 +133,8 @@ def unread(method: str, what: str, count: int, each: int = 1, body: bytes = b"",
                 plain = target.connect()
                 plain.sendall((head + body) * each)
                 readers.append(plain)
-            # A thousandth of what each could have.
+            time.sleep(PAUSE)
+            # A small part of what each could have.
             for plain in readers:
                 try:
                     found.add(status_of(plain.recv(4096)))
