@@ -1,9 +1,12 @@
 """Pulling and settling: who waits, who holds what, deadlines, and what an acknowledgement answers."""
 
+import select
+import socket
 import threading
 import time
 
-from harness.feeds import PATIENT
+from harness.feeds import ADMIN, PATIENT, Feed
+from harness.gateway import SECRET
 from harness.raw import raw_connection
 from harness.waiting import wait_until
 
@@ -257,3 +260,49 @@ def test_the_lag_of_a_feed_that_nobody_consumes_grows(feed, tree):
         tree.set("orders/a", number)
     later = wait_until(lambda: (status := feed.status())["lag_seconds"] > first["lag_seconds"] and status, "more seconds")
     assert later["lag_entries"] > first["lag_entries"]
+
+
+def test_the_waits_of_one_feed_leave_room_for_others(serve):
+    """Only waiting is refused where too many wait, and one feed's consumers have at most half of the places."""
+    gateway = serve("--max-feed-waits", "4")
+    busy = Feed(gateway.rest, "busy", headers=ADMIN).make(**PATIENT)
+    other = Feed(gateway.rest, "other", headers=ADMIN).make(path="/others/{key}", **PATIENT)
+    for feed in (busy, other):
+        assert feed.pull() == []
+
+    def wait(feed):
+        """A pull that waits until its connection is closed."""
+        body = b'{"wait_ms":60000}'
+        connection = socket.create_connection(("127.0.0.1", gateway.port))
+        connection.sendall(f"POST {feed.target('pull')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {SECRET}\r\n"
+                           f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        return connection
+
+    def is_full(feed) -> bool:
+        return feed.call("POST", "pull", {"wait_ms": 300}).status == 429
+
+    def fill(feed):
+        """Has pulls wait until one is refused."""
+        for _ in range(50):
+            waiting.append(wait(feed))
+            if refused := select.select(waiting, [], [], 0.3)[0]:
+                for connection in refused:
+                    assert connection.recv(4096).startswith(b"HTTP/1.1 429 ")
+                    waiting.remove(connection)
+                    connection.close()
+                return
+        raise AssertionError(f"{len(waiting)} pulls wait")
+
+    waiting = []
+    try:
+        for feed in (busy, other):
+            assert not is_full(feed)
+            fill(feed)
+            assert is_full(feed)
+            # Who does not wait is answered.
+            assert feed.pull() == []
+        assert len(waiting) == 4
+    finally:
+        for connection in waiting:
+            connection.close()
+    wait_until(lambda: not is_full(busy) and not is_full(other), "room for those who wait")

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from check import availability, log, registers, streams
+from check import availability, feeds, log, registers, streams
 from check.entries import difference, tree_of
 from collector import Collector
 from harness import cli
@@ -16,6 +16,7 @@ from harness.waiting import Late, wait_until
 from plan import Round
 from rig.rig import Rig
 from strikes import Strikes
+from workload.feeds import FeedWork
 from workload.history import OK, UNKNOWN, History
 from workload.listeners import RealtimeListener, StreamReader
 from workload.prober import Prober
@@ -58,11 +59,13 @@ class Onslaught:
             client(Increments, "inc0", names[-1]), client(Increments, "inc1", names[0]), client(Large, "large0", names[1]),
             *(client(Sessions, f"ses{number}", home) for number, home in enumerate([*names, names[0]])),
             client(SqlWriter, "sql0", rig.url)]
+        self.feeds = FeedWork(rig.doors, rig.ports, self.history, plan.seed + 1000)
 
     # The round
 
     def run(self) -> Result:
         """Runs faults and checks; whatever goes wrong is a violation, and no exception."""
+        self.feeds.start()
         everyone = [*self.streams, *self.listens, *self.probers.values(), *self.clients]
         for one in everyone:
             one.start()
@@ -86,6 +89,7 @@ class Onslaught:
             self._wrong("the round did not come to its end", f"{type(error).__name__}: {error}")
         for one in [*self.streams, *self.listens]:
             one.stop()
+        self.feeds.close()
         self._count()
         return self.result
 
@@ -151,6 +155,16 @@ class Onslaught:
         for one in self.streams:
             one.stop()
         self.rig.caught_up()
+        self._drain()
+
+    def _drain(self):
+        """Consumers go on until nothing is left to deliver."""
+        try:
+            wait_until(lambda: self.rig.feeds_at(self.head), "the feeds to be drained", 60, 0.2)
+        except Late:
+            left = self.rig.rows("select to_jsonb(feed_status)::text from pathmirror.feed_status")
+            self._wrong("feeds are not drained", f"the log is at {self.head}: {left}")
+        self.feeds.finish()
 
     def _last_word(self, name: str) -> bool:
         try:
@@ -179,6 +193,7 @@ class Onslaught:
             "realtime listens": [text for one in self.listens for listening in one.listens
                                  if restored is None or listening.at > restored.noticed
                                  for text in streams.listen(one.name, listening, entries)],
+            "feeds": [text for notes in self.feeds.notes for text in feeds.judge(notes, entries, restored)[:4]],
             "log verify": self._verify(),
             "mirror": self._mirror(entries),
             "availability": self._availability(until),
@@ -238,6 +253,7 @@ class Onslaught:
         wrong = [f"{one.name} had {done[one.name]} requests acknowledged" for one in self.clients if done[one.name] < 5]
         wrong += [f"{one.name} was told {len(one.events)} events" for one in self.streams if len(one.events) < 50]
         wrong += [f"{one.name} was told nothing" for one in self.listens if not any(listening.pushes for listening in one.listens)]
+        wrong += [f"feed {notes.name} gave {len(notes.given)} messages" for notes in self.feeds.notes if len(notes.given) < 50]
         return wrong
 
     def keep(self, target: Path):
@@ -250,6 +266,8 @@ class Onslaught:
             with open(target / f"{one.name}.ndjson", "w") as file:
                 for event in one.events:
                     file.write(json.dumps(asdict(event)) + "\n")
+        for notes in self.feeds.notes:
+            notes.keep(target / f"feed-{notes.name}.ndjson")
         outages = [f"{outage.begun:.3f} {outage.ended:.3f} {outage.text}" for outage in self.strikes.outages.values()]
         (target / "faults").write_text("\n".join([*outages, str(self.strikes.restored)]) + "\n")
 
@@ -262,6 +280,10 @@ class Onslaught:
             "events of streams": sum(len(one.events) for one in self.streams),
             "streams begun": sum(one.connections for one in self.streams),
             "realtime listens": sum(len(one.listens) for one in self.listens),
+            "messages given by feeds": sum(len(notes.given) for notes in self.feeds.notes),
+            "those that were given again": sum(one.message["attempt"] > 1 for notes in self.feeds.notes for one in notes.given),
+            "acknowledged with done": sum(len(notes.done) for notes in self.feeds.notes),
+            "dead letters": sum(len(notes.dead) for notes in self.feeds.notes),
             "faults whose moment did not come": len(self.strikes.missed),
             "gateways that gave up and were started again": len(self.rig.ended),
             "fresh puts": sum(streams.is_fresh(event) for one in self.streams for event in one.events)}

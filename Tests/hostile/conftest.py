@@ -1,14 +1,18 @@
 """One gateway for all attacks, as the end-to-end tests start it, and a table of what each attack did."""
 
+import time
+
 import pytest
 from attacks.attack import RULES
+from attacks.feeds import HONEST, administer, ask
 from attacks.watch import Watch
 from attacks.wire import Target
 from harness import process
 from harness.cluster import Cluster
 from harness.gateway import SECRET, start_serve
-from harness.issuer import legacy
+from harness.issuer import hs256, legacy
 from harness.scratch import scratch_directory
+from harness.waiting import wait_until
 
 _figures = pytest.StashKey[list]()
 
@@ -34,7 +38,7 @@ def figures(request) -> list:
 def pytest_terminal_summary(terminalreporter, config):
     lines = config.stash[_figures]
     if lines:
-        terminalreporter.section("worst latencies (ms), memory at its worst (MB more), answers")
+        terminalreporter.section("worst latencies of health checks, a writer and a feed's consumer (ms), memory at its worst (MB more), answers")
         for line in lines:
             terminalreporter.line(line)
 
@@ -55,6 +59,12 @@ def postgres(logs):
             cluster.stop("immediate")
 
 
+def feed_token(feed: str, ns: str) -> str:
+    """As `pathmirror token mint --feed` makes it."""
+    now = int(time.time())
+    return hs256({"v": 0, "iat": now, "exp": now + 86_400, "feed": feed, "ns": ns}, SECRET)
+
+
 class Siege:
     """A gateway, what attackers know of it, and the watch over it. A gateway that is gone is replaced."""
 
@@ -72,9 +82,12 @@ class Siege:
         path = self.root.__enter__()
         # The attackers' addresses are those of a proxy's clients: this machine's own is under no bound.
         self.gateway = start_serve(self.postgres.create_database(), path, self.logs, "--trusted-proxies", "127.0.0.1",
-                                   "--loops", "2", "--session-timeout-ms", "10000", rules=RULES)
-        self.target = Target(self.gateway.port, SECRET, address="198.51.100.7")
-        self.watch = Watch(self.gateway.port, "/work/number.json?ns=default", legacy("writer", SECRET))
+                                   "--loops", "2", "--session-timeout-ms", "10000", "--max-feed-waits", "1000", rules=RULES)
+        self.target = Target(self.gateway.port, SECRET, address="198.51.100.7", token=feed_token)
+        assert administer(self.target, "PUT", HONEST, {"path": "/work/{key}"}) == "201"
+        wait_until(lambda: ask(self.target, "POST", "pull", b"{}", feed_token(HONEST, "default"), HONEST) == "200", "the honest feed to run")
+        self.watch = Watch(self.gateway.port, "/work/number.json?ns=default", legacy("writer", SECRET),
+                           feed=(HONEST, feed_token(HONEST, "default")))
         self.watch.__enter__()
 
     def stop(self):

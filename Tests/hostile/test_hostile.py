@@ -1,17 +1,17 @@
-"""Each hostile message, sent without a credential while health checks and a permitted writer go on.
+"""Each hostile message, sent without a credential (or with that of a feed) while health checks, a permitted writer and a feed's consumer go on.
 
 What is judged: the gateway lives and answers everybody else, its memory stays within a bound, nothing is written, and
 what attackers are told are the protocols' own refusals. Latencies are shown at the end, not judged.
 """
 
 import pytest
-from attacks import large, many
+from attacks import feeds, large, many
 from conftest import failed
 from harness.gateway import SECRET
 from harness.process import peak_resident_bytes, resident_bytes
 from harness.waiting import wait_until
 
-ATTACKS = large.ATTACKS + many.ATTACKS
+ATTACKS = large.ATTACKS + many.ATTACKS + feeds.ATTACKS
 
 
 def forget_peak(pid: int):
@@ -37,8 +37,8 @@ def test_the_gateway_goes_on(siege, attack, figures, request, record_property):
     assert gateway.process.running, gateway.process.tail()
     more = (peak_resident_bytes(pid) - before) / 1e6
     found = sorted(set(answers))
-    figures.append(f"{seen['health']['worst']:9.0f} {seen['writer']['worst']:9.0f} {more:7.0f}  {attack.name}: {', '.join(found)}")
-    for kind in ("health", "writer"):
+    figures.append(f"{seen['health']['worst']:9.0f} {seen['writer']['worst']:9.0f} {seen['consumer']['worst']:9.0f} {more:7.0f}  {attack.name}: {', '.join(found)}")
+    for kind in ("health", "writer", "consumer"):
         record_property(f"worst {kind} ms", round(seen[kind]["worst"], 1))
         assert not seen[kind]["failed"], (kind, seen[kind]["failed"][:5])
     record_property("MB more", round(more))

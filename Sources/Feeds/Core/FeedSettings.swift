@@ -23,7 +23,7 @@ public struct FeedSettings: Sendable {
     public var maxPull = 1_000
     /// How long a request waits until a gateway works the feed.
     public var ownerWaitMilliseconds: Milliseconds = 5_000
-    /// Requests that wait for messages, of all feeds together.
+    /// Requests that wait for messages, of all feeds together; of one feed half as many.
     public var maxWaitingPulls = 10_000
     /// Where other gateways reach this one, such as `http://10.0.0.5:9000`; empty: where this one's connection to the database comes
     /// from, at the port that it listens on.

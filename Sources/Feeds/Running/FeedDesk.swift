@@ -204,11 +204,18 @@ final class FeedDesk {
     ) {
         guard let run = run(pull.feed) else { return house(command, pull.feed, now.monotonic) }
         guard run.sink == nil else { return completion(.failure(FeedRefusalError(.isPushed))) }
-        guard waitingPulls < core.settings.maxWaitingPulls else {
-            return completion(.failure(FeedRefusalError(.tooManyWaiting)))
-        }
         guard pull.most > 0 else { return completion(.success([])) }
-        waitingPulls += 1
+        var pull = pull
+        if pull.deadline > now.monotonic {
+            // Only waiting is refused: what is there is given all the same. One feed's consumers leave room for others'.
+            let most = core.settings.maxWaitingPulls
+            if waitingPulls >= most || run.waiting.count >= max(1, most / 2) {
+                guard run.machine.hasReady else { return completion(.failure(FeedRefusalError(.tooManyWaiting))) }
+                pull.deadline = now.monotonic
+            } else {
+                waitingPulls += 1
+            }
+        }
         run.waiting.append(.init(pull: pull, completion: completion))
     }
 

@@ -51,7 +51,7 @@ public struct FeedPull: Sendable {
     /// How many messages the consumer may hold; nil for any number.
     public let mostHeld: Int?
     /// In monotonic milliseconds.
-    public let deadline: Milliseconds
+    public var deadline: Milliseconds
 
     public init(id: UInt64, feed: FeedName, consumer: String, most: Int, mostHeld: Int?, deadline: Milliseconds) {
         self.id = id

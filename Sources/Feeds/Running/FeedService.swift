@@ -33,8 +33,8 @@ public final class FeedService: Sendable {
             url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger)
         let wake = try WakeHandle()
         let dispatcher = FeedDispatcher(core)
-        let writer = FeedWriter(core)
         let troubles = FeedTroubles()
+        let writer = FeedWriter(core, lost: { troubles.lose($0) })
         let keeper = FeedAdministrator(core)
         let readers = FeedReaders(
             core, found: { dispatcher.found($0) }, keep: { keeper.keep($1, of: $0) },
@@ -180,20 +180,36 @@ public final class FeedService: Sendable {
     }
 }
 
-/// Feeds that the readers can't go on with.
+/// Feeds that the readers can't go on with, and those of which the database takes nothing any more.
 final class FeedTroubles: Sendable {
-    private let waiting = Mutex<[FeedClaim: String]>([:])
+    private struct State: Sendable {
+        var reasons: [FeedClaim: String] = [:]
+        var lost: Set<FeedClaim> = []
+    }
+    private let state = Mutex(State())
 
     func add(_ claims: Set<FeedClaim>, _ reason: String) {
-        waiting.withLock { waiting in
-            for claim in claims { waiting[claim] = reason }
+        state.withLock { state in
+            for claim in claims { state.reasons[claim] = reason }
         }
     }
 
+    /// The database takes nothing more under these claims.
+    func lose(_ claims: Set<FeedClaim>) {
+        if !claims.isEmpty { state.withLock { $0.lost.formUnion(claims) } }
+    }
+
     func take() -> [FeedClaim: String] {
-        waiting.withLock { waiting in
-            defer { waiting = [:] }
-            return waiting
+        state.withLock { state in
+            defer { state.reasons = [:] }
+            return state.reasons
+        }
+    }
+
+    func takeLost() -> Set<FeedClaim> {
+        state.withLock { state in
+            defer { state.lost = [] }
+            return state.lost
         }
     }
 }

@@ -92,6 +92,7 @@ final class FeedSupervisor: AnnouncementListener {
         try endDead(worker, connection)
         let feeds = try connection.feeds(definitions: false)
         try dropBroken(feeds, connection)
+        dropLost()
         try keep(feeds, connection)
         try claim(feeds, worker, connection)
         tellRoutes(feeds)
@@ -256,6 +257,12 @@ final class FeedSupervisor: AnnouncementListener {
             broken(record, claim, reason)
             try connection.reportFeeds([(claim, "broken", reason, 0, 0)])
         }
+    }
+
+    /// Feeds that are ended here, as the database did not take what was to be written down. It may still say that this gateway works them,
+    /// under that claim: where an older state of it was put back. They are claimed anew.
+    private func dropLost() {
+        for claim in troubles.takeLost() where mine[claim.feed]?.claim == claim { mine[claim.feed] = nil }
     }
 
     /// A feed could not be begun, or not be read: it is tried again later.

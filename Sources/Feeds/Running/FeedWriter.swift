@@ -13,9 +13,14 @@ final class FeedWriter: Sendable {
     }
 
     private let core: FeedCore
+    private let lost: @Sendable (Set<FeedClaim>) -> Void
     private let state = Condition(State())
 
-    init(_ core: FeedCore) { self.core = core }
+    /// - Parameter lost: is told of claims under which the database takes nothing any more.
+    init(_ core: FeedCore, lost: @escaping @Sendable (Set<FeedClaim>) -> Void) {
+        self.core = core
+        self.lost = lost
+    }
 
     /// Whether something is being written: what comes meanwhile is written together, behind it.
     var isBusy: Bool { state.withLock { $0.isBusy } }
@@ -43,7 +48,7 @@ final class FeedWriter: Sendable {
                 do {
                     let open = try connection ?? core.connect("feed writer")
                     connection = open
-                    try job.run(open, dispatcher) { state.withLock { $0.isBusy = false } }
+                    try job.run(open, dispatcher, lost) { state.withLock { $0.isBusy = false } }
                     backoff.reset()
                     break
                 } catch {
@@ -63,12 +68,16 @@ final class FeedWriter: Sendable {
         case write([(FeedClaim, FeedCommit)])
         case load(FeedClaim, after: FeedPosition?)
 
-        func run(_ connection: LogConnection, _ dispatcher: FeedDispatcher, written: () -> Void) throws {
+        func run(
+            _ connection: LogConnection, _ dispatcher: FeedDispatcher, _ lose: (Set<FeedClaim>) -> Void,
+            written: () -> Void
+        ) throws {
             switch self {
             case .write(let commits):
                 let lost = try connection.moveFeeds(commits.map(FeedWriter.move))
                 written()
                 dispatcher.post(.committed(commits, lost: lost))
+                lose(lost)
             case .load(let claim, let place):
                 if place == nil { try connection.reviveFeedLetters(claim.namespace, claim.feed) }
                 let page = try FeedRetryPage(claim.namespace, claim.feed, after: place, connection)

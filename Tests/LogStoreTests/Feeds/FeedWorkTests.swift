@@ -29,13 +29,15 @@ import Testing
             try connection.claimFeed(namespace, feed, by: worker)?.claim
         }
 
-        func move(_ claim: FeedClaim, to seq: Int64, letter key: String? = nil, follows: Int64 = 0) -> FeedMove {
+        func move(
+            _ claim: FeedClaim, to seq: Int64, letter key: String? = nil, errors: String = "[]", follows: Int64 = 0
+        ) -> FeedMove {
             let progress = FeedProgressRecord(
                 seq: seq, index: 0, snapshotSeq: nil, done: [], handedTo: seq, readTo: LogCursor(seq: seq))
             let letter = key.map {
                 FeedLetterRecord(
                     seq: seq, index: 0, isSnapshot: false, key: $0, state: "dead", attempts: 1,
-                    errors: Array("[]".utf8), message: Array("{}".utf8))
+                    errors: Array(errors.utf8), message: Array("{}".utf8))
             }
             return FeedMove(
                 claim: claim, number: seq, follows: follows, progress: progress, delivered: 1, acknowledged: 1,
@@ -106,6 +108,21 @@ import Testing
             #expect(try feeds.dead(kept) == ["y"])
             let status = try #require(try connection.feedStatus(feeds.namespace, kept))
             #expect(status.acknowledged == 1 && status.deadLetters == 1)
+        }
+    }
+
+    /// A message is done with when its dead letter is there, and not before.
+    @Test func aMoveAndItsLettersAreOne() throws {
+        try withSession { connection in
+            let feeds = try Feeds(connection)
+            let claim = try #require(try feeds.claim(try feeds.add("a"), by: feeds.worker))
+            #expect(throws: LogStoreError.self) {
+                try connection.moveFeeds([feeds.move(claim, to: 1, letter: "x", errors: "no JSON")])
+            }
+            #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 0)
+            #expect(try connection.moveFeeds([feeds.move(claim, to: 1, letter: "x")]).isEmpty)
+            #expect(try connection.feedSeq(feeds.namespace, claim.feed) == 1)
+            #expect(try feeds.dead(claim.feed) == ["x"])
         }
     }
 

@@ -91,6 +91,10 @@ class Endpoint:
                 # Without the shutdown that says goodbye: what is reset shall be seen to be reset.
                 self.close_request(request)
 
+            def handle_error(self, *_):
+                # Gateways are killed while they have a connection here: that is no news.
+                pass
+
         self._server = Server((host, 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import psycopg
-from harness import cli
+from harness import cli, endpoint
 from harness.gateway import Gateway, start_serve
 from harness.ports import free_port
 from harness.waiting import wait_until
@@ -17,7 +17,8 @@ from .server import Clock, Server
 MIRROR = {"name": "recs", "path": "/rec/{id}", "columns": {"n": "bigint", "t": "text"}}
 # Everything that waits, waits for less long than in production: a fault must be over within seconds.
 OPTIONS = ("--heartbeat-ms", 500, "--dead-after-ms", 2500, "--poll-ms", 500, "--session-timeout-ms", 8000,
-           "--sse-keepalive-ms", 2000, "--shutdown-ms", 3000, "--commit-deadline-ms", 8000)
+           "--sse-keepalive-ms", 2000, "--shutdown-ms", 3000, "--commit-deadline-ms", 8000,
+           "--feed-takeover-ms", 2500, *endpoint.OPTIONS)
 
 
 class Rig:
@@ -157,6 +158,10 @@ class Rig:
         """Waits until every mirror has come to the head."""
         wait_until(lambda: self.rows("select coalesce(bool_and(seq = head), true) from pathmirror.mirror_status")[0][0],
                    "the mirrors to catch up", 60, 0.2)
+
+    def feeds_at(self, head: int) -> bool:
+        """Whether all messages of every feed are done, up to this entry."""
+        return self.rows("select bool_and(seq >= %s) from pathmirror.feed_progress", head)[0][0] is True
 
     def close(self):
         self._closing.set()

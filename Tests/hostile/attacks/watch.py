@@ -1,6 +1,8 @@
 """A process of its own that asks for the gateway's health on several connections, and writes where it may, all the time.
 
-    python watch.py PORT CONNECTIONS TARGET CREDENTIAL
+    python watch.py PORT CONNECTIONS TARGET CREDENTIAL [FEED TOKEN]
+
+With a feed, whose messages are to be what the writer writes, it consumes that as well, and counts what it has acknowledged.
 
 A line on standard input is answered with the worst latencies since the last one, as JSON; what is under way then counts
 when it has been answered. It ends with its standard input.
@@ -54,9 +56,39 @@ class Asker:
         if status not in (b"200", b"204"):
             self.failed.append(status.decode())
         self.began, self.due, self.buffer = None, now + PAUSE, b""
+        self.answered(body)
+
+    def answered(self, body: bytes):
+        """For those that look at their answers."""
 
 
-def run(port: int, connections: int, target: str, credential: str):
+class Consumer(Asker):
+    """Pulls and acknowledges by turns. Only what is acknowledged counts: no message is left, and none comes late."""
+
+    def __init__(self, port: int, feed: str, token: str):
+        super().__init__("consumer", port, self.next)
+        self.feed, self.token, self.ids, self.done = feed, token, [], 0
+
+    def next(self, _) -> bytes:
+        what, said = ("ack", {"ids": self.ids}) if self.ids else ("pull", {"max": 100})
+        body = json.dumps({**said, "consumer": "honest"}).encode()
+        return (f"POST /.feeds/{self.feed}/{what}?ns=default HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self.token}\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+    def answered(self, body: bytes):
+        found = json.loads(body)
+        if self.ids:
+            results = set(found.get("results", {}).values())
+            if results != {"done"}:
+                self.failed.append(f"acknowledgement: {sorted(results)}")
+            self.ids = []
+            self.done += 1
+        else:
+            self.ids = [message["id"] for message in found.get("messages", [])]
+        self.count = self.done
+
+
+def run(port: int, connections: int, target: str, credential: str, *feed: str):
     def health(_) -> bytes:
         return b"GET /.health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
@@ -66,6 +98,7 @@ def run(port: int, connections: int, target: str, credential: str):
                 f"Content-Length: {len(body)}\r\n\r\n").encode() + body
 
     askers = [Asker("health", port, health) for _ in range(connections)] + [Asker("writer", port, write)]
+    askers += [Consumer(port, *feed)] if feed else []
     while True:
         now = time.monotonic()
         for asker in askers:
@@ -93,7 +126,7 @@ def run(port: int, connections: int, target: str, credential: str):
 def report(askers: list[Asker]):
     now = time.monotonic()
     found = {}
-    for kind in ("health", "writer"):
+    for kind in dict.fromkeys(asker.kind for asker in askers):
         own = [asker for asker in askers if asker.kind == kind]
         found[kind] = {"worst": max(max(asker.worst, now - asker.began if asker.began else 0) for asker in own) * 1e3,
                        "count": min(asker.count for asker in own), "failed": [text for asker in own for text in asker.failed]}
@@ -105,8 +138,8 @@ def report(askers: list[Asker]):
 class Watch:
     """The process. `since` tells what it saw since it was last asked."""
 
-    def __init__(self, port: int, target: str, credential: str, connections: int = 8):
-        self.child = subprocess.Popen([sys.executable, __file__, str(port), str(connections), target, credential],
+    def __init__(self, port: int, target: str, credential: str, connections: int = 8, feed: tuple[str, ...] = ()):
+        self.child = subprocess.Popen([sys.executable, __file__, str(port), str(connections), target, credential, *feed],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -147,6 +180,6 @@ class Watch:
 
 if __name__ == "__main__":
     try:
-        run(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+        run(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
     except KeyboardInterrupt:
         pass

@@ -14,10 +14,16 @@ SILENT, CLOSED = "no answer in time", "closed"
 
 
 class Target:
-    """A gateway under attack: `administrator` is its credential, `address` what attackers are to be taken for."""
+    """A gateway under attack: `administrator` is its credential, `address` what attackers are to be taken for, `token` makes that of a
+    feed, by its name and namespace."""
 
-    def __init__(self, port: int, administrator: str, ns: str = "default", address: str | None = None):
+    def __init__(self, port: int, administrator: str, ns: str = "default", address: str | None = None, token=None):
         self.port, self.administrator, self.ns, self.address = port, administrator, ns, address
+        self._token = token
+
+    def token(self, feed: str, ns: str | None = None) -> str:
+        """A token for consuming a feed."""
+        return self._token(feed, ns or self.ns)
 
     def connect(self, patience: float = PATIENCE) -> socket.socket:
         plain = socket.create_connection(("127.0.0.1", self.port), patience)

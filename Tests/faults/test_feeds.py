@@ -1,0 +1,145 @@
+"""The checks of feeds find what is wrong with deliveries and acknowledgements; and nothing in what is right."""
+
+import pytest
+from check import feeds
+from check.entries import Entry, Restored
+from workload.feeds import FeedNotes, Given
+
+
+def entry(seq, changes):
+    return Entry(seq, seq * 1000, f"b{seq}", "set", "/", changes)
+
+
+ENTRIES = [
+    entry(1, {"/rec/a": {"n": 1, "t": "x"}}), entry(2, {"/reg/r0": "other"}), entry(3, {"/rec/a/t": "y", "/rec/b": {"n": 2, "t": "z"}}),
+    entry(4, {"/rec/b": {"n": 2, "t": "z"}}), entry(5, {"/rec/a": None}), entry(6, {"/rec/c": 7})]
+MESSAGES = [
+    ("default:1:0", "a", "created", {"n": 1, "t": "x"}, None), ("default:3:0", "a", "updated", {"n": 1, "t": "y"}, {"n": 1, "t": "x"}),
+    ("default:3:1", "b", "created", {"n": 2, "t": "z"}, None), ("default:5:0", "a", "deleted", None, {"n": 1, "t": "y"}),
+    ("default:6:0", "c", "created", 7, None)]
+
+
+def message(number, attempt=1, **more):
+    id, key, event, value, old = MESSAGES[number]
+    return {"id": id, "seq": int(id.split(":")[1]), "key": key, "captures": {"key": key}, "event": event, "value": value, "old": old,
+            "attempt": attempt, **more}
+
+
+def right() -> FeedNotes:
+    """Each message is given by itself, asked for at ten times its number; the last becomes a dead letter at its second attempt."""
+    notes = FeedNotes("records", "rec", max_attempts=2)
+    for number in range(5):
+        at = number * 10.0
+        notes.given.append(Given("c", message(number), at, at + 1, "a"))
+        if number < 4:
+            notes.said[MESSAGES[number][0]], notes.done[MESSAGES[number][0]] = [at + 2], [at + 3]
+    notes.given.append(Given("d", message(4, 2), 60.0, 61.0, "b"))
+    notes.dead = [message(4)]
+    return notes
+
+
+def judge(notes, restored=None, entries=ENTRIES):
+    return feeds.judge(notes, entries, restored)
+
+
+def test_the_messages_of_a_log():
+    assert [(one.seq, one.key, one.event, one.value, one.old) for one in feeds.wanted("rec", ENTRIES)] == [
+        (int(id.split(":")[1]), key, event, value, old) for id, key, event, value, old in MESSAGES]
+
+
+def test_nothing_is_wrong_with_what_is_right():
+    assert judge(right()) == []
+
+
+def test_what_may_be():
+    notes = right()
+    # Given again before the acknowledgement was answered; one whose answer was lost; one that came only at its second attempt.
+    notes.given.append(Given("d", message(1, 2), 12.5, 70.0, "b"))
+    del notes.done["default:1:0"]
+    notes.given[2].message["attempt"] = 2
+    assert judge(notes) == []
+
+
+def again(notes, number, asked):
+    notes.given.append(Given("d", message(number, 2), asked, asked + 1, "b"))
+
+
+def other(notes, number, **more):
+    notes.given[number].message = message(number, **more)
+
+
+WRONG = {
+    "a message is never given": lambda notes: notes.given.pop(2),
+    "the last of a key is never given": lambda notes: notes.given.pop(3),
+    "given again after it was done": lambda notes: again(notes, 1, 14.0),
+    "out of order": lambda notes: (setattr(notes.given[1], "asked", 35.0), setattr(notes.given[1], "came", 36.0)),
+    "another value": lambda notes: other(notes, 1, value="phantom"),
+    "another former value": lambda notes: other(notes, 1, old=None),
+    "another event": lambda notes: other(notes, 1, event="created"),
+    "other captures": lambda notes: other(notes, 1, captures={"key": "b"}),
+    "a message of no entry": lambda notes: other(notes, 1, seq=9),
+    "an id of another entry": lambda notes: other(notes, 1, id="default:4:0"),
+    "two ids of one message": lambda notes: notes.given.append(Given("d", message(1, 2, id="default:3:7"), 12.0, 13.0)),
+    "one id of two messages": lambda notes: other(notes, 2, id="default:3:0"),
+    "too many attempts": lambda notes: other(notes, 1, attempt=3),
+    "an attempt before the first": lambda notes: other(notes, 1, attempt=0),
+    "done, and nobody said so": lambda notes: (notes.said.pop("default:3:1"), notes.done.pop("default:3:1")),
+    "done twice": lambda notes: notes.done["default:3:1"].append(50.0),
+    "dead, and done": lambda notes: notes.dead.append(message(1)),
+    "a dead letter of no entry": lambda notes: notes.dead.append(message(1, seq=9, id="default:9:0")),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found(name):
+    notes = right()
+    WRONG[name](notes)
+    assert judge(notes)
+
+
+def test_the_order_of_a_namespace():
+    notes = right()
+    notes.strict = True
+    assert judge(notes) == []
+    # Of two keys: in order for each, and not in all.
+    notes.given[2].asked, notes.given[2].came = 32.0, 33.0
+    notes.said["default:3:1"], notes.done["default:3:1"] = [34.0], [35.0]
+    assert judge(notes)
+    notes.strict = False
+    assert judge(notes) == []
+
+
+RESTORED = Restored(kept=3, killed=45.0, noticed=55.0)
+
+
+def restored() -> FeedNotes:
+    """An older copy comes back: what was done after it was made comes again, and other entries take the place of those that are gone."""
+    notes = right()
+    again(notes, 1, 50.0)
+    notes.given[3].message["value"] = "of an entry that is gone"
+    for number in (3, 4):
+        again(notes, number, 56.0)
+    notes.said["default:5:0"].append(58.0)
+    notes.done["default:5:0"].append(58.5)
+    return notes
+
+
+def test_what_a_restored_copy_may_take_back():
+    assert judge(restored(), RESTORED) == []
+    assert judge(restored())
+
+
+RESTORED_WRONG = {
+    "what is gone is given ten seconds later": lambda notes: notes.given.append(Given("d", message(4, value="gone"), 56.0, 57.0)),
+    "given again after it was done": lambda notes: again(notes, 3, 59.0),
+    "an entry of the other history is never given": lambda notes: notes.given.pop(-2),
+    "done, and nobody said so of the other history's": lambda notes: notes.said["default:5:0"].pop(),
+    "an entry that stayed is never given": lambda notes: notes.given.pop(2),
+}
+
+
+@pytest.mark.parametrize("name", RESTORED_WRONG)
+def test_what_is_wrong_after_a_copy_came_back_is_found(name):
+    notes = restored()
+    RESTORED_WRONG[name](notes)
+    assert judge(notes, RESTORED)

@@ -1,0 +1,252 @@
+"""Consumers of durable feeds: they pull, acknowledge, refuse, are slow, and vanish; and an endpoint of a webhook."""
+
+import http.client
+import json
+import random
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from harness.endpoint import Answer, Delivery, Endpoint
+from harness.feeds import ADMIN
+from harness.rest import Rest
+from harness.waiting import wait_until
+
+from .client import PATIENCE, Client
+
+DEADLINE_MS = 2000
+QUICK = {"ack_deadline_ms": DEADLINE_MS, "backoff": {"first_ms": 10, "max_ms": 200}}
+# What a gateway may answer that has no database, or knows nobody who works the feed.
+PASSING = (429, 503)
+
+
+@dataclass
+class Given:
+    """A message as it came to somebody: when it was asked for, and when it came. For a webhook both are the moment it came."""
+
+    consumer: str
+    message: dict
+    asked: float
+    came: float
+    gateway: str = ""
+
+
+@dataclass
+class FeedNotes:
+    """A feed of the records /COLLECTION/{key}, and all that its consumers saw. Any thread may add."""
+
+    name: str
+    collection: str
+    max_attempts: int = 1000
+    # All messages are in one order, not only those of a key.
+    strict: bool = False
+    given: list[Given] = field(default_factory=list)
+    # By id: when somebody was about to say that it is processed, and when that was answered with "done".
+    said: dict[str, list[float]] = field(default_factory=dict)
+    done: dict[str, list[float]] = field(default_factory=dict)
+    dead: list[dict] = field(default_factory=list)
+
+    def __post_init__(self):
+        self._lock = threading.Lock()
+
+    def definition(self, **more) -> dict:
+        order = {"order": "namespace"} if self.strict else {}
+        return {"path": f"/{self.collection}/{{key}}", "start": "beginning", "include": ["value", "old"], "max_attempts": self.max_attempts,
+                **QUICK, **order, **more}
+
+    def gave(self, consumer: str, messages: list[dict], asked: float, gateway: str = ""):
+        came = time.monotonic()
+        with self._lock:
+            self.given += [Given(consumer, message, asked, came, gateway) for message in messages]
+
+    def says(self, ids: list[str]):
+        """To be called before it is said: whether it arrives is not known."""
+        with self._lock:
+            for id in ids:
+                self.said.setdefault(id, []).append(time.monotonic())
+
+    def answered(self, results: dict[str, str]):
+        with self._lock:
+            for id, result in results.items():
+                if result == "done":
+                    self.done.setdefault(id, []).append(time.monotonic())
+
+    def keep(self, path: Path):
+        """Writes all of it as lines of JSON."""
+        with self._lock, open(path, "w") as file:
+            for one in self.given:
+                file.write(json.dumps(asdict(one)) + "\n")
+            file.write(json.dumps({"said": self.said, "done": self.done, "dead": self.dead}) + "\n")
+
+
+class Consumer(Client):
+    """Works what it is given, at one gateway after another. `poison(message)` says what it can never process."""
+
+    pause = 0.02
+
+    def __init__(self, name, doors, history, seed, notes: FeedNotes, poison=lambda message: False):
+        super().__init__(name, doors, history, seed)
+        self.notes, self.poison = notes, poison
+        self.lives, self.resumes = 0, False
+
+    @property
+    def known_as(self) -> str:
+        """Who starts again has a name of its own, unless it resumes."""
+        return f"{self.name}.{self.lives}"
+
+    def call(self, what: str, body: dict) -> tuple[str, dict | None]:
+        """Asks some gateway: its name, and the answer where it is known."""
+        gateway = self.gateway()
+        try:
+            answer = self._rests[gateway].send("POST", f"/.feeds/{self.notes.name}/{what}", json.dumps(body).encode(), ADMIN)
+            if answer.status == 200:
+                return gateway, answer.json()
+        except (OSError, http.client.HTTPException, ValueError):
+            return gateway, None
+        if answer.status not in PASSING:
+            self.history.complain(f"{what} of feed {self.notes.name} at {gateway}: {answer.status} {answer.body[:200]!r}")
+        return gateway, None
+
+    def step(self) -> bool:
+        asked = time.monotonic()
+        resume = {"resume": True} if self.resumes else {}
+        gateway, answer = self.call("pull", {"max": self.dice.randrange(1, 40), "wait_ms": 500, "consumer": self.known_as, **resume})
+        if answer is None:
+            return False
+        self.resumes = False
+        self.notes.gave(self.known_as, answer["messages"], asked, gateway)
+        if answer["messages"]:
+            self.work(answer["messages"])
+        return True
+
+    def work(self, messages: list[dict]):
+        die = self.dice.random()
+        if die < 0.06:
+            # It is killed, and starts again: under another name, or to go on.
+            self.resumes = self.dice.random() < 0.5
+            self.lives += not self.resumes
+            return
+        if die < 0.09:
+            self.stopped.wait(DEADLINE_MS / 1000 * self.dice.uniform(0.8, 1.5))
+        elif die < 0.13:
+            self.settle("extend", [message["id"] for message in messages], delay_ms=DEADLINE_MS)
+        refuses = 0.3 if 0.13 <= die < 0.25 else 0.0
+        good, bad, stopped = [], [], set()
+        for message in messages:
+            if message["key"] in stopped:
+                # It goes back with the one before it that failed.
+                continue
+            if self.poison(message) or self.dice.random() < refuses:
+                bad.append(message["id"])
+                stopped.add(message["key"])
+            else:
+                good.append(message["id"])
+        if good:
+            self.settle("ack", good)
+        if bad:
+            self.settle("nack", bad, reason="refused", **self.dice.choice([{}, {"delay_ms": 0}]))
+
+    def settle(self, what: str, ids: list[str], **members):
+        """Asks until it is answered, as a consumer that means it does."""
+        while not self.stopped.is_set():
+            if what == "ack":
+                self.notes.says(ids)
+            _, answer = self.call(what, {"ids": ids, "consumer": self.known_as, **members})
+            if answer is not None:
+                if what == "ack":
+                    self.notes.answered(answer["results"])
+                return
+            self.stopped.wait(0.05)
+
+
+class Receiver:
+    """The endpoint of a feed's webhook. It fails at times, in each of the ways in which endpoints do."""
+
+    def __init__(self, notes: FeedNotes, seed: int):
+        self.notes, self.dice = notes, random.Random(seed)
+        self.calm = False
+        self._endpoint = Endpoint(self.answer)
+        self._endpoint.__enter__()
+
+    def hook(self) -> dict:
+        return self._endpoint.hook(batch=20, timeout_ms=3000)
+
+    def answer(self, delivery: Delivery) -> Answer:
+        """Called for one delivery after another."""
+        messages = delivery.messages
+        self.notes.gave("webhook", messages, delivery.time)
+        die = 1.0 if self.calm else self.dice.random()
+        if die < 0.05:
+            return Answer(500)
+        if die < 0.08:
+            return Answer(instead="reset")
+        first = self.dice.randrange(len(messages)) if die < 0.16 else len(messages)
+        # What comes behind a message that failed counts as not sent: the order is that of the namespace.
+        self.notes.says([message["id"] for message in messages[:first]])
+        return Answer(body=json.dumps({"failed": [message["id"] for message in messages[first:first + 1]]}).encode())
+
+    def close(self):
+        self._endpoint.__exit__()
+
+
+class FeedWork:
+    """The feeds of a round: their definitions, and everybody who consumes them."""
+
+    def __init__(self, doors: dict[str, int], ports: dict[str, int], history, seed: int):
+        self.ports = ports
+        self.registers = FeedNotes("registers", "reg")
+        self.records = FeedNotes("records", "rec", max_attempts=4)
+        self.marks = FeedNotes("marks", "marks", strict=True)
+        self.receiver = Receiver(self.marks, seed)
+        self.consumers = [
+            *(Consumer(f"con{number}", doors, history, seed + 1 + number, self.registers) for number in range(3)),
+            *(Consumer(f"rec{number}", doors, history, seed + 11 + number, self.records, is_poison) for number in range(2))]
+
+    @property
+    def notes(self) -> list[FeedNotes]:
+        return [self.registers, self.records, self.marks]
+
+    def start(self):
+        """Makes the feeds, waits until every gateway knows them, and begins to consume."""
+        first = Rest(next(iter(self.ports.values())), patience=PATIENCE)
+        for notes in self.notes:
+            more = {"webhook": self.receiver.hook()} if notes is self.marks else {}
+            target, body = f"/.feeds/{notes.name}", json.dumps(notes.definition(**more)).encode()
+            wait_until(lambda: first.send("PUT", target, body, ADMIN).status in (200, 201), f"feed {notes.name} to be made", 30)
+            for port in self.ports.values():
+                wait_until(lambda: Rest(port).send("GET", target, None, ADMIN).status == 200, f"feed {notes.name} to be known", 30)
+        for one in self.consumers:
+            one.start()
+
+    def letters(self, notes: FeedNotes) -> list[dict]:
+        """All dead letters of a feed."""
+        rest, found, after = Rest(next(iter(self.ports.values()))), [], ""
+        while True:
+            answer = rest.send("GET", f"/.feeds/{notes.name}/dead?limit=1000" + (f"&after={after}" if after else ""), None, ADMIN)
+            if answer.status != 200:
+                raise RuntimeError(f"dead letters of {notes.name}: {answer.status} {answer.body[:200]!r}")
+            page = answer.json()["dead"]
+            found += page
+            if len(page) < 1000:
+                return found
+            after = page[-1]["id"]
+
+    def finish(self):
+        """To be called when nothing is left to deliver."""
+        for one in self.consumers:
+            one.stop()
+        for one in self.consumers:
+            one.join(60)
+        for notes in self.notes:
+            notes.dead = self.letters(notes)
+
+    def close(self):
+        for one in self.consumers:
+            one.stop()
+        self.receiver.close()
+
+
+def is_poison(message: dict) -> bool:
+    """One record in seven is never processed."""
+    return isinstance(message["value"], dict) and message["value"]["n"] % 7 == 0
