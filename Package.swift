@@ -23,6 +23,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
     name: "pathmirror",
     products: [
+        .library(name: "PathmirrorClient", targets: ["PathmirrorClient"]),
         .executable(name: "pathmirror", targets: ["pathmirror"]),
         .executable(name: "pathmirror-fuzz", targets: ["pathmirror-fuzz"]),
     ],
@@ -38,6 +39,7 @@ let package = Package(
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .systemLibrary(name: "CKafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
 
@@ -50,14 +52,20 @@ let package = Package(
         target("Rules", ["Tree", "JSONText", "CRE2"]),
         target("Wire", ["Tree", "Crypto"]),
 
+        target("ClientCore", ["Tree", "Wire"]),
+
         // One wrapper per C library that does I/O, over Runtime.
         target("Runtime"),
+        target("SQLite", ["CSQLite", "Runtime"]),
         target("Postgres", ["CPostgres", "Runtime"]),
         target("PostgresCluster", ["Postgres", "Runtime"]),
         target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
         target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
         target("KafkaClient", ["CKafka", "Runtime"]),
+
+        // The library for Swift apps: no server in it.
+        target("PathmirrorClient", ["ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
 
         // All SQL of schema pathmirror.
         .target(
@@ -145,6 +153,9 @@ let package = Package(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
+        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree"]),
+        tests("SQLiteTests", ["SQLite"]),
+        tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),
