@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Tree
 
 // Each write is seen by this client's listeners at once, is kept on disk before the call returns where persistence is on,
@@ -13,7 +14,8 @@ extension DatabaseReference {
     public func setValue(_ value: Any?) { set(value, nil, "setValue(_:)", nil) }
 
     /// As `setValue(_:)`; `block` is told what became of it.
-    public func setValue(_ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void) {
+    public func setValue(_ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void)
+    {
         set(value, nil, "setValue(_:withCompletionBlock:)", block)
     }
 

@@ -25,7 +25,7 @@ extension DatabaseReference {
         _ body: (WriteCompletion?) throws(InvalidArgument) -> Void
     ) {
         let told = completion.map { WriteCompletion(self, $0) }
-        do {
+        do throws(InvalidArgument) {
             guard !path.isInfo else { throw InvalidArgument("\(path) is kept by the client and can't be written") }
             try body(told)
         } catch {
