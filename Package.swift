@@ -153,7 +153,7 @@ let package = Package(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
-        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree"]),
+        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
         tests("SQLiteTests", ["SQLite"]),
         tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),

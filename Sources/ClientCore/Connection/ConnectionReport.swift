@@ -34,8 +34,10 @@ public enum ConnectionReport: Sendable, Equatable {
     /// Told exactly once for each request that was not cancelled.
     case getAnswered(RequestID, GetOutcome)
 
-    /// The login was accepted; nil where nobody is signed in now.
+    /// The login was accepted; with what the server tells of it, if anything.
     case signedIn(LoginAnswer?)
+    /// Nobody is signed in any more.
+    case signedOut
     /// The server refused or revoked the login. It is tried again with a new token. `count`: how often in a row.
     case signInFailed(RequestFailure, count: Int)
     /// The app has no token to give, for this reason: nothing is sent before it has one.
