@@ -155,7 +155,9 @@ let package = Package(
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
         tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
         tests("SQLiteTests", ["SQLite"]),
-        tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
+        tests(
+            "PathmirrorClientTests",
+            ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),

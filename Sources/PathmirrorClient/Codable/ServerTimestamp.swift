@@ -37,3 +37,10 @@ public struct ServerTimestamp: Codable, Equatable, Hashable, Sendable {
         }
     }
 }
+
+extension KeyedDecodingContainer {
+    /// A missing timestamp is nil, as a missing optional property is.
+    public func decode(_ type: ServerTimestamp.Type, forKey key: Key) throws -> ServerTimestamp {
+        try decodeIfPresent(type, forKey: key) ?? ServerTimestamp(wrappedValue: nil)
+    }
+}

@@ -79,6 +79,7 @@ extension LocalDatabase {
         case .onDisconnectAnswered(let id, let outcome): onDisconnectAnswered(id, outcome)
         case .getAnswered(let id, let outcome): getAnswered(id, outcome)
         case .signedIn: ClientLog.info("signed in")
+        case .signedOut: ClientLog.info("signed out")
         case .signInFailed(let failure, let count):
             ClientLog.warning(
                 "The server does not accept the login (\(failure.status.rawValue), \(count) times): "
