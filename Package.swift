@@ -59,13 +59,18 @@ let package = Package(
         target("SQLite", ["CSQLite", "Runtime"]),
         target("Postgres", ["CPostgres", "Runtime"]),
         target("PostgresCluster", ["Postgres", "Runtime"]),
-        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
+        // Both sides of TLS: the server's and the client's.
+        target("TLS", ["COpenSSL"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "TLS", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
         target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
         target("KafkaClient", ["CKafka", "Runtime"]),
 
+        // Realtime connections of apps, over sockets.
+        target("WebSocketClient", ["ClientCore", "Crypto", "TLS", "Runtime"]),
+
         // The library for Swift apps: no server in it.
-        target("PathmirrorClient", ["ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
+        target("PathmirrorClient", ["ClientCore", "WebSocketClient", "SQLite", "Wire", "Tree", "Runtime"]),
 
         // All SQL of schema pathmirror.
         .target(
@@ -126,7 +131,7 @@ let package = Package(
             name: "pathmirror",
             dependencies: [
                 "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
-                "Postgres", "Rules", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
+                "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
@@ -158,8 +163,9 @@ let package = Package(
         tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
-        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
+        tests("TLSTests", ["TLS"]),
+        tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Runtime", "TestSupport"]),
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
         tests("KafkaClientTests", ["KafkaClient", "Runtime", "TestSupport"]),
         tests(
