@@ -34,6 +34,7 @@ let package = Package(
         // RE2 speaks C++ only.
         .target(name: "CRE2", linkerSettings: [.linkedLibrary("re2")]),
         .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CEpoll"),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CWSLay", providers: [.apt(["libwslay-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -67,7 +68,7 @@ let package = Package(
         target("KafkaClient", ["CKafka", "Runtime"]),
 
         // Realtime connections of apps, over sockets.
-        target("WebSocketClient", ["ClientCore", "Crypto", "TLS", "Runtime"]),
+        target("WebSocketClient", ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"]),
 
         // The library for Swift apps: no server in it.
         target("PathmirrorClient", ["ClientCore", "WebSocketClient", "SQLite", "Wire", "Tree", "Runtime"]),

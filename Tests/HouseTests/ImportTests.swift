@@ -18,7 +18,7 @@ import Testing
         "TLS": ["COpenSSL"],
         "HTTPServer": ["CEvent", "CHTTPParser", "TLS", "CWSLay", "Runtime"],
         "ClientCore": ["Tree", "Wire"],
-        "WebSocketClient": ["ClientCore", "Crypto", "TLS", "Runtime"],
+        "WebSocketClient": ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"],
         "HTTPClient": ["CCurl", "Runtime"],
         "NATSClient": ["CNATS", "JSONText", "Runtime"],
         "KafkaClient": ["CKafka", "Runtime"],

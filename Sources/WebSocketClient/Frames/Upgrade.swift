@@ -24,7 +24,8 @@ struct Upgrade {
     /// - Parameter headers: more of them; names and values that hold no line ends.
     func request(_ address: RealtimeAddress, headers: [(name: String, value: String)]) -> [UInt8] {
         var text = "GET \(address.target) HTTP/1.1\r\nHost: \(address.hostHeader)\r\n"
-        text += "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \(key)\r\n"
+        text +=
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: \(key)\r\n"
         for header in headers { text += "\(header.name): \(header.value)\r\n" }
         return Array((text + "\r\n").utf8)
     }
@@ -53,7 +54,8 @@ struct Upgrade {
             fields[name] = line[line.index(after: colon)...].trimmed
         }
         guard fields["upgrade"]?.lowercased() == "websocket",
-            fields["connection"]?.lowercased().split(separator: ",").contains(where: { $0.trimmed == "upgrade" }) == true,
+            fields["connection"]?.lowercased().split(separator: ",").contains(where: { $0.trimmed == "upgrade" })
+                == true,
             fields["sec-websocket-accept"] == accept
         else { return .refused(status: 101, reason: "the answer to the upgrade doesn't belong to the request") }
         guard fields["sec-websocket-extensions"] == nil, fields["sec-websocket-protocol"] == nil else {
