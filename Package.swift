@@ -153,9 +153,15 @@ let package = Package(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
-        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree"]),
-        tests("SQLiteTests", ["SQLite"]),
-        tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
+        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
+        tests("SQLiteTests", ["SQLite", "TestSupport"]),
+        tests(
+            "PathmirrorClientTests",
+            ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport", "store-writer"]),
+        // Killed by the tests of the client's store while it writes.
+        .executableTarget(
+            name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",
+            swiftSettings: settings),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),

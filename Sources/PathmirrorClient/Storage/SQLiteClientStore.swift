@@ -1,7 +1,7 @@
-internal import ClientCore
+package import ClientCore
 internal import Runtime
 internal import SQLite
-internal import Tree
+package import Tree
 
 /// A store in a file of SQLite. Confined to the thread of its database.
 ///
@@ -11,16 +11,16 @@ internal import Tree
 ///
 /// A damaged file is set aside, and a new one begun with the pending writes that could be read. After any other failure
 /// nothing is kept any longer, and nothing read.
-final class SQLiteClientStore: ClientStore {
+package final class SQLiteClientStore: ClientStore {
     /// How many changes of server data may wait for a transaction.
     private static let mostWaiting = 1000
 
-    let path: String
+    package let path: String
     private let layout: StoreLayout
     private let report: (StorageNotice) -> Void
     private var file: StoreFile?
-    private(set) var isUsable = true
-    private(set) var generation = 0
+    package private(set) var isUsable = true
+    package private(set) var generation = 0
 
     /// Changes since the last commit, as far as they decide when the next one is.
     private var waiting = 0
@@ -31,7 +31,7 @@ final class SQLiteClientStore: ClientStore {
     /// Opens a file, makes it where there is none, and sets it aside where it is damaged.
     ///
     /// - Parameter report: called on the thread of the database, also by this initialiser.
-    init(
+    package init(
         path: String, layout: StoreLayout = StoreLayout(), report: @escaping (StorageNotice) -> Void
     ) throws(StorageError) {
         self.path = path
@@ -131,12 +131,12 @@ final class SQLiteClientStore: ClientStore {
 
     // MARK: Keeping
 
-    func commit() {
+    package func commit() {
         guard hasUrgentChange || waiting >= Self.mostWaiting else { return }
         flush()
     }
 
-    func flush() {
+    package func flush() {
         guard waiting > 0 else { return }
         attempt(()) { (file) throws(SQLiteError) in
             try file.commit(isDurable: !unsaved.isEmpty)
@@ -146,16 +146,16 @@ final class SQLiteClientStore: ClientStore {
 
     // MARK: Pending writes
 
-    func pendingWrites() -> [PendingWrite] {
+    package func pendingWrites() -> [PendingWrite] {
         attempt([]) { (file) throws(SQLiteError) in try file.pendingWrites().writes }
     }
 
-    func save(_ write: PendingWrite) {
+    package func save(_ write: PendingWrite) {
         unsaved.append(write)
         change(urgent: true) { (file) throws(SQLiteError) in try file.save(write) }
     }
 
-    func removeWrite(_ id: WriteID) {
+    package func removeWrite(_ id: WriteID) {
         guard isUsable else {
             // Better than to send it again after a restart, if it works.
             file?.removeWriteIfPossible(id)
@@ -166,63 +166,63 @@ final class SQLiteClientStore: ClientStore {
         change(urgent: true) { (file) throws(SQLiteError) in try file.removeWrite(id) }
     }
 
-    func signIn() -> SignInState {
+    package func signIn() -> SignInState {
         attempt(SignInState()) { (file) throws(SQLiteError) in try file.signIn() }
     }
 
-    func save(_ signIn: SignInState) {
+    package func save(_ signIn: SignInState) {
         change(urgent: true) { (file) throws(SQLiteError) in try file.save(signIn) }
     }
 
     // MARK: The server's data
 
-    func serverData(at path: Path) -> Node {
+    package func serverData(at path: Path) -> Node {
         attempt(.null) { (file) throws(SQLiteError) in try file.serverData(at: path) }
     }
 
-    func serverData(at path: Path, children: Set<Key>) -> Node {
+    package func serverData(at path: Path, children: Set<Key>) -> Node {
         attempt(.null) { (file) throws(SQLiteError) in try file.serverData(at: path, children: children) }
     }
 
-    func setServerData(_ node: Node, at path: Path) {
+    package func setServerData(_ node: Node, at path: Path) {
         change(urgent: false, count: 1 + node.rowCount) { (file) throws(SQLiteError) in
             try file.setServerData(node, at: path)
         }
     }
 
-    func mergeServerData(_ changes: [Change], at path: Path) {
+    package func mergeServerData(_ changes: [Change], at path: Path) {
         for change in changes { setServerData(change.value, at: path.appending(change.path)) }
     }
 
-    func prune(below path: Path, keeping: [Path]) {
+    package func prune(below path: Path, keeping: [Path]) {
         change(urgent: false) { (file) throws(SQLiteError) in try file.prune(below: path, keeping: keeping) }
     }
 
-    func serverDataBytes() -> Int { isUsable ? file?.cacheBytes ?? 0 : 0 }
+    package func serverDataBytes() -> Int { isUsable ? file?.cacheBytes ?? 0 : 0 }
 
     // MARK: Tracked queries
 
-    func trackedQueries() -> [TrackedQuery] {
+    package func trackedQueries() -> [TrackedQuery] {
         attempt([]) { (file) throws(SQLiteError) in try file.trackedQueries() }
     }
 
-    func save(_ query: TrackedQuery) {
+    package func save(_ query: TrackedQuery) {
         change(urgent: false) { (file) throws(SQLiteError) in try file.save(query) }
     }
 
-    func removeTrackedQuery(_ id: Int64) {
+    package func removeTrackedQuery(_ id: Int64) {
         change(urgent: false) { (file) throws(SQLiteError) in try file.removeTrackedQuery(id) }
     }
 
-    func trackedKeys(_ id: Int64) -> Set<Key> {
+    package func trackedKeys(_ id: Int64) -> Set<Key> {
         attempt([]) { (file) throws(SQLiteError) in try file.trackedKeys(id) }
     }
 
-    func setTrackedKeys(_ keys: Set<Key>, of id: Int64) {
+    package func setTrackedKeys(_ keys: Set<Key>, of id: Int64) {
         change(urgent: false) { (file) throws(SQLiteError) in try file.setTrackedKeys(keys, of: id) }
     }
 
-    func updateTrackedKeys(adding: Set<Key>, removing: Set<Key>, of id: Int64) {
+    package func updateTrackedKeys(adding: Set<Key>, removing: Set<Key>, of id: Int64) {
         change(urgent: false) { (file) throws(SQLiteError) in
             try file.updateTrackedKeys(adding: adding, removing: removing, of: id)
         }

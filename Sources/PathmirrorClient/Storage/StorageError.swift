@@ -1,7 +1,7 @@
 internal import SQLite
 
 /// Why there is no store.
-enum StorageError: Error, Sendable, Equatable, CustomStringConvertible {
+package enum StorageError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Another process, or another database object of this one, has the file. It is not shared, as each would send the
     /// other's pending writes.
     case inUse(file: String)
@@ -18,7 +18,7 @@ enum StorageError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    var description: String {
+    package var description: String {
         switch self {
         case .inUse(let file):
             "The database file \(file) is in use by another process; give each process a folder of its own, or end the "

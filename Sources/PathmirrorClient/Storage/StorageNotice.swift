@@ -1,5 +1,5 @@
 /// What a database says, once each, when its store can't do what it should.
-enum StorageNotice: Sendable, Equatable, CustomStringConvertible {
+package enum StorageNotice: Sendable, Equatable, CustomStringConvertible {
     /// The file was damaged: it has another name now, and the store began anew with the writes that could be read.
     case setAside(file: String, newName: String, rescuedWrites: Int, reason: String)
     /// Some pending writes were damaged, and are not sent.
@@ -10,7 +10,7 @@ enum StorageNotice: Sendable, Equatable, CustomStringConvertible {
     /// sent.
     case stopped(file: String, reason: String)
 
-    var description: String {
+    package var description: String {
         switch self {
         case .setAside(let file, let newName, let rescuedWrites, let reason):
             "The database file \(file) is damaged (\(reason)). It was renamed to \(newName), and a new one was made with "

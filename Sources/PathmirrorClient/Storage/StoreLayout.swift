@@ -1,10 +1,12 @@
 /// How the server's data is cut into rows: a subtree that is small enough when it is written is one row. A change within
 /// it rewrites that row alone; a change elsewhere finds it in O(log n).
-struct StoreLayout: Sendable {
+package struct StoreLayout: Sendable {
     /// The most leaves and priorities in one row.
-    var maxLeaves = 32
+    package var maxLeaves = 32
     /// The most bytes in one row, but for a leaf that is longer by itself.
-    var maxBytes = 2048
+    package var maxBytes = 2048
     /// Of a new file.
-    var pageSize = 4096
+    package var pageSize = 4096
+
+    package init() {}
 }
