@@ -160,10 +160,14 @@ let package = Package(
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
         tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
-        tests("SQLiteTests", ["SQLite"]),
+        tests("SQLiteTests", ["SQLite", "TestSupport"]),
         tests(
             "PathmirrorClientTests",
-            ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport"]),
+            ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport", "store-writer"]),
+        // Killed by the tests of the client's store while it writes.
+        .executableTarget(
+            name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",
+            swiftSettings: settings),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("TLSTests", ["TLS"]),
