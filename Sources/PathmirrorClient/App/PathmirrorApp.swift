@@ -1,5 +1,8 @@
+internal import ClientCore
 public import Foundation
 internal import Synchronization
+internal import TLS
+internal import WebSocketClient
 
 /// What an app says once about its databases: where they are, and who is signed in. Takes the place of the vendor's app
 /// and sign-in objects. Safe to use from any thread.
@@ -20,11 +23,16 @@ public final class PathmirrorApp: Sendable {
     /// The folder in which databases with persistence keep their files; only the user can read it.
     public let directory: URL
     let tokenProvider: TokenProvider?
+    /// What makes the connections of all its databases.
+    let transport: any RealtimeTransport
 
-    private init(name: String, url: String, directory: URL, tokenProvider: TokenProvider?) {
+    private init(
+        name: String, url: String, directory: URL, transport: any RealtimeTransport, tokenProvider: TokenProvider?
+    ) {
         self.name = name
         self.url = url
         self.directory = directory
+        self.transport = transport
         self.tokenProvider = tokenProvider
     }
 
@@ -40,16 +48,20 @@ public final class PathmirrorApp: Sendable {
     ///   - name: where a process has several apps; an app is configured once.
     ///   - directory: the folder for databases with persistence; by default `pathmirror` in the user's folder for
     ///     application data.
+    ///   - certificateAuthorities: a file of PEM certificates that servers' certificates must be signed by, instead of those
+    ///     that the system trusts. One that can't be read ends the process.
     ///   - tokenProvider: asked for the token of whoever is signed in; without one, nobody is.
     @discardableResult
     public static func configure(
-        url: String, name: String = "default", directory: URL? = nil, tokenProvider: TokenProvider? = nil
+        url: String, name: String = "default", directory: URL? = nil, certificateAuthorities: URL? = nil,
+        tokenProvider: TokenProvider? = nil
     ) -> PathmirrorApp {
         InvalidArgument.check("PathmirrorApp.configure(url:)") { () throws(InvalidArgument) in
             _ = try DatabaseAddress.parse(url)
         }
         let app = PathmirrorApp(
-            name: name, url: url, directory: directory ?? defaultDirectory, tokenProvider: tokenProvider)
+            name: name, url: url, directory: directory ?? defaultDirectory,
+            transport: makeTransport(certificateAuthorities), tokenProvider: tokenProvider)
         let isNew = apps.withLock { apps in
             if apps[name] != nil { return false }
             apps[name] = app
@@ -78,6 +90,16 @@ public final class PathmirrorApp: Sendable {
             if apps[name] === self { apps[name] = nil }
         }
         for database in Databases.shared.removeAll(of: self) { await database.close() }
+    }
+
+    private static func makeTransport(_ authorities: URL?) -> any RealtimeTransport {
+        var settings = TransportSettings()
+        if let authorities { settings.authorities = .file(authorities.path) }
+        do throws(TLSError) {
+            return try WebSocketTransport(settings)
+        } catch {
+            preconditionFailure("PathmirrorApp.configure(url:): the certificate authorities can't be used: \(error)")
+        }
     }
 
     private static var defaultDirectory: URL {

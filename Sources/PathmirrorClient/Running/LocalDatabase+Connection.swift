@@ -78,8 +78,8 @@ extension LocalDatabase {
         case .writeAnswered(let id, let outcome): writeAnswered(id, outcome)
         case .onDisconnectAnswered(let id, let outcome): onDisconnectAnswered(id, outcome)
         case .getAnswered(let id, let outcome): getAnswered(id, outcome)
-        case .signedIn: ClientLog.info("signed in")
-        case .signedOut: ClientLog.info("signed out")
+        case .signedIn(let answer): signedIn(answer)
+        case .signedOut: signedOut()
         case .signInFailed(let failure, let count):
             ClientLog.warning(
                 "The server does not accept the login (\(failure.status.rawValue), \(count) times): "
@@ -104,21 +104,5 @@ extension LocalDatabase {
         isConnected = false
         setInfo(InfoPath.connected, .bool(false))
         applyDisconnectQueue()
-    }
-
-    // MARK: Tokens
-
-    func askForToken(isForced: Bool) {
-        guard let tokenProvider else { return machine.tokenProvided(nil, now: now) }
-        let outside = outside
-        Task { [weak outside] in
-            do {
-                let token = try await tokenProvider(isForced)
-                outside?.perform { $0.machine.tokenProvided(token.map { AuthRequest(credential: $0) }, now: $0.now) }
-            } catch {
-                let reason = "the token provider threw \(type(of: error))"
-                outside?.perform { $0.machine.tokenFailed(reason: reason, now: $0.now) }
-            }
-        }
     }
 }

@@ -15,13 +15,16 @@ final class LocalDatabase {
     /// What lies at `.info`, which this client itself answers.
     var infoTree = SyncTree()
     var info: [Path: Node] = [:]
-    var cache: CacheManager?
+    private(set) var cache: CacheManager?
+    private(set) var store: (any ClientStore)?
 
     var machine: ConnectionMachine
     var channel: (number: ConnectionNumber, channel: any RealtimeChannel)?
     var isOffline = false
     var isConnected = false
-    var isClosed = false
+    private(set) var isClosed = false
+    /// Whether writes of an earlier run wait until somebody signs in.
+    var isHoldingWrites = false
     /// What is to be added to this machine's time to get the server's, in milliseconds.
     var timeOffset: Int64 = 0
 
@@ -43,7 +46,9 @@ final class LocalDatabase {
         self.settings = settings
         self.outside = outside
         tokenProvider = app?.tokenProvider
-        transport = settings.transport ?? NoTransport()
+        transport = settings.transport ?? app?.transport ?? NoTransport()
+        store = settings.isPersistenceEnabled ? app.flatMap { DatabaseFile.open(address, of: $0) } : nil
+        cache = store.map { CacheManager(store: $0, budget: Int(settings.cacheBytes)) }
         tree = SyncTree()
         var connection = ConnectionSettings(
             host: address.host, port: address.port, isSecure: address.isSecure, namespace: address.namespace)
@@ -59,6 +64,7 @@ final class LocalDatabase {
         setInfo(InfoPath.connected, .bool(false))
         setInfo(InfoPath.serverTimeOffset, .int(0))
         restoreWrites()
+        holdRestoredWrites()
         self.isOffline = isOffline
         if !isOffline { machine.goOnline(now: now) }
     }
@@ -75,6 +81,7 @@ final class LocalDatabase {
         carryOutEffects()
         cache?.flush()
         cache = nil
+        store = nil
     }
 
     // MARK: Turns
