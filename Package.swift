@@ -153,7 +153,9 @@ let package = Package(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
-        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree"]),
+        .testTarget(
+            name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
+            exclude: ["Fixtures"], swiftSettings: settings),
         tests("SQLiteTests", ["SQLite"]),
         tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
