@@ -159,7 +159,9 @@ let package = Package(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
-        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
+        .testTarget(
+            name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
+            exclude: ["Fixtures"], swiftSettings: settings),
         tests("SQLiteTests", ["SQLite", "TestSupport"]),
         tests(
             "PathmirrorClientTests",

@@ -12,29 +12,15 @@ extension LocalDatabase {
         let write = PendingWrite(id: WriteID(rawValue: lastWrite), path: path, content: content)
         if let completion { completions[write.id] = completion }
         cache?.save(write)
-        raise(tree.apply(write, estimate: estimate(of: content, at: path), isVisible: true))
+        raise(tree.apply(write, estimate: SyncTree.estimate(content, timestamp: serverTime)))
         machine.write(write, now: now)
-    }
-
-    /// The content with what its server values probably become.
-    func estimate(of content: PendingWrite.Content, at path: Path) -> PendingWrite.Content {
-        func resolved(_ node: Node, at path: Path) -> Node {
-            let existing = node.hasIncrement ? tree.localValue(at: path) ?? .null : .null
-            return node.resolved(existing: existing, timestamp: serverTime)
-        }
-        switch content {
-        case .overwrite(let node): return .overwrite(resolved(node, at: path))
-        case .merge(let changes):
-            return .merge(
-                changes.map { Change(path: $0.path, value: resolved($0.value, at: path.appending($0.path))) })
-        }
     }
 
     /// Goes on with the writes of an earlier run.
     func restoreWrites() {
         for write in cache?.pendingWrites() ?? [] {
             lastWrite = max(lastWrite, write.id.rawValue)
-            raise(tree.apply(write, estimate: estimate(of: write.content, at: write.path), isVisible: true))
+            raise(tree.apply(write, estimate: SyncTree.estimate(write.content, timestamp: serverTime)))
             machine.write(write, now: now)
         }
     }

@@ -11,9 +11,9 @@ final class LocalDatabase {
     let tokenProvider: PathmirrorApp.TokenProvider?
     let transport: any RealtimeTransport
 
-    var tree: SyncTree
+    let tree: SyncTree
     /// What lies at `.info`, which this client itself answers.
-    var infoTree = SyncTree()
+    let infoTree = SyncTree()
     var info: [Path: Node] = [:]
     private(set) var cache: CacheManager?
     private(set) var store: (any ClientStore)?
@@ -49,7 +49,7 @@ final class LocalDatabase {
         transport = settings.transport ?? app?.transport ?? NoTransport()
         store = settings.isPersistenceEnabled ? app.flatMap { DatabaseFile.open(address, of: $0) } : nil
         cache = store.map { CacheManager(store: $0, budget: Int(settings.cacheBytes)) }
-        tree = SyncTree()
+        tree = SyncTree(cache: cache)
         var connection = ConnectionSettings(
             host: address.host, port: address.port, isSecure: address.isSecure, namespace: address.namespace)
         settings.connection?(&connection)
