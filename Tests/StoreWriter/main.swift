@@ -5,7 +5,7 @@ import Tree
 
 // Writes to a store until it is killed: `store-writer FILE`. Each turn saves one to three writes, forgets some, changes
 // server data, commits, and then says on standard output what a test may rely on from now on: `saved ID` and
-// `removed ID`, one line each, in one system call.
+// `removed ID`, one line each, in one system call. Before a turn that forgets a write is kept it says `removing ID`.
 
 func say(_ text: String) {
     var text = text
@@ -34,6 +34,7 @@ while true {
         let id = waiting.removeFirst()
         store.removeWrite(id)
         lines += "removed \(id.rawValue)\n"
+        say("removing \(id.rawValue)\n")
     }
     // Both halves are one turn's: they are never seen apart.
     store.setServerData(.int(last), at: Path(splitting: "server/first"))

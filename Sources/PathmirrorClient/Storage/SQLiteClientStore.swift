@@ -144,6 +144,21 @@ package final class SQLiteClientStore: ClientStore {
         }
     }
 
+    /// Keeps everything and lets go of the file. Nothing is kept or read afterwards.
+    package func close() {
+        flush()
+        isUsable = false
+        file?.connection.close()
+        file = nil
+    }
+
+    /// For tests: as if the disk had room for so many pages.
+    func limitPages(to count: Int) {
+        attempt(()) { (file) throws(SQLiteError) in
+            try file.connection.execute("PRAGMA max_page_count = \(count)")
+        }
+    }
+
     // MARK: Pending writes
 
     package func pendingWrites() -> [PendingWrite] {
