@@ -1,10 +1,10 @@
-import COpenSSL
-import Glibc
+internal import COpenSSL
+package import Glibc
 
-/// The server's side of one TLS connection over a socket that doesn't block. Belongs to its loop's thread, and that one
+/// One side of one TLS connection over a socket that doesn't block. Belongs to its loop's thread, and that one
 /// has SIGPIPE blocked: the library writes to the socket by itself.
-final class TLSSession {
-    enum Handshake {
+package final class TLSSession {
+    package enum Handshake {
         case done
         /// Call again when the socket has input, or takes output.
         case needsInput, needsOutput
@@ -18,12 +18,12 @@ final class TLSSession {
     private static let recordsAtOnce = 16
 
     private let ssl: OpaquePointer
-    private(set) var isHandshaking = true
+    package private(set) var isHandshaking = true
     /// Whether there may be input that the socket does not tell of: the library has read it already.
-    private(set) var holdsInput = false
+    package private(set) var holdsInput = false
     /// Bytes at the front of what was last given to `send` that are encrypted already and on their way, although `send`
     /// has not counted them: the next `send` must begin with the same.
-    private(set) var committedBytes = 0
+    package private(set) var committedBytes = 0
     /// After an error the library must not be asked for anything more.
     private var isBroken = false
 
@@ -36,10 +36,13 @@ final class TLSSession {
         SSL_free(ssl)
     }
 
-    /// Whether the client came back with a ticket.
-    var isResumed: Bool { SSL_session_reused(ssl) == 1 }
+    /// Why the handshake failed: what is wrong with the peer's certificate, or what the library says. Nil before.
+    package private(set) var failure: String?
 
-    func shakeHands() -> Handshake {
+    /// Whether the client came back with a ticket.
+    package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
+
+    package func shakeHands() -> Handshake {
         ERR_clear_error()
         let result = SSL_do_handshake(ssl)
         if result == 1 {
@@ -53,6 +56,10 @@ final class TLSSession {
         default:
             isBroken = true
             let reason = ERR_GET_REASON(ERR_peek_error())
+            let verdict = SSL_get_verify_result(ssl)
+            failure =
+                verdict == Int(X509_V_OK)
+                ? TLSError.takeReason() : String(cString: X509_verify_cert_error_string(verdict))
             ERR_clear_error()
             return reason == SSL_R_HTTP_REQUEST ? .plainHTTP : .failed
         }
@@ -60,7 +67,7 @@ final class TLSSession {
 
     // MARK: Input
 
-    func receive(into buffer: UnsafeMutableRawBufferPointer) -> Transport.Outcome {
+    package func receive(into buffer: UnsafeMutableRawBufferPointer) -> StreamOutcome {
         guard !isBroken else { return .failed(EPROTO) }
         var total = 0
         while total < buffer.count {
@@ -85,7 +92,7 @@ final class TLSSession {
 
     // MARK: Output
 
-    func send(_ bytes: UnsafeRawBufferPointer) -> Transport.Outcome {
+    package func send(_ bytes: UnsafeRawBufferPointer) -> StreamOutcome {
         var sent = 0
         for _ in 0..<Self.recordsAtOnce where sent < bytes.count {
             let end = min(bytes.count, sent + Self.recordBytes)
@@ -100,7 +107,7 @@ final class TLSSession {
     }
 
     /// Sends pieces as one stream: small ones go together into a record.
-    func send(_ pieces: UnsafeMutableBufferPointer<iovec>) -> Transport.Outcome {
+    package func send(_ pieces: UnsafeMutableBufferPointer<iovec>) -> StreamOutcome {
         var cursor = PieceCursor(pieces)
         var sent = 0
         for _ in 0..<Self.recordsAtOnce where !cursor.isAtEnd {
@@ -117,7 +124,7 @@ final class TLSSession {
     }
 
     /// One record at most. After "would block" the same bytes must come again, wherever they are then, and perhaps more.
-    private func write(_ bytes: UnsafeRawBufferPointer) -> Transport.Outcome {
+    private func write(_ bytes: UnsafeRawBufferPointer) -> StreamOutcome {
         guard !isBroken else { return .failed(EPROTO) }
         guard bytes.count > 0 else { return .moved(0) }
         ERR_clear_error()
@@ -131,7 +138,7 @@ final class TLSSession {
         return outcome
     }
 
-    private func outcome(of result: Int32) -> Transport.Outcome {
+    private func outcome(of result: Int32) -> StreamOutcome {
         let error = errno
         switch SSL_get_error(ssl, result) {
         case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .wouldBlock
@@ -151,7 +158,7 @@ final class TLSSession {
     // MARK: The end
 
     /// Says goodbye. False where the socket takes nothing at the moment: call again.
-    func finishSending() -> Bool {
+    package func finishSending() -> Bool {
         guard !isBroken, !isHandshaking else { return true }
         ERR_clear_error()
         let result = SSL_shutdown(ssl)

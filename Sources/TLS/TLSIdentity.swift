@@ -27,5 +27,5 @@ public final class TLSIdentity: Sendable {
     /// Seconds since 1970 at which the certificate in use expires.
     public var expiresAt: Int64 { context.expiresAt }
 
-    var context: TLSContext { loaded.withLock { $0 } }
+    package var context: TLSContext { loaded.withLock { $0 } }
 }

@@ -1,11 +1,11 @@
-import COpenSSL
-import Glibc
+internal import COpenSSL
+internal import Glibc
 
 /// A certificate with its key, as loaded once, and what connections by it have in common (the keys of session tickets).
 //
 // @unchecked Sendable: the pointer never changes, and behind it nothing is configured any more once `init` has returned;
 // making connections of one context on several threads is what the library promises.
-final class TLSContext: @unchecked Sendable {
+package final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     /// Seconds since 1970 at which the certificate expires.
     let expiresAt: Int64
@@ -43,7 +43,7 @@ final class TLSContext: @unchecked Sendable {
 
     /// The server's side of a new connection; nil where there is no memory. It goes on with this context whatever
     /// replaces it meanwhile.
-    func makeSession(descriptor: Int32) -> TLSSession? {
+    package func makeSession(descriptor: Int32) -> TLSSession? {
         guard let ssl = SSL_new(context) else { return nil }
         guard SSL_set_fd(ssl, descriptor) == 1 else {
             SSL_free(ssl)

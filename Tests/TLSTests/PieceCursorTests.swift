@@ -1,8 +1,7 @@
-import CEvent
 import Glibc
 import Testing
 
-@testable import HTTPServer
+@testable import TLS
 
 struct PieceCursorTests {
     /// Pieces of any sizes, taken in steps of any sizes, are the bytes in their order; the same place gives the same.

@@ -1,4 +1,4 @@
-import COpenSSL
+internal import COpenSSL
 
 /// Why a certificate and its key can't be used.
 public enum TLSError: Error, Equatable, CustomStringConvertible {
@@ -8,6 +8,8 @@ public enum TLSError: Error, Equatable, CustomStringConvertible {
     case key(file: String, reason: String)
     /// Each is good, but they don't belong together.
     case mismatch(certificateFile: String, keyFile: String)
+    /// The authorities that a client is to trust can't be read.
+    case authorities(reason: String)
     /// The library has no memory, or lacks what is needed.
     case library(reason: String)
 
@@ -19,6 +21,8 @@ public enum TLSError: Error, Equatable, CustomStringConvertible {
             "The private key in \(file) can't be used: \(reason) (it must be PEM, without a password)"
         case .mismatch(let certificateFile, let keyFile):
             "The private key in \(keyFile) is not that of the certificate in \(certificateFile)"
+        case .authorities(let reason):
+            "The certificate authorities to trust can't be read: \(reason) (they must be PEM, one certificate after the other)"
         case .library(let reason): "TLS can't be set up: \(reason)"
         }
     }

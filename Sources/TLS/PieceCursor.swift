@@ -1,5 +1,4 @@
-import CEvent
-import Glibc
+internal import Glibc
 
 /// A place in pieces of memory that are to be sent one behind the other.
 struct PieceCursor {
