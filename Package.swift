@@ -160,11 +160,20 @@ let package = Package(
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
         tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
+        .target(
+            name: "ClientSupport", dependencies: ["ClientCore", "Crypto", "Runtime"], path: "Tests/ClientSupport",
+            swiftSettings: settings),
+        tests(
+            "WebSocketClientTests",
+            [
+                "WebSocketClient", "ClientCore", "ClientSupport", "HTTPServer", "TLS", "Crypto", "Wire", "Tree",
+                "Runtime", "TestSupport",
+            ]),
         tests("SQLiteTests", ["SQLite"]),
         tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
-        tests("TLSTests", ["TLS"]),
+        tests("TLSTests", ["TLS", "TestSupport"]),
         tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Runtime", "TestSupport"]),
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
@@ -193,7 +202,7 @@ let package = Package(
             [
                 "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient",
                 "PostgresCluster",
-                "Postgres", "Rules", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
+                "Postgres", "Rules", "TLS", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],
