@@ -34,6 +34,7 @@ let package = Package(
         // RE2 speaks C++ only.
         .target(name: "CRE2", linkerSettings: [.linkedLibrary("re2")]),
         .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CEpoll"),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CWSLay", providers: [.apt(["libwslay-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -59,13 +60,18 @@ let package = Package(
         target("SQLite", ["CSQLite", "Runtime"]),
         target("Postgres", ["CPostgres", "Runtime"]),
         target("PostgresCluster", ["Postgres", "Runtime"]),
-        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
+        // Both sides of TLS: the server's and the client's.
+        target("TLS", ["COpenSSL"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "TLS", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
         target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
         target("KafkaClient", ["CKafka", "Runtime"]),
 
+        // Realtime connections of apps, over sockets.
+        target("WebSocketClient", ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"]),
+
         // The library for Swift apps: no server in it.
-        target("PathmirrorClient", ["ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
+        target("PathmirrorClient", ["ClientCore", "WebSocketClient", "SQLite", "Wire", "Tree", "Runtime"]),
 
         // All SQL of schema pathmirror.
         .target(
@@ -126,7 +132,7 @@ let package = Package(
             name: "pathmirror",
             dependencies: [
                 "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
-                "Postgres", "Rules", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
+                "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
@@ -153,7 +159,9 @@ let package = Package(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
-        tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
+        .testTarget(
+            name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
+            exclude: ["Fixtures"], swiftSettings: settings),
         tests("SQLiteTests", ["SQLite", "TestSupport"]),
         tests(
             "PathmirrorClientTests",
@@ -164,8 +172,9 @@ let package = Package(
             swiftSettings: settings),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
-        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
+        tests("TLSTests", ["TLS"]),
+        tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Runtime", "TestSupport"]),
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
         tests("KafkaClientTests", ["KafkaClient", "Runtime", "TestSupport"]),
         tests(

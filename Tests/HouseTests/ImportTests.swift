@@ -15,7 +15,10 @@ import Testing
         "Runtime": [],
         "Postgres": ["CPostgres", "Runtime"],
         "PostgresCluster": ["Postgres", "Runtime"],
-        "HTTPServer": ["CEvent", "CHTTPParser", "COpenSSL", "CWSLay", "Runtime"],
+        "TLS": ["COpenSSL"],
+        "HTTPServer": ["CEvent", "CHTTPParser", "TLS", "CWSLay", "Runtime"],
+        "ClientCore": ["Tree", "Wire"],
+        "WebSocketClient": ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"],
         "HTTPClient": ["CCurl", "Runtime"],
         "NATSClient": ["CNATS", "JSONText", "Runtime"],
         "KafkaClient": ["CKafka", "Runtime"],
@@ -39,7 +42,9 @@ import Testing
 
     /// What of the toolchain a room may import; the pure ones have no clock, file or socket, so they have no Glibc.
     static let ofTheSystem: Set<String> = ["Glibc", "Synchronization"]
-    static let pure: Set<String> = ["JSONText", "Crypto", "Compression", "Tree", "Tokens", "Rules", "Wire"]
+    static let pure: Set<String> = [
+        "JSONText", "Crypto", "Compression", "Tree", "Tokens", "Rules", "Wire", "ClientCore",
+    ]
 
     @Test func importsPointDown() {
         let files = SourceFiles.swift(below: "Sources")
