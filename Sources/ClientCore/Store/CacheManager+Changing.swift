@@ -21,10 +21,11 @@ extension CacheManager {
     }
 
     private func set(_ node: Node, at path: Path, of spec: QuerySpec) {
-        guard !spec.loadsAllData, let query = tracked[spec] else {
+        if spec.loadsAllData {
             store.setServerData(node, at: path)
             return completeDefaults(below: path)
         }
+        guard let query = tracked[spec] else { return }
         let depth = path.depth - spec.path.depth
         if depth == 0 {
             for child in node.childKeys { store.setServerData(node.child(child), at: path.appending(child)) }
@@ -59,7 +60,8 @@ extension CacheManager {
         var node = node
         if path.namesPriority || node.hasIncrement {
             // They depend on what is there.
-            guard let place = path.namesPriority ? path.parent : path, tracked.isInCompleteDefault(place) else {
+            guard let place = path.namesPriority ? path.parent : path, tracked.completeDefault(over: place) != nil
+            else {
                 return
             }
             node = node.resolved(existing: store.serverData(at: path), timestamp: 0)

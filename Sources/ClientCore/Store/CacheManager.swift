@@ -115,16 +115,16 @@ public final class CacheManager {
         spec.loadsAllData ? QuerySpec(path: spec.path) : spec
     }
 
-    /// Whether anything is to be read or written for a path. After the store lost its data, nothing is complete; those who
-    /// listen load it again.
+    /// Whether anything is to be read or written for a path.
+    ///
+    /// After the store lost its data nothing is tracked: of what is listened to now, the server sends only what changes,
+    /// so that it can't be known completely before it is listened to anew.
     func isOpen(for path: Path) -> Bool {
         guard store.isUsable else { return false }
         if store.generation != generation {
             generation = store.generation
-            let active = tracked.all().filter(\.isActive)
             tracked = TrackedQueries()
             activeKeys = [:]
-            for query in active { setActive(newQuery(query.spec), true) }
         }
         return !Self.isInfo(path)
     }
@@ -160,7 +160,7 @@ public final class CacheManager {
 
     /// Keeps a place that nobody listens to, but that is known.
     func trackAsComplete(_ path: Path) {
-        guard !tracked.isInCompleteDefault(path) else { return }
+        guard tracked.completeDefault(over: path) == nil else { return }
         let spec = QuerySpec(path: path)
         var query = tracked[spec] ?? newQuery(spec)
         query.isComplete = true

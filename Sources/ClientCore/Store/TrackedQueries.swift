@@ -6,7 +6,10 @@ struct TrackedQueries {
         var children: [Key: Place] = [:]
         var queries: [Query: TrackedQuery] = [:]
 
-        var hasCompleteDefault: Bool { queries[Query()]?.isComplete == true }
+        var completeDefault: TrackedQuery? {
+            guard let query = queries[Query()], query.isComplete else { return nil }
+            return query
+        }
         var hasActiveDefault: Bool { queries[Query()]?.isActive == true }
     }
 
@@ -61,21 +64,35 @@ struct TrackedQueries {
     /// All queries at a path.
     func queries(at path: Path) -> [TrackedQuery] { place(path).map { Array($0.queries.values) } ?? [] }
 
-    /// Whether a default query at the path or above it is complete.
-    func isInCompleteDefault(_ path: Path) -> Bool { hasOnTheWay(to: path) { $0.hasCompleteDefault } }
+    /// The complete default query at the path or above it: one that is active, else the one that was used last.
+    func completeDefault(over path: Path) -> TrackedQuery? {
+        var best: TrackedQuery?
+        visit(path) { place in
+            guard let query = place.completeDefault else { return }
+            if let known = best, (known.isActive ? 1 : 0, known.lastUse) > (query.isActive ? 1 : 0, query.lastUse) {
+                return
+            }
+            best = query
+        }
+        return best
+    }
 
     /// Whether somebody listens to all of the path, or of one above it.
-    func isInActiveDefault(_ path: Path) -> Bool { hasOnTheWay(to: path) { $0.hasActiveDefault } }
+    func isInActiveDefault(_ path: Path) -> Bool {
+        var isActive = false
+        visit(path) { if $0.hasActiveDefault { isActive = true } }
+        return isActive
+    }
 
-    private func hasOnTheWay(to path: Path, _ test: (Place) -> Bool) -> Bool {
+    /// The places on the way to a path, and its own, as far as there are any.
+    private func visit(_ path: Path, _ body: (Place) -> Void) {
         var place = root
-        if test(place) { return true }
+        body(place)
         for key in path.keys {
-            guard let child = place.children[key] else { return false }
-            if test(child) { return true }
+            guard let child = place.children[key] else { return }
+            body(child)
             place = child
         }
-        return false
     }
 
     /// Active queries above a path that select only some children.
@@ -92,7 +109,7 @@ struct TrackedQueries {
 
     /// The path's children that have a complete default query of their own.
     func completeChildren(of path: Path) -> [Key] {
-        place(path)?.children.compactMap { $0.value.hasCompleteDefault ? $0.key : nil } ?? []
+        place(path)?.children.compactMap { $0.value.completeDefault == nil ? nil : $0.key } ?? []
     }
 
     /// The queries at and below a path.

@@ -39,12 +39,12 @@ package final class SQLiteClientStore: ClientStore {
         self.report = report
         do throws(SQLiteError) {
             let file = try Self.openPrivately(path, layout)
-            let damaged = try file.pendingWrites().damaged
+            let damaged = try file.removeDamagedWrites()
             _ = try file.trackedQueries()
             self.file = file
             if damaged > 0 { report(.writesDamaged(file: path, count: damaged)) }
         } catch {
-            guard error.kind == .damaged else { throw StorageError(error, file: path) }
+            guard error.saysThatFileIsDamaged else { throw StorageError(error, file: path) }
             do throws(SQLiteError) { try beginAnew(error) } catch { throw StorageError(error, file: path) }
         }
     }
@@ -81,7 +81,7 @@ package final class SQLiteClientStore: ClientStore {
     }
 
     private func failed(_ error: SQLiteError) {
-        if error.kind == .damaged {
+        if error.saysThatFileIsDamaged {
             do throws(SQLiteError) { return try beginAnew(error) } catch { return stop(error) }
         }
         stop(error)
@@ -162,7 +162,7 @@ package final class SQLiteClientStore: ClientStore {
     // MARK: Pending writes
 
     package func pendingWrites() -> [PendingWrite] {
-        attempt([]) { (file) throws(SQLiteError) in try file.pendingWrites().writes }
+        attempt([]) { (file) throws(SQLiteError) in try file.pendingWrites() }
     }
 
     package func save(_ write: PendingWrite) {
@@ -241,5 +241,13 @@ package final class SQLiteClientStore: ClientStore {
         change(urgent: false) { (file) throws(SQLiteError) in
             try file.updateTrackedKeys(adding: adding, removing: removing, of: id)
         }
+    }
+}
+
+extension SQLiteError {
+    /// The statements are right, so that one that makes no sense tells of a schema that was changed. A later version's
+    /// file is left alone.
+    fileprivate var saysThatFileIsDamaged: Bool {
+        kind == .damaged || (kind == .misuse && code != SQLiteError.misuseCode)
     }
 }

@@ -4,15 +4,32 @@ internal import Tree
 
 /// Pending writes.
 extension StoreFile {
-    /// In order, and how many are there whose bytes are damaged.
-    func pendingWrites() throws(SQLiteError) -> (writes: [PendingWrite], damaged: Int) {
+    /// In order. Those whose bytes are damaged are left out.
+    func pendingWrites() throws(SQLiteError) -> [PendingWrite] {
         let rows = try connection.prepare("SELECT id, path, content FROM writes ORDER BY id")
         var writes: [PendingWrite] = []
-        var damaged = 0
         while try rows.step() {
-            if let write = Self.write(rows) { writes.append(write) } else { damaged += 1 }
+            if let write = Self.write(rows) { writes.append(write) }
         }
-        return (writes, damaged)
+        return writes
+    }
+
+    /// Removes the writes that can't be read, so that they are told of once. Returns how many there were.
+    func removeDamagedWrites() throws(SQLiteError) -> Int {
+        let damaged = try damagedWrites()
+        for id in damaged { try removeWrite(id) }
+        // What is not found by its number is out of its place.
+        if !damaged.isEmpty, try !damagedWrites().isEmpty { throw Self.damage("pending write") }
+        return damaged.count
+    }
+
+    private func damagedWrites() throws(SQLiteError) -> [WriteID] {
+        let rows = try connection.prepare("SELECT id, path, content FROM writes")
+        var damaged: [WriteID] = []
+        while try rows.step() {
+            if Self.write(rows) == nil { damaged.append(WriteID(rawValue: rows.integer(0))) }
+        }
+        return damaged
     }
 
     /// Whatever can still be read of a damaged file's writes.

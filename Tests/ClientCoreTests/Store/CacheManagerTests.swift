@@ -160,7 +160,13 @@ import Tree
         #expect(cache.cached(spec).isComplete)
         store.lose()
         #expect(cache.cached(spec) == .nothing)
-        // It is asked for again, and known again then.
+        // What changes is not all there is.
+        cache.applyServer(.int(5), at: scores.appending(Key("a")), of: QuerySpec(path: scores.appending(Key("a"))))
+        cache.complete(spec)
+        #expect(cache.cached(spec) == .nothing)
+        cache.deactivate(spec)
+        // Asked for anew it is known again.
+        #expect(cache.activate(spec) == .nothing)
         cache.applyServer(.int(2), at: scores, of: spec)
         cache.complete(spec)
         #expect(cache.cached(spec).node == .int(2))

@@ -66,7 +66,7 @@ import Tree
         #expect(try Self.bytes(of: newName) == bytes)
     }
 
-    @Test(arguments: 1...40 as ClosedRange<UInt64>) func bitsThatFlipAreNoTrap(seed: UInt64) throws {
+    @Test(arguments: 1...100 as ClosedRange<UInt64>) func bitsThatFlipAreNoTrap(seed: UInt64) throws {
         let folder = TemporaryFolder.path("store-damage")
         defer { TemporaryFolder.remove(folder) }
         let path = folder + "/store"

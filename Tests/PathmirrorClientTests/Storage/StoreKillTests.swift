@@ -23,11 +23,12 @@ import Tree
             usleep(UInt32(random.below(60_000)))
             process.kill()
             try said.read(String(contentsOfFile: log))
-            try check(folder + "/store", said)
+            said.saved = try check(folder + "/store", said)
         }
     }
 
-    private func check(_ file: String, _ said: Announcements) throws {
+    /// Returns the numbers of the writes that are there.
+    private func check(_ file: String, _ said: Announcements) throws -> Set<Int64> {
         let store = try SQLiteClientStore(path: file) { Issue.record("\($0)") }
         let found = store.pendingWrites()
         #expect(found.map(\.id) == found.map(\.id).sorted())
@@ -46,11 +47,14 @@ import Tree
         }
         let server = store.serverData(at: Path(splitting: "server"))
         guard case .int(let last) = server.child(Key("first")) else {
+            store.close()
             #expect(server.isNull)
-            return
+            return ids
         }
         #expect(server.child(Key("third")) == .int(last))
         #expect(server.child(Key("second")).child(Key("\(last % 100)")) == .int(last))
+        store.close()
+        return ids
     }
 
     /// What the program said that it had done, or was about to do.
