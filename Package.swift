@@ -162,8 +162,14 @@ let package = Package(
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
             exclude: ["Fixtures"], swiftSettings: settings),
-        tests("SQLiteTests", ["SQLite"]),
-        tests("PathmirrorClientTests", ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime"]),
+        tests("SQLiteTests", ["SQLite", "TestSupport"]),
+        tests(
+            "PathmirrorClientTests",
+            ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport", "store-writer"]),
+        // Killed by the tests of the client's store while it writes.
+        .executableTarget(
+            name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",
+            swiftSettings: settings),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("TLSTests", ["TLS"]),

@@ -2,7 +2,7 @@ internal import CSQLite
 
 /// An open database of SQLite. Confined to one thread, as are its statements, which keep it open.
 public final class SQLiteConnection {
-    private let pointer: OpaquePointer
+    fileprivate let pointer: OpaquePointer
 
     /// Opens a database, and makes it where there is none.
     ///
@@ -29,8 +29,17 @@ public final class SQLiteConnection {
         sqlite3_busy_timeout(opened, patience)
     }
 
-    deinit {
-        // Waits for the statements, where some are left.
+    deinit { close() }
+
+    /// False after `close`.
+    public private(set) var isOpen = true
+
+    /// Ends the connection and its statements, which can't be used any longer: for a file that is to be renamed, as an
+    /// open one would take another's log away when it ends.
+    public func close() {
+        guard isOpen else { return }
+        isOpen = false
+        while let statement = sqlite3_next_stmt(pointer, nil) { sqlite3_finalize(statement) }
         sqlite3_close_v2(pointer)
     }
 
@@ -78,5 +87,21 @@ public final class SQLiteConnection {
 
     private static func reason(_ pointer: OpaquePointer) -> String {
         sqlite3_errmsg(pointer).map { String(cString: $0) } ?? "no reason was given"
+    }
+}
+
+extension SQLiteConnection {
+    /// Returns when what was committed is safe from a power cut: what `PRAGMA synchronous = FULL` does with every commit,
+    /// for the commits that need it. Only for databases whose journal is a write-ahead log.
+    public func syncLog() throws(SQLiteError) {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        let operation = "synchronise the write-ahead log"
+        try check(sqlite3_file_control(pointer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file), operation)
+        // A database in memory has no such file, and nothing to lose.
+        guard let file, let methods = file.pointee.pMethods, let sync = methods.pointee.xSync else { return }
+        let code = sync(file, SQLITE_SYNC_NORMAL)
+        guard code == SQLITE_OK else {
+            throw SQLiteError(code: code, operation: operation, reason: String(cString: sqlite3_errstr(code)))
+        }
     }
 }

@@ -15,3 +15,11 @@ extension SQLiteError {
         }
     }
 }
+
+extension SQLiteError {
+    /// For what a reader finds damaged that SQLite took for whole.
+    public static let damagedCode = SQLITE_CORRUPT
+    /// For an operation that is not possible with the file that is there.
+    public static let misuseCode = SQLITE_MISUSE
+    static let cannotOpenCode = SQLITE_CANTOPEN
+}

@@ -36,3 +36,10 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
 
     public var description: String { "SQLite could not do \"\(operation)\": \(reason) (code \(code))" }
 }
+
+extension SQLiteError {
+    /// A database whose file can't be made or moved.
+    public init(failure: PrivateFile.Failure) {
+        self.init(code: Self.cannotOpenCode, operation: "make or move \(failure.path)", reason: failure.description)
+    }
+}

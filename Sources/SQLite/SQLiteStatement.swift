@@ -13,7 +13,13 @@ public final class SQLiteStatement {
         self.sql = sql
     }
 
-    deinit { sqlite3_finalize(pointer) }
+    deinit { if connection.isOpen { sqlite3_finalize(pointer) } }
+
+    private func checkOpen() throws(SQLiteError) {
+        guard connection.isOpen else {
+            throw SQLiteError(code: SQLITE_MISUSE, operation: sql, reason: "the connection is closed")
+        }
+    }
 
     // MARK: Parameters
 
@@ -21,11 +27,13 @@ public final class SQLiteStatement {
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
     public func bind(_ index: Int32, _ value: Int64) throws(SQLiteError) {
+        try checkOpen()
         try connection.check(sqlite3_bind_int64(pointer, index, value), sql)
     }
 
     /// Binds a blob.
     public func bind(_ index: Int32, _ value: [UInt8]) throws(SQLiteError) {
+        try checkOpen()
         let code = value.withUnsafeBytes { bytes in
             // An empty blob is no null.
             bytes.isEmpty
@@ -37,6 +45,7 @@ public final class SQLiteStatement {
 
     /// Binds a text; it may hold zero characters.
     public func bind(_ index: Int32, _ value: String) throws(SQLiteError) {
+        try checkOpen()
         var text = value
         let code = text.withUTF8 { bytes in
             bytes.withMemoryRebound(to: CChar.self) { characters in
@@ -49,6 +58,7 @@ public final class SQLiteStatement {
     }
 
     public func bindNull(_ index: Int32) throws(SQLiteError) {
+        try checkOpen()
         try connection.check(sqlite3_bind_null(pointer, index), sql)
     }
 
@@ -56,6 +66,7 @@ public final class SQLiteStatement {
 
     /// Goes on to the next row; false when there is none, and the statement is reset then.
     public func step() throws(SQLiteError) -> Bool {
+        try checkOpen()
         let code = sqlite3_step(pointer)
         if code == SQLITE_ROW { return true }
         // The reason is gone after the reset.
@@ -71,7 +82,7 @@ public final class SQLiteStatement {
     }
 
     /// Ends the rows, so that it can be run again. The parameters stay.
-    public func reset() { sqlite3_reset(pointer) }
+    public func reset() { if connection.isOpen { sqlite3_reset(pointer) } }
 
     // MARK: The row's columns, numbered from 0
 

@@ -1,0 +1,109 @@
+internal import Tree
+
+/// The queries that are tracked, by their places.
+struct TrackedQueries {
+    private final class Place {
+        var children: [Key: Place] = [:]
+        var queries: [Query: TrackedQuery] = [:]
+
+        var hasCompleteDefault: Bool { queries[Query()]?.isComplete == true }
+        var hasActiveDefault: Bool { queries[Query()]?.isActive == true }
+    }
+
+    private var root = Place()
+    private(set) var inactiveCount = 0
+
+    private func place(_ path: Path) -> Place? {
+        var place = root
+        for key in path.keys {
+            guard let child = place.children[key] else { return nil }
+            place = child
+        }
+        return place
+    }
+
+    /// Whether the two are one: a copy is, as both show the same queries.
+    func isSame(as other: TrackedQueries) -> Bool { root === other.root }
+
+    subscript(spec: QuerySpec) -> TrackedQuery? { place(spec.path)?.queries[spec.query] }
+
+    /// Adds a query, or replaces the one of its specification.
+    mutating func put(_ query: TrackedQuery) {
+        var place = root
+        for key in query.spec.path.keys {
+            if let child = place.children[key] {
+                place = child
+            } else {
+                let child = Place()
+                place.children[key] = child
+                place = child
+            }
+        }
+        let old = place.queries.updateValue(query, forKey: query.spec.query)
+        if old?.isActive == false { inactiveCount -= 1 }
+        if !query.isActive { inactiveCount += 1 }
+    }
+
+    mutating func remove(_ spec: QuerySpec) {
+        var way = [root]
+        for key in spec.path.keys {
+            guard let child = way[way.count - 1].children[key] else { return }
+            way.append(child)
+        }
+        guard let old = way[way.count - 1].queries.removeValue(forKey: spec.query) else { return }
+        if !old.isActive { inactiveCount -= 1 }
+        for depth in stride(from: way.count - 1, to: 0, by: -1)
+        where way[depth].queries.isEmpty && way[depth].children.isEmpty {
+            way[depth - 1].children[spec.path[depth - 1]] = nil
+        }
+    }
+
+    /// All queries at a path.
+    func queries(at path: Path) -> [TrackedQuery] { place(path).map { Array($0.queries.values) } ?? [] }
+
+    /// Whether a default query at the path or above it is complete.
+    func isInCompleteDefault(_ path: Path) -> Bool { hasOnTheWay(to: path) { $0.hasCompleteDefault } }
+
+    /// Whether somebody listens to all of the path, or of one above it.
+    func isInActiveDefault(_ path: Path) -> Bool { hasOnTheWay(to: path) { $0.hasActiveDefault } }
+
+    private func hasOnTheWay(to path: Path, _ test: (Place) -> Bool) -> Bool {
+        var place = root
+        if test(place) { return true }
+        for key in path.keys {
+            guard let child = place.children[key] else { return false }
+            if test(child) { return true }
+            place = child
+        }
+        return false
+    }
+
+    /// Active queries above a path that select only some children.
+    func activeFilters(above path: Path) -> [TrackedQuery] {
+        var found: [TrackedQuery] = []
+        var place = root
+        for key in path.keys {
+            for query in place.queries.values where query.isActive && !query.spec.loadsAllData { found.append(query) }
+            guard let child = place.children[key] else { break }
+            place = child
+        }
+        return found
+    }
+
+    /// The path's children that have a complete default query of their own.
+    func completeChildren(of path: Path) -> [Key] {
+        place(path)?.children.compactMap { $0.value.hasCompleteDefault ? $0.key : nil } ?? []
+    }
+
+    /// The queries at and below a path.
+    func all(below path: Path = .root) -> [TrackedQuery] {
+        guard let place = place(path) else { return [] }
+        var found: [TrackedQuery] = []
+        var rest = [place]
+        while let next = rest.popLast() {
+            found.append(contentsOf: next.queries.values)
+            rest.append(contentsOf: next.children.values)
+        }
+        return found
+    }
+}
