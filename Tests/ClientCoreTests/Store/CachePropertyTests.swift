@@ -7,7 +7,7 @@ import Tree
 /// it, and what nobody listens to is what the server had at some time.
 @Suite struct CachePropertyTests {
     @Test(arguments: 1...12 as ClosedRange<UInt64>) func whatIsListenedToIsServedExactly(seed: UInt64) {
-        var server = ModelServer(seed: seed)
+        var server = ModelCacheServer(seed: seed)
         for _ in 0..<600 {
             server.step()
             server.check()
@@ -16,7 +16,7 @@ import Tree
 }
 
 /// Tells a cache what a server would.
-struct ModelServer {
+struct ModelCacheServer {
     private var generator: TreeGenerator
     private let store = MemoryStore()
     private var cache: CacheManager
