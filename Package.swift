@@ -162,7 +162,6 @@ let package = Package(
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
             exclude: ["Fixtures"], swiftSettings: settings),
-<<<<<<< HEAD
         .target(
             name: "ClientSupport", dependencies: ["ClientCore", "Crypto", "Runtime"], path: "Tests/ClientSupport",
             swiftSettings: settings),
@@ -172,8 +171,6 @@ let package = Package(
                 "WebSocketClient", "ClientCore", "ClientSupport", "HTTPServer", "TLS", "Crypto", "Wire", "Tree",
                 "Runtime", "TestSupport",
             ]),
-=======
->>>>>>> 47009d83bd74bdc003ea1899f95ed6f13945d33d
         tests("SQLiteTests", ["SQLite", "TestSupport"]),
         tests(
             "PathmirrorClientTests",
