@@ -21,13 +21,15 @@ final class Listener: @unchecked Sendable {
         query: DatabaseQuery, kinds: EventKinds, isForOneEvent: Bool = false,
         event: @escaping (DataEvent.Kind, DataSnapshot) -> Void, cancel: ((any Error) -> Void)?
     ) {
-        handle = Self.lastHandle.add(1, ordering: .relaxed).newValue
+        handle = Self.nextHandle()
         registration = Registration(id: RegistrationID(rawValue: UInt64(handle)), spec: query.spec, kinds: kinds)
         self.query = query
         self.isForOneEvent = isForOneEvent
         self.event = event
         self.cancel = cancel
     }
+
+    static func nextHandle() -> DatabaseHandle { lastHandle.add(1, ordering: .relaxed).newValue }
 
     /// From now on nothing is told.
     func end() { isOver.store(true, ordering: .releasing) }

@@ -62,17 +62,23 @@ extension LocalDatabase {
         case .connected(let serverTime): connected(serverTime)
         case .disconnected(let reason): disconnected(reason)
         case .connectFailed(let reason, let delay): ClientLog.info("no connection: \(reason); next try in \(delay) ms")
-        case .changed(.put(let path, let node), let tag): raise(tree.applyServer(node, at: path, tag: tag))
-        case .changed(.patch(let path, let changes), let tag): raise(tree.applyServer(changes, at: path, tag: tag))
+        case .changed(.put(let path, let node), let tag):
+            raise(tree.applyServer(node, at: path, tag: tag))
+            dataChanged(at: path)
+        case .changed(.patch(let path, let changes), let tag):
+            raise(tree.applyServer(changes, at: path, tag: tag))
+            dataChanged(at: path)
         case .ranges(let path, let ranges, let tag):
             let known = tree.serverValue(of: QuerySpec(path: path)).node
             raise(tree.applyServer(RangeMerge.apply(ranges, to: known), at: path, tag: tag))
+            dataChanged(at: path)
         case .listenCompleted(let spec, let tag, let lacksIndex):
             if lacksIndex {
                 ClientLog.warning(
                     "A query of \(spec.path) has no index on the server: add \".indexOn\" to the rules there.")
             }
             raise(tree.completeListen(spec, tag: tag))
+            dataChanged(at: spec.path)
         case .listenRefused(let spec, _, let failure):
             cancelListeners(of: spec, DatabaseError(failure, "reading \(spec.path)"))
         case .writeAnswered(let id, let outcome): writeAnswered(id, outcome)
@@ -92,7 +98,7 @@ extension LocalDatabase {
 
     private func connected(_ serverTime: Int64) {
         isConnected = true
-        timeOffset = serverTime - Clock.unixMilliseconds
+        let timeOffset = serverTime - Clock.unixMilliseconds
         outside.serverTimeOffset = timeOffset
         setInfo(InfoPath.serverTimeOffset, .int(timeOffset))
         setInfo(InfoPath.connected, .bool(true))

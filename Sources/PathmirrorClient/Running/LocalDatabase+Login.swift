@@ -21,7 +21,7 @@ extension LocalDatabase {
 
     /// Writes that somebody made who was signed in wait until somebody is again, instead of being refused.
     func holdRestoredWrites() {
-        guard tokenProvider != nil, lastWrite > 0, store?.signIn().isSignedIn == true else { return }
+        guard tokenProvider != nil, hasRestoredWrites, store?.signIn().isSignedIn == true else { return }
         machine.holdWrites(true, now: now)
         isHoldingWrites = true
     }

@@ -8,26 +8,31 @@ extension LocalDatabase {
             callBack { completion?.tell(nil) }
             return
         }
-        lastWrite += 1
-        let write = PendingWrite(id: WriteID(rawValue: lastWrite), path: path, content: content)
+        let write = PendingWrite(id: writeNumbers.next(), path: path, content: content)
         if let completion { completions[write.id] = completion }
+        unanswered[write.id] = path
         cache?.save(write)
         raise(tree.apply(write, estimate: SyncTree.estimate(content, timestamp: serverTime)))
         machine.write(write, now: now)
+        raise(transactions.overridden(at: content.places.map(path.appending)))
     }
 
     /// Goes on with the writes of an earlier run.
     func restoreWrites() {
         for write in cache?.pendingWrites() ?? [] {
-            lastWrite = max(lastWrite, write.id.rawValue)
+            hasRestoredWrites = true
+            writeNumbers.skip(to: write.id)
+            unanswered[write.id] = write.path
             raise(tree.apply(write, estimate: SyncTree.estimate(write.content, timestamp: serverTime)))
             machine.write(write, now: now)
         }
     }
 
     func writeAnswered(_ id: WriteID, _ outcome: RequestOutcome) {
+        if let effects = transactions.answered(id, outcome) { return raise(effects) }
         let isRefused = outcome != .done
         raise(tree.acknowledge(id, isRefused: isRefused))
+        if let path = unanswered.removeValue(forKey: id), isRefused { dataChanged(at: path) }
         let completion = completions.removeValue(forKey: id)
         let error: DatabaseError? =
             switch outcome {
@@ -40,7 +45,10 @@ extension LocalDatabase {
         if let completion { callBack { completion.tell(error) } }
     }
 
-    func purgeWrites() { machine.purgeWrites(now: now) }
+    func purgeWrites() {
+        raise(transactions.purge())
+        machine.purgeWrites(now: now)
+    }
 
     // MARK: On disconnect
 
@@ -82,7 +90,18 @@ extension LocalDatabase {
                 let value = change.value.resolved(
                     existing: tree.localValue(at: change.path) ?? .null, timestamp: serverTime)
                 raise(tree.applyServer(value, at: change.path, tag: nil))
+                dataChanged(at: change.path)
             }
+        }
+    }
+}
+
+extension PendingWrite.Content {
+    /// Where it writes, relative to its path.
+    fileprivate var places: [Path] {
+        switch self {
+        case .overwrite: [.root]
+        case .merge(let changes): changes.map(\.path)
         }
     }
 }

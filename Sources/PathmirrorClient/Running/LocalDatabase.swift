@@ -25,16 +25,19 @@ final class LocalDatabase {
     private(set) var isClosed = false
     /// Whether writes of an earlier run wait until somebody signs in.
     var isHoldingWrites = false
-    /// What is to be added to this machine's time to get the server's, in milliseconds.
-    var timeOffset: Int64 = 0
 
     var listeners: [RegistrationID: Listener] = [:]
+    /// Where each write went that the server has not answered.
+    var unanswered: [WriteID: Path] = [:]
+    var hasRestoredWrites = false
     var completions: [WriteID: WriteCompletion] = [:]
-    var lastWrite: Int64 = 0
+    let writeNumbers = WriteNumbers()
     var lastRequest: UInt64 = 0
     var disconnectCompletions: [RequestID: WriteCompletion] = [:]
     var disconnectQueue = DisconnectQueue()
     var gets = PendingGets()
+    let transactions: TransactionQueue
+    var transactionRequests: [TransactionID: RunningTransaction] = [:]
 
     /// What the app is to be told at the end of the turn, in order.
     private var callbacks: [@Sendable () -> Void] = []
@@ -50,6 +53,10 @@ final class LocalDatabase {
         store = settings.isPersistenceEnabled ? app.flatMap { DatabaseFile.open(address, of: $0) } : nil
         cache = store.map { CacheManager(store: $0, budget: Int(settings.cacheBytes)) }
         tree = SyncTree(cache: cache)
+        transactions = TransactionQueue(
+            tree: tree, makeWriteID: writeNumbers.next,
+            makeRegistrationID: { RegistrationID(rawValue: UInt64(Listener.nextHandle())) },
+            serverTime: { [unowned outside] in Clock.unixMilliseconds + outside.serverTimeOffset })
         var connection = ConnectionSettings(
             host: address.host, port: address.port, isSecure: address.isSecure, namespace: address.namespace)
         settings.connection?(&connection)
@@ -58,7 +65,7 @@ final class LocalDatabase {
 
     var now: Int64 { Clock.monotonicMilliseconds }
     /// The server's time as far as it is known, in milliseconds since 1970.
-    var serverTime: Int64 { Clock.unixMilliseconds + timeOffset }
+    var serverTime: Int64 { Clock.unixMilliseconds + outside.serverTimeOffset }
 
     func start(isOffline: Bool) {
         setInfo(InfoPath.connected, .bool(false))

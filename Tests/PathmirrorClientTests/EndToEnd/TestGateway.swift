@@ -40,7 +40,7 @@ final class TestGateway: Sendable {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         try Self.rules.write(toFile: folder + "/rules.json", atomically: false, encoding: .utf8)
         let log = folder + "/log"
-        FileManager.default.createFile(atPath: log, contents: nil)
+        _ = FileManager.default.createFile(atPath: log, contents: nil)
         process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
         process.arguments = [
@@ -82,8 +82,8 @@ final class TestGateway: Sendable {
 struct GatewayTrait: SuiteTrait, TestScoping {
     let isRecursive = false
 
-    func provideScope(
-        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    @concurrent func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         let gateway = try await TestGateway()
         defer { gateway.stop() }
