@@ -18,7 +18,8 @@ import Wire
     }
 
     @Test(arguments: ["listens.json", "increments.json", "sharing.json"]) func ourOwnCases(name: String) throws {
-        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures")
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Fixtures")
         try run(folder.appending(path: name).path)
     }
 

@@ -4,15 +4,16 @@ import Wire
 @testable import ClientCore
 
 /// A server of the model test: it does one request at a time and tells all listens of what that changed.
-struct ModelServer {
+struct SyncModelServer {
     enum Request {
-        case listen(QuerySpec, ListenTag?)
+        /// With a number, as the same query may be asked for again.
+        case listen(QuerySpec, ListenTag?, Int)
         case unlisten(QuerySpec, ListenTag?)
         case write(PendingWrite)
     }
 
     enum Message {
-        case data(ChangeEvent, QuerySpec, ListenTag?)
+        case data(ChangeEvent, QuerySpec, ListenTag?, Int)
         case complete(QuerySpec, ListenTag?)
         case answer(WriteID, isRefused: Bool)
     }
@@ -20,6 +21,7 @@ struct ModelServer {
     struct Listen {
         let spec: QuerySpec
         let tag: ListenTag?
+        let number: Int
     }
 
     private(set) var tree = Node.null
@@ -28,9 +30,9 @@ struct ModelServer {
     /// Does a request; the messages are to be delivered in order, and together tell of one state.
     mutating func perform(_ request: Request, refuses: Bool) -> [Message] {
         switch request {
-        case .listen(let spec, let tag):
-            listens.append(Listen(spec: spec, tag: tag))
-            return [.data(.put(.root, select(spec)), spec, tag), .complete(spec, tag)]
+        case .listen(let spec, let tag, let number):
+            listens.append(Listen(spec: spec, tag: tag, number: number))
+            return [.data(.put(.root, select(spec)), spec, tag, number), .complete(spec, tag)]
         case .unlisten(let spec, let tag):
             listens.removeAll { $0.spec == spec && $0.tag == tag }
             return []
@@ -62,7 +64,7 @@ struct ModelServer {
                 : ChangeEvent(
                     from: listen.spec.query.select(from: old[listen.spec.path]),
                     to: listen.spec.query.select(from: tree[listen.spec.path]))
-            return event.map { .data($0, listen.spec, listen.tag) }
+            return event.map { .data($0, listen.spec, listen.tag, listen.number) }
         }
     }
 

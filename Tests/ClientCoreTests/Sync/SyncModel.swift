@@ -8,7 +8,7 @@ import Wire
 /// written.
 struct SyncModel {
     let client = SyncTree()
-    var server = ModelServer()
+    var server = SyncModelServer()
     var random: SeededGenerator
     private var generator: TreeGenerator
     private(set) var problems: [String] = []
@@ -16,11 +16,12 @@ struct SyncModel {
 
     private var replays: [RegistrationID: Replay] = [:]
     private var pending: [PendingWrite] = []
-    private var requests: [ModelServer.Request] = []
+    private var requests: [SyncModelServer.Request] = []
     /// What is on its way; each element tells of one state.
-    private var messages: [[ModelServer.Message]] = []
+    private var messages: [[SyncModelServer.Message]] = []
     /// What each listen has been sent, until it ends.
-    private var received: [(spec: QuerySpec, tag: ListenTag?, node: Node?)] = []
+    private var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?)] = []
+    private var lastListen = 0
     private var lastWrite: Int64 = 0
     private var lastRegistration: UInt64 = 0
 
@@ -104,7 +105,7 @@ struct SyncModel {
         let registration = Registration(
             id: RegistrationID(rawValue: lastRegistration), spec: QuerySpec(path: path(), query: query()), kinds: kinds)
         replays[registration.id] = Replay(registration)
-        follow(client.add(registration), "listen \(registration.spec) \(kinds.rawValue) #\(lastRegistration)")
+        follow(client.add(registration), "listen \(Self.text(registration.spec)) \(kinds.rawValue) #\(lastRegistration)")
     }
 
     private mutating func unlisten() {
@@ -119,30 +120,30 @@ struct SyncModel {
         let write = PendingWrite(id: WriteID(rawValue: lastWrite), path: path(), content: content)
         pending.append(write)
         requests.append(.write(write))
-        follow(client.apply(write, estimate: content), "write \(lastWrite) \(write.path) \(content)")
+        follow(client.apply(write, estimate: content), "write \(lastWrite) \(write.path) \(Self.text(content))")
     }
 
-    private mutating func deliver(_ group: [ModelServer.Message]) {
+    private mutating func deliver(_ group: [SyncModelServer.Message]) {
         if !group.isEmpty { messages.append(group) }
     }
 
     private mutating func receive() {
         guard !messages.isEmpty else { return }
         let message = messages[0].removeFirst()
-        if messages[0].isEmpty { messages.removeFirst() } else { isWithinState = true }
-        defer { isWithinState = false }
+        isWithinState = !messages[0].isEmpty
+        if !isWithinState { messages.removeFirst() }
         switch message {
-        case .data(let event, let spec, let tag):
-            note(event, spec, tag)
+        case .data(let event, let spec, let tag, let number):
+            note(event, number)
             switch event {
             case .put(let place, let node):
-                follow(client.applyServer(node, at: spec.path.appending(place), tag: tag), "put \(place) of \(spec) \(node)")
+                follow(client.applyServer(node, at: spec.path.appending(place), tag: tag), "put \(place) of \(Self.text(spec)) \(Self.text(node))")
             case .patch(let place, let changes):
                 follow(
                     client.applyServer(changes, at: spec.path.appending(place), tag: tag),
-                    "patch \(place) of \(spec) \(changes)")
+                    "patch \(place) of \(Self.text(spec)) \(Self.text(.merge(changes)))")
             }
-        case .complete(let spec, let tag): follow(client.completeListen(spec, tag: tag), "complete \(spec)")
+        case .complete(let spec, let tag): follow(client.completeListen(spec, tag: tag), "complete \(Self.text(spec))")
         case .answer(let id, let isRefused):
             pending.removeAll { $0.id == id }
             follow(client.acknowledge(id, isRefused: isRefused), "answer \(id.rawValue) \(isRefused)")
@@ -152,8 +153,8 @@ struct SyncModel {
     /// Whether more messages of the same state are to come.
     private var isWithinState = false
 
-    private mutating func note(_ event: ChangeEvent, _ spec: QuerySpec, _ tag: ListenTag?) {
-        guard let index = received.firstIndex(where: { $0.spec == spec && $0.tag == tag }) else { return }
+    private mutating func note(_ event: ChangeEvent, _ number: Int) {
+        guard let index = received.firstIndex(where: { $0.number == number }) else { return }
         switch event {
         case .put(let place, let node):
             guard received[index].node != nil || place.isRoot else { return }
@@ -167,20 +168,22 @@ struct SyncModel {
     }
 
     private mutating func follow(_ effects: SyncEffects, _ step: String) {
+        guard problems.isEmpty else { return }
         log.append(step)
         for listen in effects.listens {
             switch listen {
             case .start(let spec, let tag):
-                log.append("  start \(spec) \(tag?.rawValue ?? 0)")
-                requests.append(.listen(spec, tag))
-                received.append((spec, tag, nil))
+                log.append("  start \(Self.text(spec)) \(tag?.rawValue ?? 0)")
+                lastListen += 1
+                requests.append(.listen(spec, tag, lastListen))
+                received.append((spec, tag, lastListen, nil))
             case .stop(let spec, let tag):
-                log.append("  stop \(spec) \(tag?.rawValue ?? 0)")
+                log.append("  stop \(Self.text(spec)) \(tag?.rawValue ?? 0)")
                 requests.append(.unlisten(spec, tag))
                 received.removeAll { $0.spec == spec && $0.tag == tag }
             }
         }
-        for event in effects.events { log.append("  #\(event.registration.rawValue) \(event.kind) \(event.node)") }
+        for event in effects.events { log.append("  #\(event.registration.rawValue) \(event.kind) \(Self.text(event.node))") }
         let told = Dictionary(grouping: effects.events, by: \.registration)
         for (id, events) in told {
             guard var replay = replays[id] else {
@@ -193,15 +196,35 @@ struct SyncModel {
         if !isWithinState { check(everything: false) }
     }
 
+    // MARK: Saying what happened
+
+    private static func text(_ node: Node) -> String { String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self) }
+
+    private static func text(_ content: PendingWrite.Content) -> String {
+        switch content {
+        case .overwrite(let node): text(node)
+        case .merge(let changes): changes.map { "\($0.path)=\(text($0.value))" }.joined(separator: " ")
+        }
+    }
+
+    private static func text(_ spec: QuerySpec) -> String {
+        let query = spec.query
+        let bounds = [("start", query.start), ("end", query.end)].compactMap { name, bound in
+            bound.map { "\(name)\($0.isInclusive ? "At" : "") \(text($0.value.node))" }
+        }
+        return "\(spec.path) by \(query.index) \(bounds) \(query.limit.map { "\($0)" } ?? "")"
+    }
+
     // MARK: Computing everything anew
 
     private mutating func check(everything: Bool) {
-        for (id, replay) in replays {
+        guard problems.isEmpty else { return }
+        for (id, replay) in replays.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             guard let expected = expected(replay.registration.spec) else {
                 if everything { problems.append("#\(id.rawValue) has not been served") }
                 continue
             }
-            problems += replay.check(expected).map { "#\(id.rawValue) \($0): \(expected)" }
+            problems += replay.check(expected).map { "#\(id.rawValue) \($0), not \(Self.text(expected))" }
         }
     }
 
