@@ -31,7 +31,7 @@ import Wire
             let cases = try SpecificationCase.all(in: text, at: base)
             count = cases.count
             for test in cases {
-                var run = SpecificationRun()
+                var run = SpecificationRun(at: base)
                 try run.play(test)
                 if !run.failures.isEmpty { failed[test.name, default: []] += run.failures }
             }
