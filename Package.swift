@@ -164,7 +164,8 @@ let package = Package(
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
         tests("ClientCoreTests", ["ClientCore", "Wire", "Tree", "TestSupport"]),
         .target(
-            name: "ClientSupport", dependencies: ["ClientCore", "Crypto", "Runtime"], path: "Tests/ClientSupport",
+            name: "ClientSupport", dependencies: ["ClientCore", "Wire", "Tree", "Crypto", "Runtime"],
+            path: "Tests/ClientSupport",
             swiftSettings: settings),
         tests(
             "WebSocketClientTests",
