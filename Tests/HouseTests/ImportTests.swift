@@ -73,6 +73,21 @@ import Testing
         #expect(needed.isSubset(of: Self.pure))
     }
 
+    /// An app's connections bring no part of the server.
+    @Test func connectionsOfAppsNeedNoServer() {
+        var needed: Set<String> = []
+        var rest = ["WebSocketClient"]
+        while let next = rest.popLast() {
+            if needed.insert(next).inserted { rest += Self.allowed[next] ?? [] }
+        }
+        let rooms = needed.filter { !Self.isLibrary($0) }
+        #expect(
+            rooms.isSubset(of: [
+                "WebSocketClient", "ClientCore", "TLS", "Runtime", "Wire", "Tree", "Crypto", "JSONText",
+            ]))
+        #expect(needed.subtracting(rooms).isSubset(of: ["CEpoll", "COpenSSL", "CCrypto"]))
+    }
+
     /// A C library has one wrapper.
     @Test func oneWrapperPerLibrary() {
         var wrappers: [String: Set<String>] = [:]
