@@ -162,6 +162,15 @@ let package = Package(
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
             exclude: ["Fixtures"], swiftSettings: settings),
+        .target(
+            name: "ClientSupport", dependencies: ["ClientCore", "Crypto", "Runtime"], path: "Tests/ClientSupport",
+            swiftSettings: settings),
+        tests(
+            "WebSocketClientTests",
+            [
+                "WebSocketClient", "ClientCore", "ClientSupport", "HTTPServer", "TLS", "Crypto", "Wire", "Tree",
+                "Runtime", "TestSupport",
+            ]),
         tests("SQLiteTests", ["SQLite", "TestSupport"]),
         tests(
             "PathmirrorClientTests",
@@ -172,7 +181,7 @@ let package = Package(
             swiftSettings: settings),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
-        tests("TLSTests", ["TLS"]),
+        tests("TLSTests", ["TLS", "TestSupport"]),
         tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Runtime", "TestSupport"]),
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
@@ -201,7 +210,7 @@ let package = Package(
             [
                 "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient",
                 "PostgresCluster",
-                "Postgres", "Rules", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
+                "Postgres", "Rules", "TLS", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],

@@ -32,7 +32,7 @@ public final class SyncTree {
     ///     now and whenever that changes, and wait where that is unknown.
     ///   - isVisible: false for a transaction that is not applied locally.
     public func apply(_ write: PendingWrite, estimate: PendingWrite.Content, isVisible: Bool = true) -> SyncEffects {
-        let record = writes.add(write.id, at: write.path, estimate, isVisible: isVisible)
+        let record = writes.add(write.id, at: write.path, estimate, isVisible: isVisible, over: known)
         guard isVisible else { return SyncEffects() }
         return refresh(touched(by: record))
     }
@@ -41,7 +41,7 @@ public final class SyncTree {
     public func acknowledge(_ id: WriteID, isRefused: Bool) -> SyncEffects {
         guard let record = writes.records[id] else { return SyncEffects() }
         let shadowed = record.changes.map { writes.isShadowed(id, at: $0.path) }
-        let accepted = isRefused || !record.isVisible ? [] : accepted(record)
+        let accepted = isRefused ? [] : record.changes.filter { !$0.value.hasIncrement }
         _ = writes.remove(id)
         cache?.removeWrite(id)
         guard record.isVisible else { return SyncEffects() }
@@ -56,16 +56,6 @@ public final class SyncTree {
             assume(change.value, at: path)
         }
         return refresh(touched)
-    }
-
-    /// What the server has stored of a write, as far as that can be told.
-    private func accepted(_ record: WriteTree.Record) -> [Change] {
-        record.changes.compactMap { change in
-            guard change.value.hasIncrement else { return change }
-            return serverValue(at: change.path).map {
-                Change(path: change.path, value: change.value.resolved(existing: $0, timestamp: 0))
-            }
-        }
     }
 
     /// Takes back all that was not answered.

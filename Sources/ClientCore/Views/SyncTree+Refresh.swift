@@ -14,6 +14,10 @@ extension SyncTree {
 
     func refresh(_ touched: Touched) -> SyncEffects {
         var effects = SyncEffects()
+        var touched = touched
+        if writes.hasWaiting {
+            for path in writes.countWaiting(over: known) { touched.insert(path.namesPriority ? path.parent ?? .root : path) }
+        }
         if case .many(let children) = touched, children.isEmpty { return effects }
         visit(root, touched, nil, &effects.events)
         return effects
@@ -100,16 +104,28 @@ extension SyncTree {
     }
 
     private func spliced(_ node: Node, at path: Path, _ place: Path) -> Node {
+        // Where a leaf or nothing was or is on the way, what lies under the writes decides what is there.
+        if let above = Self.firstWithoutChildren(node, above: place) { return reread(node, at: path, above) }
         let value = value(at: path.appending(place)) ?? .null
         if node[place] == value { return node }
         let result = node.replacing(place, with: value)
-        // Where a leaf or nothing was or is on the way, what lies under the writes decides what is there.
-        for depth in 0..<place.depth {
-            let above = place.prefix(depth)
-            guard !node[above].isBranch || !result[above].isBranch else { continue }
-            return node.replacing(above, with: self.value(at: path.appending(above)) ?? .null)
+        guard value.isNull, let above = Self.firstWithoutChildren(result, above: place) else { return result }
+        return reread(node, at: path, above)
+    }
+
+    private func reread(_ node: Node, at path: Path, _ place: Path) -> Node {
+        let value = value(at: path.appending(place)) ?? .null
+        return node[place] == value ? node : node.replacing(place, with: value)
+    }
+
+    /// The topmost place on the way that has no children.
+    private static func firstWithoutChildren(_ node: Node, above path: Path) -> Path? {
+        var node = node
+        for (depth, key) in path.keys.enumerated() {
+            guard node.isBranch else { return path.prefix(depth) }
+            node = node.child(key)
         }
-        return result
+        return nil
     }
 
     // MARK: Views
@@ -148,7 +164,7 @@ extension SyncTree {
         guard key != .priority else { return .null }
         guard let below = point?.children[key] else { return sent }
         let state = WriteTree.Layered(base: sent.isNull ? nil : sent)
-        return WriteTree.combine(state, below, before: nil, WriteFilter()) ?? .null
+        return WriteTree.combine(state, below, WriteFilter()) ?? .null
     }
 
     /// Brings one view up to date for the first time.
@@ -160,27 +176,21 @@ extension SyncTree {
 
     /// What is locally at a place, or nil where it isn't completely known.
     func value(at path: Path, _ filter: WriteFilter = WriteFilter()) -> Node? {
-        var place: Place? = root
+        writes.value(at: path, over: known(path), filter)
+    }
+
+    /// What the server has sent that covers a path: a value and the depth of its place.
+    func known(_ path: Path) -> (node: Node, depth: Int)? {
+        var place = root
         var depth = 0
-        while let here = place {
-            if let known = here.known { return writes.value(at: path, over: (known, depth), filter) }
-            guard depth < path.depth else { break }
-            place = here.children[path[depth]]
+        while true {
+            if let known = place.known { return (known, depth) }
+            guard depth < path.depth, let below = place.children[path[depth]] else { return nil }
+            place = below
             depth += 1
         }
-        return writes.value(at: path, over: nil, filter)
     }
 
     /// What the server has sent of a place, or nil where that isn't complete.
-    func serverValue(at path: Path) -> Node? {
-        var place: Place? = root
-        var depth = 0
-        while let here = place {
-            if let known = here.known { return known[path.dropFirst(depth)] }
-            guard depth < path.depth else { return nil }
-            place = here.children[path[depth]]
-            depth += 1
-        }
-        return nil
-    }
+    func serverValue(at path: Path) -> Node? { known(path).map { $0.node[path.dropFirst($0.depth)] } }
 }

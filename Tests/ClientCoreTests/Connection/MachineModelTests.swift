@@ -54,7 +54,7 @@ private struct ModelRun {
         nextWrite += 1
         let isHashed = random.oneIn(4)
         if isHashed { hashed.insert(id) }
-        harness { $0.write(ClientCoreTests.write(id, "/w", .int(id)), hash: isHashed ? "h" : nil, now: $1) }
+        harness { $0.write(write(id, "/w", .int(id)), hash: isHashed ? "h" : nil, now: $1) }
     }
 
     private mutating func toggleListen() {

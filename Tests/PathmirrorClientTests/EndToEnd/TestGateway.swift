@@ -1,0 +1,100 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import PathmirrorClient
+
+/// A real gateway with a PostgreSQL of its own, for as long as a suite runs.
+final class TestGateway: Sendable {
+    @TaskLocal static var current: TestGateway?
+
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    let url: String
+    private let process: Process
+    /// While it is open, the gateway lives: it ends with the test program, however that ends.
+    private let line: Pipe
+    private let folder: String
+
+    /// The release build, or what `PATHMIRROR_BINARY` names; nil where it was not built.
+    static var binary: String? {
+        let named = ProcessInfo.processInfo.environment["PATHMIRROR_BINARY"]
+        let path = named ?? FileManager.default.currentDirectoryPath + "/.build/release/pathmirror"
+        return FileManager.default.isExecutableFile(atPath: path) ? path : nil
+    }
+
+    static let rules = """
+        {"rules": {
+          "open": {".read": true, ".write": true, "$test": {"indexed": {".indexOn": ["n", ".value"]}}},
+          "valid": {".read": true, ".write": true, ".validate": "newData.isNumber()"},
+          "readonly": {".read": true},
+          "users": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid"}}
+        }}
+        """
+
+    init() async throws {
+        guard let binary = Self.binary else { throw Failure(description: "there is no pathmirror to run") }
+        folder = TemporaryFolder.path("client-gateway")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try Self.rules.write(toFile: folder + "/rules.json", atomically: false, encoding: .utf8)
+        let log = folder + "/log"
+        FileManager.default.createFile(atPath: log, contents: nil)
+        process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = [
+            "-c",
+            "\"$0\" dev --port 0 --data \"$1/data\" --rules \"$1/rules.json\" & read line; kill -TERM $!; wait $!",
+            binary,
+            folder,
+        ]
+        line = Pipe()
+        process.standardInput = line
+        let output = FileHandle(forWritingAtPath: log)
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        var url: String?
+        try await until("the gateway is ready") {
+            let text = try String(contentsOfFile: log, encoding: .utf8)
+            url = text.firstMatch(of: #/ready on (http://[0-9.:]+)/#).map { String($0.1) }
+            return url != nil
+        }
+        self.url = url ?? ""
+    }
+
+    func stop() {
+        try? line.fileHandleForWriting.close()
+        process.waitUntilExit()
+        TemporaryFolder.remove(folder)
+    }
+
+    /// A client of its own: it shares nothing with others.
+    func client(
+        directory: String? = nil, tokenProvider: PathmirrorApp.TokenProvider? = nil
+    ) -> Database {
+        TestDatabases.make(url: url, directory: directory, tokenProvider: tokenProvider)
+    }
+}
+
+/// Gives a suite one gateway.
+struct GatewayTrait: SuiteTrait, TestScoping {
+    let isRecursive = false
+
+    func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        let gateway = try await TestGateway()
+        defer { gateway.stop() }
+        try await TestGateway.$current.withValue(gateway) { try await function() }
+    }
+}
+
+extension Trait where Self == GatewayTrait {
+    static var gateway: Self { Self() }
+}
+
+/// Everything an app does, against the real gateway, through the public API alone.
+@Suite(.gateway, .enabled(if: TestGateway.binary != nil, "no release build of pathmirror"))
+struct EndToEnd {}
