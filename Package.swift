@@ -138,7 +138,10 @@ let package = Package(
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
             name: "pathmirror-fuzz",
-            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText"],
+            dependencies: [
+                "Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText",
+                "ClientCore", "WebSocketClient",
+            ],
             path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
