@@ -162,7 +162,7 @@ extension SyncTree {
             cache?.applyServer(changes, at: path, of: spec)
         }
         // All was there though nobody had asked for it; from now on only a part is brought up to date.
-        release(place)
+        while let cover = place.cover { release(cover) }
         var touched = Touched.nothing
         for change in changes {
             let place = path.appending(change.path)

@@ -18,6 +18,10 @@ final class View {
     private(set) var shown = Node.null
     /// Whether that is all there is, so that values are told.
     private(set) var isComplete = false
+    /// The value that was told last.
+    private var told: Node?
+    /// Who came since, and was told no value.
+    private var waiting: Set<RegistrationID> = []
     /// The order of `input`, once it is needed.
     private var order: ViewOrder?
     private var window = 0..<0
@@ -47,9 +51,20 @@ final class View {
             isChanged = !chosen.isEmpty
             changes = chosen
         }
-        guard !registrations.isEmpty else { return }
         if let changes { tell(changes, &events) }
-        if complete, isChanged || !wasComplete { tell(.value, .value, shown, &events) }
+        guard complete, isChanged || !wasComplete else { return }
+        // A value that was known by a pending write alone may have been told before the server's comes.
+        let isNews = wasComplete || told.map { $0 != shown } ?? true
+        for registration in registrations where isNews || waiting.contains(registration.id) {
+            tellValue(registration, &events)
+        }
+        told = shown
+        waiting = []
+    }
+
+    private func tellValue(_ registration: Registration, _ events: inout [DataEvent]) {
+        guard registration.kinds.contains(.value) else { return }
+        events.append(DataEvent(registration: registration.id, kind: .value, node: shown, index: query.index))
     }
 
     private static func isSame(_ old: Node, _ new: Node, _ keys: [Key]?) -> Bool {
@@ -182,9 +197,7 @@ final class View {
         } else if tellsChildren {
             prepareOrder()
         }
-        if isComplete, registration.kinds.contains(.value) {
-            events.append(DataEvent(registration: registration.id, kind: .value, node: shown, index: query.index))
-        }
+        if isComplete { tellValue(registration, &events) } else { waiting.insert(registration.id) }
     }
 
     private func prepareOrder() {

@@ -13,6 +13,10 @@ struct SpecificationRun {
     /// The tree's own numbers of the tags that the case uses.
     private var tags: [Int64: QuerySpec] = [:]
     private var listens: [QuerySpec: ListenTag?] = [:]
+    private let base: Path
+
+    init(at base: Path) { self.base = base }
+
     private(set) var failures: [String] = []
 
     mutating func play(_ test: SpecificationCase) throws {
@@ -106,10 +110,10 @@ struct SpecificationRun {
             switch change {
             case .start(let spec, let tag):
                 if listens.updateValue(tag, forKey: spec) != nil { failures.append("\(step): \(spec.path) twice") }
-                told.append("+\(spec.path)" + (tag == nil ? "" : " tagged"))
+                told.append("+\(spec.path.relative(to: base))" + (tag == nil ? "" : " tagged"))
             case .stop(let spec, _):
                 if listens.removeValue(forKey: spec) == nil { failures.append("\(step): \(spec.path) was not begun") }
-                told.append("-\(spec.path)" + (spec.loadsAllData ? "" : " tagged"))
+                told.append("-\(spec.path.relative(to: base))" + (spec.loadsAllData ? "" : " tagged"))
             }
         }
         if let expected, expected != told { failures.append("\(step): asks for \(told), not \(expected)") }

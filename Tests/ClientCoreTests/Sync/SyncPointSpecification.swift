@@ -18,7 +18,8 @@ import Wire
     }
 
     @Test(arguments: ["listens.json", "increments.json", "sharing.json"]) func ourOwnCases(name: String) throws {
-        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures")
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Fixtures")
         try run(folder.appending(path: name).path)
     }
 
@@ -30,7 +31,7 @@ import Wire
             let cases = try SpecificationCase.all(in: text, at: base)
             count = cases.count
             for test in cases {
-                var run = SpecificationRun()
+                var run = SpecificationRun(at: base)
                 try run.play(test)
                 if !run.failures.isEmpty { failed[test.name, default: []] += run.failures }
             }
