@@ -138,7 +138,10 @@ let package = Package(
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
             name: "pathmirror-fuzz",
-            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText"],
+            dependencies: [
+                "Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText",
+                "ClientCore", "WebSocketClient",
+            ],
             path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
@@ -163,7 +166,8 @@ let package = Package(
             name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
             exclude: ["Fixtures"], swiftSettings: settings),
         .target(
-            name: "ClientSupport", dependencies: ["ClientCore", "Crypto", "Runtime"], path: "Tests/ClientSupport",
+            name: "ClientSupport", dependencies: ["ClientCore", "Wire", "Tree", "Crypto", "Runtime"],
+            path: "Tests/ClientSupport",
             swiftSettings: settings),
         tests(
             "WebSocketClientTests",

@@ -22,6 +22,7 @@ public final class WebSocketTransport: RealtimeTransport {
         loop.withLock { $0?.stop() }
     }
 
+    /// Begins to connect; the observer is called on the transport's thread.
     public func connect(
         to address: RealtimeAddress, _ observer: @escaping @Sendable (TransportEvent) -> Void
     ) -> any RealtimeChannel {

@@ -136,16 +136,18 @@ public struct ConnectionMachine: Sendable {
         sendQueued(now: now)
     }
 
+    /// Has the server write a value once this connection has ended.
     public mutating func onDisconnectPut(_ id: RequestID, at path: Path, _ value: Node, now: Int64) {
         add(.onDisconnect(id, .onDisconnectPut(path, value)), now: now)
     }
 
-    /// The changes' paths are relative to `path`.
+    /// Has the server merge changes once this connection has ended. Their paths are relative to `path`.
     public mutating func onDisconnectMerge(_ id: RequestID, at path: Path, _ changes: [Change], now: Int64) {
         let absolute = changes.map { Change(path: path.appending($0.path), value: $0.value) }
         add(.onDisconnect(id, .onDisconnectMerge(path, absolute)), now: now)
     }
 
+    /// Takes back what the server was to do at the path and below.
     public mutating func onDisconnectCancel(_ id: RequestID, at path: Path, now: Int64) {
         add(.onDisconnect(id, .onDisconnectCancel(path)), now: now)
     }

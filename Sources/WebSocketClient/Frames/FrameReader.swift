@@ -1,6 +1,6 @@
 /// Reads a server's frames out of bytes that come in pieces of any size (RFC 6455 5). Pure.
-struct FrameReader {
-    enum Event: Equatable {
+package struct FrameReader {
+    package enum Event: Equatable {
         case text([UInt8])
         case ping([UInt8])
         case pong
@@ -9,10 +9,10 @@ struct FrameReader {
     }
 
     /// What the peer did wrong; the connection can't go on.
-    struct Violation: Error, Equatable {
+    package struct Violation: Error, Equatable {
         /// For our close frame.
-        let code: UInt16
-        let reason: String
+        package let code: UInt16
+        package let reason: String
     }
 
     private let maxMessageBytes: Int
@@ -27,13 +27,13 @@ struct FrameReader {
     private var message: [UInt8] = []
     private var control: [UInt8] = []
 
-    init(maxMessageBytes: Int) { self.maxMessageBytes = maxMessageBytes }
+    package init(maxMessageBytes: Int) { self.maxMessageBytes = maxMessageBytes }
 
     /// Bytes of a message that has come in part.
     var waitingBytes: Int { message.count }
 
     /// Takes the next bytes; tells what they complete, in order.
-    mutating func take(
+    package mutating func take(
         _ bytes: UnsafeRawBufferPointer, _ tell: (Event) -> Void
     ) throws(Violation) {
         var index = 0

@@ -176,16 +176,4 @@ import Wire
         }
         #expect(data.node == .string(text))
     }
-
-    @Test func whatIsLongerThanAClientCanSayIsRefused() {
-        var harness = MachineHarness()
-        harness.connect()
-        harness { $0.write(write(1, "/a", .string(String(repeating: "x", count: 170_000_000))), now: $1) }
-        guard case .writeAnswered(_, .refused(let failure))? = harness.takeReports().first else {
-            Issue.record("not refused")
-            return
-        }
-        #expect(failure.status == .tooBig)
-        #expect(harness.machine.isConnected)
-    }
 }
