@@ -26,6 +26,7 @@ public final class SQLiteStatement {
     /// SQLite copies what it is given.
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
+    /// Binds an integer.
     public func bind(_ index: Int32, _ value: Int64) throws(SQLiteError) {
         try checkOpen()
         try connection.check(sqlite3_bind_int64(pointer, index, value), sql)
@@ -57,6 +58,7 @@ public final class SQLiteStatement {
         try connection.check(code, sql)
     }
 
+    /// Binds null.
     public func bindNull(_ index: Int32) throws(SQLiteError) {
         try checkOpen()
         try connection.check(sqlite3_bind_null(pointer, index), sql)
@@ -86,8 +88,10 @@ public final class SQLiteStatement {
 
     // MARK: The row's columns, numbered from 0
 
+    /// An integer; 0 for null.
     public func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(pointer, column) }
 
+    /// Whether the column has no value.
     public func isNull(_ column: Int32) -> Bool { sqlite3_column_type(pointer, column) == SQLITE_NULL }
 
     /// A copy of a blob or a text; empty for null.
@@ -105,6 +109,7 @@ public final class SQLiteStatement {
         return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(pointer, column)))
     }
 
+    /// A copy of a text; empty for null.
     public func text(_ column: Int32) -> String {
         withBytes(column) { String(decoding: $0, as: UTF8.self) }
     }

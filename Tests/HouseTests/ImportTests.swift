@@ -18,6 +18,7 @@ import Testing
         "TLS": ["COpenSSL"],
         "HTTPServer": ["CEvent", "CHTTPParser", "TLS", "CWSLay", "Runtime"],
         "ClientCore": ["Tree", "Wire"],
+        "SQLite": ["CSQLite", "Runtime"],
         "WebSocketClient": ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"],
         "HTTPClient": ["CCurl", "Runtime"],
         "NATSClient": ["CNATS", "JSONText", "Runtime"],

@@ -151,7 +151,7 @@ import Tree
     }
 
     @Test func aStoreThatLostItsDataServesNothing() {
-        let store = LosingStore()
+        let store = OddStore()
         let cache = CacheManager(store: store)
         let spec = QuerySpec(path: scores)
         _ = cache.activate(spec)

@@ -18,7 +18,7 @@ import Tree
 /// Tells a cache what a server would.
 struct ModelCacheServer {
     private var generator: TreeGenerator
-    private let store = MemoryStore()
+    private let store = OddStore()
     private var cache: CacheManager
     private var tree: Node = .null
     private var active: [QuerySpec] = []
@@ -26,6 +26,8 @@ struct ModelCacheServer {
 
     init(seed: UInt64) {
         generator = TreeGenerator(seed: seed)
+        // As if much had to be pruned all the time, or nothing.
+        store.bytesFactor = seed % 2 == 0 ? 1 : 10_000
         cache = CacheManager(store: store)
     }
 

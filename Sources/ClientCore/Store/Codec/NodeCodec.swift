@@ -116,7 +116,7 @@ public enum NodeCodec {
         case 1: return .bool(false)
         case 2: return .bool(true)
         case 3: return reader.signed().map { .int($0) }
-        case 4: return reader.double().map { .double($0) }
+        case 4: return reader.double().flatMap { $0.isFinite ? Node(number: $0) : nil }
         case 5: return reader.text().map { .string($0) }
         case 8: return .serverValue(ServerValue(.timestamp))
         case 9:

@@ -1,12 +1,15 @@
 import ClientCore
 import Tree
 
-/// A store whose file is found damaged when a test says so.
-final class LosingStore: ClientStore {
+/// A store whose file is found damaged when a test says so, or whose data seems larger than it is.
+final class OddStore: ClientStore {
     private var memory = MemoryStore()
     private(set) var generation = 0
     var losesWhenRead = false
+    var bytesFactor = 1
     var isUsable: Bool { true }
+
+    func restart() { memory.restart() }
 
     func lose() {
         memory = MemoryStore()
@@ -26,7 +29,7 @@ final class LosingStore: ClientStore {
     func setServerData(_ node: Node, at path: Path) { memory.setServerData(node, at: path) }
     func mergeServerData(_ changes: [Change], at path: Path) { memory.mergeServerData(changes, at: path) }
     func prune(below path: Path, keeping: [Path]) { memory.prune(below: path, keeping: keeping) }
-    func serverDataBytes() -> Int { memory.serverDataBytes() }
+    func serverDataBytes() -> Int { memory.serverDataBytes() * bytesFactor }
     func trackedQueries() -> [TrackedQuery] { memory.trackedQueries() }
     func save(_ query: TrackedQuery) { memory.save(query) }
     func removeTrackedQuery(_ id: Int64) { memory.removeTrackedQuery(id) }
