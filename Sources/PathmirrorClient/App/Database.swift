@@ -42,7 +42,7 @@ public final class Database: Sendable {
 
     /// The database at a URL, with the app's token provider.
     public static func database(app: PathmirrorApp, url: String) -> Database {
-        let address = InvalidArgument.check("Database.database(app:url:)") { () throws(InvalidArgument) in
+        let address = Misuse.check("Database.database(app:url:)") { () throws(InvalidArgument) in
             let (address, path) = try DatabaseAddress.parse(url)
             guard path.isRoot else {
                 throw InvalidArgument("\"\(url)\" has a path; use reference(fromURL:) for places")
@@ -54,7 +54,7 @@ public final class Database: Sendable {
 
     private static func defaultApp(_ function: String) -> PathmirrorApp {
         guard let app = PathmirrorApp.app() else {
-            preconditionFailure("\(function): call PathmirrorApp.configure(url:) first, where the app starts")
+            Misuse.stop(function, "call PathmirrorApp.configure(url:) first, where the app starts")
         }
         return app
     }
@@ -66,14 +66,14 @@ public final class Database: Sendable {
 
     /// The reference to a place, by its keys with slashes between them.
     public func reference(withPath path: String) -> DatabaseReference {
-        let path = InvalidArgument.check("reference(withPath:)") { () throws(InvalidArgument) in try PathText.path(path)
+        let path = Misuse.check("reference(withPath:)") { () throws(InvalidArgument) in try PathText.path(path)
         }
         return DatabaseReference(owner: self, path: path)
     }
 
     /// The reference to a place, by its URL, which must be of this database.
     public func reference(fromURL databaseUrl: String) -> DatabaseReference {
-        let path = InvalidArgument.check("reference(fromURL:)") { () throws(InvalidArgument) in
+        let path = Misuse.check("reference(fromURL:)") { () throws(InvalidArgument) in
             let (address, path) = try DatabaseAddress.parse(databaseUrl)
             guard address.host == self.address.host, address.port == self.address.port else {
                 throw InvalidArgument("\"\(databaseUrl)\" is not of this database, \(self.address.origin)")
@@ -107,7 +107,7 @@ public final class Database: Sendable {
     public func useEmulator(withHost host: String, port: Int) {
         change("useEmulator(withHost:port:)") { state in
             guard let port = UInt16(exactly: port) else {
-                preconditionFailure("useEmulator(withHost:port:): no port: \(port)")
+                Misuse.stop("useEmulator(withHost:port:)", "there is no port \(port)")
             }
             state.address.host = host
             state.address.port = port
@@ -128,9 +128,9 @@ public final class Database: Sendable {
     public var persistenceCacheSizeBytes: UInt {
         get { state.withLock { $0.settings.cacheBytes } }
         set {
-            precondition(
-                (1 << 20...100 << 20).contains(newValue),
-                "persistenceCacheSizeBytes: \(newValue) is not between \(1 << 20) and \(100 << 20)")
+            if !(1 << 20...100 << 20).contains(newValue) {
+                Misuse.stop("persistenceCacheSizeBytes", "\(newValue) is not between \(1 << 20) and \(100 << 20)")
+            }
             change("persistenceCacheSizeBytes") { $0.settings.cacheBytes = newValue }
         }
     }
@@ -167,7 +167,7 @@ public final class Database: Sendable {
 
     private func change(_ name: String, _ body: (inout State) -> Void) {
         state.withLock { state in
-            precondition(state.repository == nil, "\(name): it must be set before the database is first used")
+            if state.repository != nil { Misuse.stop(name, "it must be set before the database is first used") }
             body(&state)
         }
     }

@@ -56,7 +56,7 @@ public final class PathmirrorApp: Sendable {
         url: String, name: String = "default", directory: URL? = nil, certificateAuthorities: URL? = nil,
         tokenProvider: TokenProvider? = nil
     ) -> PathmirrorApp {
-        InvalidArgument.check("PathmirrorApp.configure(url:)") { () throws(InvalidArgument) in
+        Misuse.check("PathmirrorApp.configure(url:)") { () throws(InvalidArgument) in
             _ = try DatabaseAddress.parse(url)
         }
         let app = PathmirrorApp(
@@ -67,7 +67,7 @@ public final class PathmirrorApp: Sendable {
             apps[name] = app
             return true
         }
-        precondition(isNew, "PathmirrorApp.configure(url:): the app \"\(name)\" is configured already")
+        if !isNew { Misuse.stop("PathmirrorApp.configure(url:)", "the app \"\(name)\" is configured already") }
         return app
     }
 
@@ -98,7 +98,7 @@ public final class PathmirrorApp: Sendable {
         do throws(TLSError) {
             return try WebSocketTransport(settings)
         } catch {
-            preconditionFailure("PathmirrorApp.configure(url:): the certificate authorities can't be used: \(error)")
+            Misuse.stop("PathmirrorApp.configure(url:)", "the certificate authorities can't be used: \(error)")
         }
     }
 

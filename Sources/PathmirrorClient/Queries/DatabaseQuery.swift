@@ -37,7 +37,7 @@ public class DatabaseQuery: @unchecked Sendable {
     private func refined(
         _ function: String, _ body: (QueryBuilder) throws(InvalidArgument) -> QueryBuilder
     ) -> DatabaseQuery {
-        let builder = InvalidArgument.check(function) { () throws(InvalidArgument) in try body(self.builder) }
+        let builder = Misuse.check(function) { () throws(InvalidArgument) in try body(self.builder) }
         return DatabaseQuery(owner: owner, path: path, builder: builder)
     }
 }

@@ -31,7 +31,8 @@ extension DatabaseReference {
     @preconcurrency
     public func runTransactionBlock(
         _ block: @escaping @Sendable (MutableData) -> TransactionResult,
-        andCompletionBlock completionBlock: (((any Error)?, Bool, DataSnapshot?) -> Void)?, withLocalEvents localEvents: Bool
+        andCompletionBlock completionBlock: (((any Error)?, Bool, DataSnapshot?) -> Void)?,
+        withLocalEvents localEvents: Bool
     ) {
         transact(block, completionBlock, isLocal: localEvents)
     }
@@ -60,7 +61,7 @@ extension DatabaseReference {
         _ block: @escaping @Sendable (MutableData) -> TransactionResult,
         _ completion: (((any Error)?, Bool, DataSnapshot?) -> Void)?, isLocal: Bool
     ) {
-        precondition(!path.isInfo, "runTransactionBlock(_:): \(path) is kept by the client and can't be written")
+        if path.isInfo { Misuse.stop("runTransactionBlock(_:)", "\(path) is kept by the client and can't be written") }
         owner.repository.run(TransactionRequest(ref: self, block: block, isLocal: isLocal, completion: completion))
     }
 }

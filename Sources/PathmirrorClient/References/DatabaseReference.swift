@@ -30,7 +30,7 @@ public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
 
     /// The place below, by a key or a path of keys with slashes between them.
     public func child(_ pathString: String) -> DatabaseReference {
-        let path = InvalidArgument.check("child(_:)") { () throws(InvalidArgument) in
+        let path = Misuse.check("child(_:)") { () throws(InvalidArgument) in
             guard !Path(splitting: pathString).isRoot else { throw InvalidArgument("the path is empty") }
             return try PathText.path(pathString, below: self.path)
         }

@@ -29,7 +29,7 @@ extension DatabaseReference {
             guard !path.isInfo else { throw InvalidArgument("\(path) is kept by the client and can't be written") }
             try body(told)
         } catch {
-            guard let told else { preconditionFailure("\(function): \(error.description)") }
+            guard let told else { Misuse.stop(function, error.description) }
             owner.repository.callBack { told.tell(DatabaseError(error, in: function)) }
         }
     }

@@ -72,7 +72,7 @@ public final class DataSnapshot: Sendable {
     }
 
     private func checked(_ text: String, _ function: String) -> Path {
-        InvalidArgument.check(function) { () throws(InvalidArgument) in try PathText.path(text) }
+        Misuse.check(function) { () throws(InvalidArgument) in try PathText.path(text) }
     }
 }
 

@@ -80,7 +80,7 @@ public final class MutableData {
     }
 
     private func checked(_ text: String, _ function: String) -> Path {
-        InvalidArgument.check(function) { () throws(InvalidArgument) in try PathText.path(text) }
+        Misuse.check(function) { () throws(InvalidArgument) in try PathText.path(text) }
     }
 }
 

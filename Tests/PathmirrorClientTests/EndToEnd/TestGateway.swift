@@ -13,9 +13,8 @@ final class TestGateway: Sendable {
     }
 
     let url: String
+    /// A shell that ends the gateway when it is told to, or when the test program has ended.
     private let process: Process
-    /// While it is open, the gateway lives: it ends with the test program, however that ends.
-    private let line: Pipe
     private let folder: String
 
     /// The release build, or what `PATHMIRROR_BINARY` names; nil where it was not built.
@@ -45,12 +44,13 @@ final class TestGateway: Sendable {
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
         process.arguments = [
             "-c",
-            "\"$0\" dev --port 0 --data \"$1/data\" --rules \"$1/rules.json\" & read line; kill -TERM $!; wait $!",
-            binary,
-            folder,
+            """
+            "$0" dev --port 0 --data "$1/data" --rules "$1/rules.json" & gateway=$!
+            while kill -0 "$2" 2>/dev/null && [ ! -e "$1/stop" ]; do sleep 0.2; done
+            kill -TERM $gateway; wait $gateway
+            """,
+            binary, folder, String(ProcessInfo.processInfo.processIdentifier),
         ]
-        line = Pipe()
-        process.standardInput = line
         let output = FileHandle(forWritingAtPath: log)
         process.standardOutput = output
         process.standardError = output
@@ -64,9 +64,9 @@ final class TestGateway: Sendable {
         self.url = url ?? ""
     }
 
-    func stop() {
-        try? line.fileHandleForWriting.close()
-        process.waitUntilExit()
+    func stop() async throws {
+        _ = FileManager.default.createFile(atPath: folder + "/stop", contents: nil)
+        try await until("the gateway has ended") { !process.isRunning }
         TemporaryFolder.remove(folder)
     }
 
@@ -86,8 +86,11 @@ struct GatewayTrait: SuiteTrait, TestScoping {
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         let gateway = try await TestGateway()
-        defer { gateway.stop() }
-        try await TestGateway.$current.withValue(gateway) { try await function() }
+        let result = await TestGateway.$current.withValue(gateway) {
+            do { return .success(try await function()) } catch { return Result<Void, any Error>.failure(error) }
+        }
+        try await gateway.stop()
+        try result.get()
     }
 }
 
