@@ -86,8 +86,8 @@ struct GatewayTrait: SuiteTrait, TestScoping {
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         let gateway = try await TestGateway()
-        let result = await TestGateway.$current.withValue(gateway) {
-            do { return .success(try await function()) } catch { return Result<Void, any Error>.failure(error) }
+        let result = await TestGateway.$current.withValue(gateway) { () async -> Result<Void, any Error> in
+            do { return .success(try await function()) } catch { return .failure(error) }
         }
         try await gateway.stop()
         try result.get()
