@@ -111,7 +111,9 @@ extension SyncTree {
                     node = node.replacingChild(entry.key, with: .null)
                 }
             }
-            for (key, child) in place.children { if let known = child.known { node = node.replacingChild(key, with: known) } }
+            for (key, child) in place.children {
+                if let known = child.known { node = node.replacingChild(key, with: known) }
+            }
             view.own = ServerSet(node: spec.query.select(from: node), isComplete: cached?.isComplete ?? false)
         }
     }
