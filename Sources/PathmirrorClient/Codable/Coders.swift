@@ -97,7 +97,10 @@ extension DataSnapshot {
 extension DatabaseReference {
     /// Replaces what is at the place by an app's own type, as `setValue(_:)` does.
     ///
-    /// - Parameter completion: told, on the callback queue, nil when the server has done it, or why it has not.
+    /// - Parameters:
+    ///   - value: what is to be there.
+    ///   - encoder: how it is written.
+    ///   - completion: told, on the callback queue, nil when the server has done it, or why it has not.
     /// - Throws: `EncodingError`; nothing is written then.
     public func setValue<Value: Encodable>(
         from value: Value, encoder: Database.Encoder = Database.Encoder(),

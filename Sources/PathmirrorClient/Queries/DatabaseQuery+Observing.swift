@@ -5,6 +5,7 @@ extension DatabaseQuery {
     /// Tells `block` of events, beginning with what is known now, until the listener is removed.
     ///
     /// - Parameters:
+    ///   - eventType: which events.
     ///   - block: runs on the database's `callbackQueue`, once for each event, in order. It is kept until the listener is
     ///     removed.
     /// - Returns: the listener's number, for `removeObserver(withHandle:)`.

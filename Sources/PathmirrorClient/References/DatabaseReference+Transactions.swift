@@ -24,7 +24,10 @@ extension DatabaseReference {
 
     /// As `runTransactionBlock(_:andCompletionBlock:)`.
     ///
-    /// - Parameter localEvents: whether listeners see the result before the server has confirmed it.
+    /// - Parameters:
+    ///   - block: changes a value, as above.
+    ///   - completionBlock: told how it ended, as above.
+    ///   - localEvents: whether listeners see the result before the server has confirmed it.
     @preconcurrency
     public func runTransactionBlock(
         _ block: @escaping @Sendable (MutableData) -> TransactionResult,
