@@ -51,7 +51,8 @@ public final class SyncTree {
         }
         for change in accepted {
             let path = change.path
-            cache?.acknowledge(.merge([Change(path: path.relative(to: record.path), value: change.value)]), at: record.path)
+            cache?.acknowledge(
+                .merge([Change(path: path.relative(to: record.path), value: change.value)]), at: record.path)
             // Where the server has not sent its data yet, what it has taken is what it has.
             assume(change.value, at: path)
         }

@@ -162,8 +162,11 @@ extension SyncTree {
             cache?.applyServer(changes, at: path, of: spec)
         }
         // All was there though nobody had asked for it; from now on only a part is brought up to date.
-        while let cover = place.cover { release(cover) }
         var touched = Touched.nothing
+        while let cover = place.cover {
+            release(cover)
+            touched.insert(cover.path)
+        }
         for change in changes {
             let place = path.appending(change.path)
             let below = place.dropFirst(spec.path.depth)

@@ -3,8 +3,8 @@ import Tree
 /// A place that somebody listens to, or of which the server's value is known, and the way to such places.
 final class Place {
     let path: Path
-    /// Nil for the root. The parent outlives its children.
-    unowned let parent: Place?
+    /// Nil for the root, and for a place that was taken away with all above it.
+    private(set) weak var parent: Place?
     var children: [Key: Place] = [:]
 
     /// The server's whole value. Only where no place above has its own.
@@ -80,11 +80,16 @@ final class Place {
     func prune() {
         var place = self
         while place.children.isEmpty, place.views.isEmpty, place.known == nil, let parent = place.parent,
-            let key = place.path.last
+            let key = place.path.last, parent.children[key] === place
         {
             parent.children[key] = nil
             place = parent
         }
+    }
+
+    /// The places strictly below, in the order of their keys, those above first.
+    var allBelow: [Place] {
+        children.keys.sorted().flatMap { key in children[key].map { [$0] + $0.allBelow } ?? [] }
     }
 
     /// Visits the places strictly below, those above first; goes no deeper where `body` returns false.

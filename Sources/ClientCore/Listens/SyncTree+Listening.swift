@@ -76,13 +76,12 @@ extension SyncTree {
             place.isListening = true
             effects.listens.append(.start(QuerySpec(path: spec.path), tag: nil))
             stopTagged(at: place, &effects)
-            place.forEachBelow { below in
+            for below in place.allBelow {
                 stopTagged(at: below, &effects)
                 if below.isListening {
                     below.isListening = false
                     effects.listens.append(.stop(QuerySpec(path: below.path), tag: nil))
                 }
-                return true
             }
         } else if !isCovered {
             startTagged(view, at: place, &effects)
@@ -111,7 +110,9 @@ extension SyncTree {
                     node = node.replacingChild(entry.key, with: .null)
                 }
             }
-            for (key, child) in place.children { if let known = child.known { node = node.replacingChild(key, with: known) } }
+            for (key, child) in place.children {
+                if let known = child.known { node = node.replacingChild(key, with: known) }
+            }
             view.own = ServerSet(node: spec.query.select(from: node), isComplete: cached?.isComplete ?? false)
         }
     }
@@ -187,6 +188,8 @@ extension SyncTree {
             return
         }
         for view in place.views { startTagged(view, at: place, &effects) }
-        for child in place.children.values { startListens(from: child, &effects) }
+        for key in place.children.keys.sorted() {
+            if let child = place.children[key] { startListens(from: child, &effects) }
+        }
     }
 }

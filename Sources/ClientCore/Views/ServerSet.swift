@@ -26,7 +26,10 @@ struct ServerSet {
     /// Drops what is beyond the query's limit. Returns what went.
     mutating func trim(to query: Query) -> [Key] {
         guard let limit = query.limit else { return [] }
-        let count = switch limit { case .first(let count), .last(let count): count }
+        let count =
+            switch limit {
+            case .first(let count), .last(let count): count
+            }
         guard node.childCount > count, case .branch(let branch) = node else { return [] }
         let selected = query.select(from: node)
         defer { node = selected }

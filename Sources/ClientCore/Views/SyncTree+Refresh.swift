@@ -16,7 +16,9 @@ extension SyncTree {
         var effects = SyncEffects()
         var touched = touched
         if writes.hasWaiting {
-            for path in writes.countWaiting(over: known) { touched.insert(path.namesPriority ? path.parent ?? .root : path) }
+            for path in writes.countWaiting(over: known) {
+                touched.insert(path.namesPriority ? path.parent ?? .root : path)
+            }
         }
         if case .many(let children) = touched, children.isEmpty { return effects }
         visit(root, touched, nil, &effects.events)

@@ -145,7 +145,9 @@ final class WriteTree {
         var point = root
         var depth = 0
         while true {
-            if point.entries.contains(where: { $0.id > id && $0.isVisible && !$0.isRelative && !$0.value.isNull }) { return true }
+            if point.entries.contains(where: { $0.id > id && $0.isVisible && !$0.isRelative && !$0.value.isNull }) {
+                return true
+            }
             guard depth < path.depth, let below = point.children[path[depth]] else { return false }
             point = below
             depth += 1

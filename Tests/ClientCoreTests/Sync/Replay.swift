@@ -67,7 +67,8 @@ struct Replay {
             case .childAdded(let key, let previous), .childMoved(let key, let previous),
                 .childChanged(let key, let previous):
                 guard let index = keys.firstIndex(of: key) else { return "\(key) isn't there" }
-                return previous == (index == 0 ? nil : keys[index - 1]) ? nil : "\(key) is not behind \(previous as Any)"
+                return previous == (index == 0 ? nil : keys[index - 1])
+                    ? nil : "\(key) is not behind \(previous as Any)"
             case .childRemoved, .value: return nil
             }
         }

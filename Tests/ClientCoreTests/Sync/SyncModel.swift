@@ -105,7 +105,8 @@ struct SyncModel {
         let registration = Registration(
             id: RegistrationID(rawValue: lastRegistration), spec: QuerySpec(path: path(), query: query()), kinds: kinds)
         replays[registration.id] = Replay(registration)
-        follow(client.add(registration), "listen \(Self.text(registration.spec)) \(kinds.rawValue) #\(lastRegistration)")
+        follow(
+            client.add(registration), "listen \(Self.text(registration.spec)) \(kinds.rawValue) #\(lastRegistration)")
     }
 
     private mutating func unlisten() {
@@ -137,7 +138,9 @@ struct SyncModel {
             note(event, number)
             switch event {
             case .put(let place, let node):
-                follow(client.applyServer(node, at: spec.path.appending(place), tag: tag), "put \(place) of \(Self.text(spec)) \(Self.text(node))")
+                follow(
+                    client.applyServer(node, at: spec.path.appending(place), tag: tag),
+                    "put \(place) of \(Self.text(spec)) \(Self.text(node))")
             case .patch(let place, let changes):
                 follow(
                     client.applyServer(changes, at: spec.path.appending(place), tag: tag),
@@ -183,7 +186,9 @@ struct SyncModel {
                 received.removeAll { $0.spec == spec && $0.tag == tag }
             }
         }
-        for event in effects.events { log.append("  #\(event.registration.rawValue) \(event.kind) \(Self.text(event.node))") }
+        for event in effects.events {
+            log.append("  #\(event.registration.rawValue) \(event.kind) \(Self.text(event.node))")
+        }
         let told = Dictionary(grouping: effects.events, by: \.registration)
         for (id, events) in told {
             guard var replay = replays[id] else {
@@ -198,7 +203,9 @@ struct SyncModel {
 
     // MARK: Saying what happened
 
-    private static func text(_ node: Node) -> String { String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self) }
+    private static func text(_ node: Node) -> String {
+        String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
+    }
 
     private static func text(_ content: PendingWrite.Content) -> String {
         switch content {

@@ -13,7 +13,9 @@ import Testing
             for _ in 0..<150 where model.problems.isEmpty { model.step() }
             if model.problems.isEmpty { model.settle() }
             guard model.problems.isEmpty else {
-                Issue.record("seed \(seed): \(model.problems)\n\(model.log.suffix(Int(ProcessInfo.processInfo.environment["PATHMIRROR_MODEL_LOG"] ?? "") ?? 40).joined(separator: "\n"))")
+                Issue.record(
+                    "seed \(seed): \(model.problems)\n\(model.log.suffix(Int(ProcessInfo.processInfo.environment["PATHMIRROR_MODEL_LOG"] ?? "") ?? 40).joined(separator: "\n"))"
+                )
                 return
             }
         }

@@ -147,6 +147,7 @@ import Wire
         let second = client.begin("n", appliesLocally: false, Self.adding(1))
         #expect(second.sync.events.isEmpty)
         let put = try #require(first.puts.first)
+        _ = client.serve("n", .int(2))
         let next = try #require(client.transactions.answered(put.write.id, .done))
         #expect(next.puts.first?.write.content == .overwrite(.int(3)))
     }
