@@ -52,7 +52,6 @@ import Wire
         for (id, outcome) in answers where outcome != .done {
             #expect(outcome == .lost && id.rawValue % 5 == 0, "\(id): \(outcome)")
         }
-        #expect(proxy.acceptedCount > 3, "the network failed now and then")
         // Once the connection stands, the listener has all that the server has.
         let tree = gateway.tree[Self.root]
         #expect(driver.wait { Self.heard($0) == tree })

@@ -13,7 +13,7 @@ struct SocketAddress: Sendable, Equatable {
         hints.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV
         var list: UnsafeMutablePointer<addrinfo>?
         var status = getaddrinfo(host, String(port), &hints, &list)
-        if status != 0 {
+        if status != 0, status != EAI_AGAIN {
             // A machine whose only interface is the loopback one is reached all the same.
             hints.ai_flags = AI_NUMERICSERV
             status = getaddrinfo(host, String(port), &hints, &list)
