@@ -36,10 +36,15 @@ import Testing
             "Compression", "JSONText", "Runtime",
         ],
         "Client": ["Wire", "Tree", "HTTPClient", "HTTPServer", "Runtime"],
+        "PathmirrorClient": ["ClientCore", "SQLite", "WebSocketClient", "TLS", "Wire", "Tree", "Runtime"],
     ]
 
     /// Rooms that may import everything: the executable, and the programs that feed the parsers.
     static let top: Set<String> = ["pathmirror", "Fuzz"]
+
+    /// The library for apps: they hand it Foundation's types, and are called on queues of Dispatch.
+    static let forApps = "PathmirrorClient"
+    static let ofApps: Set<String> = ["Foundation", "FoundationEssentials", "Dispatch"]
 
     /// What of the toolchain a room may import; the pure ones have no clock, file or socket, so they have no Glibc.
     static let ofTheSystem: Set<String> = ["Glibc", "Synchronization"]
@@ -55,7 +60,8 @@ import Testing
                 Issue.record("\(file.room) is a new room: say in this table what it may import (\(file.path))")
                 continue
             }
-            let system = Self.pure.contains(file.room) ? [] : Self.ofTheSystem
+            var system = Self.pure.contains(file.room) ? [] : Self.ofTheSystem
+            if file.room == Self.forApps { system.formUnion(Self.ofApps) }
             for module in file.lines.compactMap(Self.importedModule) where !allowed.union(system).contains(module) {
                 Issue.record("\(file.path) imports \(module), which \(file.room) may not")
             }
@@ -63,15 +69,30 @@ import Testing
     }
 
     /// What a client speaks the protocols with carries no server: nothing but values, text and digests.
-    @Test(arguments: ["Wire", "Tree"]) func clientsNeedNoServer(room: String) {
+    @Test(arguments: ["Wire", "Tree", "ClientCore"]) func clientsNeedNoServer(room: String) {
+        var needed = Self.needed(by: room)
+        needed.remove("CCrypto")
+        #expect(needed.isSubset(of: ["ClientCore", "Wire", "Tree", "JSONText", "Crypto"]))
+        #expect(needed.isSubset(of: Self.pure))
+    }
+
+    /// An app's machine needs what its database files and connections need, and nothing of a server or PostgreSQL.
+    @Test func appsNeedNoServer() {
+        let needed = Self.needed(by: Self.forApps)
+        let libraries = needed.filter(Self.isLibrary)
+        #expect(libraries.isSubset(of: ["CCrypto", "CSQLite", "COpenSSL", "CEpoll"]))
+        let rooms = needed.subtracting(libraries).subtracting(Self.pure)
+        #expect(rooms == ["PathmirrorClient", "SQLite", "WebSocketClient", "TLS", "Runtime"])
+    }
+
+    /// The room and all below it.
+    private static func needed(by room: String) -> Set<String> {
         var needed: Set<String> = []
         var rest = [room]
         while let next = rest.popLast() {
-            if needed.insert(next).inserted { rest += Self.allowed[next] ?? [] }
+            if needed.insert(next).inserted { rest += allowed[next] ?? [] }
         }
-        needed.remove("CCrypto")
-        #expect(needed.isSubset(of: ["Wire", "Tree", "JSONText", "Crypto"]))
-        #expect(needed.isSubset(of: Self.pure))
+        return needed
     }
 
     /// A C library has one wrapper.
@@ -86,9 +107,9 @@ import Testing
         for (library, rooms) in wrappers { #expect(rooms.count == 1, "\(library) is imported by \(rooms.sorted())") }
     }
 
-    /// Nothing anywhere below `Sources` needs Foundation.
+    /// Nothing below `Sources` needs Foundation but the library for apps.
     @Test func noFoundation() {
-        for file in SourceFiles.swift(below: "Sources") {
+        for file in SourceFiles.swift(below: "Sources") where file.room != Self.forApps {
             for module in file.lines.compactMap(Self.importedModule) where module.hasPrefix("Foundation") {
                 Issue.record("\(file.path) imports \(module)")
             }
