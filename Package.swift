@@ -178,7 +178,14 @@ let package = Package(
         tests("SQLiteTests", ["SQLite", "TestSupport"]),
         tests(
             "PathmirrorClientTests",
-            ["PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport", "store-writer"]),
+            [
+                "PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport", "store-writer",
+                "client-writer",
+            ]),
+        // Killed by the client's end-to-end tests while it writes.
+        .executableTarget(
+            name: "client-writer", dependencies: ["PathmirrorClient"], path: "Tests/ClientWriter",
+            swiftSettings: settings),
         // Killed by the tests of the client's store while it writes.
         .executableTarget(
             name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",

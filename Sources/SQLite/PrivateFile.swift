@@ -21,6 +21,12 @@ public enum PrivateFile {
             try makeFolder(String(path[..<slash]))
         }
         guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure(path: path, number: errno) }
+        // A file that is safe is of no use in a folder that a power cut takes away.
+        let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let descriptor = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        fsync(descriptor)
+        close(descriptor)
     }
 
     /// Makes an empty file (mode 0600) where there is none, and takes everybody else's permissions from one that is

@@ -15,7 +15,7 @@ public final class SQLiteConnection {
             }
         var opened: OpaquePointer?
         // No mutex: whoever has it confines it to a thread.
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
         let code = sqlite3_open_v2(name, &opened, flags, nil)
         guard let opened else {
             throw SQLiteError(code: code, operation: "open \(name)", reason: "no memory is left")
@@ -26,6 +26,7 @@ public final class SQLiteConnection {
             throw error
         }
         pointer = opened
+        sqlite3_extended_result_codes(opened, 1)
         sqlite3_busy_timeout(opened, patience)
     }
 
@@ -69,9 +70,6 @@ public final class SQLiteConnection {
         let statement = try prepare(sql)
         return try statement.step() ? statement.text(0) : nil
     }
-
-    /// How many rows the last statement that changes any has changed.
-    public var changedRows: Int { Int(sqlite3_changes64(pointer)) }
 
     /// Whether a transaction was begun and not ended. Some errors end it.
     public var isInTransaction: Bool { sqlite3_get_autocommit(pointer) == 0 }

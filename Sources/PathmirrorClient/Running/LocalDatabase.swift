@@ -24,6 +24,9 @@ final class LocalDatabase {
     var isConnected = false
     private(set) var isClosed = false
     /// Whether writes of an earlier run wait until somebody signs in.
+    var isHoldingRestored = false
+    /// Tokens that the app was asked for and has not given.
+    var tokensAskedFor = 0
     var isHoldingWrites = false
 
     var listeners: [RegistrationID: Listener] = [:]

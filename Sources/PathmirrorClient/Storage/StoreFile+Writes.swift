@@ -32,16 +32,19 @@ extension StoreFile {
         return damaged
     }
 
-    /// Whatever can still be read of a damaged file's writes.
+    /// Whatever can still be read of a damaged file's writes, from both ends.
     static func rescuedWrites(_ connection: SQLiteConnection) -> [PendingWrite] {
         var writes: [PendingWrite] = []
-        do throws(SQLiteError) {
-            let rows = try connection.prepare("SELECT id, path, content FROM writes ORDER BY id")
-            while try rows.step() {
-                if let write = write(rows) { writes.append(write) }
+        for order in ["ASC", "DESC"] {
+            do throws(SQLiteError) {
+                let rows = try connection.prepare("SELECT id, path, content FROM writes ORDER BY id \(order)")
+                while try rows.step() {
+                    if let write = write(rows) { writes.append(write) }
+                }
+                return writes
+            } catch {
+                // The damage is between what was read and what the other end gives.
             }
-        } catch {
-            // What was read before is all there is.
         }
         return writes
     }

@@ -40,6 +40,7 @@ final class StoreFile {
             PRAGMA journal_size_limit = 4194304;
             PRAGMA temp_store = MEMORY;
             PRAGMA trusted_schema = OFF;
+            PRAGMA cell_size_check = ON;
             BEGIN IMMEDIATE; COMMIT;
             """)
         try StoreSchema.migrate(connection)

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import PathmirrorClient
@@ -63,6 +64,39 @@ extension EndToEnd {
             database.app?.tokenDidChange()
             try await database.reference(withPath: "users/grace").setValue(2)
             await #expect(throws: DatabaseError.self) { try await database.reference(withPath: "users/ada").getData() }
+        }
+
+        /// What somebody wrote who was signed in waits, after a restart, until somebody is again.
+        @Test func writesWaitForTheUser() async throws {
+            let gateway = try #require(TestGateway.current)
+            let directory = TemporaryFolder.path("client-users")
+            defer { TemporaryFolder.remove(directory) }
+            let place = "users/eve/\(UInt64.random(in: 0 ... .max))"
+            let first = gateway.client(directory: directory, tokenProvider: { _ in Self.token("eve") })
+            first.isPersistenceEnabled = true
+            try await first.reference(withPath: place).child("a").setValue(1)
+            first.goOffline()
+            atOnce { first.reference(withPath: place).child("b").setValue(2) }
+            let name = first.app?.name ?? ""
+            await first.app?.delete()
+
+            let user = Recorder<String>()
+            let app = PathmirrorApp.configure(
+                url: gateway.url, name: name, directory: URL(fileURLWithPath: directory),
+                tokenProvider: { _ in user.events.last.map { Self.token($0) } })
+            let again = Database.database(app: app)
+            again.callbackQueue = DispatchQueue(label: "again")
+            again.isPersistenceEnabled = true
+            let values = again.reference(withPath: place).child("b").recordValues()
+            // An answer of the server's, behind which a refusal would have come.
+            _ = try await again.reference(withPath: "open/nothing").getData()
+            #expect(values.events.allSatisfy { $0 == "2" })
+            user.record("eve")
+            app.tokenDidChange()
+            let reader = gateway.client(tokenProvider: { _ in Self.token("eve") }).reference(withPath: place)
+            let seen = reader.recordValues()
+            try await until("it is sent") { seen.events.last == #"{"a":1,"b":2}"# }
+            await app.delete()
         }
 
         /// As a development gateway takes it.

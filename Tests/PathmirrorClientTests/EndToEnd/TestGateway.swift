@@ -86,8 +86,13 @@ struct GatewayTrait: SuiteTrait, TestScoping {
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
         let gateway = try await TestGateway()
-        let result = await TestGateway.$current.withValue(gateway) { () async -> Result<Void, any Error> in
-            do { return .success(try await function()) } catch { return .failure(error) }
+        let result: Result<Void, any Error> = await TestGateway.$current.withValue(gateway) {
+            do {
+                try await function()
+                return .success(())
+            } catch {
+                return .failure(error)
+            }
         }
         try await gateway.stop()
         try result.get()
