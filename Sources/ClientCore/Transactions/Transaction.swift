@@ -36,7 +36,9 @@ public struct TransactionOutcome: Sendable, Equatable {
         case failed(TransactionFailure)
     }
 
+    /// Of the transaction that ended.
     public let id: TransactionID
+    /// Told once for each transaction.
     public let result: Result
 }
 
@@ -47,11 +49,15 @@ public struct TransactionEffects: Sendable {
     public struct Put: Sendable, Equatable {
         /// By a number of its own, which is no write of the sync tree.
         public let write: PendingWrite
+        /// `Node.hash` of the value that was found: the server refuses the write where it has another.
         public let hash: String
     }
 
+    /// What the sync tree's listeners are told, and what the server is asked for.
     public var sync = SyncEffects()
+    /// What is sent, in this order; each is answered with `TransactionQueue.answered`.
     public var puts: [Put] = []
+    /// Whose transactions have ended, in this order.
     public var outcomes: [TransactionOutcome] = []
 
     public init() {}

@@ -8,6 +8,7 @@ import Wire
 /// times. Those at overlapping places go together: the ones that are ready are sent as one value at the topmost place,
 /// and later ones wait for the answer.
 public final class TransactionQueue {
+    /// How often a transaction is sent before it is given up.
     public static let maxSends = 25
 
     /// - Parameters:

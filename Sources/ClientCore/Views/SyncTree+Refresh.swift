@@ -58,7 +58,10 @@ extension SyncTree {
             return nil
         }
         let keys = touched.keys
-        if wasComplete {
+        if wasComplete, !writes.concern(place.path), let node = serverValue(at: place.path) {
+            // The very same object, which is then held once.
+            place.local = node
+        } else if wasComplete {
             place.local = spliced(place.local, at: place.path, touched)
         } else if place.hasDefault {
             for key in keys {

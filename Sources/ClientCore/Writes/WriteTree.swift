@@ -139,6 +139,17 @@ final class WriteTree {
         return point
     }
 
+    /// Whether anything is written at, above or below a path.
+    func concern(_ path: Path) -> Bool {
+        var point = root
+        for key in path.keys {
+            if !point.entries.isEmpty { return true }
+            guard let below = point.children[key] else { return false }
+            point = below
+        }
+        return !point.entries.isEmpty || !point.children.isEmpty
+    }
+
     /// Whether a later visible write decides the whole place, whatever this one says. One that removes doesn't: what
     /// is there then depends on whether the place had children for a moment.
     func isShadowed(_ id: WriteID, at path: Path) -> Bool {
