@@ -23,6 +23,7 @@ func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
 let package = Package(
     name: "pathmirror",
     products: [
+        .library(name: "PathmirrorClient", targets: ["PathmirrorClient"]),
         .executable(name: "pathmirror", targets: ["pathmirror"]),
         .executable(name: "pathmirror-fuzz", targets: ["pathmirror-fuzz"]),
     ],
@@ -33,11 +34,13 @@ let package = Package(
         // RE2 speaks C++ only.
         .target(name: "CRE2", linkerSettings: [.linkedLibrary("re2")]),
         .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CEpoll"),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CWSLay", providers: [.apt(["libwslay-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .systemLibrary(name: "CKafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
 
@@ -50,14 +53,25 @@ let package = Package(
         target("Rules", ["Tree", "JSONText", "CRE2"]),
         target("Wire", ["Tree", "Crypto"]),
 
+        target("ClientCore", ["Tree", "Wire"]),
+
         // One wrapper per C library that does I/O, over Runtime.
         target("Runtime"),
+        target("SQLite", ["CSQLite", "Runtime"]),
         target("Postgres", ["CPostgres", "Runtime"]),
         target("PostgresCluster", ["Postgres", "Runtime"]),
-        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "COpenSSL", "Runtime"]),
+        // Both sides of TLS: the server's and the client's.
+        target("TLS", ["COpenSSL"]),
+        target("HTTPServer", ["CEvent", "CHTTPParser", "CWSLay", "TLS", "Runtime"]),
         target("HTTPClient", ["CCurl", "Runtime"]),
         target("NATSClient", ["CNATS", "JSONText", "Runtime"]),
         target("KafkaClient", ["CKafka", "Runtime"]),
+
+        // Realtime connections of apps, over sockets.
+        target("WebSocketClient", ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"]),
+
+        // The library for Swift apps: no server in it.
+        target("PathmirrorClient", ["ClientCore", "WebSocketClient", "SQLite", "Wire", "Tree", "Runtime"]),
 
         // All SQL of schema pathmirror.
         .target(
@@ -118,13 +132,16 @@ let package = Package(
             name: "pathmirror",
             dependencies: [
                 "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
-                "Postgres", "Rules", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
+                "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
         // Mutates inputs of every parser that meets the network, the log or a file of users: `make fuzz`.
         .executableTarget(
             name: "pathmirror-fuzz",
-            dependencies: ["Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText"],
+            dependencies: [
+                "Tree", "Wire", "Rules", "Tokens", "Crypto", "Compression", "Mirrors", "Feeds", "JSONText",
+                "ClientCore", "WebSocketClient",
+            ],
             path: "Sources/Fuzz", swiftSettings: settings),
 
         // Tests; run by `swift test`.
@@ -145,10 +162,39 @@ let package = Package(
             name: "RulesTests", dependencies: ["Rules", "Tree"], resources: [.copy("Fixtures")],
             swiftSettings: settings),
         tests("WireTests", ["Wire", "Tree", "TestSupport"]),
+        .testTarget(
+            name: "ClientCoreTests", dependencies: ["ClientCore", "Wire", "Tree", "TestSupport"],
+            exclude: ["Fixtures"], swiftSettings: settings),
+        .target(
+            name: "ClientSupport", dependencies: ["ClientCore", "Wire", "Tree", "Crypto", "Runtime"],
+            path: "Tests/ClientSupport",
+            swiftSettings: settings),
+        tests(
+            "WebSocketClientTests",
+            [
+                "WebSocketClient", "ClientCore", "ClientSupport", "HTTPServer", "TLS", "Crypto", "Wire", "Tree",
+                "Runtime", "TestSupport",
+            ]),
+        tests("SQLiteTests", ["SQLite", "TestSupport"]),
+        tests(
+            "PathmirrorClientTests",
+            [
+                "PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport", "store-writer",
+                "client-writer",
+            ]),
+        // Killed by the client's end-to-end tests while it writes.
+        .executableTarget(
+            name: "client-writer", dependencies: ["PathmirrorClient"], path: "Tests/ClientWriter",
+            swiftSettings: settings),
+        // Killed by the tests of the client's store while it writes.
+        .executableTarget(
+            name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",
+            swiftSettings: settings),
         tests("PostgresTests", ["Postgres", "PostgresCluster"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
-        tests("HTTPServerTests", ["HTTPServer", "CEvent", "COpenSSL", "Runtime"]),
-        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "Runtime", "TestSupport"]),
+        tests("TLSTests", ["TLS", "TestSupport"]),
+        tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer", "TLS", "Runtime", "TestSupport"]),
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
         tests("KafkaClientTests", ["KafkaClient", "Runtime", "TestSupport"]),
         tests(
@@ -175,7 +221,7 @@ let package = Package(
             [
                 "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient",
                 "PostgresCluster",
-                "Postgres", "Rules", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
+                "Postgres", "Rules", "TLS", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
             ]),
         tests("HouseTests", []),
     ],

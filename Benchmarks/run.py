@@ -12,10 +12,10 @@ from pathlib import Path
 from harness import machine, process
 from harness.context import Context
 from harness.load import Wrong
-from suites import before, feeds, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, replays, rules, snapshot, sql, transfers, webhooks, wsputs
+from suites import before, feeds, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, realtime, replays, rules, snapshot, sql, transfers, webhooks, wsputs
 
 SUITES = {suite.NAME: suite for suite in (
-    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, hostile, before)}
+    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, realtime, hostile, before)}
 
 
 def main() -> int:
@@ -28,11 +28,14 @@ def main() -> int:
     parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suite of that name makes")
     parser.add_argument("--before", metavar="BINARY", type=Path,
                         help="an earlier pathmirror that the suite `before` compares with; without it that suite is left out")
+    parser.add_argument("--js-sdk", metavar="FILE", type=Path,
+                        help="the official JavaScript SDK as one CommonJS file, which the suite `realtime` compares with")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there, too")
     arguments = parser.parse_args()
 
     context = Context(arguments.quick, machine.Quiet(budget=5 if arguments.quick else 30), namespaces=arguments.namespaces,
-                      before=arguments.before and str(arguments.before.resolve()))
+                      before=arguments.before and str(arguments.before.resolve()),
+                      js_sdk=arguments.js_sdk and str(arguments.js_sdk.resolve()))
     start = time.monotonic()
     failures = []
     for name in arguments.only or (name for name in SUITES if name != before.NAME or arguments.before):

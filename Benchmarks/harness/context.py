@@ -18,6 +18,8 @@ class Context:
     namespaces: int | None = None
     # An earlier binary, for the suite `before`.
     before: str | None = None
+    # The official JavaScript SDK as one file, for the suite `realtime`.
+    js_sdk: str | None = None
     suite: str = ""
     _start: float = 0
 

@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 // No password is ever asked for: an encrypted key is refused.
 static inline int pathmirror_tls_no_password(char *buffer, int size, int writing, void *context) {
@@ -52,6 +53,33 @@ static inline SSL_CTX *pathmirror_tls_server_context(void) {
         return NULL;
     }
     return context;
+}
+
+// A client's context: certificates are checked, and against no authorities yet; NULL where there is no memory.
+static inline SSL_CTX *pathmirror_tls_client_context(void) {
+    static const unsigned char http1[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    if (!context) return NULL;
+    SSL_CTX_set_mode(
+        context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1
+        || SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1
+        || SSL_CTX_set_alpn_protos(context, http1, sizeof http1) != 0) {
+        SSL_CTX_free(context);
+        return NULL;
+    }
+    return context;
+}
+
+// Has the certificate checked for an IP address, or for a name, which is sent to the server, too. 0 where that can't be.
+static inline int pathmirror_tls_expect_host(SSL *ssl, const char *host) {
+    if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1) return 1;
+    ERR_clear_error();
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
 // How many seconds the context's certificate is still good for; negative where it has expired.

@@ -41,7 +41,7 @@ struct FuzzTarget: Sendable {
     static let all: [FuzzTarget] = [
         .json, .update, .changes, .path, .parameters, .message, .serverMessage, .eventStream, .rules, .expression,
         .claims, .token, .mirror, .feed, .feedPlaces, .messageID,
-        .encoding,
+        .encoding, .connection, .serverFrames, .store,
     ]
 }
 

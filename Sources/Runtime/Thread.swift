@@ -73,6 +73,17 @@ public final class Thread: Sendable {
     /// Why the system refused; nil when the thread was made.
     public var errorNumber: Int32? { state.withLock { $0.errorNumber } }
 
+    /// Lets go of the thread, which goes on: the system takes its memory back when the body has returned. Nobody can join
+    /// it any more.
+    public func detach() {
+        let handle = state.withLock { state -> pthread_t? in
+            guard !state.isJoined else { return nil }
+            state.isJoined = true
+            return state.handle
+        }
+        if let handle { pthread_detach(handle) }
+    }
+
     /// Waits until the body has returned. Later calls return at once.
     public func join() {
         let handle = state.withLock { state -> pthread_t? in

@@ -1,7 +1,7 @@
 extension ChildMap {
     /// Visits the children in which this version differs from an older one: gone (only `old`), new (only `new`), or
     /// replaced (both). In no particular order. Parts that the two share are not looked at.
-    func forEachDifference(from older: ChildMap, _ body: (_ old: Entry?, _ new: Entry?) -> Void) {
+    public func forEachDifference(from older: ChildMap, _ body: (_ old: Entry?, _ new: Entry?) -> Void) {
         var gone: [Key: Entry] = [:]
         var fresh: [Entry] = []
         Self.compare(older.root, root, { gone[$0.key] = $0 }, { fresh.append($0) })

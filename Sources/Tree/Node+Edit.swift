@@ -27,6 +27,18 @@ extension Node {
         }
     }
 
+    /// The tree with one child replaced, or (null) taken out, as `replacing` does it.
+    public func replacingChild(_ key: Key, with value: Node) -> Node {
+        switch self {
+        case .branch(let branch):
+            if value.isIdentical(to: branch.children[key] ?? .null) { return self }
+            let children = branch.children.replacing(key, with: value)
+            return children.count == 0 ? .null : .branch(Branch(priority: branch.priority, children: children))
+        case .null: return value.isNull ? .null : .single(key, value, priority: .null)
+        default: return value.isNull ? self : .single(key, value, priority: priority)
+        }
+    }
+
     private static func single(_ key: Key, _ node: Node, priority: Node) -> Node {
         .branch(Branch(priority: priority, children: ChildMap(sorted: [.init(key: key, node: node)])))
     }

@@ -103,8 +103,9 @@ public enum Node: Sendable {
         self = Node(sorting: &entries, priority: priority)
     }
 
-    /// Builds a branch out of entries in any order. Of equal keys the last wins; null children vanish.
-    init(sorting entries: inout ContiguousArray<ChildMap.Entry>, priority: Node) {
+    /// Builds a branch out of entries in any order. Of equal keys the last wins; null children vanish. The entries are
+    /// sorted in place.
+    public init(sorting entries: inout ContiguousArray<ChildMap.Entry>, priority: Node) {
         ChildMap.normalize(&entries)
         self = entries.isEmpty ? .null : .branch(Branch(priority: priority, children: ChildMap(sorted: entries)))
     }

@@ -1,5 +1,6 @@
 import HTTPClient
 import HTTPServer
+import TLS
 import TestSupport
 import Testing
 

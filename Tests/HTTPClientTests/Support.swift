@@ -2,6 +2,7 @@ import Glibc
 import HTTPClient
 import HTTPServer
 import Runtime
+import TLS
 
 /// A server on a free loopback port, whose handlers do what a closure says.
 final class LocalServer: Sendable {

@@ -1,4 +1,5 @@
 import Runtime
+import TLS
 import Testing
 
 @testable import HTTPServer

@@ -1,6 +1,7 @@
 import COpenSSL
 import Glibc
 import Synchronization
+import TLS
 import Testing
 
 @testable import HTTPServer

@@ -15,7 +15,11 @@ import Testing
         "Runtime": [],
         "Postgres": ["CPostgres", "Runtime"],
         "PostgresCluster": ["Postgres", "Runtime"],
-        "HTTPServer": ["CEvent", "CHTTPParser", "COpenSSL", "CWSLay", "Runtime"],
+        "TLS": ["COpenSSL"],
+        "HTTPServer": ["CEvent", "CHTTPParser", "TLS", "CWSLay", "Runtime"],
+        "ClientCore": ["Tree", "Wire"],
+        "SQLite": ["CSQLite", "Runtime"],
+        "WebSocketClient": ["CEpoll", "ClientCore", "Crypto", "TLS", "Runtime"],
         "HTTPClient": ["CCurl", "Runtime"],
         "NATSClient": ["CNATS", "JSONText", "Runtime"],
         "KafkaClient": ["CKafka", "Runtime"],
@@ -31,7 +35,7 @@ import Testing
             "Crypto",
             "Compression", "JSONText", "Runtime",
         ],
-        "Client": ["Wire", "Tree", "HTTPClient", "HTTPServer", "Runtime"],
+        "PathmirrorClient": ["ClientCore", "WebSocketClient", "SQLite", "TLS", "Wire", "Tree", "Runtime"],
     ]
 
     /// Rooms that may import everything: the executable, and the programs that feed the parsers.
@@ -39,7 +43,11 @@ import Testing
 
     /// What of the toolchain a room may import; the pure ones have no clock, file or socket, so they have no Glibc.
     static let ofTheSystem: Set<String> = ["Glibc", "Synchronization"]
-    static let pure: Set<String> = ["JSONText", "Crypto", "Compression", "Tree", "Tokens", "Rules", "Wire"]
+    /// Swift apps get its values as Foundation's types, and its callbacks on queues: nothing below it does.
+    static let library = "PathmirrorClient"
+    static let pure: Set<String> = [
+        "JSONText", "Crypto", "Compression", "Tree", "Tokens", "Rules", "Wire", "ClientCore",
+    ]
 
     @Test func importsPointDown() {
         let files = SourceFiles.swift(below: "Sources")
@@ -49,7 +57,8 @@ import Testing
                 Issue.record("\(file.room) is a new room: say in this table what it may import (\(file.path))")
                 continue
             }
-            let system = Self.pure.contains(file.room) ? [] : Self.ofTheSystem
+            var system = Self.pure.contains(file.room) ? [] : Self.ofTheSystem
+            if file.room == Self.library { system.formUnion(["Foundation", "Dispatch"]) }
             for module in file.lines.compactMap(Self.importedModule) where !allowed.union(system).contains(module) {
                 Issue.record("\(file.path) imports \(module), which \(file.room) may not")
             }
@@ -57,15 +66,44 @@ import Testing
     }
 
     /// What a client speaks the protocols with carries no server: nothing but values, text and digests.
-    @Test(arguments: ["Wire", "Tree"]) func clientsNeedNoServer(room: String) {
+    @Test(arguments: ["Wire", "Tree", "ClientCore"]) func clientsNeedNoServer(room: String) {
+        let needed = Self.needed(by: room)
+        #expect(needed.isSubset(of: ["Wire", "Tree", "JSONText", "Crypto", "CCrypto", "ClientCore"]))
+        #expect(needed.subtracting(["CCrypto"]).isSubset(of: Self.pure))
+    }
+
+    /// Nor does an app with the library.
+    @Test func theLibraryNeedsNoServer() {
+        #expect(
+            Self.needed(by: Self.library) == [
+                "PathmirrorClient", "ClientCore", "WebSocketClient", "SQLite", "TLS", "Wire", "Tree", "Crypto",
+                "JSONText", "Runtime",
+                "CEpoll", "COpenSSL", "CSQLite", "CCrypto",
+            ])
+    }
+
+    private static func needed(by room: String) -> Set<String> {
         var needed: Set<String> = []
         var rest = [room]
         while let next = rest.popLast() {
+            if needed.insert(next).inserted { rest += allowed[next] ?? [] }
+        }
+        return needed
+    }
+
+    /// An app's connections bring no part of the server.
+    @Test func connectionsOfAppsNeedNoServer() {
+        var needed: Set<String> = []
+        var rest = ["WebSocketClient"]
+        while let next = rest.popLast() {
             if needed.insert(next).inserted { rest += Self.allowed[next] ?? [] }
         }
-        needed.remove("CCrypto")
-        #expect(needed.isSubset(of: ["Wire", "Tree", "JSONText", "Crypto"]))
-        #expect(needed.isSubset(of: Self.pure))
+        let rooms = needed.filter { !Self.isLibrary($0) }
+        #expect(
+            rooms.isSubset(of: [
+                "WebSocketClient", "ClientCore", "TLS", "Runtime", "Wire", "Tree", "Crypto", "JSONText",
+            ]))
+        #expect(needed.subtracting(rooms).isSubset(of: ["CEpoll", "COpenSSL", "CCrypto"]))
     }
 
     /// A C library has one wrapper.
@@ -80,9 +118,9 @@ import Testing
         for (library, rooms) in wrappers { #expect(rooms.count == 1, "\(library) is imported by \(rooms.sorted())") }
     }
 
-    /// Nothing anywhere below `Sources` needs Foundation.
+    /// Nothing below `Sources` needs Foundation but the library for apps.
     @Test func noFoundation() {
-        for file in SourceFiles.swift(below: "Sources") {
+        for file in SourceFiles.swift(below: "Sources") where file.room != Self.library {
             for module in file.lines.compactMap(Self.importedModule) where module.hasPrefix("Foundation") {
                 Issue.record("\(file.path) imports \(module)")
             }

@@ -1,5 +1,6 @@
 import HTTPServer
 import Runtime
+import TLS
 import TestSupport
 import Testing
 

@@ -1,3 +1,5 @@
+import TLS
+
 /// The beginning of a connection over TLS.
 extension Connection {
     /// Goes on with the handshake; then with what came behind it.

@@ -1,4 +1,5 @@
 import Runtime
+import TLS
 
 /// Bytes from the peer: receiving, parsing, one request after the other.
 extension Connection {
@@ -23,7 +24,7 @@ extension Connection {
         (phase == .idle || phase == .receiving) && output.isEmpty
     }
 
-    private func read(_ most: Int) -> (Transport.Outcome, UnsafeRawBufferPointer) {
+    private func read(_ most: Int) -> (StreamOutcome, UnsafeRawBufferPointer) {
         let buffer = UnsafeMutableRawBufferPointer(rebasing: service.input[..<min(most, service.input.count)])
         let outcome = transport.receive(into: buffer)
         if transport.holdsInput { service.readAgain(self) }

@@ -1,5 +1,6 @@
 import CEvent
 import Glibc
+import TLS
 
 /// Bytes to the peer: at once where nothing is queued, else by the queue and the write event.
 extension Connection {
@@ -183,7 +184,7 @@ extension Connection {
     }
 
     /// Bytes sent; nil where the connection is gone (and then it has been ended).
-    private func settle(_ outcome: Transport.Outcome) -> Int? {
+    private func settle(_ outcome: StreamOutcome) -> Int? {
         switch outcome {
         case .moved(let count):
             service.counters.bytesOut.bump(count)

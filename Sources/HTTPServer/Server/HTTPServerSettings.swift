@@ -1,4 +1,5 @@
 public import Runtime
+public import TLS
 
 /// Everything that can be set on an `HTTPServer`. Times are in milliseconds, sizes in bytes.
 public struct HTTPServerSettings: Sendable {

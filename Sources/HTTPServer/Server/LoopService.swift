@@ -1,6 +1,7 @@
 import CEvent
 import Glibc
 import Runtime
+import TLS
 
 /// Everything of one loop that serves connections: listening sockets, connections, deadlines, buffers, the handler.
 /// Lives on the loop's thread.

@@ -1,20 +1,9 @@
 import CEvent
 import Glibc
+import TLS
 
 /// How bytes reach a peer: over plain TCP, or over TLS.
 struct Transport {
-    /// What one attempt to move bytes came to.
-    enum Outcome: Equatable {
-        /// So many bytes were moved (at least one).
-        case moved(Int)
-        /// Nothing can be moved now: wait for the event.
-        case wouldBlock
-        /// The peer sends no more (only when receiving).
-        case finished
-        /// The connection is gone.
-        case failed(Int32)
-    }
-
     let descriptor: Int32
     private var tls: TLSSession?
 
@@ -23,7 +12,7 @@ struct Transport {
         self.tls = tls
     }
 
-    func receive(into buffer: UnsafeMutableRawBufferPointer) -> Outcome {
+    func receive(into buffer: UnsafeMutableRawBufferPointer) -> StreamOutcome {
         if let tls { return tls.receive(into: buffer) }
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
@@ -37,7 +26,7 @@ struct Transport {
         }
     }
 
-    func send(_ bytes: UnsafeRawBufferPointer) -> Outcome {
+    func send(_ bytes: UnsafeRawBufferPointer) -> StreamOutcome {
         if let tls { return tls.send(bytes) }
         while true {
             let count = pathmirror_send(descriptor, bytes.baseAddress, bytes.count)
@@ -50,7 +39,7 @@ struct Transport {
         }
     }
 
-    func send(_ pieces: UnsafeMutableBufferPointer<iovec>) -> Outcome {
+    func send(_ pieces: UnsafeMutableBufferPointer<iovec>) -> StreamOutcome {
         if let tls { return tls.send(pieces) }
         while true {
             let count = pathmirror_send_pieces(descriptor, pieces.baseAddress, pieces.count)

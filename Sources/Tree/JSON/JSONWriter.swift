@@ -231,7 +231,7 @@ public struct JSONWriter {
 
     /// The length of the array that the children read as, or nil: all keys canonical indices, and more than half of the
     /// places taken (reference: rtdb-protocol 6.4).
-    static func arrayLength(_ children: ChildMap) -> Int? {
+    public static func arrayLength(_ children: ChildMap) -> Int? {
         guard let first = children.first, isIndex(first.key), let last = children.last, isIndex(last.key),
             let highest = last.key.integerValue, Int(highest) < 2 * children.count
         else { return nil }

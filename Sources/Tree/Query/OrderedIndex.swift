@@ -58,8 +58,8 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    private let branch: Branch
-    private let index: Query.Index
+    let branch: Branch
+    let index: Query.Index
     private var root: Slab
 
     /// Orders a branch's children.
@@ -88,13 +88,27 @@ public struct OrderedIndex: Sendable {
         let query = Query(index: index)
         var root = root
         newer.children.forEachDifference(from: branch.children) { old, new in
-            let before = old.map { Element(value: query.indexValue(of: $0.node).withoutPriority, key: $0.key) }
-            let after = new.map { Element(value: query.indexValue(of: $0.node).withoutPriority, key: $0.key) }
-            if let before, let after, before.order(against: after) == 0 { return }
-            if let before { root = Self.removing(before, from: root) ?? .leaf([]) }
-            if let after { root = Self.inserting(after, into: root) }
+            guard let key = (old ?? new)?.key else { return }
+            Self.replace(old?.node, new?.node, at: key, in: &root, query)
         }
         return OrderedIndex(newer, index, root)
+    }
+
+    /// The index of a newer version of the branch that differs in no other children than these: O(log n) for each.
+    public func updated(to newer: Branch, changing keys: [Key]) -> OrderedIndex {
+        if newer === branch { return self }
+        let query = Query(index: index)
+        var root = root
+        for key in keys { Self.replace(branch.children[key], newer.children[key], at: key, in: &root, query) }
+        return OrderedIndex(newer, index, root)
+    }
+
+    private static func replace(_ old: Node?, _ new: Node?, at key: Key, in root: inout Slab, _ query: Query) {
+        let before = old.map { Element(value: query.indexValue(of: $0).withoutPriority, key: key) }
+        let after = new.map { Element(value: query.indexValue(of: $0).withoutPriority, key: key) }
+        if let before, let after, before.order(against: after) == 0 { return }
+        if let before { root = removing(before, from: root) ?? .leaf([]) }
+        if let after { root = inserting(after, into: root) }
     }
 
     /// How many children are ordered.
@@ -102,15 +116,8 @@ public struct OrderedIndex: Sendable {
 
     /// What the query, which must be by this index, selects: O(log n) and what it selects.
     public func select(_ query: Query) -> Node {
-        let first = partitionPoint { query.isAfterStart($0.value, $0.key) }
-        let end = partitionPoint { !query.isBeforeEnd($0.value, $0.key) }
-        guard first < end else { return .null }
-        let range =
-            switch query.limit {
-            case nil: first..<end
-            case .first(let count): first..<min(end, first + count)
-            case .last(let count): max(first, end - count)..<end
-            }
+        let range = ranks(of: query)
+        if range.isEmpty { return .null }
         var entries = ContiguousArray<ChildMap.Entry>()
         entries.reserveCapacity(range.count)
         for rank in range {
@@ -123,7 +130,7 @@ public struct OrderedIndex: Sendable {
     // MARK: Reading
 
     /// How many elements there are before the first for which `isBehind` holds; it must hold for all after it.
-    private func partitionPoint(_ isBehind: (Element) -> Bool) -> Int {
+    func partitionPoint(_ isBehind: (Element) -> Bool) -> Int {
         var slab = root
         var rank = 0
         while true {
@@ -150,7 +157,7 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    private subscript(rank: Int) -> Element {
+    subscript(rank: Int) -> Element {
         var slab = root
         var rank = rank
         while true {

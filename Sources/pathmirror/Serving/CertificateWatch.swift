@@ -1,6 +1,7 @@
 import Glibc
 import HTTPServer
 import Runtime
+import TLS
 
 /// Loads the certificate again when its files change, when told to, and once in a while, so that the keys of session
 /// tickets don't get old. Open connections go on. Files that can't be used change nothing.

@@ -8,6 +8,7 @@ import Mirrors
 import Postgres
 import Runtime
 import Synchronization
+import TLS
 
 /// A running gateway: engine, gateway and server, started in this order and stopped in the other.
 final class Service {

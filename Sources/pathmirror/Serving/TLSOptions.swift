@@ -1,4 +1,5 @@
 import HTTPServer
+import TLS
 
 /// The options about serving over TLS.
 struct TLSOptions {

@@ -1,0 +1,134 @@
+"""The Swift client library: what events and a cache cost one app, beside the official JavaScript SDK in Node where that is at hand."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness import machine, process
+from harness.context import Context
+from harness.gateway import Gateway
+from harness.load import Wrong
+from harness.report import typical
+
+NAME = "realtime"
+PACKAGE = machine.REPOSITORY / "Benchmarks" / "realtime"
+# Of one update, and how many of them; and updates of one child each.
+BURST, BURSTS, SINGLES = 1_000, 20, 500
+
+
+class Client:
+    """One app, in a process of its own. Use as a context."""
+
+    def __init__(self, *arguments):
+        self._arguments = arguments
+
+    def __enter__(self) -> "Client":
+        self._child = process.start(self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_):
+        self._child.stdin.close()
+        process.stop(self._child)
+
+    def until(self, count: int) -> dict:
+        """What it has spent when it has had so many events."""
+        self._child.stdin.write(f"{count}\n")
+        self._child.stdin.flush()
+        return self.seen()
+
+    def seen(self) -> dict:
+        line = self._child.stdout.readline()
+        if not line:
+            raise Wrong("the client ended")
+        return json.loads(line)
+
+
+def built() -> Path:
+    process.run(["swift", "build", "-c", "release", "--package-path", PACKAGE], patience=1_800)
+    return PACKAGE / ".build" / "release" / "realtime"
+
+
+def fill(gateway: Gateway, children: int):
+    gateway.request("DELETE", "/bench.json")
+    for start in range(0, children, 10_000):
+        gateway.request("PATCH", "/bench.json", json.dumps(
+            {f"k{number:06}": {"n": number, "text": "x" * 50} for number in range(start, min(children, start + 10_000))}))
+
+
+def follow(gateway: Gateway, client: Client, kind: str, children: int) -> tuple[dict, dict, dict]:
+    """What it had spent when all was loaded, after the large updates, and after the small ones."""
+    count = children if kind == "child" else 1
+    loaded = client.until(count)
+    for burst in range(BURSTS):
+        gateway.request("PATCH", "/bench.json", json.dumps(
+            {f"k{number * 7 % children:06}/n": burst * BURST + number + children for number in range(BURST)}))
+    count += BURSTS * (BURST if kind == "child" else 1)
+    bursts = client.until(count)
+    for number in range(SINGLES):
+        gateway.request("PUT", f"/bench/k{number % children:06}/n.json", str(10**7 + number))
+    return loaded, bursts, client.until(count + SINGLES)
+
+
+def spent(before: dict, after: dict) -> int:
+    return after["processor_micros"] - before["processor_micros"]
+
+
+def run(context: Context):
+    program = built()
+    with Gateway() as gateway, tempfile.TemporaryDirectory() as folder:
+        url = f"{gateway.url}?ns=default"
+        for kind, children in (("child", 10_000), ("child", context.pick(100_000, 20_000)), ("value", 10_000)):
+            compare(context, gateway, program, folder, url, kind, children)
+        cold(context, gateway, program, folder, url)
+    if not context.js_sdk:
+        context.note("the JavaScript SDK was left out: --js-sdk FILE names a bundle of it (README.md)")
+    context.note("the library is built as in a user's app, with none of the project's flags; processor time is the client process's own")
+
+
+def compare(context: Context, gateway: Gateway, program: Path, folder: str, url: str, kind: str, children: int):
+    sides: dict[str, list] = {"ours": [], "js": []}
+    for number in context.rounds(3, 1, until=600):
+        for side, found in sides.items():
+            if side == "js" and not context.js_sdk:
+                continue
+            context.progress(f"a {kind} listener at {children:,} children, {side}, round {number + 1}")
+            fill(gateway, children)
+            context.quiet.wait()
+            words = [program, url, folder] if side == "ours" else [machine.program("node"), PACKAGE / "realtime.cjs", context.js_sdk, url]
+            with Client(*words, "listen", "bench", kind) as client:
+                found.append(follow(gateway, client, kind, children))
+    ours, theirs = sides["ours"], sides["js"]
+    single = typical([spent(bursts, end) / SINGLES for _, bursts, end in ours])
+    label = f"a {kind} listener at {children:,} children"
+    if not theirs:
+        context.measure(f"{label}: processor time to load", [loaded["processor_micros"] / 1e3 for loaded, _, _ in ours], unit=" ms",
+                        absolute=f"{single} µs for each single change")
+        return
+    pairs = list(zip(ours, theirs))
+    context.measure(f"{label}, processor time to load: JavaScript SDK / ours", [b[0]["processor_micros"] / a[0]["processor_micros"] for a, b in pairs],
+                    aim=2)
+    context.measure(f"  changes, {BURST:,} in an update: JavaScript SDK / ours", [spent(*b[:2]) / spent(*a[:2]) for a, b in pairs], aim=1.5)
+    context.measure("  changes, one in an update: JavaScript SDK / ours", [spent(*b[1:]) / spent(*a[1:]) for a, b in pairs], aim=2,
+                    absolute=f"{single} µs each")
+    context.measure("  memory of the process: JavaScript SDK / ours", [b[2]["resident"] / a[2]["resident"] for a, b in pairs], aim=2)
+
+
+def cold(context: Context, gateway: Gateway, program: Path, folder: str, url: str):
+    """An app that starts without a connection, and has 100,000 leaves on disk."""
+    records = context.pick(50_000, 10_000)
+    fill(gateway, records)
+    times, bytes_per_leaf = [], []
+    for number in context.rounds(3, 1, until=700):
+        context.progress(f"a cold start with {records * 2:,} leaves on disk, round {number + 1}")
+        place = Path(folder) / f"cold{number}"
+        with Client(program, url, place, "load", "bench") as client:
+            client.seen()
+        with Client(program, url, place, "cold", "bench") as client:
+            found = client.seen()
+        if found["events"] != records:
+            raise Wrong(f"{found['events']} of {records} records were on disk")
+        times.append(found["micros"] / 1e3)
+        bytes_per_leaf.append(found["resident"] / (records * 2))
+    context.measure(f"from the start of an app to its first event from disk, {records * 2:,} leaves", times, unit=" ms")
+    context.measure("  memory of the process, a leaf", bytes_per_leaf, unit=" bytes")

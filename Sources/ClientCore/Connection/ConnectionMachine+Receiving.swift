@@ -1,0 +1,184 @@
+import Tree
+import Wire
+
+extension ConnectionMachine {
+    /// What the transport tells. Events of a connection that is over are ignored.
+    public mutating func transport(_ event: TransportEvent, of number: ConnectionNumber, now: Int64) {
+        guard connection?.number == number else { return }
+        connection?.lastReceived = now
+        connection?.pingedAt = nil
+        switch event {
+        case .opened: connection?.lastSent = now
+        case .progress: break
+        case .received(let text): received(text, now: now)
+        case .closed(let closure): end(reason: Self.bounded(closure.description), closes: false, .later, now: now)
+        }
+    }
+
+    private mutating func received(_ text: [UInt8], now: Int64) {
+        guard let result = connection?.assembler.take(text) else { return }
+        switch result {
+        case .nothing: break
+        case .error(let reason): fail(reason, now: now)
+        case .message(let bytes):
+            do throws(MessageError) {
+                try handle(try ServerMessageParser.parse(bytes), now: now)
+            } catch {
+                fail(error.reason, now: now)
+            }
+        }
+    }
+
+    private mutating func handle(_ message: ServerMessage, now: Int64) throws(MessageError) {
+        if case .control(let control) = message { return try handle(control, now: now) }
+        guard isConnected else { throw MessageError(reason: "data before the greeting") }
+        switch message {
+        case .control: break
+        case .response(let response): try handle(response, now: now)
+        case .push(let push): handle(push, now: now)
+        }
+    }
+
+    // MARK: Control
+
+    private mutating func handle(_ control: ServerControl, now: Int64) throws(MessageError) {
+        switch control {
+        case .hello(let hello):
+            guard case .opening = phase else { throw MessageError(reason: "a second greeting") }
+            greeted(hello, now: now)
+        case .reset(let host): sendElsewhere(host, now: now)
+        case .shutdown(let reason):
+            isShutDown = true
+            effects.append(.report(.shutDown(reason: Self.bounded(reason))))
+            end(reason: "the server shut the database down", closes: true, .never, now: now)
+        case .error(let text): note("the server reports an error: \(text)")
+        case .pong: break
+        case .upgradeOffer, .endOfTransmission: note("the server sent a message of long polling")
+        case .unknown(let type): note("the server sent a control message of the unknown type \(type)")
+        }
+    }
+
+    private mutating func greeted(_ hello: ServerHello, now: Int64) {
+        redirects = 0
+        lastSession = hello.session.utf8.count <= 256 ? hello.session : nil
+        connection?.greetedAt = now
+        connection?.serverTime = hello.timestamp
+        if hello.version != "5" { note("the server speaks version \(hello.version) of the protocol") }
+        if settings.followsGreeting, let next = ServerPlace(hello.host, isSecure: settings.isSecure) { place = next }
+        phase = .signingIn(since: now)
+        effects.append(.report(.connected(serverTime: hello.timestamp)))
+        if let token = login.appCheckToken { send(.appCheck(token: token), as: .appCheck, now: now) }
+        signIn(now: now)
+    }
+
+    /// The server wants the client at another host.
+    private mutating func sendElsewhere(_ host: String, now: Int64) {
+        guard let next = ServerPlace(host, isSecure: settings.isSecure) else {
+            return fail("it sends the client to what is no host: \(host)", now: now)
+        }
+        redirects += 1
+        guard redirects <= Self.mostRedirects else {
+            redirects = 0
+            return end(reason: "the servers send the client round in a circle", closes: true, .later, now: now)
+        }
+        place = next
+        end(reason: "the server sends the client to another host", closes: true, .atOnce, now: now)
+    }
+
+    private static var mostRedirects: Int { 5 }
+
+    // MARK: Answers
+
+    private mutating func handle(_ answer: ServerResponse, now: Int64) throws(MessageError) {
+        guard let request = connection?.requests.removeValue(forKey: answer.number) else {
+            return note("the server answered a request that it was not asked")
+        }
+        connection?.owedSince = now
+        switch request {
+        case .listen(let serial): listenAnswered(serial, answer)
+        case .queued(let serial, let byteCount):
+            connection?.bytesInFlight -= byteCount
+            connection?.requestsInFlight -= 1
+            try queuedAnswered(serial, answer)
+            sendQueued(now: now)
+        case .login(let serial): loginAnswered(serial, answer, now: now)
+        case .appCheck:
+            if answer.status != .ok { note("the server refused the app check token: \(answer.status.rawValue)") }
+        case .unimportant: break
+        }
+    }
+
+    private mutating func listenAnswered(_ serial: UInt64, _ answer: ServerResponse) {
+        // Nobody listens any more.
+        guard let listen = listens[serial] else { return }
+        if answer.status == .ok {
+            let lacksIndex = answer.warnsOfMissingIndex
+            effects.append(.report(.listenCompleted(listen.spec, tag: listen.tag, lacksIndex: lacksIndex)))
+        } else {
+            _ = listens.remove(serial)
+            effects.append(.report(.listenRefused(listen.spec, tag: listen.tag, failure(answer))))
+        }
+    }
+
+    private mutating func queuedAnswered(_ serial: UInt64, _ answer: ServerResponse) throws(MessageError) {
+        guard let content = queue[serial] else { return }
+        if case .get(let id, _) = content, answer.status == .ok {
+            // Read while the question still stands: what is no value ends the connection, and the question is lost.
+            let value = try answer.value()
+            _ = queue.remove(serial)
+            effects.append(.report(.getAnswered(id, .value(value))))
+            return
+        }
+        _ = queue.remove(serial)
+        tell(content, answer.status == .ok ? .done : .refused(failure(answer)))
+    }
+
+    func failure(_ answer: ServerResponse) -> RequestFailure {
+        RequestFailure(
+            status: RealtimeStatus(rawValue: Self.bounded(answer.status.rawValue, 64)),
+            explanation: answer.explanation.map { Self.bounded($0, 1_000) })
+    }
+
+    // MARK: Pushes
+
+    private mutating func handle(_ push: ServerPush, now: Int64) {
+        switch push {
+        case .change(let event, let tag):
+            if let known = listenTag(tag) { effects.append(.report(.changed(event, tag: known.tag))) }
+        case .ranges(let path, let ranges, let tag):
+            if let known = listenTag(tag) { effects.append(.report(.ranges(path, ranges, tag: known.tag))) }
+        case .listenRevoked(let path, let queries): listenRevoked(path, queries)
+        case .authRevoked(let status, let explanation):
+            let status = RealtimeStatus(rawValue: Self.bounded(status.rawValue, 64))
+            loginFailed(RequestFailure(status: status, explanation: Self.bounded(explanation, 1_000)), now: now)
+        case .appCheckRevoked: effects.append(.askForAppCheckToken)
+        case .securityDebug(let text): effects.append(.report(.securityDebug(Self.bounded(text, 16_384))))
+        case .unknown(let action): note("the server sent the unknown push \(action)")
+        }
+    }
+
+    /// Nil for a tag that nobody listens by (any more).
+    private func listenTag(_ tag: Int64?) -> (tag: ListenTag?, Void)? {
+        guard let tag else { return (nil, ()) }
+        let known = ListenTag(rawValue: tag)
+        return listens.has(known) ? (known, ()) : nil
+    }
+
+    private mutating func listenRevoked(_ path: Path, _ queries: [RawJSON]?) {
+        let revoked = queries.map { $0.compactMap { Query(object: $0) } } ?? [Query()]
+        let serials = listens.serials(at: path) { query in revoked.contains { $0 == query } }
+        if serials.isEmpty { note("the server revoked a listen that there is not") }
+        for serial in serials {
+            guard let listen = listens.remove(serial) else { continue }
+            let failure = RequestFailure(status: .permissionDenied, explanation: nil)
+            effects.append(.report(.listenRefused(listen.spec, tag: listen.tag, failure)))
+        }
+    }
+
+    /// Something that a good server doesn't do, and that changes nothing.
+    private mutating func note(_ text: String) {
+        guard let left = connection?.notesLeft, left > 0 else { return }
+        connection?.notesLeft -= 1
+        effects.append(.report(.note(Self.bounded(text))))
+    }
+}

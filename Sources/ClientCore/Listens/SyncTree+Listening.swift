@@ -1,0 +1,195 @@
+import Tree
+
+/// Who listens, and what the server is asked for because of that.
+///
+/// The server is asked for all of a place once, whoever else listens at or below it; for a filtered query only where no
+/// such listen brings its data.
+extension SyncTree {
+    /// Adds a listener. The first events (from what is known) come at once.
+    public func add(_ registration: Registration) -> SyncEffects {
+        var effects = SyncEffects()
+        let view = makeView(registration.spec, &effects)
+        view.join(registration, &effects.events)
+        return effects
+    }
+
+    /// Takes a listener away; nobody is told anything by that.
+    public func remove(_ registration: Registration) -> SyncEffects {
+        guard let place = root.find(registration.spec.path.keys[...]),
+            let view = place.view(of: registration.spec.query)
+        else { return SyncEffects() }
+        view.registrations.removeAll { $0.id == registration.id }
+        return removeIfUnused(view, at: place)
+    }
+
+    /// Takes everybody off a query, after the server refused or revoked it; returns whom to tell. A default query takes
+    /// those with it who only order all of its place.
+    public func removeAll(_ spec: QuerySpec) -> (registrations: [Registration], effects: SyncEffects) {
+        var registrations: [Registration] = []
+        var effects = SyncEffects()
+        guard let place = root.find(spec.path.keys[...]) else { return (registrations, effects) }
+        let views = place.views.filter { $0.query == spec.query || (spec.query.selectsAll && $0.query.selectsAll) }
+        // The server has forgotten it already.
+        if spec.query.selectsAll { place.isListening = false }
+        for view in views {
+            registrations += view.registrations
+            view.registrations = []
+            view.isKeptSynced = false
+            if let tag = view.tag {
+                tagged[tag] = nil
+                view.tag = nil
+            }
+            let step = removeIfUnused(view, at: place)
+            effects.events += step.events
+            effects.listens += step.listens
+        }
+        return (registrations, effects)
+    }
+
+    /// Listens without anybody who is told, or no longer.
+    public func setKeptSynced(_ spec: QuerySpec, _ isKept: Bool) -> SyncEffects {
+        var effects = SyncEffects()
+        if isKept {
+            makeView(spec, &effects).isKeptSynced = true
+        } else if let place = root.find(spec.path.keys[...]), let view = place.view(of: spec.query) {
+            view.isKeptSynced = false
+            return removeIfUnused(view, at: place)
+        }
+        return effects
+    }
+
+    // MARK: Adding
+
+    private func makeView(_ spec: QuerySpec, _ effects: inout SyncEffects) -> View {
+        let place = root.descend(spec.path)
+        if let view = place.view(of: spec.query) { return view }
+        let view = View(spec.query)
+        let isCovered = place.hasDefault || place.isShadowed
+        let isFirstDefault = spec.query.selectsAll && !place.hasDefault
+        let isFirst = place.views.isEmpty
+        place.views.append(view)
+        if !spec.query.selectsAll || isFirstDefault { readCache(spec, view, place) }
+        if isFirst || isFirstDefault { readLocal(place) }
+        start(view, at: place, &effects.events)
+        if spec.query.selectsAll {
+            guard !isCovered else { return view }
+            place.isListening = true
+            effects.listens.append(.start(QuerySpec(path: spec.path), tag: nil))
+            stopTagged(at: place, &effects)
+            for below in place.allBelow {
+                stopTagged(at: below, &effects)
+                if below.isListening {
+                    below.isListening = false
+                    effects.listens.append(.stop(QuerySpec(path: below.path), tag: nil))
+                }
+            }
+        } else if !isCovered {
+            startTagged(view, at: place, &effects)
+        }
+        return view
+    }
+
+    /// Fills in what the cache and other listeners know already.
+    private func readCache(_ spec: QuerySpec, _ view: View, _ place: Place) {
+        let wanted = spec.loadsAllData ? QuerySpec(path: spec.path) : spec
+        let cached = cache?.activate(wanted)
+        guard place.cover == nil else { return }
+        if let cached, cached.isComplete, spec.loadsAllData {
+            setKnown(cached.node, at: place)
+        } else if spec.loadsAllData {
+            guard let cached, case .branch(let branch) = cached.node else { return }
+            for entry in branch.children where cached.knownChildren?.contains(entry.key) ?? true {
+                let child = place.descend(Path([entry.key]))
+                if child.known == nil { setKnown(entry.node, at: child) }
+            }
+        } else {
+            var node = cached?.node.withoutPriority ?? .null
+            if !node.isBranch { node = .null }
+            if let keys = cached?.knownChildren, case .branch(let branch) = node {
+                for entry in branch.children where !keys.contains(entry.key) {
+                    node = node.replacingChild(entry.key, with: .null)
+                }
+            }
+            for (key, child) in place.children {
+                if let known = child.known { node = node.replacingChild(key, with: known) }
+            }
+            view.own = ServerSet(node: spec.query.select(from: node), isComplete: cached?.isComplete ?? false)
+        }
+    }
+
+    private func startTagged(_ view: View, at place: Place, _ effects: inout SyncEffects) {
+        guard view.tag == nil else { return }
+        let tag = makeTag()
+        view.tag = tag
+        tagged[tag] = (place, view)
+        effects.listens.append(.start(QuerySpec(path: place.path, query: view.query), tag: tag))
+    }
+
+    private func stopTagged(at place: Place, _ effects: inout SyncEffects) {
+        for view in place.views {
+            guard let tag = view.tag else { continue }
+            view.tag = nil
+            tagged[tag] = nil
+            effects.listens.append(.stop(QuerySpec(path: place.path, query: view.query), tag: tag))
+        }
+    }
+
+    // MARK: Removing
+
+    private func removeIfUnused(_ view: View, at place: Place) -> SyncEffects {
+        var effects = SyncEffects()
+        guard view.registrations.isEmpty, !view.isKeptSynced,
+            let index = place.views.firstIndex(where: { $0 === view })
+        else { return effects }
+        place.views.remove(at: index)
+        let spec = QuerySpec(path: place.path, query: view.query)
+        if view.query.selectsAll {
+            guard !place.hasDefault else { return effects }
+            cache?.deactivate(QuerySpec(path: place.path))
+            effects = uncover(place)
+        } else {
+            cache?.deactivate(spec)
+            if let tag = view.tag {
+                tagged[tag] = nil
+                effects.listens.append(.stop(spec, tag: tag))
+            }
+            if place.views.isEmpty, place.known != nil, !(place.parent?.hasDefault ?? false) { release(place) }
+        }
+        place.prune()
+        return effects
+    }
+
+    /// Nobody listens to all of a place any longer: what that brought to others is asked for by themselves.
+    private func uncover(_ place: Place) -> SyncEffects {
+        var effects = SyncEffects()
+        if !place.isShadowed { startListens(from: place, &effects) }
+        if place.isListening {
+            place.isListening = false
+            effects.listens.append(.stop(QuerySpec(path: place.path), tag: nil))
+        }
+        if place.cover === place, !(place.parent?.hasDefault ?? false) { release(place) }
+        // What nobody listens to is not brought up to date any more.
+        for child in place.children.values where child.views.isEmpty && child.known != nil {
+            release(child)
+            child.prune()
+        }
+        // What filtered queries have had from all of the place they may have to do without.
+        if !place.views.isEmpty { readLocal(place) }
+        for view in place.views where view.own == nil && place.cover == nil { view.own = ServerSet() }
+        for view in place.views { start(view, at: place, &effects.events) }
+        return effects
+    }
+
+    private func startListens(from place: Place, _ effects: inout SyncEffects) {
+        if place.hasDefault {
+            guard !place.isListening else { return }
+            place.isListening = true
+            effects.listens.append(.start(QuerySpec(path: place.path), tag: nil))
+            return
+        }
+        for view in place.views { startTagged(view, at: place, &effects) }
+        for key in place.children.keys.sorted() {
+            if let child = place.children[key] { startListens(from: child, &effects) }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+public import Tree
+
+/// What the server said.
+extension CacheManager {
+    /// The server set a value at or below the place of a listen (the default query of the path for data without a tag).
+    ///
+    /// For a filtered query a null child says that it left what is selected, not that it is gone: it is then no longer
+    /// among the query's children, and its data goes when the cache is pruned, unless somebody else has loaded it.
+    public func applyServer(_ node: Node, at path: Path, of spec: QuerySpec) {
+        guard isOpen(for: path) else { return }
+        set(node, at: path, of: Self.normalized(spec))
+        pruneIfNeeded()
+    }
+
+    /// Several places below the path, relative to it.
+    public func applyServer(_ changes: [Change], at path: Path, of spec: QuerySpec) {
+        guard isOpen(for: path) else { return }
+        let spec = Self.normalized(spec)
+        for change in changes { set(change.value, at: path.appending(change.path), of: spec) }
+        pruneIfNeeded()
+    }
+
+    private func set(_ node: Node, at path: Path, of spec: QuerySpec) {
+        if spec.loadsAllData {
+            store.setServerData(node, at: path)
+            return completeDefaults(below: path)
+        }
+        guard let query = tracked[spec] else { return }
+        let depth = path.depth - spec.path.depth
+        if depth == 0 {
+            for child in node.childKeys { store.setServerData(node.child(child), at: path.appending(child)) }
+            return setKeys(Set(node.childKeys), of: query)
+        }
+        let key = path[spec.path.depth]
+        guard key != .priority else { return }
+        if depth == 1 {
+            updateKey(key, isLoaded: !node.isNull, of: query)
+            if node.isNull { return }
+        }
+        store.setServerData(node, at: path)
+        completeDefaults(below: path)
+    }
+
+    /// The server took a write. `content`: with its server values estimated.
+    ///
+    /// Where somebody listens the server's own data came before. Elsewhere the write becomes what is known of its place,
+    /// so that it can be read offline.
+    public func acknowledge(_ content: PendingWrite.Content, at path: Path) {
+        guard isOpen(for: path) else { return }
+        switch content {
+        case .overwrite(let node): take(node, at: path)
+        case .merge(let changes):
+            for change in changes { take(change.value, at: path.appending(change.path)) }
+        }
+        pruneIfNeeded()
+    }
+
+    private func take(_ node: Node, at path: Path) {
+        guard !tracked.isInActiveDefault(path), !isInActiveFilter(path) else { return }
+        var node = node
+        if path.namesPriority || node.hasIncrement {
+            // They depend on what is there.
+            guard let place = path.namesPriority ? path.parent : path, tracked.completeDefault(over: place) != nil
+            else {
+                return
+            }
+            node = node.resolved(existing: store.serverData(at: path), timestamp: 0)
+            return store.setServerData(node, at: path)
+        }
+        // What somebody listens to below has the server's own values.
+        for query in tracked.all(below: path)
+        where query.isActive && query.spec.loadsAllData && query.spec.path.depth > path.depth {
+            let place = query.spec.path
+            node = node.replacing(place.relative(to: path), with: store.serverData(at: place))
+        }
+        store.setServerData(node, at: path)
+        trackAsComplete(path)
+        completeDefaults(below: path)
+    }
+
+    /// Whether an active filtered query above the path has its child.
+    private func isInActiveFilter(_ path: Path) -> Bool {
+        tracked.activeFilters(above: path).contains { keys(of: $0).contains(path[$0.spec.path.depth]) }
+    }
+}

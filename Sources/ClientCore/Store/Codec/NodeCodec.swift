@@ -1,0 +1,139 @@
+public import Tree
+
+/// The store's binary form of values: exact, without escapes, and read in one pass.
+///
+/// A value begins with a tag: 0 null, 1 false, 2 true, 3 integer, 4 double, 5 text, 6 children, 7 priority and value,
+/// 8 the server's time, 9 increment; 0x40 to 0x7F a text of 0 to 63 bytes; 0x80 to 0xFF the integers 0 to 127.
+public enum NodeCodec {
+    /// Deeper values are none that a client can have; a damaged one must not overflow the stack.
+    private static let maxDepth = KeyRules.maxDepth + 8
+
+    /// The bytes of a value.
+    public static func encode(_ node: Node) -> [UInt8] {
+        var writer = ByteWriter()
+        _ = write(node, to: &writer, limit: .max)
+        return writer.bytes
+    }
+
+    /// The bytes of a value, or nil when they are more than the limit; no more than a little above the limit is written
+    /// to find out.
+    public static func encode(_ node: Node, limit: Int) -> [UInt8]? {
+        var writer = ByteWriter()
+        return write(node, to: &writer, limit: limit) && writer.bytes.count <= limit ? writer.bytes : nil
+    }
+
+    /// Reads a value; nil when these are not the bytes of one.
+    public static func decode(_ bytes: UnsafeRawBufferPointer) -> Node? {
+        var reader = ByteReader(bytes)
+        guard let node = read(&reader, depth: 0), reader.isAtEnd else { return nil }
+        return node
+    }
+
+    // MARK: Writing
+
+    /// False when it was given up, as the limit was passed.
+    static func write(_ node: Node, to writer: inout ByteWriter, limit: Int) -> Bool {
+        switch node {
+        case .null: writer.byte(0)
+        case .bool(let value): writer.byte(value ? 2 : 1)
+        case .int(let value):
+            if value >= 0, value < 0x80 {
+                writer.byte(0x80 | UInt8(truncatingIfNeeded: value))
+            } else {
+                writer.byte(3)
+                writer.signed(value)
+            }
+        case .double(let value):
+            writer.byte(4)
+            writer.double(value)
+        case .string(let text): return write(text, to: &writer, limit: limit)
+        case .prioritized(let leaf):
+            writer.byte(7)
+            return write(leaf.priority, to: &writer, limit: limit) && write(leaf.value, to: &writer, limit: limit)
+        case .serverValue(let value):
+            switch value.kind {
+            case .timestamp: writer.byte(8)
+            case .increment(let delta):
+                writer.byte(9)
+                return write(delta, to: &writer, limit: limit)
+            }
+        case .branch(let branch):
+            if !branch.priority.isNull {
+                writer.byte(7)
+                guard write(branch.priority, to: &writer, limit: limit) else { return false }
+            }
+            writer.byte(6)
+            writer.varint(UInt64(branch.children.count))
+            for entry in branch.children {
+                guard writer.bytes.count <= limit else { return false }
+                writer.text(entry.key.text)
+                guard write(entry.node, to: &writer, limit: limit) else { return false }
+            }
+        }
+        return true
+    }
+
+    private static func write(_ text: String, to writer: inout ByteWriter, limit: Int) -> Bool {
+        let count = text.utf8.count
+        guard writer.bytes.count + count <= limit else { return false }
+        if count < 0x40 {
+            writer.byte(0x40 | UInt8(truncatingIfNeeded: count))
+            writer.raw(text)
+        } else {
+            writer.byte(5)
+            writer.text(text)
+        }
+        return true
+    }
+
+    // MARK: Reading
+
+    static func read(_ reader: inout ByteReader, depth: Int) -> Node? {
+        switch reader.peek {
+        case 6:
+            _ = reader.byte()
+            return children(&reader, priority: .null, depth: depth)
+        case 7:
+            _ = reader.byte()
+            guard let priority = leaf(&reader), !priority.isNull else { return nil }
+            if reader.peek == 6 {
+                _ = reader.byte()
+                return children(&reader, priority: priority, depth: depth)
+            }
+            guard let leaf = leaf(&reader), !leaf.isNull else { return nil }
+            return leaf.withPriority(priority)
+        default: return leaf(&reader)
+        }
+    }
+
+    /// A value that holds no other but an increment's number.
+    private static func leaf(_ reader: inout ByteReader) -> Node? {
+        guard let tag = reader.byte() else { return nil }
+        switch tag {
+        case 0x80...: return .int(Int64(tag & 0x7F))
+        case 0x40..<0x80: return reader.text(Int(tag & 0x3F)).map { .string($0) }
+        case 0: return .null
+        case 1: return .bool(false)
+        case 2: return .bool(true)
+        case 3: return reader.signed().map { .int($0) }
+        case 4: return reader.double().flatMap { $0.isFinite ? Node(number: $0) : nil }
+        case 5: return reader.text().map { .string($0) }
+        case 8: return .serverValue(ServerValue(.timestamp))
+        case 9:
+            guard let next = reader.peek, next == 3 || next == 4 || next >= 0x80 else { return nil }
+            return leaf(&reader).map { .serverValue(ServerValue(.increment($0))) }
+        default: return nil
+        }
+    }
+
+    private static func children(_ reader: inout ByteReader, priority: Node, depth: Int) -> Node? {
+        guard depth <= maxDepth, let count = reader.count() else { return nil }
+        var entries = ContiguousArray<ChildMap.Entry>()
+        entries.reserveCapacity(count)
+        for _ in 0..<count {
+            guard let key = reader.text(), let node = read(&reader, depth: depth + 1) else { return nil }
+            entries.append(.init(key: Key(key), node: node))
+        }
+        return Node(sorting: &entries, priority: priority)
+    }
+}

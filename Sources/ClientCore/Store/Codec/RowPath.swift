@@ -1,0 +1,80 @@
+public import Tree
+
+/// The bytes by which a store finds a path: each key followed by a zero byte. A node's descendants lie right behind it,
+/// and nothing else between them.
+///
+/// A zero byte within a key becomes 1, 2, a one becomes 1, 3 (no key that may be stored has either); the pseudo-child
+/// `.priority` is 1, 1, so that it comes before all children.
+public enum RowPath {
+    static let priority: [UInt8] = [1, 1, 0]
+
+    /// The bytes of a path; none for the root.
+    public static func encode(_ path: Path) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for key in path.keys { append(key, to: &bytes) }
+        return bytes
+    }
+
+    /// Goes on to a child.
+    public static func append(_ key: Key, to bytes: inout [UInt8]) {
+        if key == .priority {
+            bytes += priority
+            return
+        }
+        var text = key.text
+        text.withUTF8 { characters in
+            bytes.reserveCapacity(bytes.count + characters.count + 1)
+            for character in characters {
+                if character > 1 {
+                    bytes.append(character)
+                } else {
+                    bytes.append(1)
+                    bytes.append(character + 2)
+                }
+            }
+        }
+        bytes.append(0)
+    }
+
+    /// The first bytes that come behind everything at and below a path other than the root.
+    public static func end(_ bytes: [UInt8]) -> [UInt8] {
+        var end = bytes
+        if !end.isEmpty { end[end.count - 1] = 1 }
+        return end
+    }
+
+    /// Reads a path; nil when these are not the bytes of one.
+    public static func decode(_ bytes: UnsafeRawBufferPointer) -> Path? {
+        var path = Path()
+        var start = 0
+        while start < bytes.count {
+            guard let end = bytes[start...].firstIndex(of: 0), let key = key(bytes, start..<end) else { return nil }
+            path.append(key)
+            start = end + 1
+        }
+        return path
+    }
+
+    /// The key whose bytes are in the range.
+    public static func key(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> Key? {
+        let part = UnsafeRawBufferPointer(rebasing: bytes[range])
+        if !part.contains(where: { $0 < 2 }) { return Key(String(decoding: part, as: UTF8.self)) }
+        var plain: [UInt8] = []
+        var index = 0
+        while index < part.count {
+            if part[index] == 1 {
+                guard index + 1 < part.count else { return nil }
+                switch part[index + 1] {
+                case 1: return part.count == 2 ? .priority : nil
+                case 2, 3: plain.append(part[index + 1] - 2)
+                default: return nil
+                }
+                index += 2
+            } else {
+                plain.append(part[index])
+                index += 1
+            }
+        }
+        return Key(String(decoding: plain, as: UTF8.self))
+    }
+}

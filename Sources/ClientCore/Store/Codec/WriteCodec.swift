@@ -1,0 +1,70 @@
+internal import Tree
+
+/// The store's binary form of a pending write's content, with a check sum: what was damaged is not to be sent.
+public enum WriteCodec {
+    /// The bytes of a write's content. Its number and path are part of the check sum.
+    public static func encode(_ write: PendingWrite) -> [UInt8] {
+        var writer = ByteWriter()
+        switch write.content {
+        case .overwrite(let node):
+            writer.byte(0)
+            _ = NodeCodec.write(node, to: &writer, limit: .max)
+        case .merge(let changes):
+            writer.byte(1)
+            writer.varint(UInt64(changes.count))
+            for change in changes {
+                writer.varint(UInt64(change.path.depth))
+                for key in change.path.keys { writer.text(key.text) }
+                _ = NodeCodec.write(change.value, to: &writer, limit: .max)
+            }
+        }
+        var bytes = writer.bytes
+        let sum = bytes.withUnsafeBytes { checkSum($0, of: write.id, at: RowPath.encode(write.path)) }
+        withUnsafeBytes(of: sum.littleEndian) { bytes.append(contentsOf: $0) }
+        return bytes
+    }
+
+    /// Reads a write; nil when these are not the bytes of the one with this number and path.
+    public static func decode(
+        _ bytes: UnsafeRawBufferPointer, id: WriteID, path: UnsafeRawBufferPointer
+    ) -> PendingWrite? {
+        guard bytes.count > 8, let place = RowPath.decode(path) else { return nil }
+        let content = UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count - 8)])
+        let sum = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: content.count, as: UInt64.self))
+        guard sum == checkSum(content, of: id, at: Array(path)) else { return nil }
+        var reader = ByteReader(content)
+        guard let decoded = self.content(&reader), reader.isAtEnd else { return nil }
+        return PendingWrite(id: id, path: place, content: decoded)
+    }
+
+    private static func content(_ reader: inout ByteReader) -> PendingWrite.Content? {
+        switch reader.byte() {
+        case 0: return NodeCodec.read(&reader, depth: 0).map { .overwrite($0) }
+        case 1:
+            guard let count = reader.count() else { return nil }
+            var changes: [Change] = []
+            for _ in 0..<count {
+                guard let depth = reader.count() else { return nil }
+                var path = Path()
+                for _ in 0..<depth {
+                    guard let key = reader.text() else { return nil }
+                    path.append(Key(key))
+                }
+                guard let value = NodeCodec.read(&reader, depth: 0) else { return nil }
+                changes.append(Change(path: path, value: value))
+            }
+            return .merge(changes)
+        default: return nil
+        }
+    }
+
+    /// FNV-1a, 64 bits: against damage, not against people.
+    private static func checkSum(_ bytes: UnsafeRawBufferPointer, of id: WriteID, at path: [UInt8]) -> UInt64 {
+        var sum: UInt64 = 0xCBF2_9CE4_8422_2325
+        func add(_ byte: UInt8) { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        withUnsafeBytes(of: id.rawValue.littleEndian) { for byte in $0 { add(byte) } }
+        for byte in path { add(byte) }
+        for byte in bytes { add(byte) }
+        return sum
+    }
+}

@@ -1,0 +1,131 @@
+public import Tree
+
+/// What one database of a client knows: the server's data, the client's own writes that the server has not answered,
+/// who listens, and what each of them was told.
+///
+/// Pure but for its cache, and confined to the thread of its database. Each call returns what follows from it; nothing
+/// is told that mixes two states. The cost of a change depends on its size and on who listens at, above and below its
+/// place, not on the size of the tree or on other listeners.
+public final class SyncTree {
+    /// - Parameter cache: what is kept across restarts; nil for a database that keeps nothing.
+    public init(cache: CacheManager? = nil) { self.cache = cache }
+
+    let root = Place(path: .root, parent: nil)
+    let writes = WriteTree()
+    let cache: CacheManager?
+    /// Filtered queries that the server is asked for.
+    var tagged: [ListenTag: (place: Place, view: View)] = [:]
+    private var lastTag: Int64 = 0
+
+    func makeTag() -> ListenTag {
+        lastTag += 1
+        return ListenTag(rawValue: lastTag)
+    }
+
+    // MARK: The client's writes
+
+    /// Lays a write over what is known. It must have a greater number than all writes before, but for one that was found
+    /// in the cache after a restart.
+    ///
+    /// - Parameters:
+    ///   - estimate: the content with its timestamps filled in (`estimate`); increments count from what is locally there,
+    ///     now and whenever that changes, and wait where that is unknown.
+    ///   - isVisible: false for a transaction that is not applied locally.
+    public func apply(_ write: PendingWrite, estimate: PendingWrite.Content, isVisible: Bool = true) -> SyncEffects {
+        let record = writes.add(write.id, at: write.path, estimate, isVisible: isVisible, over: known)
+        guard isVisible else { return SyncEffects() }
+        return refresh(touched(by: record))
+    }
+
+    /// The server has answered: its own data decides now. `isRefused`: the write is taken back.
+    public func acknowledge(_ id: WriteID, isRefused: Bool) -> SyncEffects {
+        guard let record = writes.records[id] else { return SyncEffects() }
+        let shadowed = record.changes.map { writes.isShadowed(id, at: $0.path) }
+        let accepted = isRefused ? [] : record.changes.filter { !$0.value.hasIncrement }
+        _ = writes.remove(id)
+        cache?.removeWrite(id)
+        guard record.isVisible else { return SyncEffects() }
+        var touched = Touched.nothing
+        for (change, isShadowed) in zip(record.changes, shadowed) where !isShadowed {
+            touched.insert(change.path.namesPriority ? change.path.parent ?? .root : change.path)
+        }
+        for change in accepted {
+            let path = change.path
+            cache?.acknowledge(
+                .merge([Change(path: path.relative(to: record.path), value: change.value)]), at: record.path)
+            // Where the server has not sent its data yet, what it has taken is what it has.
+            assume(change.value, at: path)
+        }
+        return refresh(touched)
+    }
+
+    /// Takes back all that was not answered.
+    public func removeAllWrites() -> SyncEffects {
+        var touched = Touched.nothing
+        for id in writes.records.keys.sorted() {
+            guard let record = writes.remove(id) else { continue }
+            cache?.removeWrite(id)
+            guard record.isVisible else { continue }
+            for change in record.changes {
+                touched.insert(change.path.namesPriority ? change.path.parent ?? .root : change.path)
+            }
+        }
+        return refresh(touched)
+    }
+
+    private func touched(by record: WriteTree.Record) -> Touched {
+        guard record.changes.count > 1 else {
+            guard let path = record.changes.first?.path else { return .nothing }
+            return Touched(path.namesPriority ? path.parent ?? .root : path)
+        }
+        var touched = Touched.nothing
+        for change in record.changes {
+            touched.insert(change.path.namesPriority ? change.path.parent ?? .root : change.path)
+        }
+        return touched
+    }
+
+    // MARK: Reading
+
+    /// What a listener at the path would see, pending writes in it; nil where it is not completely known.
+    ///
+    /// - Parameters:
+    ///   - excluding: writes to leave out.
+    ///   - includingHidden: whether transactions that are not applied locally count.
+    public func localValue(
+        at path: Path, excluding: Set<WriteID> = [], includingHidden: Bool = false
+    ) -> Node? {
+        value(at: path, WriteFilter(excluded: excluding, includesHidden: includingHidden))
+    }
+
+    /// What a query would see, where that is completely known. Its order and limits are applied.
+    public func localValue(of spec: QuerySpec) -> Node? {
+        if let node = value(at: spec.path) {
+            return spec.query.selectsAll ? node : spec.query.select(from: node)
+        }
+        guard let view = root.find(spec.path.keys[...])?.view(of: spec.query), view.isComplete else { return nil }
+        return view.shown
+    }
+
+    /// What the server has sent of a query, complete or not, for the hashes of a listen that is sent again.
+    public func serverValue(of spec: QuerySpec) -> (node: Node, isComplete: Bool) {
+        if let node = serverValue(at: spec.path) {
+            return (spec.query.selectsAll ? node : spec.query.select(from: node), true)
+        }
+        guard let place = root.find(spec.path.keys[...]) else { return (.null, false) }
+        if !spec.query.selectsAll, let own = place.view(of: spec.query)?.own { return (own.node, own.isComplete) }
+        let children = place.children.lazy.compactMap { key, child in child.known.map { (key, $0) } }
+        return (Node(children: children), false)
+    }
+
+    /// The content with its timestamps filled in. Its increments stay as they are.
+    ///
+    /// - Parameter timestamp: what the server's clock shows now, in milliseconds since 1970.
+    public static func estimate(_ content: PendingWrite.Content, timestamp: Int64) -> PendingWrite.Content {
+        switch content {
+        case .overwrite(let node): .overwrite(node.withTimestamps(timestamp))
+        case .merge(let changes):
+            .merge(changes.map { Change(path: $0.path, value: $0.value.withTimestamps(timestamp)) })
+        }
+    }
+}

@@ -1,0 +1,201 @@
+import Tree
+
+/// Brings what listeners see up to date, and tells them.
+extension SyncTree {
+    /// A whole value as it is seen from a place below the one that was brought up to date.
+    private struct Inherited {
+        /// Nil where the whole value was not known before.
+        let old: Node?
+        let new: Node
+
+        func child(_ key: Key) -> Inherited { Inherited(old: old?.child(key), new: new.child(key)) }
+        var isUnchanged: Bool { old?.isIdentical(to: new) ?? false }
+    }
+
+    func refresh(_ touched: Touched) -> SyncEffects {
+        var effects = SyncEffects()
+        var touched = touched
+        if writes.hasWaiting {
+            for path in writes.countWaiting(over: known) {
+                touched.insert(path.namesPriority ? path.parent ?? .root : path)
+            }
+        }
+        if case .many(let children) = touched, children.isEmpty { return effects }
+        visit(root, touched, nil, &effects.events)
+        return effects
+    }
+
+    /// Listeners further down are told first.
+    private func visit(_ place: Place, _ touched: Touched, _ inherited: Inherited?, _ events: inout [DataEvent]) {
+        if let inherited, inherited.isUnchanged { return }
+        var passedOn = inherited
+        var keys: [Key]? = []
+        if !place.views.isEmpty {
+            let old = place.isLocalComplete ? place.local : nil
+            keys = updateLocal(place, touched, inherited)
+            passedOn = place.isLocalComplete ? Inherited(old: old, new: place.local) : nil
+        }
+        if !place.children.isEmpty, !(passedOn?.isUnchanged ?? false) {
+            let below = touched.isWhole ? Array(place.children.keys) : touched.keys
+            for key in below.count > 1 ? below.sorted() : below {
+                guard let child = place.children[key], let part = touched[key] else { continue }
+                visit(child, part, passedOn?.child(key), &events)
+            }
+        }
+        for view in place.views { update(view, at: place, touched, keys, &events) }
+    }
+
+    /// Returns the only children that may differ; nil when any may.
+    private func updateLocal(_ place: Place, _ touched: Touched, _ inherited: Inherited?) -> [Key]? {
+        let wasComplete = place.isLocalComplete
+        if let inherited {
+            place.local = inherited.new
+            place.isLocalComplete = true
+            return wasComplete && !touched.isWhole ? touched.keys : nil
+        }
+        if touched.isWhole {
+            readLocal(place)
+            return nil
+        }
+        let keys = touched.keys
+        if wasComplete, !writes.concern(place.path), let node = serverValue(at: place.path) {
+            // The very same object, which is then held once.
+            place.local = node
+        } else if wasComplete {
+            place.local = spliced(place.local, at: place.path, touched)
+        } else if place.hasDefault {
+            for key in keys {
+                guard let part = touched[key] else { continue }
+                place.local = withKnownChild(place.local, at: place.path, key, part)
+            }
+        }
+        return keys
+    }
+
+    /// Reads anew what is locally at a place.
+    func readLocal(_ place: Place) {
+        if let node = value(at: place.path) {
+            place.local = node
+            place.isLocalComplete = true
+        } else {
+            place.local = place.hasDefault ? knownChildren(of: place) : .null
+            place.isLocalComplete = false
+        }
+    }
+
+    /// The children whose whole values are known.
+    private func knownChildren(of place: Place) -> Node {
+        var keys = Set(place.children.lazy.filter { $0.value.known != nil }.map(\.key))
+        if let point = writes.point(at: place.path) { keys.formUnion(point.children.keys) }
+        keys.remove(.priority)
+        return Node(children: keys.lazy.map { ($0, self.value(at: place.path.appending($0)) ?? .null) })
+    }
+
+    private func withKnownChild(_ node: Node, at path: Path, _ key: Key, _ touched: Touched) -> Node {
+        let place = path.appending(key)
+        let old = node.child(key)
+        if !touched.isWhole, !old.isNull {
+            return node.replacingChild(key, with: spliced(old, at: place, touched))
+        }
+        let new = value(at: place) ?? .null
+        return new == old ? node : node.replacingChild(key, with: new)
+    }
+
+    /// The whole value at a path, read anew where it is touched.
+    private func spliced(_ node: Node, at path: Path, _ touched: Touched) -> Node {
+        var result = node
+        touched.forEachPath { place in result = spliced(result, at: path, place) }
+        return result
+    }
+
+    private func spliced(_ node: Node, at path: Path, _ place: Path) -> Node {
+        // Where a leaf or nothing was or is on the way, what lies under the writes decides what is there.
+        if let above = Self.firstWithoutChildren(node, above: place) { return reread(node, at: path, above) }
+        let value = value(at: path.appending(place)) ?? .null
+        if node[place] == value { return node }
+        let result = node.replacing(place, with: value)
+        guard value.isNull, let above = Self.firstWithoutChildren(result, above: place) else { return result }
+        return reread(node, at: path, above)
+    }
+
+    private func reread(_ node: Node, at path: Path, _ place: Path) -> Node {
+        let value = value(at: path.appending(place)) ?? .null
+        return node[place] == value ? node : node.replacing(place, with: value)
+    }
+
+    /// The topmost place on the way that has no children.
+    private static func firstWithoutChildren(_ node: Node, above path: Path) -> Path? {
+        var node = node
+        for (depth, key) in path.keys.enumerated() {
+            guard node.isBranch else { return path.prefix(depth) }
+            node = node.child(key)
+        }
+        return nil
+    }
+
+    // MARK: Views
+
+    private func update(
+        _ view: View, at place: Place, _ touched: Touched, _ keys: [Key]?, _ events: inout [DataEvent]
+    ) {
+        guard !place.isLocalComplete, let own = view.own else {
+            let keys = view.usesOwn ? nil : keys
+            view.usesOwn = false
+            view.ownChanges = []
+            view.update(to: place.local, isComplete: place.isLocalComplete, keys: keys, &events)
+            return
+        }
+        let point = writes.point(at: place.path)
+        if view.usesOwn, !touched.isWhole, let changed = view.ownChanges {
+            let keys = changed.isEmpty ? touched.keys : Array(Set(touched.keys + changed))
+            var node = view.input
+            for key in keys { node = node.replacingChild(key, with: Self.candidate(key, own, point)) }
+            view.ownChanges = []
+            view.update(to: node, isComplete: own.isComplete, keys: keys, &events)
+            return
+        }
+        view.usesOwn = true
+        view.ownChanges = []
+        var node = own.node
+        for key in (point?.children ?? [:]).keys {
+            node = node.replacingChild(key, with: Self.candidate(key, own, point))
+        }
+        view.update(to: node, isComplete: own.isComplete, keys: nil, &events)
+    }
+
+    /// A child that a filtered query may choose: one that the server has sent or that was written as a whole.
+    private static func candidate(_ key: Key, _ own: ServerSet, _ point: WriteTree.Point?) -> Node {
+        let sent = own.node.child(key)
+        guard key != .priority else { return .null }
+        guard let below = point?.children[key] else { return sent }
+        let state = WriteTree.Layered(base: sent.isNull ? nil : sent)
+        return WriteTree.combine(state, below, WriteFilter()) ?? .null
+    }
+
+    /// Brings one view up to date for the first time.
+    func start(_ view: View, at place: Place, _ events: inout [DataEvent]) {
+        update(view, at: place, .whole, nil, &events)
+    }
+
+    // MARK: Reading
+
+    /// What is locally at a place, or nil where it isn't completely known.
+    func value(at path: Path, _ filter: WriteFilter = WriteFilter()) -> Node? {
+        writes.value(at: path, over: known(path), filter)
+    }
+
+    /// What the server has sent that covers a path: a value and the depth of its place.
+    func known(_ path: Path) -> (node: Node, depth: Int)? {
+        var place = root
+        var depth = 0
+        while true {
+            if let known = place.known { return (known, depth) }
+            guard depth < path.depth, let below = place.children[path[depth]] else { return nil }
+            place = below
+            depth += 1
+        }
+    }
+
+    /// What the server has sent of a place, or nil where that isn't complete.
+    func serverValue(at path: Path) -> Node? { known(path).map { $0.node[path.dropFirst($0.depth)] } }
+}

@@ -1,0 +1,68 @@
+import Tree
+
+/// The order of a view's children.
+enum ViewOrder {
+    /// By key: as the children are stored.
+    case keys
+    case index(OrderedIndex)
+
+    /// - Parameter node: what is ordered. Nothing is built where the keys' order is the query's.
+    init(_ node: Node, _ query: Query) {
+        self = .keys
+        guard case .branch(let branch) = node else { return }
+        switch query.index {
+        case .key where query.limit == nil: return
+        case .priority where query.limit == nil:
+            // Nearly no data has priorities any more.
+            guard branch.children.contains(where: { !$0.node.priority.isNull }) else { return }
+        default: break
+        }
+        self = .index(OrderedIndex(branch, by: query.index))
+    }
+
+    /// The order of a newer value, of which only these children differ.
+    func updated(to node: Node, changing keys: [Key], _ query: Query) -> ViewOrder {
+        switch self {
+        case .index(let index):
+            guard case .branch(let branch) = node else { return .keys }
+            return .index(index.updated(to: branch, changing: keys))
+        case .keys:
+            if query.limit != nil { return ViewOrder(node, query) }
+            switch query.index {
+            case .key: return .keys
+            case .priority where keys.allSatisfy({ node.child($0).priority.isNull }): return .keys
+            default: return ViewOrder(node, query)
+            }
+        }
+    }
+
+    /// The key before a child of the view.
+    ///
+    /// - Parameters:
+    ///   - shown: what the view shows.
+    ///   - window: the places of what is shown in the order of all, where that is an index.
+    func previous(of key: Key, _ child: Node, in shown: Node, window: Range<Int>) -> Key? {
+        switch self {
+        case .keys:
+            guard case .branch(let branch) = shown else { return nil }
+            var previous: Key?
+            branch.children.forEachReversed(from: key) { entry in
+                if entry.key == key { return true }
+                previous = entry.key
+                return false
+            }
+            return previous
+        case .index(let index):
+            let rank = index.rank(of: key, child)
+            return rank > window.lowerBound ? index.key(at: rank - 1) : nil
+        }
+    }
+
+    /// The places in the order that the query selects.
+    func window(of query: Query) -> Range<Int> {
+        switch self {
+        case .keys: 0..<0
+        case .index(let index): index.ranks(of: query)
+        }
+    }
+}

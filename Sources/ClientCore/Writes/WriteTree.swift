@@ -1,0 +1,182 @@
+import Tree
+
+/// The client's writes that the server has not answered, by place.
+///
+/// They lie over the server's data as layers: at each place the latest write decides, and later writes below it change
+/// what it left. What a place looks like depends only on the writes at, above and below it, so that a write elsewhere
+/// costs nothing.
+final class WriteTree {
+    /// One value of a write at the place that it goes to.
+    struct Entry {
+        let id: WriteID
+        var value: Node
+        /// False for a transaction that is not applied locally.
+        let isVisible: Bool
+        /// Whether the value counts from what is below it, which isn't known yet.
+        var isRelative: Bool
+    }
+
+    /// The writes at and below one place.
+    final class Point {
+        /// In the order of their numbers.
+        var entries: [Entry] = []
+        var children: [Key: Point] = [:]
+        /// No write at or below this place has a greater number.
+        var newest = WriteID(rawValue: .min)
+    }
+
+    /// A write as it is to be taken back or confirmed.
+    struct Record {
+        /// Absolute places, none above another.
+        var changes: [Change]
+        let isVisible: Bool
+        let path: Path
+    }
+
+    let root = Point()
+    private(set) var records: [WriteID: Record] = [:]
+    /// Writes with increments that count from what isn't known yet.
+    private var waiting: Set<WriteID> = []
+
+    /// What the server has sent that covers a path: a value and the depth of its place.
+    typealias Known = (Path) -> (node: Node, depth: Int)?
+
+    var hasWaiting: Bool { !waiting.isEmpty }
+
+    /// - Parameter known: what the server has sent that covers a place; see `value`.
+    func add(
+        _ id: WriteID, at path: Path, _ content: PendingWrite.Content, isVisible: Bool, over known: Known
+    ) -> Record {
+        var changes: [Change]
+        switch content {
+        case .overwrite(let node): changes = [Change(path: path, value: node)]
+        case .merge(let parts): changes = parts.map { Change(path: path.appending($0.path), value: $0.value) }
+        }
+        for (index, change) in changes.enumerated() {
+            let counted = counted(change, before: id, over: known)
+            if counted == nil { waiting.insert(id) } else { changes[index] = counted ?? change }
+            let point = makePoint(at: change.path, id)
+            let entry = Entry(
+                id: id, value: changes[index].value, isVisible: isVisible, isRelative: counted == nil)
+            point.entries.insert(entry, at: point.place(of: id))
+        }
+        let record = Record(changes: changes, isVisible: isVisible, path: path)
+        records[id] = record
+        return record
+    }
+
+    private func makePoint(at path: Path, _ id: WriteID) -> Point {
+        var point = root
+        point.newest = max(point.newest, id)
+        for key in path.keys {
+            let below = point.children[key] ?? Point()
+            point.children[key] = below
+            point = below
+            point.newest = max(point.newest, id)
+        }
+        return point
+    }
+
+    /// The change with its increments counted, or nil while what they count from is unknown.
+    ///
+    /// They are counted once: what the server says until it answers may have the write in it already.
+    private func counted(_ change: Change, before id: WriteID, over known: Known) -> Change? {
+        guard change.value.hasIncrement else { return change }
+        let filter = WriteFilter(before: id, includesHidden: true)
+        guard let existing = value(at: change.path, over: known(change.path), filter) else { return nil }
+        return Change(path: change.path, value: change.value.resolved(existing: existing, timestamp: 0))
+    }
+
+    /// Counts the increments that had to wait and no longer have to. Returns where.
+    func countWaiting(over known: Known) -> [Path] {
+        var paths: [Path] = []
+        for id in waiting.sorted() {
+            guard var record = records[id] else { continue }
+            var isWaiting = false
+            for (index, change) in record.changes.enumerated() where change.value.hasIncrement {
+                guard let counted = counted(change, before: id, over: known), let point = point(at: change.path) else {
+                    isWaiting = true
+                    continue
+                }
+                record.changes[index] = counted
+                let place = point.place(of: id)
+                point.entries[place].value = counted.value
+                point.entries[place].isRelative = false
+                paths.append(change.path)
+            }
+            records[id] = record
+            if !isWaiting { waiting.remove(id) }
+        }
+        return paths
+    }
+
+    /// Forgets a write; nil when there is none of this number.
+    func remove(_ id: WriteID) -> Record? {
+        guard let record = records.removeValue(forKey: id) else { return nil }
+        waiting.remove(id)
+        for change in record.changes { Self.remove(id, change.path.keys[...], from: root) }
+        return record
+    }
+
+    private static func remove(_ id: WriteID, _ keys: ArraySlice<Key>, from point: Point) {
+        guard let key = keys.first else {
+            let index = point.place(of: id)
+            if index < point.entries.count, point.entries[index].id == id { point.entries.remove(at: index) }
+            return
+        }
+        guard let below = point.children[key] else { return }
+        remove(id, keys.dropFirst(), from: below)
+        if below.entries.isEmpty, below.children.isEmpty { point.children[key] = nil }
+    }
+
+    /// The point of a place, or nil where nothing is written at or below it.
+    func point(at path: Path) -> Point? {
+        var point = root
+        for key in path.keys {
+            guard let below = point.children[key] else { return nil }
+            point = below
+        }
+        return point
+    }
+
+    /// Whether anything is written at, above or below a path.
+    func concern(_ path: Path) -> Bool {
+        var point = root
+        for key in path.keys {
+            if !point.entries.isEmpty { return true }
+            guard let below = point.children[key] else { return false }
+            point = below
+        }
+        return !point.entries.isEmpty || !point.children.isEmpty
+    }
+
+    /// Whether a later visible write decides the whole place, whatever this one says. One that removes doesn't: what
+    /// is there then depends on whether the place had children for a moment.
+    func isShadowed(_ id: WriteID, at path: Path) -> Bool {
+        var point = root
+        var depth = 0
+        while true {
+            if point.entries.contains(where: { $0.id > id && $0.isVisible && !$0.isRelative && !$0.value.isNull }) {
+                return true
+            }
+            guard depth < path.depth, let below = point.children[path[depth]] else { return false }
+            point = below
+            depth += 1
+        }
+    }
+}
+
+extension WriteTree.Point {
+    /// Where the write is among the entries, or where it would go.
+    func place(of id: WriteID) -> Int {
+        // Nearly always the last.
+        guard let last = entries.last, last.id >= id else { return entries.count }
+        var low = 0
+        var high = entries.count
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].id < id { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

@@ -1,0 +1,16 @@
+internal import Runtime
+internal import Synchronization
+
+/// What a database has to say to whoever runs the app, on standard error.
+enum ClientLog {
+    static let isEnabled = Atomic<Bool>(false)
+    private static let logger = Logger(level: .debug)
+
+    /// Only where logging was asked for.
+    static func info(_ message: @autoclosure () -> String) {
+        if isEnabled.load(ordering: .relaxed) { logger.info(message()) }
+    }
+
+    /// Always.
+    static func warning(_ message: String) { logger.warning(message) }
+}

@@ -1,0 +1,89 @@
+internal import Tree
+internal import Wire
+
+/// Where a database is: its server and its name there.
+struct DatabaseAddress: Sendable, Hashable {
+    var host: String
+    var port: UInt16
+    var isSecure: Bool
+    /// The database's name on its server.
+    var namespace: String
+
+    /// Reads `https://HOST[:PORT][/PATH][?ns=NAME]`; `http` and `ws` mean no TLS. Without `ns` the first label of a host name
+    /// of three labels or more is the database's name, and `default` otherwise.
+    static func parse(_ text: String) throws(InvalidArgument) -> (address: DatabaseAddress, path: Path) {
+        var rest = text[...]
+        var isSecure = true
+        if let end = rest.firstRange(of: "://") {
+            switch rest[..<end.lowerBound].lowercased() {
+            case "https", "wss": isSecure = true
+            case "http", "ws": isSecure = false
+            default:
+                throw InvalidArgument(
+                    "\"\(text)\" is no URL of a database: it begins with neither https:// nor http://")
+            }
+            rest = rest[end.upperBound...]
+        }
+        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        rest = rest[authority.endIndex...]
+        let pathText = rest.prefix { $0 != "?" && $0 != "#" }
+        let query = rest[pathText.endIndex...].dropFirst().prefix { $0 != "#" }
+        let (host, port) = try split(authority, isSecure: isSecure, of: text)
+        let named = query.split(separator: "&").first { $0.hasPrefix("ns=") }?.dropFirst(3)
+        let name = try named.map { (part) throws(InvalidArgument) in try decoded(part) } ?? Self.namespace(of: host)
+        var keys: [Key] = []
+        for part in pathText.split(separator: "/") { keys.append(Key(try decoded(part))) }
+        let path = Path(keys)
+        try PathText.check(path, allowsInfo: true)
+        return (DatabaseAddress(host: host, port: port, isSecure: isSecure, namespace: name), path)
+    }
+
+    private static func split(
+        _ authority: Substring, isSecure: Bool, of text: String
+    ) throws(InvalidArgument) -> (String, UInt16) {
+        // `[::1]:9000`
+        var host = authority
+        var portText: Substring?
+        if authority.first == "[", let end = authority.firstIndex(of: "]") {
+            host = authority[authority.index(after: authority.startIndex)..<end]
+            let after = authority[authority.index(after: end)...]
+            if after.first == ":" { portText = after.dropFirst() }
+        } else if let colon = authority.lastIndex(of: ":") {
+            host = authority[..<colon]
+            portText = authority[authority.index(after: colon)...]
+        }
+        guard !host.isEmpty, !host.contains("@") else {
+            throw InvalidArgument("\"\(text)\" is no URL of a database: it has no host")
+        }
+        guard let portText else { return (host.lowercased(), isSecure ? 443 : 80) }
+        guard let port = UInt16(portText), port > 0 else {
+            throw InvalidArgument("\"\(text)\" has a port that is none")
+        }
+        return (host.lowercased(), port)
+    }
+
+    private static func namespace(of host: String) -> String {
+        let labels = host.split(separator: ".")
+        let isAddress = host.contains(":") || labels.allSatisfy { UInt8($0) != nil }
+        return labels.count >= 3 && !isAddress ? String(labels[0]) : "default"
+    }
+
+    private static func decoded(_ part: Substring) throws(InvalidArgument) -> String {
+        guard let bytes = PercentEncoding.decode(part.utf8) else {
+            throw InvalidArgument("\"\(part)\" is not percent-encoded as URLs are")
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// `http://host:port`, without the port where it is the usual one.
+    var origin: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return "\(isSecure ? "https" : "http")://\(name)" + (port == (isSecure ? 443 : 80) ? "" : ":\(port)")
+    }
+
+    /// The URL of a place.
+    func url(of path: Path) -> String {
+        let query = namespace == Self.namespace(of: host) ? "" : "?ns=\(PercentEncoding.encode(namespace.utf8))"
+        return origin + path.keys.map { "/" + PercentEncoding.encode($0.text.utf8) }.joined() + query
+    }
+}

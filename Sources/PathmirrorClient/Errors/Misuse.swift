@@ -1,0 +1,16 @@
+/// Calls that can't be meant. They end the process, as programmers' errors do everywhere in Swift; the vendor's SDK raises
+/// an exception there. In release builds too, the message is printed, which `preconditionFailure` does not do.
+enum Misuse {
+    static func stop(_ function: String, _ reason: String, file: StaticString = #file, line: UInt = #line) -> Never {
+        fatalError("\(function): \(reason)", file: file, line: line)
+    }
+
+    /// The body's result; what it throws ends the process with the reason, and with the name of what was called.
+    static func check<Value>(_ function: String, _ body: () throws(InvalidArgument) -> Value) -> Value {
+        do {
+            return try body()
+        } catch {
+            stop(function, error.description)
+        }
+    }
+}

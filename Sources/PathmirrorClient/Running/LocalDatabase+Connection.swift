@@ -1,0 +1,114 @@
+internal import ClientCore
+internal import Runtime
+internal import Tree
+internal import Wire
+
+extension LocalDatabase {
+    /// Does what the connection wants, until it wants nothing more.
+    func carryOutEffects() {
+        while true {
+            let effects = machine.takeEffects()
+            if effects.isEmpty { return }
+            for effect in effects { carryOut(effect) }
+        }
+    }
+
+    private func carryOut(_ effect: ConnectionEffect) {
+        switch effect {
+        case .open(let address, let number): open(address, number)
+        case .send(let text): channel?.channel.send(text)
+        case .sendListen(let request): send(request)
+        case .close(let reason):
+            ClientLog.info("closes the connection: \(reason)")
+            channel?.channel.close()
+            channel = nil
+        case .askForToken(let isForced): askForToken(isForced: isForced)
+        case .askForAppCheckToken: machine.setAppCheckToken(nil, now: now)
+        case .report(let report): take(report)
+        }
+    }
+
+    private func open(_ address: RealtimeAddress, _ number: ConnectionNumber) {
+        let outside = outside
+        let opened = transport.connect(to: address) { [weak outside] event in
+            outside?.perform { $0.take(event, of: number) }
+        }
+        channel = (number, opened)
+    }
+
+    private func take(_ event: TransportEvent, of number: ConnectionNumber) {
+        machine.transport(event, of: number, now: now)
+        carryOutEffects()
+        if case .received(let text) = event, let channel, channel.number == number {
+            channel.channel.processed(text.count)
+        }
+    }
+
+    /// A listen goes out with the hash of what is known, so that what is unchanged is not sent again.
+    private func send(_ request: ListenRequest) {
+        let known = tree.serverValue(of: request.spec)
+        let isFiltered = !request.spec.loadsAllData
+        let node = isFiltered ? known.node.withoutPriority : known.node
+        let compound = isFiltered || !known.isComplete || node.rowCount < 50 ? nil : CompoundHash(of: node)
+        for text in request.messages(hash: known.isComplete ? node.hash : "", compound: compound) {
+            channel?.channel.send(text)
+        }
+    }
+
+    // MARK: Reports
+
+    private func take(_ report: ConnectionReport) {
+        switch report {
+        case .connected(let serverTime): connected(serverTime)
+        case .disconnected(let reason): disconnected(reason)
+        case .connectFailed(let reason, let delay): ClientLog.info("no connection: \(reason); next try in \(delay) ms")
+        case .changed(.put(let path, let node), let tag):
+            raise(tree.applyServer(node, at: path, tag: tag))
+            dataChanged(at: path)
+        case .changed(.patch(let path, let changes), let tag):
+            raise(tree.applyServer(changes, at: path, tag: tag))
+            dataChanged(at: path)
+        case .ranges(let path, let ranges, let tag):
+            let known = tree.serverValue(of: QuerySpec(path: path)).node
+            raise(tree.applyServer(RangeMerge.apply(ranges, to: known), at: path, tag: tag))
+            dataChanged(at: path)
+        case .listenCompleted(let spec, let tag, let lacksIndex):
+            if lacksIndex {
+                ClientLog.warning(
+                    "A query of \(spec.path) has no index on the server: add \".indexOn\" to the rules there.")
+            }
+            raise(tree.completeListen(spec, tag: tag))
+            dataChanged(at: spec.path)
+        case .listenRefused(let spec, _, let failure):
+            cancelListeners(of: spec, DatabaseError(failure, "reading \(spec.path)"))
+        case .writeAnswered(let id, let outcome): writeAnswered(id, outcome)
+        case .onDisconnectAnswered(let id, let outcome): onDisconnectAnswered(id, outcome)
+        case .getAnswered(let id, let outcome): getAnswered(id, outcome)
+        case .signedIn(let answer): signedIn(answer)
+        case .signedOut: signedOut()
+        case .signInFailed(let failure, let count):
+            ClientLog.warning(
+                "The server does not accept the login (\(failure.status.rawValue), \(count) times): "
+                    + (failure.explanation ?? "it gives no reason"))
+        case .tokenMissing(let reason): ClientLog.warning("There is no token to sign in with: \(reason)")
+        case .shutDown(let reason): ClientLog.warning("The server asks not to be connected to again: \(reason)")
+        case .securityDebug(let text), .note(let text): ClientLog.info(text)
+        }
+    }
+
+    private func connected(_ serverTime: Int64) {
+        isConnected = true
+        let timeOffset = serverTime - Clock.unixMilliseconds
+        outside.serverTimeOffset = timeOffset
+        setInfo(InfoPath.serverTimeOffset, .int(timeOffset))
+        setInfo(InfoPath.connected, .bool(true))
+        askWaitingGets()
+    }
+
+    private func disconnected(_ reason: String) {
+        ClientLog.info("disconnected: \(reason)")
+        isConnected = false
+        setInfo(InfoPath.connected, .bool(false))
+        applyDisconnectQueue()
+    }
+}

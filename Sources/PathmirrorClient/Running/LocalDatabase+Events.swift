@@ -1,0 +1,97 @@
+internal import ClientCore
+internal import Tree
+
+extension LocalDatabase {
+    // MARK: Listeners
+
+    func add(_ listener: Listener) {
+        listeners[listener.registration.id] = listener
+        if listener.registration.spec.path.isInfo {
+            raiseInfo(infoTree.add(listener.registration))
+        } else {
+            raise(tree.add(listener.registration))
+        }
+    }
+
+    func remove(_ removed: [Listener]) {
+        for listener in removed where listeners.removeValue(forKey: listener.registration.id) != nil {
+            if listener.registration.spec.path.isInfo {
+                raiseInfo(infoTree.remove(listener.registration))
+            } else {
+                raise(tree.remove(listener.registration))
+            }
+        }
+    }
+
+    func setKeptSynced(_ spec: QuerySpec, _ isKept: Bool) {
+        guard !spec.path.isInfo else { return }
+        raise(tree.setKeptSynced(spec, isKept))
+    }
+
+    /// The server has refused a listen or revoked it.
+    func cancelListeners(of spec: QuerySpec, _ error: DatabaseError) {
+        let (registrations, effects) = tree.removeAll(spec)
+        for registration in registrations {
+            guard let listener = listeners.removeValue(forKey: registration.id) else { continue }
+            outside.forget(listener)
+            callBack { listener.tellCancelled(error) }
+        }
+        raise(effects)
+    }
+
+    // MARK: Effects
+
+    /// Tells the app of the events, and the server of the listens.
+    func raise(_ effects: SyncEffects) {
+        for change in effects.listens {
+            switch change {
+            case .start(let spec, let tag): machine.listen(spec, tag: tag, now: now)
+            case .stop(let spec, let tag): machine.unlisten(spec, tag: tag, now: now)
+            }
+        }
+        tell(effects.events)
+    }
+
+    private func tell(_ events: [DataEvent]) {
+        var finished: [Listener] = []
+        for event in events {
+            guard let listener = listeners[event.registration] else { continue }
+            callBack { listener.tell(event) }
+            if listener.isForOneEvent { finished.append(listener) }
+        }
+        if !finished.isEmpty { remove(finished) }
+    }
+
+    // MARK: .info
+
+    /// What the client knows of itself.
+    func setInfo(_ path: Path, _ value: Node) {
+        guard info[path] != value else { return }
+        info[path] = value
+        raiseInfo(infoTree.applyServer(value, at: path, tag: nil))
+    }
+
+    private func raiseInfo(_ effects: SyncEffects) {
+        tell(effects.events)
+        for change in effects.listens {
+            guard case .start(let spec, let tag) = change else { continue }
+            var value = Node.null
+            for (path, node) in info where spec.path.contains(path) {
+                value = value.replacing(path.relative(to: spec.path), with: node)
+            }
+            tell(
+                infoTree.applyServer(
+                    spec.query.selectsAll ? value : spec.query.select(from: value), at: spec.path, tag: tag
+                ).events)
+            tell(infoTree.completeListen(spec, tag: tag).events)
+        }
+    }
+}
+
+/// What the client answers itself.
+enum InfoPath {
+    /// Whether the server can be reached.
+    static let connected = Path([.info, Key("connected")])
+    /// What is to be added to this machine's time to get the server's, in milliseconds.
+    static let serverTimeOffset = Path([.info, Key("serverTimeOffset")])
+}

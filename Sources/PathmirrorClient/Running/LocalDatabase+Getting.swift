@@ -1,0 +1,74 @@
+internal import ClientCore
+internal import Tree
+
+/// Questions that were not answered yet.
+struct PendingGets {
+    /// Those that wait for a connection, in order, and until when.
+    var waiting: [(request: GetRequest, until: Int64)] = []
+    /// Those that were asked.
+    var asked: [RequestID: GetRequest] = [:]
+
+    var deadline: Int64? { waiting.first?.until }
+}
+
+extension LocalDatabase {
+    func get(_ request: GetRequest) {
+        guard !request.spec.path.isInfo else {
+            let node = info.reduce(Node.null) { $0.replacing($1.key, with: $1.value) }[request.spec.path]
+            return callBack { request.tell(node) }
+        }
+        if isConnected {
+            ask(request)
+        } else if isOffline {
+            answerFromCache(request)
+        } else {
+            gets.waiting.append((request, until: now + settings.getWait))
+        }
+    }
+
+    private func ask(_ request: GetRequest) {
+        lastRequest += 1
+        let id = RequestID(rawValue: lastRequest)
+        gets.asked[id] = request
+        machine.get(id, request.spec, now: now)
+    }
+
+    func askWaitingGets() {
+        let waiting = gets.waiting
+        gets.waiting = []
+        for (request, _) in waiting { ask(request) }
+    }
+
+    /// Those that have waited long enough; all of them without a time.
+    func answerGetsFromCache(before time: Int64 = .max) {
+        while let first = gets.waiting.first, first.until <= time {
+            gets.waiting.removeFirst()
+            answerFromCache(first.request)
+        }
+    }
+
+    func getAnswered(_ id: RequestID, _ outcome: GetOutcome) {
+        guard let request = gets.asked.removeValue(forKey: id) else { return }
+        switch outcome {
+        case .value(let node): callBack { request.tell(node) }
+        case .refused(let failure):
+            let error = DatabaseError(failure, "reading \(request.spec.path)")
+            callBack { request.tell(error) }
+        case .lost: answerFromCache(request)
+        }
+    }
+
+    /// What the client has itself: of a listener's, or of its disk.
+    private func answerFromCache(_ request: GetRequest) {
+        if let node = tree.localValue(of: request.spec) { return callBack { request.tell(node) } }
+        if let cached = cache?.cached(request.spec), cached.isComplete {
+            let node = request.spec.loadsAllData ? cached.node : request.spec.query.select(from: cached.node)
+            return callBack { request.tell(node) }
+        }
+        let error = DatabaseError(
+            .unavailable,
+            "There is no connection, and nothing is known of \(request.spec.path): nobody listens to it, and it is not in the cache."
+        )
+        callBack { request.tell(error) }
+    }
+}

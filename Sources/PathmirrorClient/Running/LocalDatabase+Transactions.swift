@@ -1,0 +1,75 @@
+internal import ClientCore
+internal import Tree
+
+/// A transaction that has not ended.
+struct RunningTransaction {
+    let request: TransactionRequest
+    /// What the block could not be done for.
+    let invalid: InvalidResult
+
+    final class InvalidResult {
+        var error: InvalidArgument?
+    }
+}
+
+extension LocalDatabase {
+    func run(_ request: TransactionRequest) {
+        let invalid = RunningTransaction.InvalidResult()
+        let (id, effects) = transactions.begin(at: request.ref.path, appliesLocally: request.isLocal) { node in
+            do throws(InvalidArgument) {
+                return try request.result(of: node)
+            } catch {
+                invalid.error = error
+                return nil
+            }
+        }
+        transactionRequests[id] = RunningTransaction(request: request, invalid: invalid)
+        raise(effects)
+    }
+
+    func raise(_ effects: TransactionEffects) {
+        raise(effects.sync)
+        for put in effects.puts { machine.write(put.write, hash: put.hash, now: now) }
+        for outcome in effects.outcomes {
+            guard let running = transactionRequests.removeValue(forKey: outcome.id) else { continue }
+            end(running, outcome.result)
+        }
+    }
+
+    private func end(_ running: RunningTransaction, _ result: TransactionOutcome.Result) {
+        let request = running.request
+        switch result {
+        case .committed(let node): callBack { request.tell(nil, isCommitted: true, node) }
+        case .abandoned(let node):
+            let error = running.invalid.error.map { DatabaseError($0, in: "runTransactionBlock(_:)") }
+            callBack { request.tell(error, isCommitted: false, error == nil ? node : nil) }
+        case .failed(let failure):
+            let error = DatabaseError(failure, at: request.ref.path)
+            callBack { request.tell(error, isCommitted: false, nil) }
+        }
+    }
+
+    /// What the client knows of a place has changed: transactions that were not sent see to it.
+    func dataChanged(at path: Path) { raise(transactions.dataChanged(at: path)) }
+}
+
+extension DatabaseError {
+    init(_ failure: TransactionFailure, at path: Path) {
+        switch failure {
+        case .overridden:
+            self.init(.overriddenBySet, "The transaction at \(path) was given up: a plain write took its place.")
+        case .tooManyRetries:
+            self.init(
+                .maxRetries,
+                "The transaction at \(path) was given up: others changed the data each of \(TransactionQueue.maxSends) times."
+            )
+        case .connectionLost:
+            self.init(
+                .disconnected,
+                "The connection ended before the transaction at \(path) was answered: it may have been done or not.")
+        case .purged:
+            self.init(.writeCanceled, "The transaction at \(path) was taken back by purgeOutstandingWrites().")
+        case .refused(let failure): self.init(failure, "the transaction at \(path)")
+        }
+    }
+}

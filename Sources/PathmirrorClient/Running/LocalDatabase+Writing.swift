@@ -1,0 +1,107 @@
+internal import ClientCore
+internal import Tree
+internal import Wire
+
+extension LocalDatabase {
+    func write(_ content: PendingWrite.Content, at path: Path, _ completion: WriteCompletion?) {
+        if case .merge(let changes) = content, changes.isEmpty {
+            callBack { completion?.tell(nil) }
+            return
+        }
+        let write = PendingWrite(id: writeNumbers.next(), path: path, content: content)
+        if let completion { completions[write.id] = completion }
+        unanswered[write.id] = path
+        cache?.save(write)
+        raise(tree.apply(write, estimate: SyncTree.estimate(content, timestamp: serverTime)))
+        machine.write(write, now: now)
+        raise(transactions.overridden(at: content.places.map(path.appending)))
+    }
+
+    /// Goes on with the writes of an earlier run.
+    func restoreWrites() {
+        for write in cache?.pendingWrites() ?? [] {
+            hasRestoredWrites = true
+            writeNumbers.skip(to: write.id)
+            unanswered[write.id] = write.path
+            raise(tree.apply(write, estimate: SyncTree.estimate(write.content, timestamp: serverTime)))
+            machine.write(write, now: now)
+        }
+    }
+
+    func writeAnswered(_ id: WriteID, _ outcome: RequestOutcome) {
+        if let effects = transactions.answered(id, outcome) { return raise(effects) }
+        let isRefused = outcome != .done
+        raise(tree.acknowledge(id, isRefused: isRefused))
+        if let path = unanswered.removeValue(forKey: id), isRefused { dataChanged(at: path) }
+        let completion = completions.removeValue(forKey: id)
+        let error: DatabaseError? =
+            switch outcome {
+            case .done: nil
+            case .refused(let failure): DatabaseError(failure, "the write")
+            case .lost: DatabaseError(.disconnected, "The connection ended before the write was answered.")
+            case .purged: DatabaseError(.writeCanceled, "The write was taken back by purgeOutstandingWrites().")
+            }
+        if let error, completion == nil { ClientLog.warning("A write was not done: \(error.message)") }
+        if let completion { callBack { completion.tell(error) } }
+    }
+
+    func purgeWrites() {
+        raise(transactions.purge())
+        machine.purgeWrites(now: now)
+    }
+
+    // MARK: On disconnect
+
+    func onDisconnect(_ operation: OnDisconnectOperation, at path: Path, _ completion: WriteCompletion?) {
+        lastRequest += 1
+        let id = RequestID(rawValue: lastRequest)
+        if let completion { disconnectCompletions[id] = completion }
+        switch operation {
+        case .put(let node):
+            disconnectQueue.put(path, node)
+            machine.onDisconnectPut(id, at: path, node, now: now)
+        case .merge(let changes):
+            disconnectQueue.merge(changes.map { Change(path: path.appending($0.path), value: $0.value) })
+            machine.onDisconnectMerge(id, at: path, changes, now: now)
+        case .cancel:
+            disconnectQueue.cancel(path)
+            machine.onDisconnectCancel(id, at: path, now: now)
+        }
+    }
+
+    func onDisconnectAnswered(_ id: RequestID, _ outcome: RequestOutcome) {
+        guard let completion = disconnectCompletions.removeValue(forKey: id) else { return }
+        let error: DatabaseError? =
+            switch outcome {
+            case .done: nil
+            case .refused(let failure): DatabaseError(failure, "the operation for the connection's end")
+            case .lost: DatabaseError(.disconnected, "The connection ended before the operation was answered.")
+            case .purged: DatabaseError(.writeCanceled, "The operation was taken back.")
+            }
+        callBack { completion.tell(error) }
+    }
+
+    /// The server does now what it was asked for, or did it long ago: listeners are told so without it.
+    func applyDisconnectQueue() {
+        let operations = disconnectQueue.operations
+        disconnectQueue = DisconnectQueue()
+        for operation in operations {
+            for change in operation.changes {
+                let value = change.value.resolved(
+                    existing: tree.localValue(at: change.path) ?? .null, timestamp: serverTime)
+                raise(tree.applyServer(value, at: change.path, tag: nil))
+                dataChanged(at: change.path)
+            }
+        }
+    }
+}
+
+extension PendingWrite.Content {
+    /// Where it writes, relative to its path.
+    fileprivate var places: [Path] {
+        switch self {
+        case .overwrite: [.root]
+        case .merge(let changes): changes.map(\.path)
+        }
+    }
+}

@@ -1,0 +1,136 @@
+internal import ClientCore
+internal import Runtime
+internal import Tree
+internal import Wire
+
+/// A database at work: what it knows, who listens, its connection and its disk. Confined to the queue of its `Repository`,
+/// which calls `carryOutEffects` after each step and `endTurn` after several.
+final class LocalDatabase {
+    let settings: DatabaseSettings
+    unowned let outside: Repository
+    let tokenProvider: PathmirrorApp.TokenProvider?
+    let transport: any RealtimeTransport
+
+    let tree: SyncTree
+    /// What lies at `.info`, which this client itself answers.
+    let infoTree = SyncTree()
+    var info: [Path: Node] = [:]
+    private(set) var cache: CacheManager?
+    private(set) var store: (any ClientStore)?
+
+    var machine: ConnectionMachine
+    var channel: (number: ConnectionNumber, channel: any RealtimeChannel)?
+    var isOffline = false
+    var isConnected = false
+    private(set) var isClosed = false
+    /// Whether writes of an earlier run wait until somebody signs in.
+    var isHoldingRestored = false
+    /// Tokens that the app was asked for and has not given.
+    var tokensAskedFor = 0
+    var isHoldingWrites = false
+
+    var listeners: [RegistrationID: Listener] = [:]
+    /// Where each write went that the server has not answered.
+    var unanswered: [WriteID: Path] = [:]
+    var hasRestoredWrites = false
+    var completions: [WriteID: WriteCompletion] = [:]
+    let writeNumbers = WriteNumbers()
+    var lastRequest: UInt64 = 0
+    var disconnectCompletions: [RequestID: WriteCompletion] = [:]
+    var disconnectQueue = DisconnectQueue()
+    var gets = PendingGets()
+    let transactions: TransactionQueue
+    var transactionRequests: [TransactionID: RunningTransaction] = [:]
+
+    /// What the app is to be told at the end of the turn, in order.
+    private var callbacks: [@Sendable () -> Void] = []
+    /// When `wake` is to be called by the timers that run; nil for none.
+    private var wakesAt: Int64?
+    private var flushesAt: Int64?
+
+    init(address: DatabaseAddress, settings: DatabaseSettings, app: PathmirrorApp?, outside: Repository) {
+        self.settings = settings
+        self.outside = outside
+        tokenProvider = app?.tokenProvider
+        transport = settings.transport ?? app?.transport ?? NoTransport()
+        store = settings.isPersistenceEnabled ? app.flatMap { DatabaseFile.open(address, of: $0) } : nil
+        cache = store.map { CacheManager(store: $0, budget: Int(settings.cacheBytes)) }
+        tree = SyncTree(cache: cache)
+        transactions = TransactionQueue(
+            tree: tree, makeWriteID: writeNumbers.next,
+            makeRegistrationID: { RegistrationID(rawValue: UInt64(Listener.nextHandle())) },
+            serverTime: { [unowned outside] in Clock.unixMilliseconds + outside.serverTimeOffset })
+        var connection = ConnectionSettings(
+            host: address.host, port: address.port, isSecure: address.isSecure, namespace: address.namespace)
+        settings.connection?(&connection)
+        machine = ConnectionMachine(connection, seed: UInt64.random(in: 0 ... .max))
+    }
+
+    var now: Int64 { Clock.monotonicMilliseconds }
+    /// The server's time as far as it is known, in milliseconds since 1970.
+    var serverTime: Int64 { Clock.unixMilliseconds + outside.serverTimeOffset }
+
+    func start(isOffline: Bool) {
+        setInfo(InfoPath.connected, .bool(false))
+        setInfo(InfoPath.serverTimeOffset, .int(0))
+        restoreWrites()
+        holdRestoredWrites()
+        self.isOffline = isOffline
+        if !isOffline { machine.goOnline(now: now) }
+    }
+
+    func setOffline(_ isOffline: Bool) {
+        self.isOffline = isOffline
+        if isOffline { machine.goOffline(now: now) } else { machine.goOnline(now: now) }
+        if isOffline { answerGetsFromCache() }
+    }
+
+    func close() {
+        isClosed = true
+        machine.goOffline(now: now)
+        carryOutEffects()
+        cache?.flush()
+        cache = nil
+        store = nil
+    }
+
+    // MARK: Turns
+
+    /// Tells the app at the end of the turn, on the callback queue.
+    func callBack(_ body: @escaping @Sendable () -> Void) { callbacks.append(body) }
+
+    func endTurn() {
+        if !callbacks.isEmpty {
+            let batch = callbacks
+            callbacks = []
+            outside.callBack {
+                for callback in batch { callback() }
+            }
+        }
+        cache?.commit()
+        if cache != nil { flushesAt = now + settings.flushDelay }
+        armTimer()
+    }
+
+    /// One timer for all: an earlier one that runs already is let fire, and looks again.
+    private func armTimer() {
+        guard !isClosed else { return }
+        let wanted = [machine.deadline, flushesAt, gets.deadline].compactMap(\.self).min()
+        guard let wanted, wakesAt.map({ wanted < $0 }) ?? true else { return }
+        wakesAt = wanted
+        outside.perform(after: wanted - now) { $0.wake() }
+    }
+
+    private func wake() {
+        let now = now
+        // A timer that was made before an earlier one.
+        guard let wakesAt, wakesAt <= now else { return }
+        self.wakesAt = nil
+        if let deadline = machine.deadline, deadline <= now { machine.timePassed(now: now) }
+        if let deadline = gets.deadline, deadline <= now { answerGetsFromCache(before: now) }
+        if let time = flushesAt, time <= now {
+            cache?.flush()
+            flushesAt = nil
+        }
+    }
+}

@@ -1,0 +1,162 @@
+internal import ClientCore
+internal import Dispatch
+internal import Synchronization
+internal import Tree
+
+/// A running database, as callers on any thread see it: it hands what they ask for to the database's own serial queue.
+///
+/// What is asked for while the queue is busy is done in one turn, at whose end all of it is written to disk at once.
+// Safe: `database` is touched on `queue` only; all else is constant or guarded by a lock.
+final class Repository: @unchecked Sendable {
+    typealias Job = @Sendable (LocalDatabase) -> Void
+
+    private struct Waiting {
+        var jobs: [Job] = []
+        /// Signalled when the jobs' turn has been written to disk.
+        var callers: [DispatchSemaphore] = []
+        var isScheduled = false
+        var isClosed = false
+    }
+
+    private let queue = DispatchQueue(label: "pathmirror.database", qos: .userInitiated)
+    private let onQueue = DispatchSpecificKey<Bool>()
+    private let callbackQueue: DispatchQueue
+    private let isPersistent: Bool
+    private let waiting = Mutex(Waiting())
+    private let listeners = Mutex<[DatabaseHandle: Listener]>([:])
+    private let timeOffset = Atomic<Int64>(0)
+    private var database: LocalDatabase?
+
+    init(address: DatabaseAddress, settings: DatabaseSettings, app: PathmirrorApp?, isOffline: Bool) {
+        callbackQueue = settings.callbackQueue
+        isPersistent = settings.isPersistenceEnabled
+        queue.setSpecific(key: onQueue, value: true)
+        queue.async { [self] in
+            database = LocalDatabase(address: address, settings: settings, app: app, outside: self)
+        }
+        perform { $0.start(isOffline: isOffline) }
+    }
+
+    /// What is to be added to this machine's time to get the server's, in milliseconds.
+    var serverTimeOffset: Int64 {
+        get { timeOffset.load(ordering: .relaxed) }
+        set { timeOffset.store(newValue, ordering: .relaxed) }
+    }
+
+    // MARK: Turns
+
+    /// Runs the job on the queue, after all that were given before. Returns at once.
+    func perform(_ job: @escaping Job) { enqueue(job, caller: nil) }
+
+    /// As `perform`, but returns when what the job has changed is on disk, where persistence is on. From within a job (a
+    /// transaction's block) it returns at once.
+    func performAndKeep(_ job: @escaping Job) {
+        guard isPersistent, DispatchQueue.getSpecific(key: onQueue) == nil else { return perform(job) }
+        let semaphore = DispatchSemaphore(value: 0)
+        enqueue(job, caller: semaphore)
+        semaphore.wait()
+    }
+
+    private func enqueue(_ job: @escaping Job, caller: DispatchSemaphore?) {
+        let (mustSchedule, isClosed) = waiting.withLock { waiting in
+            if waiting.isClosed { return (false, true) }
+            waiting.jobs.append(job)
+            if let caller { waiting.callers.append(caller) }
+            defer { waiting.isScheduled = true }
+            return (!waiting.isScheduled, false)
+        }
+        if isClosed { caller?.signal() }
+        if mustSchedule { queue.async { self.runTurn() } }
+    }
+
+    private func runTurn() {
+        let (jobs, callers) = waiting.withLock { waiting in
+            defer {
+                waiting.jobs = []
+                waiting.callers = []
+                waiting.isScheduled = false
+            }
+            return (waiting.jobs, waiting.callers)
+        }
+        if let database {
+            for job in jobs {
+                job(database)
+                database.carryOutEffects()
+            }
+            database.endTurn()
+        }
+        for caller in callers { caller.signal() }
+    }
+
+    /// Runs the job on the queue after so many milliseconds.
+    func perform(after delay: Int64, _ job: @escaping Job) {
+        queue.asyncAfter(deadline: .now() + .milliseconds(Int(max(0, delay)))) { [weak self] in self?.perform(job) }
+    }
+
+    /// Runs the body on the callback queue, after all that were given before.
+    func callBack(_ body: @escaping @Sendable () -> Void) { callbackQueue.async(execute: body) }
+
+    /// Ends everything. Returns when nothing runs any more.
+    func close() async {
+        listeners.withLock { listeners in
+            for listener in listeners.values { listener.end() }
+            listeners = [:]
+        }
+        await withUnsafeContinuation { continuation in
+            perform { $0.close() }
+            waiting.withLock { $0.isClosed = true }
+            queue.async { [self] in
+                if waiting.withLock({ !$0.jobs.isEmpty }) { runTurn() }
+                database = nil
+                continuation.resume()
+            }
+        }
+    }
+
+    // MARK: Requests
+
+    func add(_ listener: Listener) {
+        if !listener.isForOneEvent { listeners.withLock { $0[listener.handle] = listener } }
+        perform { $0.add(listener) }
+    }
+
+    func removeListener(_ handle: DatabaseHandle, at path: Path) {
+        let listener = listeners.withLock { listeners -> Listener? in
+            guard let listener = listeners[handle], listener.registration.spec.path == path else { return nil }
+            listeners[handle] = nil
+            return listener
+        }
+        guard let listener else { return }
+        listener.end()
+        perform { $0.remove([listener]) }
+    }
+
+    func removeListeners(of spec: QuerySpec) {
+        let removed = listeners.withLock { listeners in
+            let removed = listeners.values.filter {
+                let other = $0.registration.spec
+                return other == spec || (spec.query == Query() && other.path == spec.path)
+            }
+            for listener in removed { listeners[listener.handle] = nil }
+            return removed
+        }
+        guard !removed.isEmpty else { return }
+        for listener in removed { listener.end() }
+        perform { $0.remove(removed) }
+    }
+
+    /// The listener is told nothing more.
+    func forget(_ listener: Listener) { listeners.withLock { $0[listener.handle] = nil } }
+
+    func write(_ content: PendingWrite.Content, at path: Path, _ completion: WriteCompletion?) {
+        performAndKeep { $0.write(content, at: path, completion) }
+    }
+
+    func onDisconnect(_ operation: OnDisconnectOperation, at path: Path, _ completion: WriteCompletion?) {
+        perform { $0.onDisconnect(operation, at: path, completion) }
+    }
+
+    func get(_ request: GetRequest) { perform { $0.get(request) } }
+
+    func run(_ transaction: TransactionRequest) { perform { $0.run(transaction) } }
+}

@@ -1,0 +1,253 @@
+package import ClientCore
+internal import Runtime
+internal import SQLite
+package import Tree
+
+/// A store in a file of SQLite. Confined to the thread of its database.
+///
+/// What a turn saves of pending writes is one transaction, and safe from a power cut when `commit` returns. A removed
+/// write is safe from the end of the process then, and a power cut may bring it back, to be sent again. Server data alone
+/// waits until it is worth a transaction (`mostWaiting` changes), a write is saved, or `flush`.
+///
+/// A damaged file is set aside, and a new one begun with the pending writes that could be read. After any other failure
+/// nothing is kept any longer, and nothing read.
+package final class SQLiteClientStore: ClientStore {
+    /// How many changes of server data may wait for a transaction.
+    private static let mostWaiting = 1000
+
+    package let path: String
+    private let layout: StoreLayout
+    private let report: (StorageNotice) -> Void
+    private var file: StoreFile?
+    package private(set) var isUsable = true
+    package private(set) var generation = 0
+
+    /// Changes since the last commit, as far as they decide when the next one is.
+    private var waiting = 0
+    private var hasUrgentChange = false
+    private var unsaved: [PendingWrite] = []
+    private var removed: Set<WriteID> = []
+
+    /// Opens a file, makes it where there is none, and sets it aside where it is damaged.
+    ///
+    /// - Parameter report: called on the thread of the database, also by this initialiser.
+    package init(
+        path: String, layout: StoreLayout = StoreLayout(), report: @escaping (StorageNotice) -> Void
+    ) throws(StorageError) {
+        self.path = path
+        self.layout = layout
+        self.report = report
+        do throws(SQLiteError) {
+            let file = try Self.openPrivately(path, layout)
+            let damaged = try file.removeDamagedWrites()
+            _ = try file.trackedQueries()
+            self.file = file
+            if damaged > 0 { report(.writesDamaged(file: path, count: damaged)) }
+        } catch {
+            guard error.saysThatFileIsDamaged else { throw StorageError(error, file: path) }
+            do throws(SQLiteError) { try beginAnew(error) } catch { throw StorageError(error, file: path) }
+        }
+    }
+
+    private static func openPrivately(_ path: String, _ layout: StoreLayout) throws(SQLiteError) -> StoreFile {
+        do throws(PrivateFile.Failure) {
+            if let slash = path.lastIndex(of: "/"), slash != path.startIndex {
+                try PrivateFile.makeFolder(String(path[..<slash]))
+            }
+            try PrivateFile.make(path)
+        } catch { throw SQLiteError(failure: error) }
+        return try StoreFile(.file(path), layout: layout)
+    }
+
+    // MARK: Failures
+
+    private func attempt<Result>(
+        _ otherwise: Result, _ body: (StoreFile) throws(SQLiteError) -> Result
+    ) -> Result {
+        guard isUsable, let file else { return otherwise }
+        do throws(SQLiteError) { return try body(file) } catch {
+            failed(error)
+            return otherwise
+        }
+    }
+
+    private func change(urgent: Bool, count: Int = 1, _ body: (StoreFile) throws(SQLiteError) -> Void) {
+        attempt(()) { (file) throws(SQLiteError) in
+            try file.begin()
+            try body(file)
+            waiting += count
+            if urgent { hasUrgentChange = true }
+        }
+    }
+
+    private func failed(_ error: SQLiteError) {
+        if error.saysThatFileIsDamaged {
+            do throws(SQLiteError) { return try beginAnew(error) } catch { return stop(error) }
+        }
+        stop(error)
+    }
+
+    /// The file stays open: nobody else is to take it, and what is answered is still taken out of it if that works.
+    private func stop(_ error: SQLiteError) {
+        isUsable = false
+        file?.rollBack()
+        report(.stopped(file: path, reason: error.description))
+    }
+
+    /// Sets the damaged file aside and begins a new one with the writes of it that can be read.
+    private func beginAnew(_ error: SQLiteError) throws(SQLiteError) {
+        file?.rollBack()
+        var writes: [WriteID: PendingWrite] = [:]
+        if let connection = try? file?.connection ?? SQLiteConnection(.file(path), patience: 500) {
+            for write in StoreFile.rescuedWrites(connection) + unsaved { writes[write.id] = write }
+            connection.close()
+        }
+        file = nil
+        for id in removed { writes[id] = nil }
+        let newName = "\(path).damaged-\(Clock.unixMilliseconds)"
+        do throws(PrivateFile.Failure) {
+            _ = try PrivateFile.rename(path, to: newName)
+            _ = try PrivateFile.rename(path + "-wal", to: newName + "-wal")
+            PrivateFile.remove(path + "-shm")
+            PrivateFile.remove(path + "-journal")
+        } catch { throw SQLiteError(failure: error) }
+        let fresh = try Self.openPrivately(path, layout)
+        try fresh.begin()
+        for write in writes.values { try fresh.save(write) }
+        try fresh.commit(isDurable: true)
+        file = fresh
+        generation += 1
+        forgetChanges()
+        report(
+            .setAside(file: path, newName: newName, rescuedWrites: writes.count, reason: error.reason))
+    }
+
+    private func forgetChanges() {
+        waiting = 0
+        hasUrgentChange = false
+        unsaved.removeAll()
+        removed.removeAll()
+    }
+
+    // MARK: Keeping
+
+    package func commit() {
+        guard hasUrgentChange || waiting >= Self.mostWaiting else { return }
+        flush()
+    }
+
+    package func flush() {
+        guard waiting > 0 else { return }
+        attempt(()) { (file) throws(SQLiteError) in
+            try file.commit(isDurable: !unsaved.isEmpty)
+            forgetChanges()
+        }
+    }
+
+    /// Keeps everything and lets go of the file. Nothing is kept or read afterwards.
+    package func close() {
+        flush()
+        isUsable = false
+        file?.connection.close()
+        file = nil
+    }
+
+    /// For tests: as if the disk had room for so many pages.
+    func limitPages(to count: Int) {
+        attempt(()) { (file) throws(SQLiteError) in
+            try file.connection.execute("PRAGMA max_page_count = \(count)")
+        }
+    }
+
+    // MARK: Pending writes
+
+    package func pendingWrites() -> [PendingWrite] {
+        attempt([]) { (file) throws(SQLiteError) in try file.pendingWrites() }
+    }
+
+    package func save(_ write: PendingWrite) {
+        unsaved.append(write)
+        change(urgent: true) { (file) throws(SQLiteError) in try file.save(write) }
+    }
+
+    package func removeWrite(_ id: WriteID) {
+        guard isUsable else {
+            // Better than to send it again after a restart, if it works.
+            file?.removeWriteIfPossible(id)
+            return
+        }
+        removed.insert(id)
+        unsaved.removeAll { $0.id == id }
+        change(urgent: true) { (file) throws(SQLiteError) in try file.removeWrite(id) }
+    }
+
+    package func signIn() -> SignInState {
+        attempt(SignInState()) { (file) throws(SQLiteError) in try file.signIn() }
+    }
+
+    package func save(_ signIn: SignInState) {
+        change(urgent: true) { (file) throws(SQLiteError) in try file.save(signIn) }
+    }
+
+    // MARK: The server's data
+
+    package func serverData(at path: Path) -> Node {
+        attempt(.null) { (file) throws(SQLiteError) in try file.serverData(at: path) }
+    }
+
+    package func serverData(at path: Path, children: Set<Key>) -> Node {
+        attempt(.null) { (file) throws(SQLiteError) in try file.serverData(at: path, children: children) }
+    }
+
+    package func setServerData(_ node: Node, at path: Path) {
+        change(urgent: false, count: 1 + node.rowCount) { (file) throws(SQLiteError) in
+            try file.setServerData(node, at: path)
+        }
+    }
+
+    package func mergeServerData(_ changes: [Change], at path: Path) {
+        for change in changes { setServerData(change.value, at: path.appending(change.path)) }
+    }
+
+    package func prune(below path: Path, keeping: [Path]) {
+        change(urgent: false) { (file) throws(SQLiteError) in try file.prune(below: path, keeping: keeping) }
+    }
+
+    package func serverDataBytes() -> Int { isUsable ? file?.cacheBytes ?? 0 : 0 }
+
+    // MARK: Tracked queries
+
+    package func trackedQueries() -> [TrackedQuery] {
+        attempt([]) { (file) throws(SQLiteError) in try file.trackedQueries() }
+    }
+
+    package func save(_ query: TrackedQuery) {
+        change(urgent: false) { (file) throws(SQLiteError) in try file.save(query) }
+    }
+
+    package func removeTrackedQuery(_ id: Int64) {
+        change(urgent: false) { (file) throws(SQLiteError) in try file.removeTrackedQuery(id) }
+    }
+
+    package func trackedKeys(_ id: Int64) -> Set<Key> {
+        attempt([]) { (file) throws(SQLiteError) in try file.trackedKeys(id) }
+    }
+
+    package func setTrackedKeys(_ keys: Set<Key>, of id: Int64) {
+        change(urgent: false) { (file) throws(SQLiteError) in try file.setTrackedKeys(keys, of: id) }
+    }
+
+    package func updateTrackedKeys(adding: Set<Key>, removing: Set<Key>, of id: Int64) {
+        change(urgent: false) { (file) throws(SQLiteError) in
+            try file.updateTrackedKeys(adding: adding, removing: removing, of: id)
+        }
+    }
+}
+
+extension SQLiteError {
+    /// The statements are right, so that one that makes no sense tells of a schema that was changed. A later version's
+    /// file is left alone.
+    fileprivate var saysThatFileIsDamaged: Bool {
+        kind == .damaged || (kind == .misuse && code != SQLiteError.misuseCode)
+    }
+}

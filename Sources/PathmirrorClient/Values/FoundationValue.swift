@@ -1,0 +1,70 @@
+internal import Foundation
+internal import Tree
+
+extension Node {
+    /// The value as apps see it: `NSNull`, `NSNumber`, `String`, `[String: Any]` or `[Any]`. Priorities are dropped.
+    ///
+    /// Numbers are `NSNumber` and containers Swift's own, because then every cast that apps write holds on Linux too:
+    /// `as? Int`, `as? Double`, `as? [String: Bool]`, `as? NSDictionary`, `as? NSArray`.
+    func foundationValue() -> Any {
+        switch self {
+        case .branch(let branch):
+            if let length = JSONWriter.arrayLength(branch.children) {
+                return Node.array(branch.children, length: length)
+            }
+            var members: [String: Any] = Dictionary(minimumCapacity: branch.children.count)
+            for entry in branch.children { members[entry.key.text] = entry.node.foundationValue() }
+            return members
+        case .prioritized(let leaf): return leaf.value.foundationValue()
+        default: return foundationLeaf()
+        }
+    }
+
+    /// The value with its priorities: as `.value` and `.priority` at a leaf, `.priority` among a node's children. Never an
+    /// array.
+    func foundationExport() -> Any {
+        switch self {
+        case .branch(let branch):
+            var members: [String: Any] = Dictionary(minimumCapacity: branch.children.count + 1)
+            for entry in branch.children { members[entry.key.text] = entry.node.foundationExport() }
+            if !branch.priority.isNull { members[".priority"] = branch.priority.foundationLeaf() }
+            return members
+        case .prioritized(let leaf):
+            return [".value": leaf.value.foundationLeaf(), ".priority": leaf.priority.foundationLeaf()] as [String: Any]
+        default: return foundationLeaf()
+        }
+    }
+
+    private func foundationLeaf() -> Any {
+        switch self {
+        case .null: return NSNull()
+        case .bool(let value): return NSNumber(value: value)
+        case .int(let value): return NSNumber(value: value)
+        case .double(let value): return NSNumber(value: value)
+        case .string(let text): return text
+        case .serverValue(let value): return value.foundationValue()
+        case .branch, .prioritized: return foundationValue()
+        }
+    }
+
+    private static func array(_ children: ChildMap, length: Int) -> [Any] {
+        var elements: [Any] = []
+        elements.reserveCapacity(length)
+        for entry in children {
+            let position = Int(entry.key.integerValue ?? 0)
+            while elements.count < position { elements.append(NSNull()) }
+            elements.append(entry.node.foundationValue())
+        }
+        return elements
+    }
+}
+
+extension Tree.ServerValue {
+    /// `{".sv": …}`, as it is written.
+    func foundationValue() -> [String: Any] {
+        switch kind {
+        case .timestamp: [".sv": "timestamp"]
+        case .increment(let delta): [".sv": ["increment": delta.foundationValue()]]
+        }
+    }
+}

@@ -1,0 +1,105 @@
+internal import CSQLite
+
+/// An open database of SQLite. Confined to one thread, as are its statements, which keep it open.
+public final class SQLiteConnection {
+    fileprivate let pointer: OpaquePointer
+
+    /// Opens a database, and makes it where there is none.
+    ///
+    /// - Parameter patience: how many milliseconds to wait where another connection has the file.
+    public init(_ place: SQLitePlace, patience: Int32 = 0) throws(SQLiteError) {
+        let name =
+            switch place {
+            case .memory: ":memory:"
+            case .file(let path): path
+            }
+        var opened: OpaquePointer?
+        // No mutex: whoever has it confines it to a thread.
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
+        let code = sqlite3_open_v2(name, &opened, flags, nil)
+        guard let opened else {
+            throw SQLiteError(code: code, operation: "open \(name)", reason: "no memory is left")
+        }
+        guard code == SQLITE_OK else {
+            let error = SQLiteError(code: code, operation: "open \(name)", reason: Self.reason(opened))
+            sqlite3_close_v2(opened)
+            throw error
+        }
+        pointer = opened
+        sqlite3_extended_result_codes(opened, 1)
+        sqlite3_busy_timeout(opened, patience)
+    }
+
+    deinit { close() }
+
+    /// False after `close`.
+    public private(set) var isOpen = true
+
+    /// Ends the connection and its statements, which can't be used any longer: for a file that is to be renamed, as an
+    /// open one would take another's log away when it ends.
+    public func close() {
+        guard isOpen else { return }
+        isOpen = false
+        while let statement = sqlite3_next_stmt(pointer, nil) { sqlite3_finalize(statement) }
+        sqlite3_close_v2(pointer)
+    }
+
+    /// Runs one or more statements that have no parameters. Rows are dropped.
+    public func execute(_ sql: String) throws(SQLiteError) {
+        try check(sqlite3_exec(pointer, sql, nil, nil, nil), sql)
+    }
+
+    /// Compiles one statement, to be run many times.
+    public func prepare(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
+        var statement: OpaquePointer?
+        try check(sqlite3_prepare_v3(pointer, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil), sql)
+        guard let statement else {
+            throw SQLiteError(code: SQLITE_MISUSE, operation: sql, reason: "there is no statement in the text")
+        }
+        return SQLiteStatement(statement, of: self, sql: sql)
+    }
+
+    /// The first column of the first row, an integer; nil where there is no row.
+    public func integer(_ sql: String) throws(SQLiteError) -> Int64? {
+        let statement = try prepare(sql)
+        return try statement.step() ? statement.integer(0) : nil
+    }
+
+    /// The first column of the first row, a text; nil where there is no row.
+    public func text(_ sql: String) throws(SQLiteError) -> String? {
+        let statement = try prepare(sql)
+        return try statement.step() ? statement.text(0) : nil
+    }
+
+    /// Whether a transaction was begun and not ended. Some errors end it.
+    public var isInTransaction: Bool { sqlite3_get_autocommit(pointer) == 0 }
+
+    func check(_ code: Int32, _ operation: String) throws(SQLiteError) {
+        guard code != SQLITE_OK else { return }
+        throw SQLiteError(code: code, operation: operation, reason: Self.reason(pointer))
+    }
+
+    func failure(_ code: Int32, _ operation: String) -> SQLiteError {
+        SQLiteError(code: code, operation: operation, reason: Self.reason(pointer))
+    }
+
+    private static func reason(_ pointer: OpaquePointer) -> String {
+        sqlite3_errmsg(pointer).map { String(cString: $0) } ?? "no reason was given"
+    }
+}
+
+extension SQLiteConnection {
+    /// Returns when what was committed is safe from a power cut: what `PRAGMA synchronous = FULL` does with every commit,
+    /// for the commits that need it. Only for databases whose journal is a write-ahead log.
+    public func syncLog() throws(SQLiteError) {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        let operation = "synchronise the write-ahead log"
+        try check(sqlite3_file_control(pointer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file), operation)
+        // A database in memory has no such file, and nothing to lose.
+        guard let file, let methods = file.pointee.pMethods, let sync = methods.pointee.xSync else { return }
+        let code = sync(file, SQLITE_SYNC_NORMAL)
+        guard code == SQLITE_OK else {
+            throw SQLiteError(code: code, operation: operation, reason: String(cString: sqlite3_errstr(code)))
+        }
+    }
+}

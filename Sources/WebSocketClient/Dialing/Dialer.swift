@@ -1,0 +1,77 @@
+import Glibc
+
+/// Tries a server's addresses one beside the other, each a little later than the one before; the first that takes the
+/// connection is used. Confined to its loop's thread.
+final class Dialer {
+    enum Result {
+        /// Go on waiting; the next address is due then.
+        case waiting(next: Int64?)
+        case connected(Int32)
+        case failed(String)
+    }
+
+    private struct Try {
+        let descriptor: Int32
+        let id: UInt64
+    }
+
+    private let loop: ClientLoop
+    private unowned let runner: ConnectionRunner
+    private var rest: ArraySlice<SocketAddress>
+    private var tries: [Try] = []
+    private var nextAt: Int64 = 0
+    private var failure = "the name has no address"
+
+    init(_ loop: ClientLoop, _ runner: ConnectionRunner, _ addresses: [SocketAddress]) {
+        self.loop = loop
+        self.runner = runner
+        rest = addresses[...]
+    }
+
+    /// Tries the next address, where that is due.
+    func goOn(now: Int64) -> Result {
+        while now >= nextAt || tries.isEmpty, let address = rest.popFirst() {
+            switch address.connect(unacknowledgedTimeout: loop.settings.unacknowledgedTimeout) {
+            case .success(let descriptor):
+                guard let id = loop.watch(descriptor, for: runner, read: false, write: true) else {
+                    close(descriptor)
+                    continue
+                }
+                tries.append(Try(descriptor: descriptor, id: id))
+                nextAt = now + loop.settings.nextAddressAfter
+            case .failure(let error): failure = error.description
+            }
+        }
+        if tries.isEmpty { return .failed(failure) }
+        return .waiting(next: rest.isEmpty ? nil : nextAt)
+    }
+
+    /// A socket says how its try went.
+    func isReady(_ ready: Poller.Ready, now: Int64) -> Result {
+        guard let index = tries.firstIndex(where: { $0.id == ready.id }) else { return goOn(now: now) }
+        let descriptor = tries[index].descriptor
+        var error: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        if getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) != 0 { error = errno }
+        loop.unwatch(descriptor, id: ready.id)
+        tries.remove(at: index)
+        if error == 0 {
+            stop()
+            return .connected(descriptor)
+        }
+        close(descriptor)
+        failure = SystemError(number: error).description
+        nextAt = now
+        return goOn(now: now)
+    }
+
+    /// Gives up all tries.
+    func stop() {
+        for attempt in tries {
+            loop.unwatch(attempt.descriptor, id: attempt.id)
+            close(attempt.descriptor)
+        }
+        tries = []
+        rest = []
+    }
+}

@@ -1,0 +1,159 @@
+import CEpoll
+import ClientCore
+import Glibc
+import Runtime
+import Synchronization
+import TLS
+
+/// One thread that does the input and output of all connections of a transport.
+//
+// @unchecked Sendable: `shared` is behind a Mutex, `wakeDescriptor` never changes; all else is touched by the loop's
+// thread only (by `init` before that begins).
+final class ClientLoop: @unchecked Sendable {
+    private struct Shared {
+        var calls: [@Sendable (ClientLoop) -> Void] = []
+        var isStopping = false
+    }
+
+    let settings: TransportSettings
+    let trust: TLSTrust?
+    let poller: Poller
+    /// What input is read into, by one connection after the other.
+    let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 128 * 1024, alignment: 16)
+
+    private let shared = Mutex(Shared())
+    private let wakeDescriptor: Int32
+    private var lastID: UInt64 = 0
+    private var owners: [UInt64: ConnectionRunner] = [:]
+    /// By their channels.
+    private var runners: [ObjectIdentifier: ConnectionRunner] = [:]
+    /// Those that wait for a time.
+    private var timed: [ObjectIdentifier: Int64] = [:]
+    /// Those that have something to do although no socket says so.
+    private var eager: [ConnectionRunner] = []
+
+    /// Nil where the system has no more descriptors or threads.
+    init?(_ settings: TransportSettings, trust: TLSTrust?) {
+        guard let poller = Poller() else { return nil }
+        let wake = pathmirror_epoll_wake()
+        guard wake >= 0 else { return nil }
+        self.settings = settings
+        self.trust = trust
+        self.poller = poller
+        wakeDescriptor = wake
+        guard poller.add(wake, id: 0, read: true, write: false) else { return nil }
+        let thread = Thread(name: "pathmirror-net", isVital: false, blocksSignals: true) { self.run() }
+        guard thread.isStarted else { return nil }
+        thread.detach()
+    }
+
+    deinit {
+        scratch.deallocate()
+        if wakeDescriptor >= 0 { Glibc.close(wakeDescriptor) }
+    }
+
+    /// Has `call` made on the loop's thread, after those before it. False, and not made, once the loop is stopping. Any
+    /// thread.
+    @discardableResult
+    func call(_ call: @escaping @Sendable (ClientLoop) -> Void) -> Bool {
+        let (isTaken, needsWake) = shared.withLock { shared -> (Bool, Bool) in
+            guard !shared.isStopping else { return (false, false) }
+            shared.calls.append(call)
+            return (true, shared.calls.count == 1)
+        }
+        if needsWake { wake() }
+        return isTaken
+    }
+
+    /// Ends all connections, and the thread. Any thread.
+    func stop() {
+        shared.withLock { $0.isStopping = true }
+        wake()
+    }
+
+    private func wake() {
+        var one: UInt64 = 1
+        // It can only fail with a full counter, and then a wake is under way.
+        _ = write(wakeDescriptor, &one, 8)
+    }
+
+    // MARK: For the runners, on the loop's thread
+
+    /// Waits for a socket; the runner is told by the number returned. Nil where the system refuses.
+    func watch(_ socket: Int32, for runner: ConnectionRunner, read: Bool, write: Bool) -> UInt64? {
+        lastID += 1
+        guard poller.add(socket, id: lastID, read: read, write: write) else { return nil }
+        owners[lastID] = runner
+        return lastID
+    }
+
+    func unwatch(_ socket: Int32, id: UInt64) {
+        poller.remove(socket)
+        owners[id] = nil
+    }
+
+    func begin(_ runner: ConnectionRunner) {
+        runners[runner.id] = runner
+        runner.begin()
+    }
+
+    func lookedUp(_ channel: WebSocketChannel, _ addresses: Result<[SocketAddress], LookupFailure>) {
+        runners[ObjectIdentifier(channel)]?.lookedUp(addresses)
+    }
+
+    func attend(to channel: WebSocketChannel) { runners[ObjectIdentifier(channel)]?.attend() }
+
+    func ended(_ runner: ConnectionRunner) {
+        runners[runner.id] = nil
+        timed[runner.id] = nil
+    }
+
+    /// Has the runner told when it is so late; nil takes it back.
+    func setDeadline(_ deadline: Int64?, for runner: ConnectionRunner) {
+        timed[runner.id] = deadline
+    }
+
+    /// Has the runner asked again before the loop waits for anything.
+    func goOnSoon(_ runner: ConnectionRunner) { eager.append(runner) }
+
+    // MARK: The thread
+
+    private func run() {
+        while true {
+            for ready in poller.wait(milliseconds: timeout()) {
+                if ready.id == 0 {
+                    var count: UInt64 = 0
+                    _ = read(wakeDescriptor, &count, 8)
+                } else {
+                    owners[ready.id]?.isReady(ready)
+                }
+            }
+            let (calls, isStopping) = shared.withLock { shared in
+                defer { shared.calls = [] }
+                return (shared.calls, shared.isStopping)
+            }
+            for call in calls { call(self) }
+            let waiting = eager
+            eager = []
+            for runner in waiting { runner.goOn() }
+            passTime()
+            if isStopping { break }
+        }
+        for runner in Array(runners.values) { runner.end(.byUs) }
+    }
+
+    private func timeout() -> Int32 {
+        guard eager.isEmpty else { return 0 }
+        guard let next = timed.values.min() else { return -1 }
+        return Int32(clamping: max(0, next - Clock.monotonicMilliseconds + 1))
+    }
+
+    private func passTime() {
+        guard !timed.isEmpty else { return }
+        let now = Clock.monotonicMilliseconds
+        for (id, deadline) in timed where deadline <= now {
+            timed[id] = nil
+            runners[id]?.timePassed(now: now)
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import ClientCore
+import Runtime
+import TLS
+
+extension ConnectionRunner {
+    /// Pieces that are read, and written, before other connections get their turn.
+    private static var piecesAtOnce: Int { 8 }
+
+    /// Reads what has come and sends what waits, as far as the socket lets it.
+    func transfer(_ link: Link) {
+        receive(link)
+        if case .over = stage { return }
+        send(link)
+        if case .over = stage { return }
+        link.wait(read: !isPaused, write: wasFull)
+    }
+
+    // MARK: Output
+
+    private func send(_ link: Link) {
+        wasFull = false
+        for _ in 0..<Self.piecesAtOnce {
+            // Frames follow the server's answer to the upgrade.
+            var sendsTexts = true
+            if case .upgrading = stage { sendsTexts = false }
+            switch output.flush(link, texts: sendsTexts) {
+            case .moved(0): return
+            case .moved: break
+            case .wouldBlock:
+                wasFull = true
+                return
+            case .finished, .failed: return broken(link)
+            }
+        }
+        loop.goOnSoon(self)
+    }
+
+    private func broken(_ link: Link) {
+        // The peer may have said why before it went.
+        receive(link)
+        if case .over = stage { return }
+        end(isClosing ? .byUs : .broken("the connection is gone"))
+    }
+
+    private var isClosing: Bool { if case .closing = stage { true } else { false } }
+
+    // MARK: Input
+
+    private func receive(_ link: Link) {
+        for _ in 0..<Self.piecesAtOnce {
+            guard !isPaused else { return }
+            switch link.receive(into: loop.scratch) {
+            case .moved(let count):
+                take(UnsafeRawBufferPointer(rebasing: loop.scratch[..<count]), link)
+                if case .over = stage { return }
+                // Less than there was room for: all there is, where the library holds nothing back.
+                if count < loop.scratch.count, !link.holdsInput { return }
+            case .wouldBlock: return
+            case .finished: return end(isClosing ? .byUs : .broken("the server ended it without a word"))
+            case .failed(let number):
+                return end(isClosing ? .byUs : .broken(SystemError(number: number).description))
+            }
+        }
+        loop.goOnSoon(self)
+    }
+
+    private func take(_ bytes: UnsafeRawBufferPointer, _ link: Link) {
+        switch stage {
+        case .upgrading(_, let upgrade): takeHead(bytes, upgrade, link)
+        case .open, .closing: takeFrames(bytes, link)
+        case .lookingUp, .dialing, .shakingHands, .over: break
+        }
+    }
+
+    private func takeHead(_ bytes: UnsafeRawBufferPointer, _ upgrade: Upgrade, _ link: Link) {
+        head.append(contentsOf: bytes)
+        switch upgrade.read(head) {
+        case .incomplete: break
+        case .refused(let status, let reason): end(.refused(status: status, reason))
+        case .accepted(let byteCount):
+            let frames = Array(head[byteCount...])
+            head = []
+            stage = .open(link)
+            loop.setDeadline(nil, for: self)
+            tell(.opened)
+            // The observer may have wished for something; its wishes come by the loop.
+            if !frames.isEmpty { frames.withUnsafeBytes { takeFrames($0, link) } }
+        }
+    }
+
+    private func takeFrames(_ bytes: UnsafeRawBufferPointer, _ link: Link) {
+        var heard = false
+        var goodbye: (code: UInt16, reason: String)?
+        do throws(FrameReader.Violation) {
+            try reader.take(bytes) { event in
+                guard goodbye == nil else { return }
+                switch event {
+                case .text(let text):
+                    heard = true
+                    received(text)
+                case .ping(let payload): output.addPong(payload)
+                case .pong: break
+                case .close(let code, let reason): goodbye = (code, reason)
+                }
+            }
+        } catch {
+            return violated(error, link)
+        }
+        if let goodbye { return peerSaidGoodbye(goodbye.code, goodbye.reason, link) }
+        if !heard, !isClosing { noteProgress() }
+    }
+
+    private func received(_ text: [UInt8]) {
+        // Who has closed doesn't listen any more.
+        guard !isClosing else { return }
+        unprocessedBytes += text.count
+        tell(.received(text))
+        guard unprocessedBytes > loop.settings.maxUnprocessedBytes, !isPaused else { return }
+        isPaused = true
+        unprocessedBytes -= channel.setPaused(true)
+        resumeIfProcessed()
+    }
+
+    /// Reads again once half of what may be unprocessed has been dealt with.
+    func resumeIfProcessed() {
+        guard isPaused, unprocessedBytes <= loop.settings.maxUnprocessedBytes / 2 else { return }
+        isPaused = false
+        unprocessedBytes -= channel.setPaused(false)
+    }
+
+    private func violated(_ violation: FrameReader.Violation, _ link: Link) {
+        output.dropTexts()
+        output.addClose(code: violation.code)
+        _ = output.flush(link)
+        end(isClosing ? .byUs : .violation(violation.reason))
+    }
+
+    private func peerSaidGoodbye(_ code: UInt16, _ reason: String, _ link: Link) {
+        if isClosing { return end(.byUs) }
+        output.dropTexts()
+        output.addClose(code: code == 1005 ? 1000 : code)
+        _ = output.flush(link)
+        end(.byPeer(code: code, reason: String(reason.unicodeScalars.prefix(200))))
+    }
+}

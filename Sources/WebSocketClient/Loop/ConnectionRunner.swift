@@ -1,0 +1,207 @@
+import ClientCore
+import Glibc
+import Runtime
+import TLS
+
+/// One connection, from the look-up of the server's name to the end. Confined to its loop's thread.
+final class ConnectionRunner {
+    enum Stage {
+        case lookingUp
+        case dialing(Dialer)
+        case shakingHands(Link)
+        /// The request is sent; the answer comes.
+        case upgrading(Link, Upgrade)
+        case open(Link)
+        /// A close frame was sent, or is about to be; the peer's is waited for.
+        case closing(Link)
+        case over
+    }
+
+    let loop: ClientLoop
+    let channel: WebSocketChannel
+    let address: RealtimeAddress
+    private let observer: @Sendable (TransportEvent) -> Void
+    var stage = Stage.lookingUp
+    var output = Output()
+    var reader: FrameReader
+    /// What has come of the answer to the upgrade.
+    var head: [UInt8] = []
+    /// Whether the socket took no more bytes when it was last asked.
+    var wasFull = false
+    /// Bytes of messages that were told of and not processed.
+    var unprocessedBytes = 0
+    var isPaused = false
+    private var toldProgressAt: Int64 = 0
+    private var openBefore: Int64 = 0
+
+    /// What the loop knows it by.
+    var id: ObjectIdentifier { ObjectIdentifier(channel) }
+
+    init(
+        _ loop: ClientLoop, _ channel: WebSocketChannel, _ address: RealtimeAddress,
+        _ observer: @escaping @Sendable (TransportEvent) -> Void
+    ) {
+        self.loop = loop
+        self.channel = channel
+        self.address = address
+        self.observer = observer
+        reader = FrameReader(maxMessageBytes: loop.settings.maxMessageBytes)
+    }
+
+    // MARK: Coming about
+
+    func begin() {
+        openBefore = Clock.monotonicMilliseconds + loop.settings.openTimeout
+        loop.setDeadline(openBefore, for: self)
+        let (host, port, loop, channel) = (address.host, address.port, loop, channel)
+        // Where the resolver waits long, only this connection does.
+        let thread = Thread(name: "pathmirror-dns", isVital: false, blocksSignals: true) {
+            let addresses = SocketAddress.lookUp(host, port: port)
+            loop.call { $0.lookedUp(channel, addresses) }
+        }
+        if thread.isStarted { thread.detach() } else { end(.unreachable("the system has no more threads")) }
+    }
+
+    func lookedUp(_ result: Result<[SocketAddress], LookupFailure>) {
+        guard case .lookingUp = stage else { return }
+        switch result {
+        case .failure(let failure): end(.unreachable("\(address.host): \(failure.reason)"))
+        case .success(let addresses):
+            let dialer = Dialer(loop, self, addresses)
+            stage = .dialing(dialer)
+            dialed(dialer.goOn(now: Clock.monotonicMilliseconds))
+        }
+    }
+
+    private func dialed(_ result: Dialer.Result) {
+        switch result {
+        case .waiting(let next): loop.setDeadline(min(next ?? openBefore, openBefore), for: self)
+        case .failed(let reason): end(.unreachable("\(address.host) port \(address.port): \(reason)"))
+        case .connected(let descriptor):
+            loop.setDeadline(openBefore, for: self)
+            connected(descriptor)
+        }
+    }
+
+    private func connected(_ descriptor: Int32) {
+        var session: TLSSession?
+        if address.isSecure {
+            session = loop.trust?.makeSession(descriptor: descriptor, host: address.host)
+            guard session != nil else {
+                close(descriptor)
+                return end(.insecure("\(address.host) is no name that a certificate can be checked for"))
+            }
+        }
+        guard let link = Link(descriptor, session, loop, for: self) else {
+            return end(.unreachable("the system has no more descriptors"))
+        }
+        if session == nil { return upgrade(link) }
+        stage = .shakingHands(link)
+        shakeHands(link)
+    }
+
+    private func shakeHands(_ link: Link) {
+        switch link.tls?.shakeHands() {
+        case .needsInput: link.wait(read: true, write: false)
+        case .needsOutput: link.wait(read: false, write: true)
+        case .done: upgrade(link)
+        case .plainHTTP, .failed, nil: end(.insecure(link.tls?.failure ?? "the handshake failed"))
+        }
+    }
+
+    private func upgrade(_ link: Link) {
+        var random = SystemRandomNumberGenerator()
+        let upgrade = Upgrade(nonce: (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) })
+        stage = .upgrading(link, upgrade)
+        let isClean = { (text: String) in !text.utf8.contains { $0 == 13 || $0 == 10 || $0 == 0 } }
+        let headers = loop.settings.headers.filter { isClean($0.name) && isClean($0.value) }
+        guard isClean(address.target), isClean(address.host) else { return end(.unreachable("the address is none")) }
+        output.addRaw(upgrade.request(address, headers: headers))
+        transfer(link)
+    }
+
+    // MARK: Being told
+
+    func isReady(_ ready: Poller.Ready) {
+        switch stage {
+        case .lookingUp, .over: break
+        case .dialing(let dialer): dialed(dialer.isReady(ready, now: Clock.monotonicMilliseconds))
+        case .shakingHands(let link): shakeHands(link)
+        case .upgrading(let link, _), .open(let link), .closing(let link):
+            if ready.isBroken, isPaused { return end(.broken("the connection is gone")) }
+            if ready.canWrite, wasFull, case .open = stage { noteProgress() }
+            transfer(link)
+        }
+    }
+
+    /// There is more to do, although no socket says so.
+    func goOn() {
+        switch stage {
+        case .lookingUp, .dialing, .shakingHands, .over: break
+        case .upgrading(let link, _), .open(let link), .closing(let link): transfer(link)
+        }
+    }
+
+    func timePassed(now: Int64) {
+        switch stage {
+        case .over: break
+        case .open: break
+        case .closing: end(.byUs)
+        case .dialing(let dialer) where now < openBefore: dialed(dialer.goOn(now: now))
+        case .lookingUp: end(.unreachable("\(address.host): the look-up took too long"))
+        case .dialing: end(.unreachable("\(address.host) port \(address.port): nobody answers"))
+        case .shakingHands: end(.insecure("the handshake took too long"))
+        case .upgrading: end(.refused(status: 0, "the answer took too long"))
+        }
+    }
+
+    /// Other threads want something.
+    func attend() {
+        let wishes = channel.takeWishes()
+        unprocessedBytes -= wishes.processedBytes
+        resumeIfProcessed()
+        output.add(wishes.texts)
+        switch stage {
+        case .lookingUp, .dialing, .shakingHands, .upgrading: if wishes.isClosing { end(.byUs) }
+        case .open(let link):
+            if wishes.isClosing { sayGoodbye(link, code: 1000) }
+            transfer(link)
+        case .closing, .over: break
+        }
+    }
+
+    // MARK: The end
+
+    /// Sends what waits, then a close frame; the peer has some time to answer it.
+    func sayGoodbye(_ link: Link, code: UInt16) {
+        output.addClose(code: code)
+        stage = .closing(link)
+        isPaused = false
+        loop.setDeadline(Clock.monotonicMilliseconds + loop.settings.closeTimeout, for: self)
+    }
+
+    func end(_ closure: TransportClosure) {
+        switch stage {
+        case .over: return
+        case .lookingUp: break
+        case .dialing(let dialer): dialer.stop()
+        case .shakingHands(let link), .upgrading(let link, _), .open(let link), .closing(let link): link.close()
+        }
+        stage = .over
+        channel.end()
+        loop.ended(self)
+        observer(.closed(closure))
+    }
+
+    // MARK: Telling
+
+    func tell(_ event: TransportEvent) { observer(event) }
+
+    /// The peer lives; said once a second at most.
+    func noteProgress() {
+        let now = Clock.monotonicMilliseconds
+        guard now - toldProgressAt >= 1_000 else { return }
+        toldProgressAt = now
+        observer(.progress)
+    }
+}

@@ -1,0 +1,78 @@
+import ClientCore
+import Synchronization
+
+/// What other threads want of a connection, until its loop gets to it.
+final class WebSocketChannel: RealtimeChannel {
+    struct Wishes {
+        var texts: [[UInt8]] = []
+        var isClosing = false
+        var processedBytes = 0
+    }
+
+    private struct State {
+        var wishes = Wishes()
+        /// Whether the loop has been told that there are some.
+        var isTold = false
+        var isOver = false
+        /// While the loop reads on anyway, it need not be told of what was processed.
+        var isPaused = false
+    }
+
+    private let state = Mutex(State())
+    private let loop: ClientLoop?
+
+    init(_ loop: ClientLoop?) { self.loop = loop }
+
+    func send(_ text: [UInt8]) {
+        wish { $0.wishes.texts.append(text) }
+    }
+
+    func close() {
+        wish { $0.wishes.isClosing = true }
+    }
+
+    func processed(_ byteCount: Int) {
+        wish {
+            $0.wishes.processedBytes += byteCount
+        } needsLoop: {
+            $0.isPaused
+        }
+    }
+
+    private func wish(_ change: (inout State) -> Void, needsLoop: (borrowing State) -> Bool = { _ in true }) {
+        let tells = state.withLock { state -> Bool in
+            guard !state.isOver else { return false }
+            change(&state)
+            guard !state.isTold, needsLoop(state) else { return false }
+            state.isTold = true
+            return true
+        }
+        if tells { loop?.call { [self] loop in loop.attend(to: self) } }
+    }
+
+    // MARK: For the loop's thread
+
+    func takeWishes() -> Wishes {
+        state.withLock { state in
+            defer { state.wishes = Wishes(isClosing: state.wishes.isClosing) }
+            state.isTold = false
+            return state.wishes
+        }
+    }
+
+    /// Whether the loop is to be told when something was processed; returns what was meanwhile.
+    func setPaused(_ isPaused: Bool) -> Int {
+        state.withLock { state in
+            state.isPaused = isPaused
+            defer { state.wishes.processedBytes = 0 }
+            return state.wishes.processedBytes
+        }
+    }
+
+    func end() {
+        state.withLock { state in
+            state.isOver = true
+            state.wishes = Wishes()
+        }
+    }
+}

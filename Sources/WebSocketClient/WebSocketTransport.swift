@@ -1,0 +1,44 @@
+public import ClientCore
+internal import Runtime
+internal import Synchronization
+public import TLS
+
+/// Realtime connections over sockets of the system: one thread does the input and output of all of them. Names are looked
+/// up on threads of their own, and a server's addresses are tried one beside the other.
+///
+/// An app's databases share one. Any thread. When it is let go of, its connections end.
+public final class WebSocketTransport: RealtimeTransport {
+    private let settings: TransportSettings
+    private let trust: TLSTrust
+    private let loop = Mutex<ClientLoop?>(nil)
+
+    /// Reads the authorities that are trusted; the thread begins with the first connection.
+    public init(_ settings: TransportSettings = TransportSettings()) throws(TLSError) {
+        self.settings = settings
+        trust = try TLSTrust(settings.authorities)
+    }
+
+    deinit {
+        loop.withLock { $0?.stop() }
+    }
+
+    /// Begins to connect; the observer is called on the transport's thread.
+    public func connect(
+        to address: RealtimeAddress, _ observer: @escaping @Sendable (TransportEvent) -> Void
+    ) -> any RealtimeChannel {
+        let loop = loop.withLock { loop in
+            if loop == nil { loop = ClientLoop(settings, trust: trust) }
+            return loop
+        }
+        let channel = WebSocketChannel(loop)
+        let isTaken = loop?.call { loop in
+            loop.begin(ConnectionRunner(loop, channel, address, observer))
+        }
+        if isTaken != true {
+            let reason = "the system has no more descriptors or threads"
+            let thread = Thread(name: "pathmirror-net", isVital: false) { observer(.closed(.unreachable(reason))) }
+            if thread.isStarted { thread.detach() } else { observer(.closed(.unreachable(reason))) }
+        }
+        return channel
+    }
+}

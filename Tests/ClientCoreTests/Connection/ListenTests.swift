@@ -1,0 +1,116 @@
+import ClientCore
+import Testing
+import Tree
+import Wire
+
+/// Listens are sent, sent again, answered, taken back and revoked.
+@Suite struct ListenTests {
+    private static let last = Query(index: .child(Path(splitting: "n")), limit: .last(2))
+    private static let tag = ListenTag(rawValue: 7)
+
+    @Test func listensCarryTheirHashes() throws {
+        var harness = MachineHarness()
+        harness.connect()
+        harness.hash = "abc="
+        harness.compound = CompoundHash(posts: [Path(splitting: "x")], hashes: ["h1", ""])
+        harness { $0.listen(spec("/a"), tag: nil, now: $1) }
+        harness.compound = nil
+        harness { $0.listen(spec("/b", Self.last), tag: Self.tag, now: $1) }
+        #expect(
+            harness.takeTexts() == [
+                "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"q\",\"b\":{\"p\":\"/a\",\"h\":\"abc=\",\"ch\":{\"hs\":[\"h1\",\"\"],\"ps\":[\"x\"]}}}}",
+                "{\"t\":\"d\",\"d\":{\"r\":2,\"a\":\"q\",\"b\":{\"p\":\"/b\",\"q\":{\"l\":2,\"vf\":\"r\",\"i\":\"n\"},\"t\":7,\"h\":\"abc=\"}}}",
+            ])
+        harness.answer(1, "ok", "{}")
+        harness.answer(2, "ok", "{\"w\":[\"no_index\"]}")
+        #expect(
+            harness.takeReports() == [
+                .listenCompleted(spec("/a"), tag: nil, lacksIndex: false),
+                .listenCompleted(spec("/b", Self.last), tag: Self.tag, lacksIndex: true),
+            ])
+        harness { $0.unlisten(spec("/b", Self.last), tag: Self.tag, now: $1) }
+        #expect(
+            harness.takeTexts() == [
+                "{\"t\":\"d\",\"d\":{\"r\":3,\"a\":\"n\",\"b\":{\"p\":\"/b\",\"q\":{\"l\":2,\"vf\":\"r\",\"i\":\"n\"},\"t\":7}}}"
+            ])
+    }
+
+    @Test func dataIsToldWithTagsThatAreKnown() {
+        var harness = MachineHarness()
+        harness.connect()
+        harness { $0.listen(spec("/b", Self.last), tag: Self.tag, now: $1) }
+        let event = ChangeEvent.put(Path(splitting: "b"), .int(1))
+        harness.tell(.push(.change(event, tag: 7)))
+        harness.tell(.push(.change(event, tag: 8)))
+        harness.tell(.push(.change(event, tag: nil)))
+        harness.tell(
+            "{\"t\":\"d\",\"d\":{\"a\":\"rm\",\"b\":{\"p\":\"b\",\"d\":[{\"s\":\"a\",\"m\":{\"c\":1}}],\"t\":7}}}")
+        let reports = harness.takeReports()
+        #expect(reports.prefix(2) == [.changed(event, tag: Self.tag), .changed(event, tag: nil)])
+        guard case .ranges(let path, let ranges, Self.tag)? = reports.last else {
+            Issue.record("no ranges")
+            return
+        }
+        #expect(path == Path(splitting: "b"))
+        #expect(ranges.count == 1)
+    }
+
+    @Test func aRefusedListenIsGone() {
+        var harness = MachineHarness()
+        harness.connect()
+        harness { $0.listen(spec("/a"), tag: nil, now: $1) }
+        harness.answer(1, "permission_denied", "\"Permission denied\"")
+        #expect(
+            harness.takeReports() == [
+                .listenRefused(
+                    spec("/a"), tag: nil,
+                    RequestFailure(status: .permissionDenied, explanation: "Permission denied"))
+            ])
+        harness { $0.goOffline(now: $1) }
+        _ = harness.takeRequests()
+        harness.connect()
+        #expect(harness.takeRequests().isEmpty)
+    }
+
+    @Test func revocationsMeanOneQuery() {
+        var harness = MachineHarness()
+        harness.connect()
+        harness { $0.listen(spec("/a"), tag: nil, now: $1) }
+        harness { $0.listen(spec("/a", Self.last), tag: Self.tag, now: $1) }
+        harness.tell("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":\"a\",\"q\":[{\"l\":2,\"vf\":\"r\",\"i\":\"n\"}]}}}")
+        harness.tell(.push(.listenRevoked(Path(splitting: "a"), queries: nil)))
+        let refused = harness.takeReports().compactMap { report -> ListenTag?? in
+            if case .listenRefused(_, let tag, _) = report { .some(tag) } else { nil }
+        }
+        #expect(refused == [Self.tag, nil])
+    }
+
+    @Test func answersForWhatIsListenedToNoMoreAreIgnored() {
+        var harness = MachineHarness()
+        harness.connect()
+        harness { $0.listen(spec("/a"), tag: nil, now: $1) }
+        harness { $0.unlisten(spec("/a"), tag: nil, now: $1) }
+        harness { $0.listen(spec("/a"), tag: nil, now: $1) }
+        harness.answer(1, "permission_denied", "\"no\"")
+        harness.answer(2)
+        harness.answer(3, "ok", "{}")
+        #expect(harness.takeReports() == [.listenCompleted(spec("/a"), tag: nil, lacksIndex: false)])
+    }
+
+    @Test func listensComeBackInOrderBeforeWrites() {
+        var harness = MachineHarness()
+        harness { $0.write(write(1), now: $1) }
+        for place in ["/c", "/a", "/b"] { harness { $0.listen(spec(place), tag: nil, now: $1) } }
+        harness { $0.goOnline(now: $1) }
+        harness.greet()
+        for _ in 0..<2 {
+            let places = harness.takeRequests().map { request -> String in
+                if case .listen(let target, _, _) = request.action { target.path.description } else { "write" }
+            }
+            #expect(places == ["/c", "/a", "/b", "write"])
+            harness.tell(.closed(.broken("")))
+            harness.passTime(to: harness.machine.deadline ?? 0)
+            harness.greet()
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import ClientCore
+import Testing
+import Tree
+import Wire
+
+/// Drives a machine by hand: carries out what it asks for, and keeps what it says and tells.
+struct MachineHarness {
+    var machine: ConnectionMachine
+    var now: Int64 = 1_000
+    var opened: [(address: RealtimeAddress, number: ConnectionNumber)] = []
+    /// Whole messages and keep-alives, in order.
+    var sent: [[UInt8]] = []
+    var closes: [String] = []
+    var tokenQuestions: [Bool] = []
+    var appCheckQuestions = 0
+    var reports: [ConnectionReport] = []
+    /// What is told to be the hash of what is known of a listen.
+    var hash = ""
+    var compound: CompoundHash?
+    /// Nil leaves the question unanswered.
+    var token: AuthRequest?? = .some(nil)
+    private var assembler = SegmentAssembler(maxBytes: 1 << 30)
+
+    init(_ change: (inout ConnectionSettings) -> Void = { _ in }, seed: UInt64 = 1) {
+        var settings = ConnectionSettings(host: "db.example", port: 443, isSecure: true, namespace: "demo")
+        change(&settings)
+        machine = ConnectionMachine(settings, seed: seed)
+    }
+
+    mutating func callAsFunction(_ body: (inout ConnectionMachine, Int64) -> Void) {
+        body(&machine, now)
+        carryOut()
+    }
+
+    mutating func carryOut() {
+        while true {
+            let effects = machine.takeEffects()
+            if effects.isEmpty { return }
+            for effect in effects { carryOut(effect) }
+        }
+    }
+
+    private mutating func carryOut(_ effect: ConnectionEffect) {
+        switch effect {
+        case .open(let address, let number):
+            opened.append((address, number))
+            assembler = SegmentAssembler(maxBytes: 1 << 30)
+        case .send(let text): take(text)
+        case .sendListen(let request):
+            for text in request.messages(hash: hash, compound: compound) { take(text) }
+        case .close(let reason): closes.append(reason)
+        case .askForToken(let isForced):
+            tokenQuestions.append(isForced)
+            if let token { machine.tokenProvided(token, now: now) }
+        case .askForAppCheckToken: appCheckQuestions += 1
+        case .report(let report): reports.append(report)
+        }
+    }
+
+    private mutating func take(_ text: [UInt8]) {
+        if text == ClientMessage.keepAlive { return sent.append(text) }
+        if case .message(let message) = assembler.take(text) { sent.append(message) }
+    }
+
+    // MARK: The server's side
+
+    var number: ConnectionNumber { opened.last?.number ?? ConnectionNumber(rawValue: 0) }
+
+    mutating func tell(_ event: TransportEvent) {
+        let number = number
+        self { $0.transport(event, of: number, now: $1) }
+    }
+
+    mutating func tell(_ message: ServerMessage) { tell(.received(message.text)) }
+
+    mutating func tell(_ text: String) { tell(.received(Array(text.utf8))) }
+
+    mutating func greet(time: Int64 = 1_700_000_000_000, session: String = "s1") {
+        tell(.opened)
+        tell(.control(.hello(ServerHello(timestamp: time, host: "db.example", session: session))))
+    }
+
+    mutating func answer(_ number: Int64, _ status: String = "ok", _ detail: String = "\"\"") {
+        tell("{\"t\":\"d\",\"d\":{\"r\":\(number),\"b\":{\"s\":\"\(status)\",\"d\":\(detail)}}}")
+    }
+
+    /// Lets time pass until the machine wants something, and once more and more.
+    mutating func passTime(to end: Int64) {
+        while let deadline = machine.deadline, deadline <= end {
+            now = max(now, deadline)
+            self { $0.timePassed(now: $1) }
+        }
+        now = max(now, end)
+    }
+
+    /// The requests sent since the last call.
+    mutating func takeRequests() -> [ClientRequest] {
+        defer { sent = [] }
+        return sent.compactMap { text in
+            guard case .request(let request)? = try? ClientMessageParser.parse(text) else { return nil }
+            return request
+        }
+    }
+
+    mutating func takeReports() -> [ConnectionReport] {
+        defer { reports = [] }
+        return reports
+    }
+
+    mutating func takeTexts() -> [String] {
+        defer { sent = [] }
+        return sent.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Online, greeted, nobody signed in.
+    mutating func connect() {
+        self { $0.goOnline(now: $1) }
+        greet()
+        _ = takeReports()
+        _ = takeRequests()
+    }
+}
+
+func write(_ id: Int64, _ path: String = "/a", _ node: Node = .int(1)) -> PendingWrite {
+    PendingWrite(id: WriteID(rawValue: id), path: Path(splitting: path), content: .overwrite(node))
+}
+
+func spec(_ path: String, _ query: Query = Query()) -> QuerySpec {
+    QuerySpec(path: Path(splitting: path), query: query)
+}

@@ -1,0 +1,42 @@
+import ClientCore
+import Testing
+import Tree
+import Wire
+
+/// A server that answers when it is told to, and remembers what came in.
+struct ModelServer {
+    struct Received: Equatable {
+        let connection: UInt64
+        let id: Int64
+    }
+
+    var received: [Received] = []
+    /// What the connection that stands listens to.
+    var listens: Set<ListenTarget> = []
+    var isLoggedIn = false
+    /// Requests that came before the login was accepted.
+    var early = 0
+    var waiting: [ClientRequest] = []
+
+    mutating func connectionBegins() {
+        listens = []
+        waiting = []
+        isLoggedIn = false
+    }
+
+    mutating func take(_ requests: [ClientRequest], connection: UInt64) {
+        for request in requests {
+            waiting.append(request)
+            if case .authenticate = request.action { continue }
+            if !isLoggedIn { early += 1 }
+            switch request.action {
+            case .listen(let target, _, _):
+                #expect(listens.insert(target).inserted, "listened to twice: \(target)")
+            case .unlisten(let target): #expect(listens.remove(target) != nil, "not listened to: \(target)")
+            case .put(_, let data, _, _):
+                if case .int(let id) = data.node { received.append(Received(connection: connection, id: id)) }
+            default: break
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+import ClientCore
+import TestSupport
+import Testing
+import Tree
+
+/// A model server, random listens to it, restarts and pruning: what is listened to is always served as the server has
+/// it, and what nobody listens to is what the server had at some time.
+@Suite struct CachePropertyTests {
+    @Test(arguments: 1...12 as ClosedRange<UInt64>) func whatIsListenedToIsServedExactly(seed: UInt64) {
+        var server = ModelCacheServer(seed: seed)
+        for _ in 0..<600 {
+            server.step()
+            server.check()
+        }
+    }
+}
+
+/// Tells a cache what a server would.
+struct ModelCacheServer {
+    private var generator: TreeGenerator
+    private let store = OddStore()
+    private var cache: CacheManager
+    private var tree: Node = .null
+    private var active: [QuerySpec] = []
+    private static let keys = ["a", "b", "c", "d", "1", "2"].map { Key($0) }
+
+    init(seed: UInt64) {
+        generator = TreeGenerator(seed: seed)
+        // As if much had to be pruned all the time, or nothing.
+        store.bytesFactor = seed % 2 == 0 ? 1 : 10_000
+        cache = CacheManager(store: store)
+    }
+
+    private mutating func path(_ depth: Int) -> Path {
+        Path((0..<generator.random.below(depth + 1)).map { _ in generator.random.pick(Self.keys) })
+    }
+
+    private mutating func spec() -> QuerySpec {
+        let limits: [Query.Limit?] = [nil, .first(1), .first(3), .last(2)]
+        let query = Query(
+            index: generator.random.pick([.key, .value, .priority, .child(Path([Self.keys[0]]))]),
+            limit: generator.random.pick(limits))
+        return QuerySpec(path: path(2), query: query.selectsAll ? Query() : query)
+    }
+
+    mutating func step() {
+        switch generator.random.below(12) {
+        case 0...1:
+            let spec = spec()
+            guard !active.contains(spec) else { return }
+            let served = cache.activate(spec)
+            if served.isComplete { checkShape(of: served, for: spec) }
+            active.append(spec)
+            send(spec)
+            cache.complete(spec)
+        case 2...3:
+            guard !active.isEmpty else { return }
+            cache.deactivate(active.remove(at: generator.random.below(active.count)))
+        case 4:
+            cache.commit()
+            store.restart()
+            cache = CacheManager(store: store)
+            let before = active
+            active = []
+            // Some are listened to again; the server sends what it has.
+            for spec in before where generator.random.oneIn(2) {
+                #expect(cache.activate(spec).isComplete)
+                active.append(spec)
+                send(spec)
+                cache.complete(spec)
+            }
+        case 5:
+            // An app's own write, taken by the server.
+            let place = path(3)
+            let node = generator.tree(depth: 2)
+            change(place, node)
+            cache.acknowledge(.overwrite(node), at: place)
+        default: change(path(4), generator.random.oneIn(4) ? .null : generator.tree(depth: 2))
+        }
+    }
+
+    /// Changes the server's tree, and tells of it whoever listens.
+    private mutating func change(_ place: Path, _ node: Node) {
+        let old = tree
+        tree = tree.replacing(place, with: node)
+        for spec in active {
+            if spec.loadsAllData {
+                if spec.path.contains(place) {
+                    cache.applyServer(tree[place], at: place, of: QuerySpec(path: place))
+                } else if place.contains(spec.path) {
+                    cache.applyServer(tree[spec.path], at: spec.path, of: QuerySpec(path: spec.path))
+                }
+                continue
+            }
+            let before = spec.query.select(from: old[spec.path])
+            let after = spec.query.select(from: tree[spec.path])
+            for key in Set(Self.children(before)).union(Self.children(after))
+            where before.child(key) != after.child(key) {
+                cache.applyServer([Change(path: Path([key]), value: after.child(key))], at: spec.path, of: spec)
+            }
+        }
+    }
+
+    private mutating func send(_ spec: QuerySpec) {
+        let node = spec.loadsAllData ? tree[spec.path] : spec.query.select(from: tree[spec.path])
+        cache.applyServer(node, at: spec.path, of: spec)
+    }
+
+    mutating func check() {
+        for spec in active {
+            let found = cache.cached(spec)
+            #expect(found.isComplete, "\(spec)")
+            if spec.loadsAllData {
+                #expect(found.node == tree[spec.path], "\(spec)")
+            } else {
+                #expect(spec.query.select(from: found.node) == spec.query.select(from: tree[spec.path]), "\(spec)")
+            }
+        }
+        let other = spec()
+        checkShape(of: cache.cached(other), for: other)
+    }
+
+    private func checkShape(of found: CachedQuery, for spec: QuerySpec) {
+        if let known = found.knownChildren {
+            #expect(Set(Self.children(found.node)).isSubset(of: known))
+        } else {
+            #expect(found.isComplete)
+        }
+        #expect(found.isComplete || !found.node.isLeaf)
+    }
+
+    private static func children(_ node: Node) -> [Key] {
+        guard case .branch(let branch) = node else { return [] }
+        return branch.children.map(\.key)
+    }
+}

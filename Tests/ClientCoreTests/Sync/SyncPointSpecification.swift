@@ -1,0 +1,44 @@
+import Foundation
+import Testing
+import Tree
+import Wire
+
+/// The language-neutral specification of what listeners are told.
+@Suite struct SyncPointSpecification {
+    /// Each case is played at the root and at a deeper place.
+    private static let bases = [Path.root, Path(splitting: "foo/bar/baz")]
+
+    /// The SDKs' own file, which is not part of this repository.
+    @Test func theFileNamedByTheEnvironment() throws {
+        guard let file = ProcessInfo.processInfo.environment["PATHMIRROR_SYNC_SPEC"] else {
+            print("The sync point specification was not run: PATHMIRROR_SYNC_SPEC names no file.")
+            return
+        }
+        try run(file)
+    }
+
+    @Test(arguments: ["listens.json", "increments.json", "sharing.json"]) func ourOwnCases(name: String) throws {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Fixtures")
+        try run(folder.appending(path: name).path)
+    }
+
+    private func run(_ file: String) throws {
+        let text = Array(try Data(contentsOf: URL(filePath: file)))
+        var failed: [String: [String]] = [:]
+        var count = 0
+        for base in Self.bases {
+            let cases = try SpecificationCase.all(in: text, at: base)
+            count = cases.count
+            for test in cases {
+                var run = SpecificationRun(at: base)
+                try run.play(test)
+                if !run.failures.isEmpty { failed[test.name, default: []] += run.failures }
+            }
+        }
+        print("\(count - failed.count) of \(count) held")
+        for (name, failures) in failed.sorted(by: { $0.key < $1.key }) {
+            Issue.record("\(name):\n  \(failures.joined(separator: "\n  "))")
+        }
+    }
+}

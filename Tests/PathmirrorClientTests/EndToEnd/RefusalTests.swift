@@ -1,0 +1,112 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import PathmirrorClient
+
+extension EndToEnd {
+    @Suite struct Refusals {
+        @Test func refusedWritesRollBack() async throws {
+            let gateway = try #require(TestGateway.current)
+            let ref = gateway.client().reference(withPath: "readonly/x")
+            let values = ref.recordValues()
+            try await until("the listener is served") { values.events == ["null"] }
+            await #expect {
+                try await ref.setValue(1)
+            } throws: { ($0 as? DatabaseError)?.code == .permissionDenied && ($0 as NSError).code == 1 }
+            #expect(values.events == ["null", "1", "null"])
+            let valid = gateway.client().reference(withPath: "valid")
+            try await valid.setValue(5)
+            await #expect(throws: DatabaseError.self) { try await valid.setValue("text") }
+            #expect(try await valid.getData().value as? Int == 5)
+        }
+
+        @Test func refusedListensEnd() async throws {
+            let gateway = try #require(TestGateway.current)
+            let ref = gateway.client().reference(withPath: "secret")
+            let errors = Recorder<Int>()
+            ref.observe(.value, with: { _ in errors.record(-1) }, withCancel: { errors.record(($0 as NSError).code) })
+            try await until("it ends") { errors.events == [1] }
+            await #expect(throws: DatabaseError.self) { try await ref.getData() }
+            await #expect(throws: DatabaseError.self) { for try await _ in ref.snapshots {} }
+        }
+
+        @Test func invalidValuesAreErrorsToWhoWaits() async throws {
+            let ref = TestDatabases.offline().reference()
+            await #expect {
+                try await ref.setValue(["a.b": 1])
+            } throws: { ($0 as? DatabaseError)?.code == .invalidArgument }
+            await #expect(throws: DatabaseError.self) { try await ref.updateChildValues(["a": 1, "a/b": 2]) }
+            await #expect(throws: DatabaseError.self) {
+                try await ref.database.reference(withPath: ".info/connected").setValue(1)
+            }
+        }
+
+        @Test func tokens() async throws {
+            let gateway = try #require(TestGateway.current)
+            let user = Recorder<String>()
+            let asked = Recorder<Bool>()
+            let database = gateway.client(tokenProvider: { isForced in
+                asked.record(isForced)
+                return user.events.last.map { Self.token($0) }
+            })
+            await #expect(throws: DatabaseError.self) {
+                try await database.reference(withPath: "users/ada").setValue(1)
+            }
+            #expect(asked.events == [false])
+            user.record("ada")
+            database.app?.tokenDidChange()
+            try await database.reference(withPath: "users/ada").setValue(1)
+            await #expect(throws: DatabaseError.self) {
+                try await database.reference(withPath: "users/grace").setValue(1)
+            }
+            user.record("grace")
+            database.app?.tokenDidChange()
+            try await database.reference(withPath: "users/grace").setValue(2)
+            await #expect(throws: DatabaseError.self) { try await database.reference(withPath: "users/ada").getData() }
+        }
+
+        /// What somebody wrote who was signed in waits, after a restart, until somebody is again.
+        @Test func writesWaitForTheUser() async throws {
+            let gateway = try #require(TestGateway.current)
+            let directory = TemporaryFolder.path("client-users")
+            defer { TemporaryFolder.remove(directory) }
+            let place = "users/eve/\(UInt64.random(in: 0 ... .max))"
+            let first = gateway.client(directory: directory, tokenProvider: { _ in Self.token("eve") })
+            first.isPersistenceEnabled = true
+            try await first.reference(withPath: place).child("a").setValue(1)
+            first.goOffline()
+            atOnce { first.reference(withPath: place).child("b").setValue(2) }
+            let name = first.app?.name ?? ""
+            await first.app?.delete()
+
+            let user = Recorder<String>()
+            let app = PathmirrorApp.configure(
+                url: gateway.url, name: name, directory: URL(fileURLWithPath: directory),
+                tokenProvider: { _ in user.events.last.map { Self.token($0) } })
+            let again = Database.database(app: app)
+            again.callbackQueue = DispatchQueue(label: "again")
+            again.isPersistenceEnabled = true
+            let values = again.reference(withPath: place).child("b").recordValues()
+            // An answer of the server's, behind which a refusal would have come.
+            _ = try await again.reference(withPath: "open/nothing").getData()
+            #expect(values.events.allSatisfy { $0 == "2" })
+            user.record("eve")
+            app.tokenDidChange()
+            let reader = gateway.client(tokenProvider: { _ in Self.token("eve") }).reference(withPath: place)
+            let seen = reader.recordValues()
+            try await until("it is sent") { seen.events.last == #"{"a":1,"b":2}"# }
+            await app.delete()
+        }
+
+        /// As a development gateway takes it.
+        static func token(_ user: String, expires: Int64 = 4_000_000_000) -> String {
+            func part(_ text: String) -> String {
+                Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing(
+                    "=", with: "")
+            }
+            let claims = #"{"sub":"\#(user)","user_id":"\#(user)","iat":1,"exp":\#(expires),"firebase":{}}"#
+            return part(#"{"alg":"none","typ":"JWT"}"#) + "." + part(claims) + "."
+        }
+    }
+}

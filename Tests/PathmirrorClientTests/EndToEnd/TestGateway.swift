@@ -1,0 +1,108 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import PathmirrorClient
+
+/// A real gateway with a PostgreSQL of its own, for as long as a suite runs.
+final class TestGateway: Sendable {
+    @TaskLocal static var current: TestGateway?
+
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    let url: String
+    /// A shell that ends the gateway when it is told to, or when the test program has ended.
+    private let process: Process
+    private let folder: String
+
+    /// The release build, or what `PATHMIRROR_BINARY` names; nil where it was not built.
+    static var binary: String? {
+        let named = ProcessInfo.processInfo.environment["PATHMIRROR_BINARY"]
+        let path = named ?? FileManager.default.currentDirectoryPath + "/.build/release/pathmirror"
+        return FileManager.default.isExecutableFile(atPath: path) ? path : nil
+    }
+
+    static let rules = """
+        {"rules": {
+          "open": {".read": true, ".write": true, "$test": {"indexed": {".indexOn": ["n", ".value"]}}},
+          "valid": {".read": true, ".write": true, ".validate": "newData.isNumber()"},
+          "readonly": {".read": true},
+          "users": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid"}}
+        }}
+        """
+
+    init() async throws {
+        guard let binary = Self.binary else { throw Failure(description: "there is no pathmirror to run") }
+        folder = TemporaryFolder.path("client-gateway")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try Self.rules.write(toFile: folder + "/rules.json", atomically: false, encoding: .utf8)
+        let log = folder + "/log"
+        _ = FileManager.default.createFile(atPath: log, contents: nil)
+        process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = [
+            "-c",
+            """
+            "$0" dev --port 0 --data "$1/data" --rules "$1/rules.json" & gateway=$!
+            while kill -0 "$2" 2>/dev/null && [ ! -e "$1/stop" ]; do sleep 0.2; done
+            kill -TERM $gateway; wait $gateway
+            """,
+            binary, folder, String(ProcessInfo.processInfo.processIdentifier),
+        ]
+        let output = FileHandle(forWritingAtPath: log)
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        var url: String?
+        try await until("the gateway is ready") {
+            let text = try String(contentsOfFile: log, encoding: .utf8)
+            url = text.firstMatch(of: #/ready on (http://[0-9.:]+)/#).map { String($0.1) }
+            return url != nil
+        }
+        self.url = url ?? ""
+    }
+
+    func stop() async throws {
+        _ = FileManager.default.createFile(atPath: folder + "/stop", contents: nil)
+        try await until("the gateway has ended") { !process.isRunning }
+        TemporaryFolder.remove(folder)
+    }
+
+    /// A client of its own: it shares nothing with others.
+    func client(
+        directory: String? = nil, tokenProvider: PathmirrorApp.TokenProvider? = nil
+    ) -> Database {
+        TestDatabases.make(url: url, directory: directory, tokenProvider: tokenProvider)
+    }
+}
+
+/// Gives a suite one gateway.
+struct GatewayTrait: SuiteTrait, TestScoping {
+    let isRecursive = false
+
+    @concurrent func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+    ) async throws {
+        let gateway = try await TestGateway()
+        let result: Result<Void, any Error> = await TestGateway.$current.withValue(gateway) {
+            do {
+                try await function()
+                return .success(())
+            } catch {
+                return .failure(error)
+            }
+        }
+        try await gateway.stop()
+        try result.get()
+    }
+}
+
+extension Trait where Self == GatewayTrait {
+    static var gateway: Self { Self() }
+}
+
+/// Everything an app does, against the real gateway, through the public API alone.
+@Suite(.gateway, .enabled(if: TestGateway.binary != nil, "no release build of pathmirror"))
+struct EndToEnd {}
