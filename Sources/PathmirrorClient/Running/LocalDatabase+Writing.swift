@@ -30,14 +30,16 @@ extension LocalDatabase {
 
     func writeAnswered(_ id: WriteID, _ outcome: RequestOutcome) {
         if let effects = transactions.answered(id, outcome) { return raise(effects) }
+        // A transaction that was purged has told its end already.
+        guard let path = unanswered.removeValue(forKey: id) else { return }
         let isRefused = outcome != .done
         raise(tree.acknowledge(id, isRefused: isRefused))
-        if let path = unanswered.removeValue(forKey: id), isRefused { dataChanged(at: path) }
+        if isRefused { dataChanged(at: path) }
         let completion = completions.removeValue(forKey: id)
         let error: DatabaseError? =
             switch outcome {
             case .done: nil
-            case .refused(let failure): DatabaseError(failure, "the write")
+            case .refused(let failure): DatabaseError(failure, "the write at \(path)")
             case .lost: DatabaseError(.disconnected, "The connection ended before the write was answered.")
             case .purged: DatabaseError(.writeCanceled, "The write was taken back by purgeOutstandingWrites().")
             }
