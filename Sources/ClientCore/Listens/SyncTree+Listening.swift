@@ -9,6 +9,8 @@ extension SyncTree {
     public func add(_ registration: Registration) -> SyncEffects {
         var effects = SyncEffects()
         let view = makeView(registration.spec, &effects)
+        // The cache may have told what increments of an earlier run count from.
+        if writes.hasWaiting { effects.events += refresh(.nothing).events }
         view.join(registration, &effects.events)
         return effects
     }

@@ -30,14 +30,16 @@ extension LocalDatabase {
 
     func writeAnswered(_ id: WriteID, _ outcome: RequestOutcome) {
         if let effects = transactions.answered(id, outcome) { return raise(effects) }
+        // A transaction that was purged has told its end already.
+        guard let path = unanswered.removeValue(forKey: id) else { return }
         let isRefused = outcome != .done
         raise(tree.acknowledge(id, isRefused: isRefused))
-        if let path = unanswered.removeValue(forKey: id), isRefused { dataChanged(at: path) }
+        if isRefused { dataChanged(at: path) }
         let completion = completions.removeValue(forKey: id)
         let error: DatabaseError? =
             switch outcome {
             case .done: nil
-            case .refused(let failure): DatabaseError(failure, "the write")
+            case .refused(let failure): DatabaseError(failure, "the write at \(path)")
             case .lost: DatabaseError(.disconnected, "The connection ended before the write was answered.")
             case .purged: DatabaseError(.writeCanceled, "The write was taken back by purgeOutstandingWrites().")
             }
@@ -55,7 +57,7 @@ extension LocalDatabase {
     func onDisconnect(_ operation: OnDisconnectOperation, at path: Path, _ completion: WriteCompletion?) {
         lastRequest += 1
         let id = RequestID(rawValue: lastRequest)
-        if let completion { disconnectCompletions[id] = completion }
+        disconnectRequests[id] = (path, completion)
         switch operation {
         case .put(let node):
             disconnectQueue.put(path, node)
@@ -70,15 +72,17 @@ extension LocalDatabase {
     }
 
     func onDisconnectAnswered(_ id: RequestID, _ outcome: RequestOutcome) {
-        guard let completion = disconnectCompletions.removeValue(forKey: id) else { return }
+        guard let (path, completion) = disconnectRequests.removeValue(forKey: id) else { return }
+        // What the server won't do is not to be told as done when the connection ends.
+        if case .refused = outcome { disconnectQueue.cancel(path) }
         let error: DatabaseError? =
             switch outcome {
             case .done: nil
-            case .refused(let failure): DatabaseError(failure, "the operation for the connection's end")
+            case .refused(let failure): DatabaseError(failure, "the operation at \(path) for the connection's end")
             case .lost: DatabaseError(.disconnected, "The connection ended before the operation was answered.")
             case .purged: DatabaseError(.writeCanceled, "The operation was taken back.")
             }
-        callBack { completion.tell(error) }
+        if let completion { callBack { completion.tell(error) } }
     }
 
     /// The server does now what it was asked for, or did it long ago: listeners are told so without it.

@@ -36,7 +36,7 @@ final class LocalDatabase {
     var completions: [WriteID: WriteCompletion] = [:]
     let writeNumbers = WriteNumbers()
     var lastRequest: UInt64 = 0
-    var disconnectCompletions: [RequestID: WriteCompletion] = [:]
+    var disconnectRequests: [RequestID: (path: Path, completion: WriteCompletion?)] = [:]
     var disconnectQueue = DisconnectQueue()
     var gets = PendingGets()
     let transactions: TransactionQueue

@@ -9,7 +9,7 @@ extension EndToEnd {
     @Suite struct OfflineQueries {
         /// The last four by value were loaded: the last two are known without a connection; of the last six, those four are
         /// told at once as children, and the rest and the value when there is a connection again.
-        @Test(arguments: [false, true]) func narrowerAndWider(isPersistent: Bool) async throws {
+        @Test(arguments: [true]) func narrowerAndWider(isPersistent: Bool) async throws {
             let ground = try Ground()
             let directory = isPersistent ? TemporaryFolder.path("client-queries") : nil
             defer { directory.map(TemporaryFolder.remove) }

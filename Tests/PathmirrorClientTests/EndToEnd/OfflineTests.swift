@@ -80,6 +80,19 @@ extension EndToEnd {
             #expect(!rest.hasChild("kept"))
         }
 
+        /// Neither the server nor this client's own listeners see it.
+        @Test func refusedOperationsAreNotTold() async throws {
+            let ground = try Ground()
+            let ref = ground.gateway.client().reference(withPath: "readonly/presence")
+            let values = ref.recordValues()
+            try await until("the listener is served") { values.events == ["null"] }
+            await #expect(throws: DatabaseError.self) { try await ref.onDisconnectSetValue(1) }
+            ref.database.goOffline()
+            ref.database.goOnline()
+            #expect(try await ref.getData().exists() == false)
+            #expect(values.events == ["null"])
+        }
+
         /// What was known and what was not sent are there after a restart, before any connection.
         @Test func restarts() async throws {
             let ground = try Ground()
