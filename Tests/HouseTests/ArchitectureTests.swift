@@ -4,7 +4,7 @@ import Testing
 @Suite struct ArchitectureTests {
     private static let pages = [
         "docs/architecture.md", "docs/architecture-put.md", "docs/architecture-listener.md",
-        "docs/architecture-log-reader.md", "docs/architecture-feed.md",
+        "docs/architecture-log-reader.md", "docs/architecture-feed.md", "docs/architecture-client.md",
     ]
 
     @Test(arguments: pages)

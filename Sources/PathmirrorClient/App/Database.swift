@@ -145,7 +145,7 @@ public final class Database: Sendable {
     public static func setLoggingEnabled(_ enabled: Bool) { ClientLog.isEnabled.store(enabled, ordering: .relaxed) }
 
     /// The version of this library.
-    public static func sdkVersion() -> String { "1.0.0" }
+    public static func sdkVersion() -> String { "0.1.0" }
 
     // MARK: For the module
 

@@ -1,5 +1,5 @@
-public import Foundation
 internal import ClientCore
+public import Foundation
 internal import Wire
 
 /// Why a database did not do what it was asked for.

@@ -12,7 +12,8 @@ public enum ChildEvent: Sendable {
     /// The child.
     public var snapshot: DataSnapshot {
         switch self {
-        case .added(let snapshot, _), .changed(let snapshot, _), .moved(let snapshot, _), .removed(let snapshot): snapshot
+        case .added(let snapshot, _), .changed(let snapshot, _), .moved(let snapshot, _), .removed(let snapshot):
+            snapshot
         }
     }
 }

@@ -81,7 +81,9 @@ struct NodeReader {
             case ".sv": return try serverValue(value, alone: members.underestimatedCount == 1)
             default:
                 let key = Key(name)
-                if let violation = KeyRules.violation(in: key) { throw error("has the key \"\(name)\", which \(violation.reason)") }
+                if let violation = KeyRules.violation(in: key) {
+                    throw error("has the key \"\(name)\", which \(violation.reason)")
+                }
                 path.append(key)
                 if path.depth > KeyRules.maxDepth { throw error("is deeper than \(KeyRules.maxDepth) levels") }
                 let node = try read(value)
@@ -126,12 +128,16 @@ struct NodeReader {
             // The decimal's text is exact where the conversion to a double may not be.
             let text = number.stringValue
             if let integer = Int64(text) { return .int(integer) }
-            guard let double = Double(text), double.isFinite else { throw error("is \(text), which is no finite number") }
+            guard let double = Double(text), double.isFinite else {
+                throw error("is \(text), which is no finite number")
+            }
             return Node(number: double)
         }
         switch UInt8(bitPattern: number.objCType.pointee) {
         case UInt8(ascii: "f"), UInt8(ascii: "d"):
-            guard number.doubleValue.isFinite else { throw error("is \(number.doubleValue), which is no finite number") }
+            guard number.doubleValue.isFinite else {
+                throw error("is \(number.doubleValue), which is no finite number")
+            }
             return Node(number: number.doubleValue)
         case UInt8(ascii: "Q"):
             return Int64(exactly: number.uint64Value).map(Node.int) ?? Node(number: Double(number.uint64Value))
