@@ -111,7 +111,9 @@ def test_gateways_are_alike_and_end_gracefully():
 def test_gateways_know_the_proxy_and_not_the_superuser():
     environment = SERVICES["gateway-a"]["environment"]
     (front,) = COMPOSE["networks"]["front"]["ipam"]["config"]
-    assert environment["PATHMIRROR_TRUSTED_PROXIES"] == front["subnet"]
+    (database,) = COMPOSE["networks"]["database"]["ipam"]["config"]
+    # The proxy, and the other gateway, which passes requests of feeds on.
+    assert environment["PATHMIRROR_TRUSTED_PROXIES"] == f"{front['subnet']},{database['subnet']}"
     assert SERVICES["proxy"]["networks"] == ["front"]
     (monitoring,) = COMPOSE["networks"]["monitoring"]["ipam"]["config"]
     assert environment["PATHMIRROR_METRICS_FROM"] == monitoring["subnet"]

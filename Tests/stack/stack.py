@@ -42,7 +42,7 @@ class ReadsItsWrites(Rest):
 
 class Stack:
     """`DOCKER` is the container program; `STACK_COMPOSE_FILES` names further compose files, for what an engine needs; on
-    `STACK_SUBNET` the proxy's network is made, on `STACK_MONITORING_SUBNET` Prometheus'."""
+    `STACK_SUBNET` the proxy's network is made, on `STACK_MONITORING_SUBNET` Prometheus', on `STACK_DATABASE_SUBNET` PostgreSQL's."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -62,6 +62,7 @@ class Stack:
             "PATHMIRROR_ADMIN_SECRET_FILE": str(self.secret_file),
             "PATHMIRROR_SUBNET": os.environ.get("STACK_SUBNET", "172.30.247.0/24"),
             "PATHMIRROR_MONITORING_SUBNET": os.environ.get("STACK_MONITORING_SUBNET", "172.30.248.0/24"),
+            "PATHMIRROR_DATABASE_SUBNET": os.environ.get("STACK_DATABASE_SUBNET", "172.30.249.0/24"),
             "PROXY_HTTP_ADDRESS": f"127.0.0.1:{self.port}", "PROMETHEUS_PORT": str(self.prometheus_port),
             "PROXY_HTTPS_ADDRESS": "127.0.0.1", "PROXY_HTTPS_PORT": str(self.tls_port), "PATHMIRROR_LOG_LEVEL": "debug",
         }
