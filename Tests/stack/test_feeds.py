@@ -15,8 +15,9 @@ SECRET_FILE = "/run/secrets/admin_secret"
 
 @pytest.fixture
 def administrator(stack):
-    """The feed, as administrators use it. Gone afterwards."""
+    """The feed, as administrators use it, of a place where nothing is: what is written there is news. Gone afterwards."""
     stack.wait_until_served()
+    stack.rest.set("shop/orders", None)
     feed = Feed(stack.rest, "mailer", headers={})
     feed.call("DELETE")
     feed.apply(status=201, **DEFINITION)
@@ -83,7 +84,8 @@ def test_the_other_gateway_takes_the_feed_over(stack, service, how):
     address = service.status()["gateway"]
     (owner,) = [name for name in GATEWAYS if any(network["IPAddress"] in address
                                                  for network in stack.inspect(name)["NetworkSettings"]["Networks"].values())]
-    stack.compose("kill", "--signal", how, owner)
+    # Asked to end, it takes its time: what is still running can't be started again.
+    stack.compose(*(["kill"] if how == "KILL" else ["stop"]), owner)
     try:
         # Its messages come by the other one, as the proxy finds it.
         wait_until(lambda: stack.rest.put("shop/orders/after", 1).status == 200, "a write while a gateway is away", 30)
@@ -108,7 +110,7 @@ def test_prometheus_sees_the_feed_and_has_its_alerts(stack, service):
     take(service, {"o1"})
 
     def value(metric: str):
-        query = quote(f'max({metric}{{feed="mailer"}})')
+        query = quote(f'max({metric}{{feed="default/mailer"}})')
         found = ask_prometheus(stack, f"/api/v1/query?query={query}")["result"]
         return float(found[0]["value"][1]) if found else None
 

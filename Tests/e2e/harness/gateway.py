@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import re
+import tempfile
 import time
 from pathlib import Path
 
@@ -78,18 +80,24 @@ def start_dev(data: Path, logs: Path, port: int | None = None, *options, name: s
     return gateway
 
 
+def _write(file: Path, text: str):
+    """All at once: a gateway that starts beside this one may be reading it."""
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as new:
+        new.write(text)
+    os.replace(new.name, file)
+
+
 def start_serve(database_url: str, scratch: Path, logs: Path, *options, rules: dict | None = OPEN_RULES,
                 port: int | None = None, name: str = "serve", ns: str = "default", env: dict | None = None,
                 wait: bool = True) -> Gateway:
     """Starts `pathmirror serve`; without `rules` everything but the administrator is denied."""
     port = port or free_port()
     secret = scratch / "admin-secret"
-    secret.write_text(SECRET + "\n")
-    secret.chmod(0o600)
+    _write(secret, SECRET + "\n")
     arguments = ["serve", "--database-url", database_url, "--listen", f"127.0.0.1:{port}", "--ns", ns,
                  "--admin-secret-file", secret]
     if rules is not None:
-        (scratch / "rules.json").write_text(json.dumps(rules))
+        _write(scratch / "rules.json", json.dumps(rules))
         arguments += ["--rules", scratch / "rules.json"]
     gateway = Gateway(Process([pathmirror(), *arguments, *options], name, logs, env), port, database_url)
     if wait:
