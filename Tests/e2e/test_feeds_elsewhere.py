@@ -208,7 +208,7 @@ def test_everything_of_the_status_is_known_to_both(pair):
 
 def test_the_status_of_a_feed_whose_gateway_is_silent(make_pair):
     """It is answered, with what the database has; nobody takes the feed over meanwhile."""
-    pair = make_pair("--feed-takeover-ms", "3600000")
+    pair = make_pair("--feed-takeover-ms", "30000")
     pair.owner.rest.set("orders/a", 1)
     pair.owner.one("c1")
     pair.working.process.freeze()
