@@ -52,6 +52,10 @@ class App:
         self.child.stdin.write(line + "\n")
         self.child.stdin.flush()
 
+    def count(self, pattern: str) -> int:
+        """How many whole lines match from their beginning now."""
+        return len([line for line in self.output.split("\n")[:-1] if re.match(pattern, line)])
+
     def shows(self, pattern: str, count: int = 1) -> list[str]:
         """Waits until so many lines match from their beginning, and returns them."""
 
