@@ -47,6 +47,8 @@ final class LocalDatabase {
     /// When `wake` is to be called by the timers that run; nil for none.
     private var wakesAt: Int64?
     private var flushesAt: Int64?
+    /// The turn does nothing but flush: it leaves nothing to flush.
+    private var onlyFlushes = false
 
     init(address: DatabaseAddress, settings: DatabaseSettings, app: PathmirrorApp?, outside: Repository) {
         self.settings = settings
@@ -108,7 +110,9 @@ final class LocalDatabase {
             }
         }
         cache?.commit()
-        if cache != nil { flushesAt = now + settings.flushDelay }
+        // From the first change on: steady traffic does not put it off, and an idle database sleeps.
+        if cache != nil, !onlyFlushes, flushesAt == nil { flushesAt = now + settings.flushDelay }
+        onlyFlushes = false
         armTimer()
     }
 
@@ -126,11 +130,14 @@ final class LocalDatabase {
         // A timer that was made before an earlier one.
         guard let wakesAt, wakesAt <= now else { return }
         self.wakesAt = nil
-        if let deadline = machine.deadline, deadline <= now { machine.timePassed(now: now) }
-        if let deadline = gets.deadline, deadline <= now { answerGetsFromCache(before: now) }
+        let isMachineDue = machine.deadline.map { $0 <= now } ?? false
+        let areGetsDue = gets.deadline.map { $0 <= now } ?? false
+        if isMachineDue { machine.timePassed(now: now) }
+        if areGetsDue { answerGetsFromCache(before: now) }
         if let time = flushesAt, time <= now {
             cache?.flush()
             flushesAt = nil
+            onlyFlushes = !isMachineDue && !areGetsDue
         }
     }
 }
