@@ -1,8 +1,12 @@
 """The Swift client library: what events and a cache cost one app, beside the official JavaScript SDK in Node where that is at hand."""
 
 import json
+import os
+import re
+import statistics
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from harness import machine, process
@@ -36,6 +40,10 @@ class Client:
         self._child.stdin.write(f"{count}\n")
         self._child.stdin.flush()
         return self.seen()
+
+    def say(self, text: str):
+        self._child.stdin.write(f"{text}\n")
+        self._child.stdin.flush()
 
     def seen(self) -> dict:
         line = self._child.stdout.readline()
@@ -81,6 +89,7 @@ def run(context: Context):
         for kind, children in (("child", 10_000), ("child", context.pick(100_000, 20_000)), ("value", 10_000)):
             compare(context, gateway, program, folder, url, kind, children)
         cold(context, gateway, program, folder, url)
+        away(context, gateway, program, folder, url)
     if not context.js_sdk:
         context.note("the JavaScript SDK was left out: --js-sdk FILE names a bundle of it (README.md)")
     context.note("the library is built as in a user's app, with none of the project's flags; processor time is the client process's own")
@@ -132,3 +141,51 @@ def cold(context: Context, gateway: Gateway, program: Path, folder: str, url: st
         bytes_per_leaf.append(found["resident"] / (records * 2))
     context.measure(f"from the start of an app to its first event from disk, {records * 2:,} leaves", times, unit=" ms")
     context.measure("  memory of the process, a leaf", bytes_per_leaf, unit=" bytes")
+
+
+# Changes while an app is away, and how often it is; entries elsewhere with which hashes are less work than the log.
+MISSED, ABSENCES, ELSEWHERE = 10, 5, 7_000
+
+
+def counters(gateway: Gateway) -> tuple[int, int, float]:
+    """Bytes that the gateway has received and sent, and its processor time in milliseconds."""
+    text = gateway.request("GET", "/.metrics").decode()
+    values = {name: int(float(re.search(rf"^pathmirror_{name} (\S+)", text, re.MULTILINE)[1]))
+              for name in ("inbound_bytes_total", "outbound_bytes_total")}
+    fields = Path(f"/proc/{gateway.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return values["inbound_bytes_total"], values["outbound_bytes_total"], ticks * 1_000 / os.sysconf("SC_CLK_TCK")
+
+
+def absence(gateway: Gateway, client: Client, count: int, elsewhere: int, round: int) -> tuple[int, int, float, float]:
+    """What it costs to bring a client to the present that was away: bytes to and from the gateway, both processor times in ms."""
+    before = client.until(count)
+    client.say("offline")
+    for number in range(MISSED):
+        gateway.request("PUT", f"/bench/k{number * 997:06}/n.json", str(10**8 + round * MISSED + number))
+    for start in range(elsewhere):
+        gateway.request("PUT", "/elsewhere.json", str(start))
+    time.sleep(0.5)
+    # What asking for the counters costs is left out.
+    idle, start = counters(gateway), counters(gateway)
+    client.say("online")
+    after = client.until(count + MISSED)
+    time.sleep(0.5)
+    end = counters(gateway)
+    return (end[0] - 2 * start[0] + idle[0], end[1] - 2 * start[1] + idle[1], end[2] - start[2], spent(before, after) / 1e3)
+
+
+def away(context: Context, gateway: Gateway, program: Path, folder: str, url: str):
+    """A client that was away, and has a large value that is nearly what the gateway has: going on by the log, and by hashes."""
+    records = context.pick(50_000, 10_000)
+    costs = {}
+    for how, elsewhere in (("log", 0), ("hashes", ELSEWHERE)):
+        context.progress(f"{MISSED} changes of {records * 2:,} leaves while away, by {how}")
+        fill(gateway, records)
+        with Client(program, url, Path(folder) / how, "listen", "bench", "child") as client:
+            costs[how] = [absence(gateway, client, records + MISSED * round, elsewhere, round) for round in range(ABSENCES)]
+    label = f"{MISSED} changes of {records * 2:,} leaves while away"
+    for index, name in enumerate(("bytes to the gateway", "bytes from the gateway", "processor time of the gateway, ms", "processor time of the client, ms")):
+        log, hashes = (statistics.median([one[index] for one in costs[how]]) for how in ("log", "hashes"))
+        context.measure(f"{label}, {name}: by hashes", [one[index] for one in costs["hashes"]])
+        context.measure("  by the log", [one[index] for one in costs["log"]], absolute=f"{hashes / max(log, 0.1):.0f} times less")

@@ -39,27 +39,6 @@ static inline int pathmirror_accept(int fd, struct sockaddr_storage *address) {
     return accept4(fd, (struct sockaddr *)address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-// Sends without the signal SIGPIPE.
-static inline ssize_t pathmirror_send(int fd, const void *bytes, size_t count) {
-    return send(fd, bytes, count, MSG_NOSIGNAL);
-}
-
-static inline ssize_t pathmirror_send_pieces(int fd, struct iovec *pieces, size_t count) {
-    struct msghdr message = {0};
-    message.msg_iov = pieces;
-    message.msg_iovlen = count;
-    return sendmsg(fd, &message, MSG_NOSIGNAL);
-}
-
-static inline int pathmirror_finish_sending(int fd) { return shutdown(fd, SHUT_WR); }
-
-// The error that broke the connection, or 0. Behind the peer's end of input `recv` does not tell.
-static inline int pathmirror_pending_error(int fd) {
-    int error = 0;
-    socklen_t length = sizeof(error);
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
-}
-
 // The text of an errno into `buffer`, cut to `length`, always terminated.
 static inline void pathmirror_error_text(int number, char *buffer, size_t length) {
     errno = number;

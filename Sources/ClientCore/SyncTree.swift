@@ -59,20 +59,6 @@ public final class SyncTree {
         return refresh(touched)
     }
 
-    /// Takes back all that was not answered.
-    public func removeAllWrites() -> SyncEffects {
-        var touched = Touched.nothing
-        for id in writes.records.keys.sorted() {
-            guard let record = writes.remove(id) else { continue }
-            cache?.removeWrite(id)
-            guard record.isVisible else { continue }
-            for change in record.changes {
-                touched.insert(change.path.namesPriority ? change.path.parent ?? .root : change.path)
-            }
-        }
-        return refresh(touched)
-    }
-
     private func touched(by record: WriteTree.Record) -> Touched {
         guard record.changes.count > 1 else {
             guard let path = record.changes.first?.path else { return .nothing }
@@ -100,7 +86,7 @@ public final class SyncTree {
 
     /// What a query would see, where that is completely known. Its order and limits are applied.
     public func localValue(of spec: QuerySpec) -> Node? {
-        if let node = value(at: spec.path) {
+        if let node = writes.value(at: spec.path, over: known(spec.path) ?? childOfQuery(above: spec.path)) {
             return spec.query.selectsAll ? node : spec.query.select(from: node)
         }
         guard let view = root.find(spec.path.keys[...])?.view(of: spec.query), view.isComplete else { return nil }

@@ -34,7 +34,7 @@ public final class HTTPClient: Sendable {
         self.inbox = inbox
         maxRequests = settings.maxRequests
         thread = Thread(name: "http-client", isVital: false) { TransferLoop(inbox, settings).run() }
-        guard thread.isStarted else { throw .cannotStart("no thread") }
+        guard thread.isStarted else { throw .cannotStart("no thread, for want of memory or of threads") }
     }
 
     deinit { stop() }

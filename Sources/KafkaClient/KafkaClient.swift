@@ -20,7 +20,7 @@ public final class KafkaClient: Sendable {
             core.close()
             // Frees the producer.
             core.run()
-            throw .cannotStart("no thread")
+            throw .cannotStart("no thread, for want of memory or of threads")
         }
     }
 

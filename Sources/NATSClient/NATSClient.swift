@@ -17,7 +17,7 @@ public final class NATSClient: Sendable {
         let core = NATSCore(settings)
         self.core = core
         thread = Thread(name: "nats-client", isVital: false) { PublishLoop(core, settings).run() }
-        guard thread.isStarted else { throw .cannotStart("no thread") }
+        guard thread.isStarted else { throw .cannotStart("no thread, for want of memory or of threads") }
     }
 
     deinit { stop() }

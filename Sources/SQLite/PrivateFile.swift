@@ -30,12 +30,37 @@ public enum PrivateFile {
     }
 
     /// Makes an empty file (mode 0600) where there is none, and takes everybody else's permissions from one that is
-    /// there.
+    /// there. A link is not followed, and what is no plain file is refused: somebody else may have put it there.
     public static func make(_ path: String) throws(Failure) {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw Failure(path: path, number: errno) }
         defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw Failure(path: path, number: errno) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw Failure(path: path, number: EINVAL) }
         guard fchmod(descriptor, 0o600) == 0 else { throw Failure(path: path, number: errno) }
+    }
+
+    /// Refuses a link: whoever opens the path would write to what it leads to.
+    public static func refuseLink(_ path: String) throws(Failure) {
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFLNK else { return }
+        throw Failure(path: path, number: ELOOP)
+    }
+
+    /// The paths that begin like this one's, in its folder. Empty where the folder can't be read.
+    public static func siblings(of prefix: String) -> [String] {
+        let end = prefix.lastIndex(of: "/").map { prefix.index(after: $0) } ?? prefix.startIndex
+        guard let folder = opendir(end == prefix.startIndex ? "." : String(prefix[..<end])) else { return [] }
+        defer { closedir(folder) }
+        var found: [String] = []
+        while let entry = readdir(folder) {
+            let name = withUnsafeBytes(of: entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name.hasPrefix(prefix[end...]) { found.append(prefix[..<end] + name) }
+        }
+        return found
     }
 
     /// Gives a file another name; false where there is none.

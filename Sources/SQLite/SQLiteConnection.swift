@@ -26,6 +26,8 @@ public final class SQLiteConnection {
             throw error
         }
         pointer = opened
+        // Of no use to a file of ours: only one that somebody made has any.
+        _ = pathmirror_sqlite_distrust(opened)
         sqlite3_extended_result_codes(opened, 1)
         sqlite3_busy_timeout(opened, patience)
     }

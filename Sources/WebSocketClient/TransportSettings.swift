@@ -8,7 +8,8 @@ public struct TransportSettings: Sendable {
     public var headers: [(name: String, value: String)] = []
     /// The longest message that is taken from a server, in bytes.
     public var maxMessageBytes = 64 << 20
-    /// Reading stops while so many bytes of messages have been told of and not been processed.
+    /// Reading stops while so many bytes of messages have been told of and not been processed; each counts for 256 more
+    /// than it has.
     public var maxUnprocessedBytes = 8 << 20
     /// From `connect` until the connection is open, in milliseconds.
     public var openTimeout: Int64 = 30_000

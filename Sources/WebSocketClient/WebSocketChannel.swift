@@ -33,11 +33,14 @@ final class WebSocketChannel: RealtimeChannel {
 
     func processed(_ byteCount: Int) {
         wish {
-            $0.wishes.processedBytes += byteCount
+            $0.wishes.processedBytes += Self.cost(byteCount)
         } needsLoop: {
             $0.isPaused
         }
     }
+
+    /// What a message that waits counts for: short ones take memory, too, and empty ones.
+    static func cost(_ byteCount: Int) -> Int { byteCount + 256 }
 
     private func wish(_ change: (inout State) -> Void, needsLoop: (borrowing State) -> Bool = { _ in true }) {
         let tells = state.withLock { state -> Bool in

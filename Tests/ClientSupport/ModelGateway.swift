@@ -55,7 +55,7 @@ extension ModelGateway.State {
     fileprivate mutating func answer(_ request: ClientRequest, of id: UInt64, _ peer: SocketPeer) {
         var status = "ok"
         switch request.action {
-        case .listen(let target, _, _):
+        case .listen(let target, _, _, _):
             listens[id]?.paths.append(target.path)
             ModelGateway.say(change(target.path, tree[target.path]), peer)
         case .unlisten(let target): listens[id]?.paths.removeAll { $0 == target.path }

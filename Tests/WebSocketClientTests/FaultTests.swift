@@ -101,13 +101,13 @@ import Wire
     }
 
     private static func answers(_ reports: [ConnectionReport]) -> [(WriteID, RequestOutcome)] {
-        reports.compactMap { if case .writeAnswered(let id, let outcome) = $0 { (id, outcome) } else { nil } }
+        reports.compactMap { if case .writeAnswered(let id, let outcome, _) = $0 { (id, outcome) } else { nil } }
     }
 
     /// The listened place, as the pushes make it.
     private static func heard(_ reports: [ConnectionReport]) -> Node {
         var tree = Node.null
-        for case .changed(let event, _) in reports {
+        for case .changed(let event, _, _) in reports {
             switch event {
             case .put(let path, let value): tree = tree.replacing(path, with: value)
             case .patch(let path, let changes):

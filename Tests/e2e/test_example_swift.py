@@ -1,5 +1,6 @@
 """examples/swift: the programs do what they say, with a connection and without one."""
 
+import json
 import re
 
 import pytest
@@ -44,9 +45,10 @@ def begin(scratch, logs):
         gateway.sweep()
 
 
-def test_the_first_page_is_the_first_example():
-    block = re.search(r"```swift\n(import Foundation\nimport PathmirrorClient\n.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert block and block[1] == (PACKAGE / "Sources" / "first" / "main.swift").read_text()
+def test_whole_programs_of_the_page_are_examples():
+    first, worker, _ = re.findall(r"```swift\n(import Foundation\nimport PathmirrorClient\n.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert first == (PACKAGE / "Sources" / "first" / "main.swift").read_text()
+    assert worker == (PACKAGE / "Sources" / "worker" / "Worker.swift").read_text()
 
 
 def test_an_app_needs_nothing_of_the_server():
@@ -128,3 +130,25 @@ def test_presence_on_several_devices(start, dev, ns, url):
     rest = dev.rest.at("", ns=ns)
     assert rest.get("users/ada/connections").json() is None and isinstance(rest.get("users/ada/lastOnline").json(), int)
     other.end()
+
+
+def test_a_worker_signs_in_to_two_databases(start, dev, ns, scratch):
+    nobody = json.dumps({"rules": {".read": False, ".write": False}}).encode()
+    (scratch / "token").write_text("owner\n")
+    owner = {"Authorization": "Bearer owner"}
+    jobs, done = (dev.rest.at("", ns=name).with_headers(**owner) for name in (ns, f"{ns}-done"))
+    for name in (ns, f"{ns}-done"):
+        assert dev.rest.send("PUT", f"/.settings/rules.json?ns={name}", nobody, owner).status == 200
+    urls = [f"http://127.0.0.1:{dev.port}?ns={name}" for name in (ns, f"{ns}-done")]
+    jobs.put("jobs", {"a": 1})
+    worker = start("worker", *urls, scratch / "token")
+    wait_until(lambda: done.get("done/a/at").json(), "the first job to be done")
+    key = jobs.post("jobs", "mow the lawn").json()["name"]
+    wait_until(lambda: sorted(done.get("done").json()) == sorted(["a", key]), "the second job to be done")
+    wait_until(lambda: jobs.get("jobs").json() is None, "the jobs to be gone")
+    assert worker.child.poll() is None, worker.output
+
+
+def test_everything(start, url, scratch):
+    """Compiled in Swift 6 mode: what the library promises of actors and tasks is what the compiler sees."""
+    start("everything", url, scratch / "everything").shows("connected true, all of it works")

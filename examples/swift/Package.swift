@@ -5,7 +5,7 @@ import PackageDescription
 let package = Package(
     name: "examples",
     dependencies: [.package(name: "pathmirror", path: "../..")],
-    targets: ["first", "blog", "presence"].map {
+    targets: ["first", "blog", "presence", "worker", "everything"].map {
         .executableTarget(name: $0, dependencies: [.product(name: "PathmirrorClient", package: "pathmirror")])
     }
 )

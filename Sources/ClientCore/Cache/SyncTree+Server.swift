@@ -1,50 +1,68 @@
 public import Tree
+public import Wire
 
 /// The server's data.
 extension SyncTree {
     /// The server has set a place.
     ///
-    /// - Parameter tag: of the listen that the data belongs to; nil for default listens.
-    public func applyServer(_ value: Node, at path: Path, tag: ListenTag?) -> SyncEffects {
-        if let tag { return applyTagged([Change(path: .root, value: value)], at: path, tag) }
+    /// - Parameters:
+    ///   - tag: of the listen that the data belongs to; nil for default listens.
+    ///   - mark: as of which entry all data of that listen is with it; nil where the server did not say, or where it is not
+    ///     the server's at all.
+    public func applyServer(_ value: Node, at path: Path, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
+        if let tag { return applyTagged([Change(path: .root, value: value)], at: path, tag, mark) }
         cache?.applyServer(value, at: path, of: QuerySpec(path: path))
+        note(mark, at: path)
         var touched = Touched.nothing
-        absorb(value, at: path, isMerge: false, &touched)
+        absorb(value, at: path, isMerge: false, mark, &touched)
         return refresh(touched)
     }
 
     /// The server has set several places below the path, relative to it, at once.
-    public func applyServer(_ changes: [Change], at path: Path, tag: ListenTag?) -> SyncEffects {
-        if let tag { return applyTagged(changes, at: path, tag) }
+    public func applyServer(
+        _ changes: [Change], at path: Path, tag: ListenTag?, mark: LogMark? = nil
+    ) -> SyncEffects {
+        if let tag { return applyTagged(changes, at: path, tag, mark) }
         cache?.applyServer(changes, at: path, of: QuerySpec(path: path))
+        note(mark, at: path)
         var touched = Touched.nothing
         for change in changes {
-            absorb(change.value, at: path.appending(change.path), isMerge: true, &touched)
+            absorb(change.value, at: path.appending(change.path), isMerge: true, mark, &touched)
         }
         return refresh(touched)
     }
 
     /// The server has sent all that a listen selects.
-    public func completeListen(_ spec: QuerySpec, tag: ListenTag?) -> SyncEffects {
+    ///
+    /// - Parameter mark: as of which entry; nil where that is what the data said, or not known.
+    public func completeListen(_ spec: QuerySpec, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
         cache?.complete(spec)
+        if let mark { cache?.note(mark, of: spec) }
         if let tag {
             guard let (place, view) = tagged[tag] else { return SyncEffects() }
+            // The server had nothing new: what the query selects of what was there is its own from now on.
+            var touched = releaseCovers(of: place)
             view.own = view.own ?? ServerSet()
-            guard view.own?.isComplete == false else { return SyncEffects() }
-            view.own?.isComplete = true
-            return refresh(Touched(place.path))
+            if let mark { view.own?.mark = mark }
+            if view.own?.isComplete == false {
+                view.own?.isComplete = true
+                touched.insert(place.path)
+            }
+            return refresh(touched)
         }
-        guard let place = root.find(spec.path.keys[...]), place.isListening, place.cover == nil else {
-            return SyncEffects()
-        }
-        setKnown(serverValue(of: QuerySpec(path: spec.path)).node, at: place)
+        guard let place = root.find(spec.path.keys[...]), place.isListening else { return SyncEffects() }
+        if let mark, place.known != nil { place.mark = mark }
+        guard place.cover == nil else { return SyncEffects() }
+        setKnown(serverValue(of: QuerySpec(path: spec.path)).node, at: place, mark)
         return refresh(Touched(place.path))
     }
 
     // MARK: Data of default listens
 
     /// Takes a value for all who listen at, above or below its place.
-    private func absorb(_ value: Node, at path: Path, isMerge: Bool, _ touched: inout Touched) {
+    func absorb(
+        _ value: Node, at path: Path, isMerge: Bool, _ mark: LogMark?, _ touched: inout Touched
+    ) {
         var above = root
         var depth = 0
         // From the root down to the place: what is known as a whole changes; filtered queries take single children.
@@ -53,13 +71,18 @@ extension SyncTree {
                 let below = path.dropFirst(depth)
                 let changed = known.replacing(below, with: value)
                 above.known = changed
+                above.mark = mark
                 touched.insert(above.path.appending(Self.top(of: below, known, changed)))
                 return
             }
             guard depth < path.depth else { break }
             for view in above.views {
-                guard let own = view.own, !isMerge || own.isComplete || !own.node.isNull else { continue }
-                if take(value, at: path.dropFirst(depth), view) { touched.insert(path) }
+                guard let own = view.own, !isSettled(view, above, path.dropFirst(depth)) else { continue }
+                guard !isMerge || own.isComplete || !own.node.isNull else { continue }
+                if take(value, at: path.dropFirst(depth), view) {
+                    view.own?.mix(mark)
+                    touched.insert(path)
+                }
             }
             guard let next = above.children[path[depth]] else { break }
             above = next
@@ -68,16 +91,30 @@ extension SyncTree {
         guard !path.namesPriority else { return }
         if depth == path.depth {
             if above.views.isEmpty, !isKnownChild(above) {
-                settleBelow(above) { value[$0] }
+                settleBelow(above, mark) { value[$0] }
             } else {
-                setKnown(value, at: above)
+                setKnown(value, at: above, mark)
             }
             touched.insert(path)
         } else if depth == path.depth - 1, above.hasDefault, !isMerge || above.knowsChildren {
             // A child of what is not known as a whole.
-            setKnown(value, at: above.descend(path.dropFirst(depth)))
+            setKnown(value, at: above.descend(path.dropFirst(depth)), mark)
             touched.insert(path)
         }
+    }
+
+    /// Whether what a query has is changed by its own listen alone, and not by a listen below that brings what is at the
+    /// path: the server tells one listen of several entries before it tells another of the same ones, so that these may be
+    /// older than what the query has. As the query is told changes only, what they let in or take out would stay so.
+    private func isSettled(_ view: View, _ place: Place, _ path: Path) -> Bool {
+        guard view.tag != nil, view.own?.isComplete == true else { return false }
+        var place = place
+        for key in path.keys {
+            guard let below = place.children[key] else { return false }
+            if below.isListening { return true }
+            place = below
+        }
+        return false
     }
 
     /// Whether the place is of use to somebody who listens to its parent, which isn't known as a whole.
@@ -97,11 +134,13 @@ extension SyncTree {
     }
 
     /// The place's whole value is known from now on, and read here by all below.
-    func setKnown(_ value: Node, at place: Place) {
+    func setKnown(_ value: Node, at place: Place, _ mark: LogMark?) {
         place.known = value
+        place.mark = mark
         for view in place.views { view.own = nil }
         place.forEachBelow { below in
             below.known = nil
+            below.mark = nil
             for view in below.views { view.own = nil }
             return true
         }
@@ -109,7 +148,7 @@ extension SyncTree {
     }
 
     /// Gives the topmost places below, which somebody listens to, their own values.
-    private func settleBelow(_ place: Place, _ value: (Path) -> Node) {
+    private func settleBelow(_ place: Place, _ mark: LogMark?, _ value: (Path) -> Node) {
         var listening: [Place] = []
         place.forEachBelow { below in
             guard below.views.isEmpty else {
@@ -118,7 +157,7 @@ extension SyncTree {
             }
             return true
         }
-        for below in listening { setKnown(value(below.path.relative(to: place.path)), at: below) }
+        for below in listening { setKnown(value(below.path.relative(to: place.path)), at: below, mark) }
     }
 
     private func dropEmpty(below place: Place) {
@@ -133,11 +172,24 @@ extension SyncTree {
     /// A place that was known as a whole no longer is: those below who listen keep their part.
     func release(_ place: Place) {
         guard let known = place.known else { return }
+        // The resumption is of the place's own listen.
+        let mark = place.mark.map { LogMark(seq: $0.seq) }
         place.known = nil
-        settleBelow(place) { known[$0] }
+        place.mark = nil
+        settleBelow(place, mark) { known[$0] }
         for view in place.views where !view.query.selectsAll && view.own == nil {
-            view.own = ServerSet(node: chosen(by: view, from: known), isComplete: true)
+            view.own = ServerSet(node: chosen(by: view, from: known), isComplete: true, mark: mark)
         }
+    }
+
+    /// All was there though nobody had asked for it; from now on only a part is brought up to date. Returns where.
+    private func releaseCovers(of place: Place) -> Touched {
+        var touched = Touched.nothing
+        while let cover = place.cover {
+            release(cover)
+            touched.insert(cover.path)
+        }
+        return touched
     }
 
     /// What a filtered query keeps of a whole value: what it selects, and what it shows in place of what was taken out
@@ -153,7 +205,9 @@ extension SyncTree {
 
     // MARK: Data of filtered queries
 
-    private func applyTagged(_ changes: [Change], at path: Path, _ tag: ListenTag) -> SyncEffects {
+    private func applyTagged(
+        _ changes: [Change], at path: Path, _ tag: ListenTag, _ mark: LogMark?
+    ) -> SyncEffects {
         guard let (place, view) = tagged[tag], place.path.contains(path) else { return SyncEffects() }
         let spec = QuerySpec(path: place.path, query: view.query)
         if changes.count == 1, let change = changes.first, change.path.isRoot {
@@ -161,12 +215,8 @@ extension SyncTree {
         } else {
             cache?.applyServer(changes, at: path, of: spec)
         }
-        // All was there though nobody had asked for it; from now on only a part is brought up to date.
-        var touched = Touched.nothing
-        while let cover = place.cover {
-            release(cover)
-            touched.insert(cover.path)
-        }
+        cache?.note(mark, of: spec)
+        var touched = releaseCovers(of: place)
         for change in changes {
             let place = path.appending(change.path)
             let below = place.dropFirst(spec.path.depth)
@@ -178,6 +228,7 @@ extension SyncTree {
                 touched.insert(place)
             }
         }
+        view.own?.mark = mark
         if let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
         if case .many(let none) = touched, none.isEmpty, !(view.ownChanges?.isEmpty ?? false) {
             touched = Touched(spec.path)
@@ -203,10 +254,13 @@ extension SyncTree {
         for (depth, key) in path.keys.enumerated() {
             if place.known != nil { return }
             if depth == path.depth - 1 {
-                for view in place.views where view.own?.isComplete == false { _ = take(value, at: Path([key]), view) }
+                for view in place.views where view.own?.isComplete == false {
+                    _ = take(value, at: Path([key]), view)
+                    view.own?.mark = nil
+                }
             }
             guard let below = place.children[key] else {
-                if depth == path.depth - 1, place.hasDefault { setKnown(value, at: place.descend(Path([key]))) }
+                if depth == path.depth - 1, place.hasDefault { setKnown(value, at: place.descend(Path([key])), nil) }
                 return
             }
             place = below
@@ -223,11 +277,12 @@ extension SyncTree {
                 merged = merged.replacing(below.path.relative(to: place.path), with: known)
                 return false
             }
-            setKnown(merged, at: place)
+            setKnown(merged, at: place, nil)
             return
         }
         for view in place.views where view.own?.isComplete == false {
             view.own?.node = view.query.select(from: value)
+            view.own?.mark = nil
             view.ownChanges = nil
         }
         for (key, below) in place.children { assume(value.child(key), for: below) }

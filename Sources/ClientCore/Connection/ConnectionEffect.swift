@@ -31,6 +31,9 @@ public struct ListenRequest: Sendable, Equatable {
     public let spec: QuerySpec
     public let tag: ListenTag?
     let number: Int64
+    /// Whether the server can be asked to go on behind what is known (`SyncTree.resumption`); where it refused to, it is asked
+    /// with hashes.
+    public let mayResume: Bool
 
     /// The texts to send, in order.
     ///
@@ -38,10 +41,11 @@ public struct ListenRequest: Sendable, Equatable {
     ///   - hash: of what is known of the listen's data (`Node.hash`, of a query's data without the node's own priority);
     ///     empty for nothing.
     ///   - compound: of the same, where that is complete and large enough to be worth it. For default listens only.
-    public func messages(hash: String, compound: CompoundHash? = nil) -> [[UInt8]] {
+    ///   - behind: by which the server may go on where the listen was, instead of hashes.
+    public func messages(hash: String, compound: CompoundHash? = nil, behind: String? = nil) -> [[UInt8]] {
         let target = ListenTarget(
             path: spec.path, query: spec.loadsAllData ? nil : spec.query, tag: tag?.rawValue)
-        let action = ClientAction.listen(target, hash: hash, compound: compound)
+        let action = ClientAction.listen(target, hash: hash, compound: compound, behind: behind)
         return OutgoingMessage.frames(ClientRequest(number: number, action: action))
     }
 }

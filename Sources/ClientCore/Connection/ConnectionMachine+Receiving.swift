@@ -59,10 +59,10 @@ extension ConnectionMachine {
     }
 
     private mutating func greeted(_ hello: ServerHello, now: Int64) {
-        redirects = 0
         lastSession = hello.session.utf8.count <= 256 ? hello.session : nil
         connection?.greetedAt = now
         connection?.serverTime = hello.timestamp
+        connection?.isExtended = hello.isExtended
         if hello.version != "5" { note("the server speaks version \(hello.version) of the protocol") }
         if settings.followsGreeting, let next = ServerPlace(hello.host, isSecure: settings.isSecure) { place = next }
         phase = .signingIn(since: now)
@@ -76,6 +76,8 @@ extension ConnectionMachine {
         guard let next = ServerPlace(host, isSecure: settings.isSecure) else {
             return fail("it sends the client to what is no host: \(host)", now: now)
         }
+        // A greeting alone is no sign that the way has ended: who greets and sends on at once would be asked for ever.
+        if let greetedAt = connection?.greetedAt, now - greetedAt >= settings.goodConnection { redirects = 0 }
         redirects += 1
         guard redirects <= Self.mostRedirects else {
             redirects = 0
@@ -95,7 +97,10 @@ extension ConnectionMachine {
         }
         connection?.owedSince = now
         switch request {
-        case .listen(let serial): listenAnswered(serial, answer)
+        case .listen(let serial):
+            if !resumptionAnswered(serial, answer, now: now) { listenAnswered(serial, answer) }
+            sendWaits(now: now)
+        case .wait(let id): waitAnswered(id, answer, now: now)
         case .queued(let serial, let byteCount):
             connection?.bytesInFlight -= byteCount
             connection?.requestsInFlight -= 1
@@ -113,7 +118,8 @@ extension ConnectionMachine {
         guard let listen = listens[serial] else { return }
         if answer.status == .ok {
             let lacksIndex = answer.warnsOfMissingIndex
-            effects.append(.report(.listenCompleted(listen.spec, tag: listen.tag, lacksIndex: lacksIndex)))
+            effects.append(
+                .report(.listenCompleted(listen.spec, tag: listen.tag, lacksIndex: lacksIndex, mark: answer.mark)))
         } else {
             _ = listens.remove(serial)
             effects.append(.report(.listenRefused(listen.spec, tag: listen.tag, failure(answer))))
@@ -126,11 +132,15 @@ extension ConnectionMachine {
             // Read while the question still stands: what is no value ends the connection, and the question is lost.
             let value = try answer.value()
             _ = queue.remove(serial)
-            effects.append(.report(.getAnswered(id, .value(value))))
+            effects.append(.report(.getAnswered(id, .value(value, seq: answer.mark?.seq))))
             return
         }
         _ = queue.remove(serial)
-        tell(content, answer.status == .ok ? .done : .refused(failure(answer)))
+        if answer.status == .ok {
+            tell(content, .done, seq: answer.mark?.seq)
+        } else {
+            tell(content, .refused(failure(answer)))
+        }
     }
 
     func failure(_ answer: ServerResponse) -> RequestFailure {
@@ -143,10 +153,14 @@ extension ConnectionMachine {
 
     private mutating func handle(_ push: ServerPush, now: Int64) {
         switch push {
-        case .change(let event, let tag):
-            if let known = listenTag(tag) { effects.append(.report(.changed(event, tag: known.tag))) }
-        case .ranges(let path, let ranges, let tag):
-            if let known = listenTag(tag) { effects.append(.report(.ranges(path, ranges, tag: known.tag))) }
+        case .change(let event, let tag, let mark):
+            if let known = listenTag(tag, event.path) {
+                effects.append(.report(.changed(event, tag: known.tag, mark: mark)))
+            }
+        case .ranges(let path, let ranges, let tag, let mark):
+            if let known = listenTag(tag, path) {
+                effects.append(.report(.ranges(path, ranges, tag: known.tag, mark: mark)))
+            }
         case .listenRevoked(let path, let queries): listenRevoked(path, queries)
         case .authRevoked(let status, let explanation):
             let status = RealtimeStatus(rawValue: Self.bounded(status.rawValue, 64))
@@ -157,9 +171,10 @@ extension ConnectionMachine {
         }
     }
 
-    /// Nil for a tag that nobody listens by (any more).
-    private func listenTag(_ tag: Int64?) -> (tag: ListenTag?, Void)? {
-        guard let tag else { return (nil, ()) }
+    /// Nil for what nobody listens to (any more). A listen that was stopped may still be sent something, and that is older than what
+    /// other listens have been sent: a query would take it for news.
+    private func listenTag(_ tag: Int64?, _ path: Path) -> (tag: ListenTag?, Void)? {
+        guard let tag else { return listens.hasUntagged(for: path) ? (nil, ()) : nil }
         let known = ListenTag(rawValue: tag)
         return listens.has(known) ? (known, ()) : nil
     }
@@ -180,5 +195,14 @@ extension ConnectionMachine {
         guard let left = connection?.notesLeft, left > 0 else { return }
         connection?.notesLeft -= 1
         effects.append(.report(.note(Self.bounded(text))))
+    }
+}
+
+extension ChangeEvent {
+    /// The place that the event is about.
+    fileprivate var path: Path {
+        switch self {
+        case .put(let path, _), .patch(let path, _): path
+        }
     }
 }

@@ -20,7 +20,9 @@ extension ConnectionMachine {
     mutating func becomeReady(now: Int64) {
         phase = .ready
         for serial in listens.beginAgain() { sendListen(serial, now: now) }
+        waits.connectionEnded()
         sendQueued(now: now)
+        sendWaits(now: now)
     }
 
     /// Sends what waits its turn, as far ahead of the server's answers as the settings let it.
@@ -48,9 +50,9 @@ extension ConnectionMachine {
     }
 
     /// Tells the owner what became of a request of the queue.
-    mutating func tell(_ content: QueuedRequest.Content, _ outcome: RequestOutcome) {
+    mutating func tell(_ content: QueuedRequest.Content, _ outcome: RequestOutcome, seq: Int64? = nil) {
         switch content {
-        case .write(let write, _): effects.append(.report(.writeAnswered(write.id, outcome)))
+        case .write(let write, _): effects.append(.report(.writeAnswered(write.id, outcome, seq: seq)))
         case .onDisconnect(let id, _): effects.append(.report(.onDisconnectAnswered(id, outcome)))
         case .get(let id, _):
             switch outcome {

@@ -10,7 +10,7 @@ extension ConnectionMachine {
         case .ready:
             guard let connection else { return nil }
             let next = min(connection.lastSent + settings.keepAlive, connection.silenceEnds(settings))
-            return login.refreshAt.map { min($0, next) } ?? next
+            return [login.refreshAt, connection.waitsAgainAt].compactMap(\.self).reduce(next, min)
         }
     }
 
@@ -43,6 +43,10 @@ extension ConnectionMachine {
             sendText(ClientMessage.ping.text ?? [], now: now)
         } else if now >= open.lastSent + settings.keepAlive {
             sendText(ClientMessage.keepAlive, now: now)
+        }
+        if let time = open.waitsAgainAt, now >= time, connection != nil {
+            connection?.waitsAgainAt = nil
+            sendWaits(now: now)
         }
         if let refreshAt = login.refreshAt, now >= refreshAt {
             login.refreshAt = nil

@@ -14,6 +14,7 @@ public struct ConnectionMachine: Sendable {
     var connection: OpenConnection?
     var listens = WantedListens()
     var queue = RequestQueue()
+    var waits = LogWaits()
     var login = Login()
     var retry: RetryDelay
 
@@ -23,7 +24,7 @@ public struct ConnectionMachine: Sendable {
     private var lastNumber: UInt64 = 0
     /// Where the next connection goes: the settings' place, or where the server has sent the client.
     var place: ServerPlace
-    /// How often the server sent the client elsewhere without having greeted it.
+    /// How often the client was sent elsewhere since a connection that lasted.
     var redirects = 0
     /// The session that the server may forget: the one before.
     var lastSession: String?
@@ -111,10 +112,13 @@ public struct ConnectionMachine: Sendable {
         send(.unlisten(target), as: .unimportant, now: now)
     }
 
-    mutating func sendListen(_ serial: UInt64, now: Int64) {
+    mutating func sendListen(_ serial: UInt64, mayResume: Bool = true, now: Int64) {
         guard let listen = listens.noteSent(serial) else { return }
         let number = nextRequest(.listen(serial), now: now)
-        effects.append(.sendListen(ListenRequest(spec: listen.spec, tag: listen.tag, number: number)))
+        let mayResume = mayResume && connection?.isExtended == true
+        if mayResume { connection?.resuming.insert(serial) }
+        effects.append(
+            .sendListen(ListenRequest(spec: listen.spec, tag: listen.tag, number: number, mayResume: mayResume)))
     }
 
     // MARK: Requests
@@ -161,6 +165,18 @@ public struct ConnectionMachine: Sendable {
 
     /// The answer is not waited for any more; nothing is told.
     public mutating func cancelGet(_ id: RequestID, now: Int64) { queue.removeGet(id) }
+
+    /// Asks to be told when all listens have been told everything up to an entry of the server's log. Waits through lost
+    /// connections.
+    ///
+    /// - Parameter path: a place that was read, if any: it shows the server that the client may know of its log.
+    public mutating func wait(_ id: RequestID, for seq: Int64, path: Path?, now: Int64) {
+        waits.add(id, seq, path)
+        sendWaits(now: now)
+    }
+
+    /// Nothing is told of the wait any more.
+    public mutating func cancelWait(_ id: RequestID) { waits.remove(id) }
 
     private mutating func add(_ content: QueuedRequest.Content, now: Int64) {
         queue.add(content)

@@ -19,20 +19,24 @@ public enum ConnectionReport: Sendable, Equatable {
     case connectFailed(reason: String, retryAfter: Int64)
 
     /// Data of listens, at a path from the root on. `tag`: of the listen that it belongs to; nil for default listens.
-    case changed(ChangeEvent, tag: ListenTag?)
+    /// `mark`: as of which entry the listen's data is with it, where the server says so.
+    case changed(ChangeEvent, tag: ListenTag?, mark: LogMark? = nil)
     /// Parts of the data at the path, for `RangeMerge.apply`.
-    case ranges(Path, [RangeMerge], tag: ListenTag?)
+    case ranges(Path, [RangeMerge], tag: ListenTag?, mark: LogMark? = nil)
     /// All that the listen selects has been told.
-    case listenCompleted(QuerySpec, tag: ListenTag?, lacksIndex: Bool)
+    case listenCompleted(QuerySpec, tag: ListenTag?, lacksIndex: Bool, mark: LogMark? = nil)
     /// The server refused the listen, or revoked it: it is gone.
     case listenRefused(QuerySpec, tag: ListenTag?, RequestFailure)
 
     /// Told exactly once for each write.
-    case writeAnswered(WriteID, RequestOutcome)
+    /// `seq`: of the write's entry in the server's log, where it was done and the server says so.
+    case writeAnswered(WriteID, RequestOutcome, seq: Int64? = nil)
     /// Told exactly once for each request.
     case onDisconnectAnswered(RequestID, RequestOutcome)
     /// Told exactly once for each request that was not cancelled.
     case getAnswered(RequestID, GetOutcome)
+    /// Told once for each wait that was not cancelled.
+    case waitAnswered(RequestID, WaitOutcome)
 
     /// The login was accepted; with what the server tells of it, if anything.
     case signedIn(LoginAnswer?)
@@ -74,8 +78,19 @@ public enum RequestOutcome: Sendable, Equatable {
 
 /// What a question for data came to.
 public enum GetOutcome: Sendable, Equatable {
-    case value(Node)
+    /// `seq`: as of which entry of the server's log, where it says so.
+    case value(Node, seq: Int64? = nil)
     case refused(RequestFailure)
     /// There is no connection to ask over, or it ended before the answer.
     case lost
+}
+
+/// What a wait for an entry of the server's log came to.
+public enum WaitOutcome: Sendable, Equatable {
+    /// Everything up to the entry has been told of all listens that were wanted when the wait began.
+    case reached(seq: Int64)
+    /// The server tells who may read nothing nothing of its log, or did not understand.
+    case refused(RequestFailure)
+    /// The server does not know the gateway's extension.
+    case unsupported
 }

@@ -28,6 +28,8 @@ public struct ConnectionSettings: Sendable, Equatable {
     public var maxBytesInFlight = 8 << 20
     /// Whether the host that the server's greeting names is used for the next connections.
     public var followsGreeting = false
+    /// Whether the server is asked for the gateway's extension. Others pass over the question.
+    public var asksForExtension = true
 
     public init(host: String, port: UInt16, isSecure: Bool, namespace: String) {
         self.host = host

@@ -22,6 +22,14 @@ struct OpenConnection: Sendable {
     var requestsInFlight = 0
     /// How many more oddities of this server are told.
     var notesLeft = 20
+    /// Whether the server speaks the gateway's extension.
+    var isExtended = false
+    /// Listens that may have been asked to go on where they were, and are not answered.
+    var resuming: Set<UInt64> = []
+    /// Waits that are not answered.
+    var waitsInFlight = 0
+    /// When waits are asked again that the server has given up; nil for none.
+    var waitsAgainAt: Int64?
 
     /// What a request was sent for.
     enum Request: Sendable {
@@ -29,6 +37,7 @@ struct OpenConnection: Sendable {
         case queued(UInt64, byteCount: Int)
         case login(UInt64)
         case appCheck
+        case wait(RequestID)
         /// Its answer changes nothing.
         case unimportant
     }

@@ -54,6 +54,9 @@ struct ServerPlace: Sendable, Equatable {
     /// - Parameter session: the session before, which the server need not wait for any more.
     func address(_ settings: ConnectionSettings, session: String?) -> RealtimeAddress {
         var target = "/.ws?v=5&ns=" + PercentEncoding.encode(settings.namespace.utf8)
+        if settings.asksForExtension {
+            target += "&\(RealtimeParameters.extensionName)=\(RealtimeParameters.extensionVersion)"
+        }
         if let session { target += "&ls=" + PercentEncoding.encode(session.utf8) }
         return RealtimeAddress(host: host, port: port, isSecure: settings.isSecure, target: target)
     }

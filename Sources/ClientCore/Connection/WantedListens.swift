@@ -44,6 +44,16 @@ struct WantedListens: Sendable {
 
     func has(_ tag: ListenTag) -> Bool { tags.contains(tag) }
 
+    /// Whether a listen without a tag is for the place, or for one above it. Costs a look at each level, from the place up.
+    func hasUntagged(for path: Path) -> Bool {
+        var place: Path? = path
+        while let next = place {
+            if byPath[next]?.contains(where: { bySerial[$0]?.tag == nil }) ?? false { return true }
+            place = next.parent
+        }
+        return false
+    }
+
     /// The listens at a place that have one of these queries.
     func serials(at path: Path, where matches: (Query) -> Bool) -> [UInt64] {
         (byPath[path] ?? []).filter { serial in bySerial[serial].map { matches($0.spec.query) } ?? false }

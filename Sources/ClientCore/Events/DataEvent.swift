@@ -52,6 +52,9 @@ public struct DataEvent: Sendable {
     public let node: Node
     /// The order of the value's children; a child's are in the same.
     public let index: Query.Index
+    /// As of which entry of the server's log the value is; nil where it holds something that only this client has, or where
+    /// that isn't known.
+    public internal(set) var seq: Int64?
 
     public init(registration: RegistrationID, kind: Kind, node: Node, index: Query.Index) {
         self.registration = registration

@@ -1,4 +1,5 @@
 import Tree
+import Wire
 
 /// A place that somebody listens to, or of which the server's value is known, and the way to such places.
 final class Place {
@@ -9,6 +10,8 @@ final class Place {
 
     /// The server's whole value. Only where no place above has its own.
     var known: Node?
+    /// As of which entry that is, where the server has said so.
+    var mark: LogMark?
     var views: [View] = []
     /// Whether the server is asked for all of the place.
     var isListening = false
@@ -71,6 +74,16 @@ final class Place {
         var place = self
         for key in keys {
             guard let below = place.children[key] else { return nil }
+            place = below
+        }
+        return place
+    }
+
+    /// The deepest place on the way, this one at least.
+    func nearest(_ path: Path) -> Place {
+        var place = self
+        for key in path.keys {
+            guard let below = place.children[key] else { break }
             place = below
         }
         return place

@@ -1,4 +1,5 @@
 import Tree
+import Wire
 
 /// Who listens, and what the server is asked for because of that.
 ///
@@ -11,7 +12,11 @@ extension SyncTree {
         let view = makeView(registration.spec, &effects)
         // The cache may have told what increments of an earlier run count from.
         if writes.hasWaiting { effects.events += refresh(.nothing).events }
+        let count = effects.events.count
         view.join(registration, &effects.events)
+        if let place = root.find(registration.spec.path.keys[...]) {
+            mark(&effects.events, from: count, of: view, at: place)
+        }
         return effects
     }
 
@@ -20,7 +25,7 @@ extension SyncTree {
         guard let place = root.find(registration.spec.path.keys[...]),
             let view = place.view(of: registration.spec.query)
         else { return SyncEffects() }
-        view.registrations.removeAll { $0.id == registration.id }
+        view.leave(registration.id)
         return removeIfUnused(view, at: place)
     }
 
@@ -34,8 +39,7 @@ extension SyncTree {
         // The server has forgotten it already.
         if spec.query.selectsAll { place.isListening = false }
         for view in views {
-            registrations += view.registrations
-            view.registrations = []
+            registrations += view.leaveAll()
             view.isKeptSynced = false
             if let tag = view.tag {
                 tagged[tag] = nil
@@ -95,14 +99,14 @@ extension SyncTree {
     private func readCache(_ spec: QuerySpec, _ view: View, _ place: Place) {
         let wanted = spec.loadsAllData ? QuerySpec(path: spec.path) : spec
         let cached = cache?.activate(wanted)
-        guard place.cover == nil else { return }
+        guard place.cover == nil, !readQueriesAbove(view, place) else { return }
         if let cached, cached.isComplete, spec.loadsAllData {
-            setKnown(cached.node, at: place)
+            setKnown(cached.node, at: place, cached.mark)
         } else if spec.loadsAllData {
             guard let cached, case .branch(let branch) = cached.node else { return }
             for entry in branch.children where cached.knownChildren?.contains(entry.key) ?? true {
                 let child = place.descend(Path([entry.key]))
-                if child.known == nil { setKnown(entry.node, at: child) }
+                if child.known == nil { setKnown(entry.node, at: child, nil) }
             }
         } else {
             var node = cached?.node.withoutPriority ?? .null
@@ -112,11 +116,28 @@ extension SyncTree {
                     node = node.replacingChild(entry.key, with: .null)
                 }
             }
+            var mark = cached?.mark
             for (key, child) in place.children {
-                if let known = child.known { node = node.replacingChild(key, with: known) }
+                guard let known = child.known else { continue }
+                node = node.replacingChild(key, with: known)
+                mark = nil
             }
-            view.own = ServerSet(node: spec.query.select(from: node), isComplete: cached?.isComplete ?? false)
+            let isComplete = cached?.isComplete ?? false
+            let own = ServerSet(node: spec.query.select(from: node), isComplete: isComplete, mark: mark)
+            view.own = isComplete ? own : wider(than: view, at: place) ?? own
         }
+    }
+
+    /// What another query at the place has been sent completely, where all that the view selects is among it.
+    private func wider(than view: View, at place: Place) -> ServerSet? {
+        for other in place.views where other !== view && !other.query.selectsAll {
+            guard let own = other.own, own.isComplete,
+                view.query.isServed(by: other.query, thatHasLoaded: own.node.childCount)
+            else { continue }
+            let mark = own.mark.map { LogMark(seq: $0.seq) }
+            return ServerSet(node: view.query.select(from: own.node), isComplete: true, mark: mark)
+        }
+        return nil
     }
 
     private func startTagged(_ view: View, at place: Place, _ effects: inout SyncEffects) {

@@ -1,4 +1,5 @@
 public import Tree
+public import Wire
 
 /// What the server said.
 extension CacheManager {
@@ -18,6 +19,19 @@ extension CacheManager {
         let spec = Self.normalized(spec)
         for change in changes { set(change.value, at: path.appending(change.path), of: spec) }
         pruneIfNeeded()
+    }
+
+    /// The server was asked for a query that nobody listens to, and has answered.
+    public func keep(_ node: Node, of spec: QuerySpec, _ mark: LogMark?) {
+        let spec = Self.normalized(spec)
+        guard isOpen(for: spec.path), tracked[spec]?.isActive != true, !tracked.isInActiveDefault(spec.path) else {
+            return
+        }
+        _ = activate(spec)
+        set(node, at: spec.path, of: spec)
+        complete(spec)
+        note(mark, of: spec)
+        deactivate(spec)
     }
 
     private func set(_ node: Node, at path: Path, of spec: QuerySpec) {
@@ -65,6 +79,7 @@ extension CacheManager {
                 return
             }
             node = node.resolved(existing: store.serverData(at: path), timestamp: 0)
+            forgetMarks(at: path)
             return store.setServerData(node, at: path)
         }
         // What somebody listens to below has the server's own values.
@@ -73,6 +88,8 @@ extension CacheManager {
             let place = query.spec.path
             node = node.replacing(place.relative(to: path), with: store.serverData(at: place))
         }
+        // Its server values are estimates.
+        forgetMarks(at: path)
         store.setServerData(node, at: path)
         trackAsComplete(path)
         completeDefaults(below: path)

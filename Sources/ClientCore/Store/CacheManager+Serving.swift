@@ -1,4 +1,5 @@
 internal import Tree
+internal import Wire
 
 /// What the store has for a query.
 extension CacheManager {
@@ -12,18 +13,26 @@ extension CacheManager {
         let here = tracked.queries(at: spec.path)
         let query = spec.loadsAllData ? nil : server(of: spec.query, among: here)
         if let whole = tracked.completeDefault(over: spec.path), query.map({ !$0.isFresher(than: whole) }) ?? true {
-            return read(CachedQuery(node: store.serverData(at: spec.path), isComplete: true, knownChildren: nil))
+            let node = store.serverData(at: spec.path)
+            return read(
+                CachedQuery(node: node, isComplete: true, knownChildren: nil, mark: mark(of: whole, for: spec)))
         }
         if let query {
             let keys = keys(of: query)
             let node = store.serverData(at: spec.path, children: keys)
-            return read(CachedQuery(node: node, isComplete: true, knownChildren: keys))
+            return read(
+                CachedQuery(node: node, isComplete: true, knownChildren: keys, mark: mark(of: query, for: spec)))
         }
         var known = Set(tracked.completeChildren(of: spec.path))
         for query in here where !query.spec.loadsAllData { known.formUnion(keys(of: query)) }
         guard !known.isEmpty else { return .nothing }
         let node = store.serverData(at: spec.path, children: known)
         return read(CachedQuery(node: node, isComplete: false, knownChildren: known))
+    }
+
+    /// The server lets only the query itself go on where it was.
+    private func mark(of query: TrackedQuery, for spec: QuerySpec) -> LogMark? {
+        query.spec == spec ? query.mark : query.mark.map { LogMark(seq: $0.seq) }
     }
 
     /// The query itself first: its children are the latest.

@@ -9,6 +9,10 @@ public final class CacheManager {
     var tracked = TrackedQueries()
     /// The loaded children of active filtered queries, by the query's number: most changes add none.
     var activeKeys: [Int64: Set<Key>] = [:]
+    /// Queries whose marks are not in the store yet.
+    var unsavedMarks: Set<QuerySpec> = []
+    /// Whether any query may have a mark.
+    var hasMarks = false
     var pruning: CachePruning
     private var generation: Int
     private var lastID: Int64 = 0
@@ -25,6 +29,7 @@ public final class CacheManager {
             lastID = max(lastID, query.id)
             lastUse = max(lastUse, query.lastUse)
             tracked.put(query)
+            if query.mark != nil { hasMarks = true }
         }
         // What was listened to when the process ended was used last.
         for query in tracked.all().filter(\.isActive).sorted(by: { $0.id < $1.id }) { setActive(query, false) }
@@ -47,7 +52,7 @@ public final class CacheManager {
 
     /// Before a write's call returns; it is safe after `commit`.
     public func save(_ write: PendingWrite) {
-        guard !Self.isInfo(write.path) else { return }
+        guard !write.path.isInfo else { return }
         store.save(write)
     }
 
@@ -102,14 +107,18 @@ public final class CacheManager {
     // MARK: Keeping
 
     /// At the end of each turn of the database's thread, before anybody is told that a write is kept.
-    public func commit() { store.commit() }
+    public func commit() {
+        saveMarks()
+        store.commit()
+    }
 
     /// When there is nothing else to do, and before the database goes away.
-    public func flush() { store.flush() }
+    public func flush() {
+        saveMarks()
+        store.flush()
+    }
 
     // MARK: Tracking
-
-    static func isInfo(_ path: Path) -> Bool { path.keys.first == .info }
 
     static func normalized(_ spec: QuerySpec) -> QuerySpec {
         spec.loadsAllData ? QuerySpec(path: spec.path) : spec
@@ -126,7 +135,7 @@ public final class CacheManager {
             tracked = TrackedQueries()
             activeKeys = [:]
         }
-        return !Self.isInfo(path)
+        return !path.isInfo
     }
 
     private func newQuery(_ spec: QuerySpec) -> TrackedQuery {
@@ -191,11 +200,6 @@ public final class CacheManager {
             store.updateTrackedKeys(adding: [], removing: [key], of: query.id)
         }
     }
-}
-
-extension Key {
-    /// The root of what the client itself says.
-    static let info = Key(".info")
 }
 
 extension Node {

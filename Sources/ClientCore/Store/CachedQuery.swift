@@ -1,4 +1,5 @@
 public import Tree
+public import Wire
 
 /// What a store has for a query.
 public struct CachedQuery: Sendable, Equatable {
@@ -10,7 +11,11 @@ public struct CachedQuery: Sendable, Equatable {
     /// The children of the path that are completely known; nil where everything at the path is.
     public let knownChildren: Set<Key>?
 
-    public init(node: Node, isComplete: Bool, knownChildren: Set<Key>?) {
+    /// As of which entry of the server's log that is at least, where it is complete; nil where it isn't known.
+    public let mark: LogMark?
+
+    public init(node: Node, isComplete: Bool, knownChildren: Set<Key>?, mark: LogMark? = nil) {
+        self.mark = mark
         self.node = node
         self.isComplete = isComplete
         self.knownChildren = knownChildren

@@ -107,6 +107,18 @@ struct TrackedQueries {
         return found
     }
 
+    /// The queries at, above and below a path.
+    func overlapping(_ path: Path) -> [TrackedQuery] {
+        var found: [TrackedQuery] = []
+        var place = root
+        for key in path.keys {
+            found.append(contentsOf: place.queries.values)
+            guard let child = place.children[key] else { return found }
+            place = child
+        }
+        return found + all(below: path)
+    }
+
     /// The path's children that have a complete default query of their own.
     func completeChildren(of path: Path) -> [Key] {
         place(path)?.children.compactMap { $0.value.completeDefault == nil ? nil : $0.key } ?? []

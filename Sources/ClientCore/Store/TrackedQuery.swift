@@ -1,3 +1,5 @@
+public import Wire
+
 /// A query whose data the client has, or is getting.
 public struct TrackedQuery: Sendable, Equatable {
     /// Unique within a store.
@@ -11,8 +13,13 @@ public struct TrackedQuery: Sendable, Equatable {
     public var isComplete: Bool
     /// Whether somebody listens to it now, or it is kept synced.
     public var isActive: Bool
+    /// As of which entry of the server's log its data is at least; nil where that isn't known.
+    public var mark: LogMark?
 
-    public init(id: Int64, spec: QuerySpec, lastUse: Int64, isComplete: Bool, isActive: Bool) {
+    public init(
+        id: Int64, spec: QuerySpec, lastUse: Int64, isComplete: Bool, isActive: Bool, mark: LogMark? = nil
+    ) {
+        self.mark = mark
         self.id = id
         self.spec = spec
         self.lastUse = lastUse

@@ -40,6 +40,8 @@ public struct TransactionOutcome: Sendable, Equatable {
     public let id: TransactionID
     /// Told once for each transaction.
     public let result: Result
+    /// Whether the committed value holds estimates of server values.
+    public var isEstimate = false
 }
 
 /// What follows from one step of the transactions: first the events and listens, then what is sent, then who is told

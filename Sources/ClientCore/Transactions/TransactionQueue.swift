@@ -102,7 +102,7 @@ public final class TransactionQueue {
         giveUp(paths.flatMap { transactions.overlapping($0) }, .overridden, paths)
     }
 
-    /// All writes are taken back. Call it before `SyncTree.removeAllWrites`; what was sent may have been done all the same.
+    /// All writes are taken back. What was sent may have been done all the same.
     public func purge() -> TransactionEffects {
         sent = [:]
         let all = transactions.root.all
@@ -178,7 +178,9 @@ public final class TransactionQueue {
     ) {
         transaction.status = .done
         effects.add(tree.remove(transaction.listener))
-        effects.outcomes.append(TransactionOutcome(id: transaction.id, result: result))
+        effects.outcomes.append(
+            TransactionOutcome(
+                id: transaction.id, result: result, isEstimate: transaction.output != transaction.estimate))
     }
 
     // MARK: Sending
@@ -186,8 +188,7 @@ public final class TransactionQueue {
     /// Sends what has been run, but for what overlaps with something that was sent and isn't answered.
     private func sendReady(_ effects: inout TransactionEffects) {
         transactions.root.forEachTopmost { point in
-            let batch = point.all
-            if batch.allSatisfy({ $0.status == .ready }) { effects.puts.append(send(batch, at: point.path)) }
+            if point.isReady { effects.puts.append(send(point.all, at: point.path)) }
         }
     }
 

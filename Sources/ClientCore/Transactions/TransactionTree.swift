@@ -17,6 +17,12 @@ final class TransactionTree {
             return found.sorted { $0.id < $1.id }
         }
 
+        /// Whether all at and below the point are. Where something was sent and isn't answered that shows at once, however
+        /// many wait behind it.
+        var isReady: Bool {
+            queue.allSatisfy { $0.status == .ready } && children.values.allSatisfy(\.isReady)
+        }
+
         private func gather(_ found: inout [Transaction]) {
             found += queue
             for child in children.values { child.gather(&found) }

@@ -1,4 +1,5 @@
 import Tree
+import Wire
 
 /// What the server has sent of a filtered query: whole children, as many as the query selects.
 struct ServerSet {
@@ -6,6 +7,8 @@ struct ServerSet {
     var node = Node.null
     /// Whether the server has sent all that the query selects.
     var isComplete = false
+    /// As of which entry that is, where the server has said so.
+    var mark: LogMark?
 
     /// Takes a value at a place below the query's. What would change a child that isn't there is left out, as such a
     /// child wouldn't be complete. Returns the child that may have changed.
@@ -21,6 +24,14 @@ struct ServerSet {
         let child = node.child(key)
         if !child.isNull, !query.admits(key, child) { node = node.replacingChild(key, with: .null) }
         return key
+    }
+
+    /// A child was brought up to date by another listen: the set is as of one entry only if that is no later.
+    mutating func mix(_ other: LogMark?) {
+        guard let other, let own = mark, other.seq <= own.seq else {
+            mark = nil
+            return
+        }
     }
 
     /// Drops what is beyond the query's limit. Returns what went.

@@ -42,7 +42,11 @@ extension SyncTree {
                 visit(child, part, passedOn?.child(key), &events)
             }
         }
-        for view in place.views { update(view, at: place, touched, keys, &events) }
+        for view in place.views {
+            let count = events.count
+            update(view, at: place, touched, keys, &events)
+            mark(&events, from: count, of: view, at: place)
+        }
     }
 
     /// Returns the only children that may differ; nil when any may.
@@ -174,7 +178,9 @@ extension SyncTree {
 
     /// Brings one view up to date for the first time.
     func start(_ view: View, at place: Place, _ events: inout [DataEvent]) {
+        let count = events.count
         update(view, at: place, .whole, nil, &events)
+        mark(&events, from: count, of: view, at: place)
     }
 
     // MARK: Reading

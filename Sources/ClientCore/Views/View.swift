@@ -3,7 +3,9 @@ import Tree
 /// What the listeners of one query at one place are told.
 final class View {
     let query: Query
-    var registrations: [Registration] = []
+    private(set) var registrations: [Registration] = []
+    /// How many of them are told of children.
+    private var childTellers = 0
     var isKeptSynced = false
     /// By which the server is asked for the query, where it is.
     var tag: ListenTag?
@@ -31,7 +33,7 @@ final class View {
     /// Whether `input` came from `own`.
     var usesOwn = false
 
-    private var tellsChildren: Bool { registrations.contains { !$0.kinds.isDisjoint(with: .allChildren) } }
+    private var tellsChildren: Bool { childTellers > 0 }
 
     // MARK: Changing
 
@@ -185,6 +187,7 @@ final class View {
     /// What somebody is told who joins those who listen already.
     func join(_ registration: Registration, _ events: inout [DataEvent]) {
         registrations.append(registration)
+        if registration.tellsChildren { childTellers += 1 }
         if registration.kinds.contains(.childAdded) {
             var changes = ChildChanges(from: .null, to: shown, query)
             prepareOrder()
@@ -200,9 +203,28 @@ final class View {
         if isComplete { tellValue(registration, &events) } else { waiting.insert(registration.id) }
     }
 
+    /// Somebody is told nothing more.
+    func leave(_ id: RegistrationID) {
+        guard let index = registrations.firstIndex(where: { $0.id == id }) else { return }
+        if registrations.remove(at: index).tellsChildren { childTellers -= 1 }
+    }
+
+    /// Nobody is told anything more. Returns who was.
+    func leaveAll() -> [Registration] {
+        defer {
+            registrations = []
+            childTellers = 0
+        }
+        return registrations
+    }
+
     private func prepareOrder() {
         guard order == nil else { return }
         order = ViewOrder(input, query)
         window = order?.window(of: query) ?? 0..<0
     }
+}
+
+extension Registration {
+    fileprivate var tellsChildren: Bool { !kinds.isDisjoint(with: .allChildren) }
 }

@@ -74,6 +74,7 @@ extension WriteTree {
         _ base: Node, _ after: WriteID, _ point: Point, _ filter: WriteFilter
     ) -> Node {
         guard point.newest > after, !point.children.isEmpty else { return base }
+        if let node = replayed(base, after, point, filter) { return node }
         // A leaf that had children for a moment is none any more, even when they are gone again.
         var node = base.isLeaf && holdsValues(point, after, filter) ? Node.null : base
         let priority = base.priority

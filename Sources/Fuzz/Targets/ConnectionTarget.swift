@@ -127,7 +127,7 @@ private struct ConnectionTrial {
             case .close, .askForAppCheckToken: break
             case .report(let report):
                 reportCount += 1
-                if case .writeAnswered(let id, _) = report { answered[id, default: 0] += 1 }
+                if case .writeAnswered(let id, _, _) = report { answered[id, default: 0] += 1 }
                 if case .getAnswered = report { gets += 1 }
             }
         }

@@ -27,7 +27,7 @@ extension FuzzTarget {
             guard case .request(let request) = try ClientMessageParser.parse(input) else { return nil }
             if case .refused(let reason) = request.action { summary.note(reason.utf8.count) }
             if case .echo(let value) = request.action, !Self.isJSON(value.text) { return "an echo that is no JSON" }
-            if case .listen(let listen, _, _) = request.action, let text = listen.queryText, !Self.isJSON(text) {
+            if case .listen(let listen, _, _, _) = request.action, let text = listen.queryText, !Self.isJSON(text) {
                 return "a query that goes back and is no JSON"
             }
             if case .merge(_, let changes, _, _, _) = request.action, Change.overlap(in: changes) != nil {

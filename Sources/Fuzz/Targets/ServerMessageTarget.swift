@@ -34,7 +34,7 @@ extension FuzzTarget {
         guard let again = try? ServerMessageParser.parse(text), again == message else {
             return "the written message reads as another"
         }
-        guard case .push(.ranges(_, let ranges, _)) = message else { return nil }
+        guard case .push(.ranges(_, let ranges, _, _)) = message else { return nil }
         let applied = RangeMerge.apply(ranges, to: sample)
         summary.note(applied.rowCount)
         // A client that has what it was sent is sent nothing more.

@@ -15,9 +15,20 @@ final class EventEncoder: Sendable {
     }
 
     func encode(_ event: ChangeEvent, seq: Int64, batch: [UInt8]?) -> [UInt8] {
+        if case .realtime = key.encoding {
+            return ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
+        }
+        return Self.encode(event, seq: seq, id: ids(namespace.snapshot.rules).id(seq, batch), for: key)
+    }
+
+    /// Writes an event of a past entry.
+    static func encode(_ event: ChangeEvent, seq: Int64, id: String, for key: ListenerKey) -> [UInt8] {
         switch key.encoding {
-        case .events(let form): StreamEvent.encode(event, id: ids(namespace.snapshot.rules).id(seq, batch), form: form)
-        case .realtime: ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
+        case .events(let form): return StreamEvent.encode(event, id: id, form: form)
+        case .realtime, .markedRealtime:
+            let push = ServerMessage.push(event, listener: key.path, isTagged: key.query != nil)
+            if case .realtime = key.encoding { return push }
+            return ServerMessage.marked(push, LogMark(seq: seq, resumption: id))
         }
     }
 

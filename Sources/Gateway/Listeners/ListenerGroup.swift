@@ -95,6 +95,14 @@ final class ListenerGroup: ChangeListener {
             encoder.encode(.put(.root, value(in: snapshot)), seq: snapshot.seq, batch: snapshot.batch))
     }
 
+    /// Whether its listeners are told marks.
+    var isMarked: Bool { key.encoding == .markedRealtime }
+
+    /// The mark of the group's data as of a snapshot.
+    func mark(_ snapshot: Snapshot) -> LogMark {
+        LogMark(seq: snapshot.seq, resumption: ids(snapshot.rules).id(snapshot.seq, snapshot.batch))
+    }
+
     /// What makes and reads the ids of this group's events under these rules.
     func ids(_ rules: RulesVersion) -> EventIDs { encoder.ids(rules) }
 }

@@ -8,6 +8,8 @@ struct ListenerKey: Hashable, Sendable {
         case events(JSONForm)
         /// Pushes of the realtime protocol, but for their end, which holds each listen's own tag.
         case realtime
+        /// The same, with marks: for clients that have asked for the gateway's extension.
+        case markedRealtime
     }
 
     let namespace: Int64

@@ -32,7 +32,7 @@ struct ReaderCheck {
         let query: QueryContext =
             switch group.key.encoding {
             case .events: .overREST(group.key.query)
-            case .realtime: QueryContext(group.key.query)
+            case .realtime, .markedRealtime: QueryContext(group.key.query)
             }
         self.init(group.namespace.snapshot, group.key.path, query)
     }

@@ -37,6 +37,7 @@ struct FirstValue: Sendable {
         } else {
             push = ServerMessage.push(.put(.root, value), listener: target.path, isTagged: target.query != nil)
         }
-        return ServerMessage.finish(push, tag: target.tag)
+        return ServerMessage.finish(
+            group.isMarked ? ServerMessage.marked(push, group.mark(snapshot)) : push, tag: target.tag)
     }
 }

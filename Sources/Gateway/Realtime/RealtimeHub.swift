@@ -38,11 +38,12 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
     var hasRoom: Bool { context.metrics.sessions.current < context.settings.maxSessions }
 
     func begin(
-        _ namespace: LiveNamespace, _ transport: any RealtimeTransport, isLoopback: Bool, _ remoteAddress: String
+        _ namespace: LiveNamespace, _ transport: any RealtimeTransport, isLoopback: Bool, _ remoteAddress: String,
+        isExtended: Bool = false
     ) -> RealtimeSession {
         let session = RealtimeSession(
             context.settings.sessionLabel + SessionDirectory.makeToken(), self, loop, namespace, transport,
-            isLoopback: isLoopback, remoteAddress: remoteAddress)
+            isLoopback: isLoopback, remoteAddress: remoteAddress, isExtended: isExtended)
         sessions.add(session)
         context.directory.add(session.id, link)
         context.metrics.sessions.add(1)
@@ -97,7 +98,8 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
 
     func join(_ target: ListenTarget, _ session: RealtimeSession) -> (RealtimeListen, Snapshot) {
         let key = ListenerKey(
-            namespace: session.namespace.id, path: target.path, query: target.query, encoding: .realtime)
+            namespace: session.namespace.id, path: target.path, query: target.query,
+            encoding: session.isExtended ? .markedRealtime : .realtime)
         let (group, snapshot) = context.groups.join(key, session.namespace, link)
         lastListen += 1
         let listen = RealtimeListen(lastListen, target, group, session, seq: snapshot.seq)

@@ -6,7 +6,9 @@ import Tree
 import Wire
 
 extension RealtimeSession {
-    func listen(_ number: Int64, _ target: ListenTarget, _ hash: String, _ compound: CompoundHash?) {
+    func listen(
+        _ number: Int64, _ target: ListenTarget, _ hash: String, _ compound: CompoundHash?, _ behind: String?
+    ) {
         let snapshot = namespace.snapshot
         guard mayRead(target.path, target.query, snapshot) else {
             return answer(number, "permission_denied", .text("Permission denied"))
@@ -18,21 +20,29 @@ extension RealtimeSession {
         if let old = listens[target] { forget(old) }
         let (listen, joined) = host.join(target, self)
         listens[target] = listen
+        if isExtended, let behind { return resume(number, listen, joined, behind: behind) }
         open(listen, at: joined, FirstValue(listen.group, joined, target, hash, compound)) { session, opening in
             switch opening {
-            case .sent:
-                let isIndexed = target.query.map { joined.rules.set.isIndexed($0.index, at: target.path) } ?? true
-                session.answer(number, "ok", isIndexed || !joined.rules.enforcesIndexes ? .emptyObject : .noIndex)
+            case .sent: session.answerListen(number, target, joined)
             case .tooLong: session.answer(number, "too_big", .text(Self.tooMuchData))
             case .gone: session.answer(number, "permission_denied", .text("Permission denied"))
             }
         }
     }
 
-    private static let tooMuchData =
+    /// The listen has been sent what was there as of a snapshot, and what has happened meanwhile.
+    func answerListen(_ number: Int64, _ target: ListenTarget, _ joined: Snapshot) {
+        let isIndexed = target.query.map { joined.rules.set.isIndexed($0.index, at: target.path) } ?? true
+        var mark: LogMark?
+        // What has happened meanwhile has brought its own marks.
+        if isExtended, let listen = listens[target], listen.seq == joined.seq { mark = listen.group.mark(joined) }
+        answer(number, "ok", isIndexed || !joined.rules.enforcesIndexes ? .emptyObject : .noIndex, at: mark)
+    }
+
+    static let tooMuchData =
         "Data requested exceeds the maximum size that can be accessed with a single request."
 
-    private enum Opening {
+    enum Opening {
         case sent
         /// The value is longer than clients can take.
         case tooLong
@@ -66,11 +76,11 @@ extension RealtimeSession {
     }
 
     /// Once all listens have their values, the writes' answers go out that have waited for them.
-    private func settled() {
+    func settled() {
         if unsettledListens == 0 { sendHeldAnswers() }
     }
 
-    private func send(_ message: [UInt8]?, to listen: RealtimeListen, at seq: Int64) -> Opening {
+    func send(_ message: [UInt8]?, to listen: RealtimeListen, at seq: Int64) -> Opening {
         guard message.map({ transport.send($0) }) ?? true else {
             forget(listen)
             return .tooLong
@@ -81,7 +91,7 @@ extension RealtimeSession {
         return .sent
     }
 
-    private func forget(_ listen: RealtimeListen) {
+    func forget(_ listen: RealtimeListen) {
         listens[listen.target] = nil
         listen.state = .live
         host.forget(listen)
@@ -102,8 +112,9 @@ extension RealtimeSession {
         }
         let node = snapshot.root[path]
         let selection = Selection(query, at: path, namespace, snapshot)
+        let mark = isExtended ? LogMark(seq: snapshot.seq) : nil
         let make: @Sendable () -> [UInt8] = {
-            ServerMessage.answer(number, "ok", .value(selection.select(from: node)))
+            ServerMessage.answer(number, "ok", .value(selection.select(from: node)), mark)
         }
         guard node.rowCount > settings.heavyRows else { return got(number, make()) }
         onWorker(make) { session, message in session.got(number, message) }

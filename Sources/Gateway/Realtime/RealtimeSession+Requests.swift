@@ -216,7 +216,7 @@ extension RealtimeSession {
         let number = request.number
         switch request.action {
         case .stats, .appCheck: answer(number, "ok", .none)
-        case .listen(let target, let hash, let compound): listen(number, target, hash, compound)
+        case .listen(let target, let hash, let compound, let behind): listen(number, target, hash, compound, behind)
         case .unlisten(let target): unlisten(number, target)
         case .get(let path, let query): get(number, path, query)
         case .put(let path, let value, let hash, let byteCount):
@@ -233,6 +233,7 @@ extension RealtimeSession {
         case .onDisconnectCancel(let path): changeOperations(number, nil, 0) { $0.cancel(path) }
         case .authenticate(let login): authenticate(number, login)
         case .unauthenticate: unauthenticate(number)
+        case .wait(let seq, let path): wait(number, seq, path)
         case .echo(let value): answer(number, "ok", .raw(value.text))
         case .denied:
             context.engine.metrics.deniedWrites.add()

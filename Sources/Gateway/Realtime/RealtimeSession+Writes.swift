@@ -53,7 +53,7 @@ extension RealtimeSession {
 
     func answer(_ number: Int64, _ outcome: WriteOutcome) {
         switch outcome {
-        case .committed: answerWrite(number, "ok", .none)
+        case .committed(let seq, _): answerWrite(number, "ok", .none, at: LogMark(seq: seq))
         case .preconditionFailed: answerWrite(number, "datastale", .text("Transaction hash does not match"))
         case .denied: answerWrite(number, "permission_denied", .text("Permission denied"))
         case .tooLarge: answerWrite(number, "too_big", .text(AnswerText.tooBig))

@@ -23,6 +23,10 @@ final class RealtimeSession {
     var upgrade: (transport: RelayedWebSocketTransport, steps: TransportUpgrade)?
     /// Where a client that has been upgraded fetches the last messages by polling.
     var formerTransport: LongPollTransport?
+    /// Whether the client has asked for the gateway's extension: marks, waits, listens that go on behind an entry.
+    let isExtended: Bool
+    /// Waits for entries that are under way, by their requests.
+    var waits: [Int64: LogWait] = [:]
     let isLoopback: Bool
     let remoteAddress: String
     /// The same, for the limits.
@@ -77,8 +81,9 @@ final class RealtimeSession {
 
     init(
         _ id: String, _ host: any RealtimeHost, _ loop: EventLoop, _ namespace: LiveNamespace,
-        _ transport: any RealtimeTransport, isLoopback: Bool, remoteAddress: String
+        _ transport: any RealtimeTransport, isLoopback: Bool, remoteAddress: String, isExtended: Bool
     ) {
+        self.isExtended = isExtended
         self.id = id
         self.host = host
         self.loop = loop
@@ -96,8 +101,9 @@ final class RealtimeSession {
 
     // MARK: Answers
 
-    func answer(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail) {
-        answer(ServerMessage.answer(number, status, detail))
+    /// - Parameter mark: as of which entry; told to clients of the extension only.
+    func answer(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail, at mark: LogMark? = nil) {
+        answer(ServerMessage.answer(number, status, detail, isExtended ? mark : nil))
     }
 
     func answer(_ message: [UInt8]) {
@@ -105,8 +111,8 @@ final class RealtimeSession {
     }
 
     /// Answers a write: behind the values of listens that had to be conflated, which hold what it changed.
-    func answerWrite(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail) {
-        let message = ServerMessage.answer(number, status, detail)
+    func answerWrite(_ number: Int64, _ status: String, _ detail: ServerMessage.Detail, at mark: LogMark? = nil) {
+        let message = ServerMessage.answer(number, status, detail, isExtended ? mark : nil)
         if unsettledListens > 0 {
             heldAnswers.append(message)
         } else {
@@ -153,6 +159,7 @@ final class RealtimeSession {
         listens.removeAll()
         listensToCheck.removeAll()
         writes.removeAll()
+        cancelWaits()
         waiting.removeAll()
         nextWaiting = 0
         guard saving.mustBeExecuted else { return completion() }

@@ -33,6 +33,7 @@ final class WebSocketHandler {
         let host: String
         let lastSession: String?
         let pollingSession: String?
+        let isExtended: Bool
         let isLoopback: Bool
         let remoteAddress: IPAddress
     }
@@ -51,7 +52,8 @@ final class WebSocketHandler {
         let opening = Opening(
             accept: Self.acceptKey(key), host: request.host.map { String(decoding: $0, as: UTF8.self) } ?? "localhost",
             lastSession: parameters.lastSession, pollingSession: parameters.pollingSession,
-            isLoopback: callers.isFromLoopback(request), remoteAddress: callers.clientAddress(of: request))
+            isExtended: parameters.asksForExtension, isLoopback: callers.isFromLoopback(request),
+            remoteAddress: callers.clientAddress(of: request))
         namespaces.whenLoaded(name, exchange) { [self] namespace in greet(opening, namespace, exchange) }
     }
 
@@ -78,7 +80,8 @@ final class WebSocketHandler {
         }
         accept()
         let session = hub.begin(
-            namespace, transport, isLoopback: opening.isLoopback, opening.remoteAddress.description)
+            namespace, transport, isLoopback: opening.isLoopback, opening.remoteAddress.description,
+            isExtended: opening.isExtended)
         connection.address = { [weak session] in session?.memoryAddress ?? nil }
         connection.onMessage = { [weak session] message in session?.take(message) ?? false }
         connection.onSign = { [weak session] in session?.lastHeard = Clock.monotonicMilliseconds }
@@ -87,7 +90,9 @@ final class WebSocketHandler {
         exchange.onClose = { [weak hub] in hub?.ended(id) }
         exchange.onDrain = { [weak session] in session?.drained() }
         session.answer(
-            ServerMessage.hello(timestamp: Clock.unixMilliseconds, host: opening.host, session: session.id))
+            ServerMessage.hello(
+                timestamp: Clock.unixMilliseconds, host: opening.host, session: session.id,
+                isExtended: opening.isExtended))
         if let last = opening.lastSession { hub.endEarlier(last, before: session) }
     }
 

@@ -1,6 +1,7 @@
 import CEvent
 import Glibc
 import Runtime
+import TLS
 
 /// One peer's connection: its socket, where it stands, what it still has to send. Lives on its loop's thread.
 ///
@@ -34,7 +35,7 @@ final class Connection {
 
     let service: LoopService
     let id: UInt64
-    var transport: Transport
+    var transport: SocketStream
     let peer: PeerAddress
     /// The permits it has taken; nil for one that is only told why it is refused.
     let permits: Permits?
@@ -77,7 +78,8 @@ final class Connection {
     private(set) var isWriteArmed = false
 
     init(
-        service: LoopService, id: UInt64, transport: Transport, peer: PeerAddress, permits: Permits?, refusal: Refusal?
+        service: LoopService, id: UInt64, transport: SocketStream, peer: PeerAddress, permits: Permits?,
+        refusal: Refusal?
     ) {
         self.service = service
         self.id = id

@@ -125,14 +125,14 @@ final class LoopService {
             refusal = reason
             counters.rejected.bump()
             if case .tooManyFromAddress = reason { counters.overAddressLimit.bump() }
-            guard refusedCount < Self.refusedMax else { return Transport(descriptor: descriptor).close() }
+            guard refusedCount < Self.refusedMax else { return SocketStream(descriptor: descriptor).close() }
             refusedCount += 1
         }
         let tls = isSecure ? settings.tls?.context.makeSession(descriptor: descriptor) : nil
         counters.active.bump()
         let connection = connections.insert { id in
             Connection(
-                service: self, id: id, transport: Transport(descriptor: descriptor, tls: tls), peer: peer,
+                service: self, id: id, transport: SocketStream(descriptor: descriptor, tls: tls), peer: peer,
                 permits: permits, refusal: refusal)
         }
         connection.setReadMode(.normal)

@@ -43,11 +43,7 @@ public final class Database: Sendable {
     /// The database at a URL, with the app's token provider.
     public static func database(app: PathmirrorApp, url: String) -> Database {
         let address = Misuse.check("Database.database(app:url:)") { () throws(InvalidArgument) in
-            let (address, path) = try DatabaseAddress.parse(url)
-            guard path.isRoot else {
-                throw InvalidArgument("\"\(url)\" has a path; use reference(fromURL:) for places")
-            }
-            return address
+            try DatabaseAddress.ofDatabase(url)
         }
         return Databases.shared.database(of: app, at: address)
     }
@@ -75,8 +71,13 @@ public final class Database: Sendable {
     public func reference(fromURL databaseUrl: String) -> DatabaseReference {
         let path = Misuse.check("reference(fromURL:)") { () throws(InvalidArgument) in
             let (address, path) = try DatabaseAddress.parse(databaseUrl)
-            guard address.host == self.address.host, address.port == self.address.port else {
-                throw InvalidArgument("\"\(databaseUrl)\" is not of this database, \(self.address.origin)")
+            let own = self.address
+            let isOwn =
+                address.host == own.host && address.port == own.port
+                && (address.namespace == own.namespace || !DatabaseAddress.namesDatabase(databaseUrl))
+            guard isOwn else {
+                throw InvalidArgument(
+                    "\"\(DatabaseAddress.shown(databaseUrl))\" is not of this database, \(own.url(of: .root))")
             }
             return path
         }
@@ -106,8 +107,12 @@ public final class Database: Sendable {
     /// Uses another server, without TLS: a gateway on this machine. The database's name stays.
     public func useEmulator(withHost host: String, port: Int) {
         change("useEmulator(withHost:port:)") { state in
-            guard let port = UInt16(exactly: port) else {
+            guard let port = UInt16(exactly: port), port > 0 else {
                 Misuse.stop("useEmulator(withHost:port:)", "there is no port \(port)")
+            }
+            let host = DatabaseAddress.plain(host)
+            guard DatabaseAddress.isHost(host) else {
+                Misuse.stop("useEmulator(withHost:port:)", "\"\(host)\" is no host: a name or an IP address is")
             }
             state.address.host = host
             state.address.port = port
@@ -135,7 +140,9 @@ public final class Database: Sendable {
         }
     }
 
-    /// Where all blocks and completions run, one after the other: the main queue at first. It must be a serial queue.
+    /// Where all blocks and completions run, one after the other: the main queue at first. It must be a serial queue. With
+    /// another one than the main queue, blocks in code of the main actor are to be written `{ @Sendable snapshot in … }`, as they
+    /// do not run there.
     public var callbackQueue: DispatchQueue {
         get { state.withLock { $0.settings.callbackQueue } }
         set { change("callbackQueue") { $0.settings.callbackQueue = newValue } }

@@ -20,7 +20,7 @@ struct DatabaseAddress: Sendable, Hashable {
             case "http", "ws": isSecure = false
             default:
                 throw InvalidArgument(
-                    "\"\(text)\" is no URL of a database: it begins with neither https:// nor http://")
+                    "\"\(shown(text))\" is no URL of a database: it begins with neither https:// nor http://")
             }
             rest = rest[end.upperBound...]
         }
@@ -31,11 +31,37 @@ struct DatabaseAddress: Sendable, Hashable {
         let (host, port) = try split(authority, isSecure: isSecure, of: text)
         let named = query.split(separator: "&").first { $0.hasPrefix("ns=") }?.dropFirst(3)
         let name = try named.map { (part) throws(InvalidArgument) in try decoded(part) } ?? Self.namespace(of: host)
+        guard named == nil || isName(name) else {
+            throw InvalidArgument(
+                "\"\(text)\" names no database: ns is made of letters, digits, - and _, and has 64 of them at most")
+        }
         var keys: [Key] = []
         for part in pathText.split(separator: "/") { keys.append(Key(try decoded(part))) }
         let path = Path(keys)
         try PathText.check(path, allowsInfo: true)
         return (DatabaseAddress(host: host, port: port, isSecure: isSecure, namespace: name), path)
+    }
+
+    /// As `parse`, of a whole database: a URL with a path is refused.
+    static func ofDatabase(_ text: String) throws(InvalidArgument) -> DatabaseAddress {
+        let (address, path) = try parse(text)
+        guard path.isRoot else {
+            throw InvalidArgument(
+                "\"\(shown(text))\" has a path: leave it out here, and use reference(withPath:) or reference(fromURL:) for places"
+            )
+        }
+        return address
+    }
+
+    /// Names that servers take.
+    private static func isName(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: true
+                default: false
+                }
+            }
     }
 
     private static func split(
@@ -52,12 +78,12 @@ struct DatabaseAddress: Sendable, Hashable {
             host = authority[..<colon]
             portText = authority[authority.index(after: colon)...]
         }
-        guard !host.isEmpty, !host.contains("@") else {
-            throw InvalidArgument("\"\(text)\" is no URL of a database: it has no host")
+        guard isHost(String(host)) else {
+            throw InvalidArgument("\"\(shown(text))\" is no URL of a database: it has no host")
         }
         guard let portText else { return (host.lowercased(), isSecure ? 443 : 80) }
         guard let port = UInt16(portText), port > 0 else {
-            throw InvalidArgument("\"\(text)\" has a port that is none")
+            throw InvalidArgument("\"\(shown(text))\" has a port that is none")
         }
         return (host.lowercased(), port)
     }

@@ -57,7 +57,7 @@ public final class PathmirrorApp: Sendable {
         tokenProvider: TokenProvider? = nil
     ) -> PathmirrorApp {
         Misuse.check("PathmirrorApp.configure(url:)") { () throws(InvalidArgument) in
-            _ = try DatabaseAddress.parse(url)
+            _ = try DatabaseAddress.ofDatabase(url)
         }
         let app = PathmirrorApp(
             name: name, url: url, directory: directory ?? defaultDirectory,
@@ -84,7 +84,8 @@ public final class PathmirrorApp: Sendable {
     }
 
     /// Ends the app: its databases disconnect, and what they keep on disk is there for the next start. Their listeners are
-    /// told nothing more. Returns when their files are closed.
+    /// told nothing more, loops over their events end, and whoever waits for an answer is told
+    /// `DatabaseError.Code.disconnected`. Returns when their files are closed.
     public func delete() async {
         Self.apps.withLock { apps in
             if apps[name] === self { apps[name] = nil }

@@ -111,4 +111,17 @@ extension DatabaseReference {
             owner.repository.write(.overwrite(node), at: path, told)
         }
     }
+
+    /// As `setValue(from:encoder:completion:)`; returns when the server has done it.
+    ///
+    /// - Throws: `EncodingError`, and nothing is written then; a `DatabaseError` that says why the server has not done it.
+    @discardableResult
+    public func setValue<Value: Encodable>(
+        from value: Value, encoder: Database.Encoder = Database.Encoder()
+    ) async throws -> DatabaseReference {
+        let node = try encoder.node(of: value)
+        return try await waiting { told in
+            operate("setValue(from:)", told) { owner.repository.write(.overwrite(node), at: path, $0) }
+        }
+    }
 }

@@ -21,10 +21,15 @@ public struct DatabaseError: Error, Sendable, Equatable {
         case maxRetries = 5
         /// A plain write to the same place took the transaction's.
         case overriddenBySet = 6
-        /// The connection ended after a transaction was sent: whether it was done is not known.
+        /// The connection ended after a transaction was sent, or the app was deleted before the answer came: whether the
+        /// server has done it is not known.
         case disconnected = 7
         /// The user's login has expired or was revoked.
         case expiredToken = 8
+        /// What was waited for did not come in time.
+        case timedOut = 9
+        /// The server does not know what it was asked for: it is no Pathmirror gateway, or an older one.
+        case unsupported = 10
         /// Any other answer of the server's.
         case unknown = 9999
     }
@@ -56,6 +61,18 @@ extension DatabaseError: LocalizedError, CustomNSError, CustomStringConvertible 
 extension DatabaseError {
     init(_ argument: InvalidArgument, in function: String) {
         self.init(.invalidArgument, "\(function): \(argument.description)")
+    }
+
+    /// Nil where it was done.
+    ///
+    /// - Parameter what: what the outcome is of: `the write at /a`.
+    init?(_ outcome: RequestOutcome, of what: String) {
+        switch outcome {
+        case .done: return nil
+        case .refused(let failure): self.init(failure, what)
+        case .lost: self.init(.disconnected, "The connection ended before an answer came: \(what).")
+        case .purged: self.init(.writeCanceled, "It was taken back by purgeOutstandingWrites(): \(what).")
+        }
     }
 
     /// - Parameter what: what was refused: `setting /a`.

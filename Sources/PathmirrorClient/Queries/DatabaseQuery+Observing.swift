@@ -71,8 +71,8 @@ extension DatabaseQuery {
         listen(eventType.kinds, once: true, cancel: cancelBlock) { kind, snapshot in block(snapshot, kind.previousKey) }
     }
 
-    /// The first event's snapshot. Where the server refuses the data it never returns, as in the vendor's SDK; `getData()`
-    /// and `snapshots` throw there.
+    /// The first event's snapshot. Where the server refuses the data, or the app is deleted, it never returns, as it throws
+    /// nothing in the vendor's SDK; `getData()` throws there.
     public func observeSingleEvent(of eventType: DataEventType) async -> DataSnapshot {
         await observeSingleEventAndPreviousSiblingKey(of: eventType).0
     }
@@ -101,10 +101,11 @@ extension DatabaseQuery {
 
     @discardableResult
     func listen(
-        _ kinds: EventKinds, once: Bool = false, cancel: ((any Error) -> Void)?,
+        _ kinds: EventKinds, once: Bool = false, cancel: ((any Error) -> Void)?, finish: (() -> Void)? = nil,
         _ event: @escaping (DataEvent.Kind, DataSnapshot) -> Void
     ) -> DatabaseHandle {
-        let listener = Listener(query: self, kinds: kinds, isForOneEvent: once, event: event, cancel: cancel)
+        let listener = Listener(
+            query: self, kinds: kinds, isForOneEvent: once, event: event, cancel: cancel, finish: finish)
         owner.repository.add(listener)
         return listener.handle
     }

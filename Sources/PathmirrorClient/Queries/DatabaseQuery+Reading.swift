@@ -10,14 +10,14 @@ extension DatabaseQuery {
         owner.repository.get(GetRequest(query: self, completion: block))
     }
 
-    /// As `getData(completion:)`.
+    /// As `getData(completion:)`. Throws `CancellationError` as soon as the task is cancelled.
     public func getData() async throws -> DataSnapshot {
-        try await withUnsafeThrowingContinuation { continuation in
+        try await Answer.wait { answer in
             getData { error, snapshot in
                 if let snapshot {
-                    continuation.resume(returning: snapshot)
+                    answer.give(.success(snapshot))
                 } else {
-                    continuation.resume(throwing: error ?? DatabaseError(.unknown, "There is no answer."))
+                    answer.give(.failure(error ?? DatabaseError(.unknown, "There is no answer.")))
                 }
             }
         }

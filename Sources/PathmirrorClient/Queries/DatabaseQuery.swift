@@ -6,7 +6,7 @@ internal import Tree
 ///
 /// Calls that can't be meant, such as a second order or a path with a `.` in it, end the process with a message that names
 /// the call, as other programmers' errors do in Swift; the vendor's SDK raises an exception there.
-// Immutable: both stored properties are constants of Sendable types, and its one subclass is of this module.
+// Immutable: its stored properties are constants of Sendable types, and its one subclass, of this module, has none.
 public class DatabaseQuery: @unchecked Sendable {
     /// The database that it belongs to.
     let owner: Database

@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Tree
 
 extension DatabaseReference {
@@ -37,22 +38,19 @@ extension DatabaseReference {
         transact(block, completionBlock, isLocal: localEvents)
     }
 
-    /// As `runTransactionBlock(_:)`; returns whether the value was changed, and the value that is there then.
+    /// As `runTransactionBlock(_:)`; returns whether the value was changed, and the value that is there then. When the task is
+    /// cancelled it throws `CancellationError` at once, and the transaction goes on.
     @preconcurrency
     @discardableResult
     public func runTransactionBlock(
         _ block: @escaping @Sendable (MutableData) -> TransactionResult
     ) async throws -> (Bool, DataSnapshot) {
         let empty = DataSnapshot(ref: self, node: .null, index: .priority)
-        return try await withUnsafeThrowingContinuation { continuation in
+        return try await Answer.wait { answer in
             transact(
                 block,
                 { error, isCommitted, snapshot in
-                    if let error {
-                        continuation.resume(throwing: error)
-                    } else {
-                        continuation.resume(returning: (isCommitted, snapshot ?? empty))
-                    }
+                    answer.give(error, or: (isCommitted, snapshot ?? empty))
                 }, isLocal: true)
         }
     }

@@ -19,7 +19,8 @@ extension DatabaseReference {
         set(value, nil, "setValue(_:withCompletionBlock:)", block)
     }
 
-    /// As `setValue(_:)`; returns when the server has done it.
+    /// As `setValue(_:)`; returns when the server has done it. When the task is cancelled it throws `CancellationError` at once,
+    /// and the write stays: so do all forms of this kind.
     @discardableResult
     public func setValue(_ value: Any?) async throws -> DatabaseReference {
         try await waiting { set(value, nil, "setValue(_:)", $0) }

@@ -1,18 +1,25 @@
+internal import ClientCore
 internal import Foundation
 
 /// What an app wants to be told of one of its writes.
 // Safe: the closure, which need not be Sendable, runs once, on the database's callback queue.
 struct WriteCompletion: @unchecked Sendable {
-    private let body: ((any Error)?, DatabaseReference) -> Void
+    private let body: ((any Error)?, DatabaseReference, Int64?) -> Void
     private let ref: DatabaseReference
 
     init(_ ref: DatabaseReference, _ body: @escaping ((any Error)?, DatabaseReference) -> Void) {
+        self.ref = ref
+        self.body = { error, ref, _ in body(error, ref) }
+    }
+
+    /// - Parameter body: is also given the seq of the write's entry, where the server says it.
+    init(_ ref: DatabaseReference, withSeq body: @escaping ((any Error)?, DatabaseReference, Int64?) -> Void) {
         self.ref = ref
         self.body = body
     }
 
     /// Nil for success. On the callback queue.
-    func tell(_ error: (any Error)?) { body(error, ref) }
+    func tell(_ error: (any Error)?, seq: Int64? = nil) { body(error, ref, seq) }
 }
 
 extension DatabaseReference {
@@ -34,12 +41,10 @@ extension DatabaseReference {
         }
     }
 
-    /// Waits for an operation's completion.
+    /// Waits for an operation's completion. The cancellation of the task ends the waiting, not the operation.
     func waiting(_ start: (@escaping Completion) -> Void) async throws -> DatabaseReference {
-        try await withUnsafeThrowingContinuation { continuation in
-            start { error, ref in
-                if let error { continuation.resume(throwing: error) } else { continuation.resume(returning: ref) }
-            }
+        try await Answer.wait { answer in
+            start { error, ref in answer.give(error, or: ref) }
         }
     }
 }

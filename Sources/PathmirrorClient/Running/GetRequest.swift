@@ -15,7 +15,11 @@ struct GetRequest: @unchecked Sendable {
     }
 
     /// On the callback queue.
-    func tell(_ node: Node) { completion(nil, DataSnapshot(ref: ref, node: node, index: spec.query.index)) }
+    ///
+    /// - Parameter seq: as of which entry the value is, if that is known.
+    func tell(_ node: Node, seq: Int64?) {
+        completion(nil, DataSnapshot(ref: ref, node: node, index: spec.query.index, seq: seq))
+    }
     /// On the callback queue.
     func tell(_ error: DatabaseError) { completion(error, nil) }
 }

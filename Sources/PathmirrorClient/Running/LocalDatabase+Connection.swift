@@ -47,12 +47,18 @@ extension LocalDatabase {
     /// A listen goes out with the hash of what is known, so that what is unchanged is not sent again.
     private func send(_ request: ListenRequest) {
         let known = tree.serverValue(of: request.spec)
+        if request.mayResume, known.isComplete, known.node.rowCount >= settings.resumptionRows,
+            let behind = tree.resumption(of: request.spec)
+        {
+            for text in request.messages(hash: "", behind: behind) { channel?.channel.send(text) }
+            return
+        }
         let isFiltered = !request.spec.loadsAllData
         let node = isFiltered ? known.node.withoutPriority : known.node
         let compound = isFiltered || !known.isComplete || node.rowCount < 50 ? nil : CompoundHash(of: node)
-        for text in request.messages(hash: known.isComplete ? node.hash : "", compound: compound) {
-            channel?.channel.send(text)
-        }
+        let hash = known.isComplete ? node.hash : ""
+        bareListens.sent(request.spec, tag: request.tag, isComplete: known.isComplete)
+        for text in request.messages(hash: hash, compound: compound) { channel?.channel.send(text) }
     }
 
     // MARK: Reports
@@ -61,29 +67,36 @@ extension LocalDatabase {
         switch report {
         case .connected(let serverTime): connected(serverTime)
         case .disconnected(let reason): disconnected(reason)
-        case .connectFailed(let reason, let delay): ClientLog.info("no connection: \(reason); next try in \(delay) ms")
-        case .changed(.put(let path, let node), let tag):
-            raise(tree.applyServer(node, at: path, tag: tag))
+        case .connectFailed(let reason, let delay): connectFailed(reason, delay)
+        case .changed(.put(let path, let node), let tag, let mark):
+            bareListens.heard(at: path, tag: tag)
+            raise(tree.applyServer(node, at: path, tag: tag, mark: mark))
             dataChanged(at: path)
-        case .changed(.patch(let path, let changes), let tag):
-            raise(tree.applyServer(changes, at: path, tag: tag))
+        case .changed(.patch(let path, let changes), let tag, let mark):
+            bareListens.heard(at: path, tag: tag)
+            raise(tree.applyServer(changes, at: path, tag: tag, mark: mark))
             dataChanged(at: path)
-        case .ranges(let path, let ranges, let tag):
+        case .ranges(let path, let ranges, let tag, let mark):
+            bareListens.heard(at: path, tag: tag)
             let known = tree.serverValue(of: QuerySpec(path: path)).node
-            raise(tree.applyServer(RangeMerge.apply(ranges, to: known), at: path, tag: tag))
+            raise(tree.applyServer(RangeMerge.apply(ranges, to: known), at: path, tag: tag, mark: mark))
             dataChanged(at: path)
-        case .listenCompleted(let spec, let tag, let lacksIndex):
+        case .listenCompleted(let spec, let tag, let lacksIndex, let mark):
             if lacksIndex {
                 ClientLog.warning(
                     "A query of \(spec.path) has no index on the server: add \".indexOn\" to the rules there.")
             }
-            raise(tree.completeListen(spec, tag: tag))
+            if bareListens.answered(spec, tag: tag), !tree.serverValue(of: spec).isComplete {
+                raise(tree.applyServer(.null, at: spec.path, tag: tag, mark: mark))
+            }
+            raise(tree.completeListen(spec, tag: tag, mark: mark))
             dataChanged(at: spec.path)
         case .listenRefused(let spec, _, let failure):
             cancelListeners(of: spec, DatabaseError(failure, "reading \(spec.path)"))
-        case .writeAnswered(let id, let outcome): writeAnswered(id, outcome)
+        case .writeAnswered(let id, let outcome, let seq): writeAnswered(id, outcome, seq)
         case .onDisconnectAnswered(let id, let outcome): onDisconnectAnswered(id, outcome)
         case .getAnswered(let id, let outcome): getAnswered(id, outcome)
+        case .waitAnswered(let id, let outcome): waitAnswered(id, outcome)
         case .signedIn(let answer): signedIn(answer)
         case .signedOut: signedOut()
         case .signInFailed(let failure, let count):
@@ -96,8 +109,17 @@ extension LocalDatabase {
         }
     }
 
+    private func connectFailed(_ reason: String, _ delay: Int64) {
+        ClientLog.info("no connection: \(reason); next try in \(delay) ms")
+        guard outageNotices.isNews(reason) else { return }
+        ClientLog.warning(
+            "There is no connection to \(origin): \(reason). It is tried again; until then the database goes on with what it has."
+        )
+    }
+
     private func connected(_ serverTime: Int64) {
         isConnected = true
+        outageNotices.connected()
         let timeOffset = serverTime - Clock.unixMilliseconds
         outside.serverTimeOffset = timeOffset
         setInfo(InfoPath.serverTimeOffset, .int(timeOffset))

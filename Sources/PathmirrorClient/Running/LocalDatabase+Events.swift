@@ -34,6 +34,7 @@ extension LocalDatabase {
         for registration in registrations {
             guard let listener = listeners.removeValue(forKey: registration.id) else { continue }
             outside.forget(listener)
+            if !listener.wantsErrors { ClientLog.warning("A listener was ended: \(error.message)") }
             callBack { listener.tellCancelled(error) }
         }
         raise(effects)
@@ -46,7 +47,9 @@ extension LocalDatabase {
         for change in effects.listens {
             switch change {
             case .start(let spec, let tag): machine.listen(spec, tag: tag, now: now)
-            case .stop(let spec, let tag): machine.unlisten(spec, tag: tag, now: now)
+            case .stop(let spec, let tag):
+                bareListens.stopped(spec, tag: tag)
+                machine.unlisten(spec, tag: tag, now: now)
             }
         }
         tell(effects.events)

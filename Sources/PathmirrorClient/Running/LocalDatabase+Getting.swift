@@ -1,5 +1,6 @@
 internal import ClientCore
 internal import Tree
+internal import Wire
 
 /// Questions that were not answered yet.
 struct PendingGets {
@@ -15,7 +16,7 @@ extension LocalDatabase {
     func get(_ request: GetRequest) {
         guard !request.spec.path.isInfo else {
             let node = info.reduce(Node.null) { $0.replacing($1.key, with: $1.value) }[request.spec.path]
-            return callBack { request.tell(node) }
+            return callBack { request.tell(node, seq: nil) }
         }
         if isConnected {
             ask(request)
@@ -41,16 +42,19 @@ extension LocalDatabase {
 
     /// Those that have waited long enough; all of them without a time.
     func answerGetsFromCache(before time: Int64 = .max) {
-        while let first = gets.waiting.first, first.until <= time {
-            gets.waiting.removeFirst()
-            answerFromCache(first.request)
-        }
+        let due = gets.waiting.prefix { $0.until <= time }
+        gets.waiting.removeFirst(due.count)
+        for (request, _) in due { answerFromCache(request) }
     }
 
     func getAnswered(_ id: RequestID, _ outcome: GetOutcome) {
         guard let request = gets.asked.removeValue(forKey: id) else { return }
         switch outcome {
-        case .value(let node): callBack { request.tell(node) }
+        case .value(let node, let seq):
+            lastGet = request.spec.path
+            raise(tree.applyAnswer(node, of: request.spec, seq: seq))
+            dataChanged(at: request.spec.path)
+            callBack { request.tell(node, seq: seq) }
         case .refused(let failure):
             let error = DatabaseError(failure, "reading \(request.spec.path)")
             callBack { request.tell(error) }
@@ -60,10 +64,14 @@ extension LocalDatabase {
 
     /// What the client has itself: of a listener's, or of its disk.
     private func answerFromCache(_ request: GetRequest) {
-        if let node = tree.localValue(of: request.spec) { return callBack { request.tell(node) } }
+        if let node = tree.localValue(of: request.spec) {
+            let seq = tree.localSeq(of: request.spec)
+            return callBack { request.tell(node, seq: seq) }
+        }
         if let cached = cache?.cached(request.spec), cached.isComplete {
             let node = request.spec.loadsAllData ? cached.node : request.spec.query.select(from: cached.node)
-            return callBack { request.tell(node) }
+            let seq = cached.mark?.seq
+            return callBack { request.tell(node, seq: seq) }
         }
         let error = DatabaseError(
             .unavailable,

@@ -27,24 +27,29 @@ extension LocalDatabase {
         raise(effects)
     }
 
-    func raise(_ effects: TransactionEffects) {
+    /// - Parameter seq: of the entry that the server has made of what was sent together.
+    func raise(_ effects: TransactionEffects, seq: Int64? = nil) {
         raise(effects.sync)
         for put in effects.puts { machine.write(put.write, hash: put.hash, now: now) }
+        // Of several that were sent together, the entry has only what they came to in the end.
+        let seq = effects.outcomes.count == 1 ? seq : nil
         for outcome in effects.outcomes {
             guard let running = transactionRequests.removeValue(forKey: outcome.id) else { continue }
-            end(running, outcome.result)
+            end(running, outcome.result, outcome.isEstimate ? nil : seq)
         }
     }
 
-    private func end(_ running: RunningTransaction, _ result: TransactionOutcome.Result) {
+    private func end(_ running: RunningTransaction, _ result: TransactionOutcome.Result, _ seq: Int64?) {
         let request = running.request
         switch result {
-        case .committed(let node): callBack { request.tell(nil, isCommitted: true, node) }
+        case .committed(let node):
+            callBack { request.tell(nil, isCommitted: true, node, seq: seq) }
         case .abandoned(let node):
             let error = running.invalid.error.map { DatabaseError($0, in: "runTransactionBlock(_:)") }
             callBack { request.tell(error, isCommitted: false, error == nil ? node : nil) }
         case .failed(let failure):
             let error = DatabaseError(failure, at: request.ref.path)
+            if !request.wantsErrors { ClientLog.warning("A transaction was not done: \(error.message)") }
             callBack { request.tell(error, isCommitted: false, nil) }
         }
     }

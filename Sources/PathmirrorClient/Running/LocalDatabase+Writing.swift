@@ -28,23 +28,17 @@ extension LocalDatabase {
         }
     }
 
-    func writeAnswered(_ id: WriteID, _ outcome: RequestOutcome) {
-        if let effects = transactions.answered(id, outcome) { return raise(effects) }
+    func writeAnswered(_ id: WriteID, _ outcome: RequestOutcome, _ seq: Int64?) {
+        if let effects = transactions.answered(id, outcome) { return raise(effects, seq: seq) }
         // A transaction that was purged has told its end already.
         guard let path = unanswered.removeValue(forKey: id) else { return }
         let isRefused = outcome != .done
         raise(tree.acknowledge(id, isRefused: isRefused))
         if isRefused { dataChanged(at: path) }
         let completion = completions.removeValue(forKey: id)
-        let error: DatabaseError? =
-            switch outcome {
-            case .done: nil
-            case .refused(let failure): DatabaseError(failure, "the write at \(path)")
-            case .lost: DatabaseError(.disconnected, "The connection ended before the write was answered.")
-            case .purged: DatabaseError(.writeCanceled, "The write was taken back by purgeOutstandingWrites().")
-            }
+        let error = DatabaseError(outcome, of: "the write at \(path)")
         if let error, completion == nil { ClientLog.warning("A write was not done: \(error.message)") }
-        if let completion { callBack { completion.tell(error) } }
+        if let completion { callBack { completion.tell(error, seq: seq) } }
     }
 
     func purgeWrites() {
@@ -75,13 +69,8 @@ extension LocalDatabase {
         guard let (path, completion) = disconnectRequests.removeValue(forKey: id) else { return }
         // What the server won't do is not to be told as done when the connection ends.
         if case .refused = outcome { disconnectQueue.cancel(path) }
-        let error: DatabaseError? =
-            switch outcome {
-            case .done: nil
-            case .refused(let failure): DatabaseError(failure, "the operation at \(path) for the connection's end")
-            case .lost: DatabaseError(.disconnected, "The connection ended before the operation was answered.")
-            case .purged: DatabaseError(.writeCanceled, "The operation was taken back.")
-            }
+        let error = DatabaseError(outcome, of: "the operation at \(path) for the connection's end")
+        if let error, completion == nil { ClientLog.warning("An operation was not taken: \(error.message)") }
         if let completion { callBack { completion.tell(error) } }
     }
 

@@ -8,6 +8,8 @@ internal import Wire
 final class LocalDatabase {
     let settings: DatabaseSettings
     unowned let outside: Repository
+    /// The server's address, for messages.
+    let origin: String
     let tokenProvider: PathmirrorApp.TokenProvider?
     let transport: any RealtimeTransport
 
@@ -22,13 +24,15 @@ final class LocalDatabase {
     var channel: (number: ConnectionNumber, channel: any RealtimeChannel)?
     var isOffline = false
     var isConnected = false
+    var outageNotices = OutageNotices()
     private(set) var isClosed = false
     /// Whether writes of an earlier run wait until somebody signs in.
     var isHoldingRestored = false
-    /// Tokens that the app was asked for and has not given.
-    var tokensAskedFor = 0
+    /// The newest one.
+    var token: TokenQuestion?
     var isHoldingWrites = false
 
+    var bareListens = BareListens()
     var listeners: [RegistrationID: Listener] = [:]
     /// Where each write went that the server has not answered.
     var unanswered: [WriteID: Path] = [:]
@@ -39,6 +43,10 @@ final class LocalDatabase {
     var disconnectRequests: [RequestID: (path: Path, completion: WriteCompletion?)] = [:]
     var disconnectQueue = DisconnectQueue()
     var gets = PendingGets()
+    /// Those who wait for entries of the server's log.
+    var waits: [RequestID: SeqWait] = [:]
+    /// The last place that the server has answered with.
+    var lastGet: Path?
     let transactions: TransactionQueue
     var transactionRequests: [TransactionID: RunningTransaction] = [:]
 
@@ -53,6 +61,7 @@ final class LocalDatabase {
     init(address: DatabaseAddress, settings: DatabaseSettings, app: PathmirrorApp?, outside: Repository) {
         self.settings = settings
         self.outside = outside
+        origin = address.origin
         tokenProvider = app?.tokenProvider
         transport = settings.transport ?? app?.transport ?? NoTransport()
         store = settings.isPersistenceEnabled ? app.flatMap { DatabaseFile.open(address, of: $0) } : nil
@@ -87,10 +96,15 @@ final class LocalDatabase {
         if isOffline { answerGetsFromCache() }
     }
 
+    /// What the app waits for comes no more, and it is told so. Pending writes stay on disk.
     func close() {
         isClosed = true
-        machine.goOffline(now: now)
+        token?.task.cancel()
+        token = nil
+        setOffline(true)
         carryOutEffects()
+        giveUpAnswers()
+        endWaits()
         cache?.flush()
         cache = nil
         store = nil
@@ -119,7 +133,7 @@ final class LocalDatabase {
     /// One timer for all: an earlier one that runs already is let fire, and looks again.
     private func armTimer() {
         guard !isClosed else { return }
-        let wanted = [machine.deadline, flushesAt, gets.deadline].compactMap(\.self).min()
+        let wanted = [machine.deadline, flushesAt, gets.deadline, token?.isAwaitedUntil].compactMap(\.self).min()
         guard let wanted, wakesAt.map({ wanted < $0 }) ?? true else { return }
         wakesAt = wanted
         outside.perform(after: wanted - now) { $0.wake() }
@@ -133,6 +147,7 @@ final class LocalDatabase {
         let isMachineDue = machine.deadline.map { $0 <= now } ?? false
         let areGetsDue = gets.deadline.map { $0 <= now } ?? false
         if isMachineDue { machine.timePassed(now: now) }
+        if let until = token?.isAwaitedUntil, until <= now { stopWaitingForToken() }
         if areGetsDue { answerGetsFromCache(before: now) }
         if let time = flushesAt, time <= now {
             cache?.flush()

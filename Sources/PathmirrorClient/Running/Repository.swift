@@ -19,7 +19,9 @@ final class Repository: @unchecked Sendable {
     }
 
     private let queue = DispatchQueue(label: "pathmirror.database", qos: .userInitiated)
-    private let onQueue = DispatchSpecificKey<Bool>()
+    /// Set on the queues of all databases: a transaction's block that writes to another database must not wait for it, as
+    /// that one's may be doing the same.
+    private static let onQueue = DispatchSpecificKey<Bool>()
     private let callbackQueue: DispatchQueue
     private let isPersistent: Bool
     private let waiting = Mutex(Waiting())
@@ -30,7 +32,7 @@ final class Repository: @unchecked Sendable {
     init(address: DatabaseAddress, settings: DatabaseSettings, app: PathmirrorApp?, isOffline: Bool) {
         callbackQueue = settings.callbackQueue
         isPersistent = settings.isPersistenceEnabled
-        queue.setSpecific(key: onQueue, value: true)
+        queue.setSpecific(key: Self.onQueue, value: true)
         queue.async { [self] in
             database = LocalDatabase(address: address, settings: settings, app: app, outside: self)
         }
@@ -46,27 +48,32 @@ final class Repository: @unchecked Sendable {
     // MARK: Turns
 
     /// Runs the job on the queue, after all that were given before. Returns at once.
-    func perform(_ job: @escaping Job) { enqueue(job, caller: nil) }
+    ///
+    /// - Returns: false, and the job is not run, once the database is closed.
+    @discardableResult
+    func perform(_ job: @escaping Job) -> Bool { enqueue(job, caller: nil) }
 
     /// As `perform`, but returns when what the job has changed is on disk, where persistence is on. From within a job (a
-    /// transaction's block) it returns at once.
-    func performAndKeep(_ job: @escaping Job) {
-        guard isPersistent, DispatchQueue.getSpecific(key: onQueue) == nil else { return perform(job) }
+    /// transaction's block), also of another database, it returns at once.
+    private func performAndKeep(_ job: @escaping Job) -> Bool {
+        guard isPersistent, DispatchQueue.getSpecific(key: Self.onQueue) == nil else { return perform(job) }
         let semaphore = DispatchSemaphore(value: 0)
-        enqueue(job, caller: semaphore)
+        let isTaken = enqueue(job, caller: semaphore)
         semaphore.wait()
+        return isTaken
     }
 
-    private func enqueue(_ job: @escaping Job, caller: DispatchSemaphore?) {
+    private func enqueue(_ job: @escaping Job, caller: DispatchSemaphore?, closes: Bool = false) -> Bool {
         let (mustSchedule, isClosed) = waiting.withLock { waiting in
             if waiting.isClosed { return (false, true) }
             waiting.jobs.append(job)
             if let caller { waiting.callers.append(caller) }
+            waiting.isClosed = closes
             defer { waiting.isScheduled = true }
             return (!waiting.isScheduled, false)
         }
-        if isClosed { caller?.signal() }
         if mustSchedule { queue.async { self.runTurn() } }
+        return !isClosed
     }
 
     private func runTurn() {
@@ -96,15 +103,16 @@ final class Repository: @unchecked Sendable {
     /// Runs the body on the callback queue, after all that were given before.
     func callBack(_ body: @escaping @Sendable () -> Void) { callbackQueue.async(execute: body) }
 
-    /// Ends everything. Returns when nothing runs any more.
+    /// Ends everything: whoever waits for an answer is told that there is none. Returns when nothing runs any more.
     func close() async {
-        listeners.withLock { listeners in
-            for listener in listeners.values { listener.end() }
-            listeners = [:]
+        let ended = listeners.withLock { listeners in
+            defer { listeners = [:] }
+            return Array(listeners.values)
         }
+        for listener in ended { listener.end() }
+        callBack { for listener in ended { listener.tellFinished() } }
         await withUnsafeContinuation { continuation in
-            perform { $0.close() }
-            waiting.withLock { $0.isClosed = true }
+            _ = enqueue({ $0.close() }, caller: nil, closes: true)
             queue.async { [self] in
                 if waiting.withLock({ !$0.jobs.isEmpty }) { runTurn() }
                 database = nil
@@ -117,7 +125,9 @@ final class Repository: @unchecked Sendable {
 
     func add(_ listener: Listener) {
         if !listener.isForOneEvent { listeners.withLock { $0[listener.handle] = listener } }
-        perform { $0.add(listener) }
+        guard !perform({ $0.add(listener) }) else { return }
+        forget(listener)
+        callBack { listener.tellCancelled(.appIsDeleted) }
     }
 
     func removeListener(_ handle: DatabaseHandle, at path: Path) {
@@ -149,14 +159,34 @@ final class Repository: @unchecked Sendable {
     func forget(_ listener: Listener) { listeners.withLock { $0[listener.handle] = nil } }
 
     func write(_ content: PendingWrite.Content, at path: Path, _ completion: WriteCompletion?) {
-        performAndKeep { $0.write(content, at: path, completion) }
+        guard !performAndKeep({ $0.write(content, at: path, completion) }), let completion else { return }
+        callBack { completion.tell(DatabaseError.appIsDeleted) }
     }
 
     func onDisconnect(_ operation: OnDisconnectOperation, at path: Path, _ completion: WriteCompletion?) {
-        perform { $0.onDisconnect(operation, at: path, completion) }
+        guard !perform({ $0.onDisconnect(operation, at: path, completion) }), let completion else { return }
+        callBack { completion.tell(DatabaseError.appIsDeleted) }
     }
 
-    func get(_ request: GetRequest) { perform { $0.get(request) } }
+    func get(_ request: GetRequest) {
+        guard !perform({ $0.get(request) }) else { return }
+        callBack { request.tell(.appIsDeleted) }
+    }
 
-    func run(_ transaction: TransactionRequest) { perform { $0.run(transaction) } }
+    func wait(_ id: RequestID, _ wait: SeqWait, milliseconds: Int64?) {
+        guard !perform({ $0.wait(id, wait, milliseconds: milliseconds) }) else { return }
+        callBack { wait.end(DatabaseError.appIsDeleted) }
+    }
+
+    func run(_ transaction: TransactionRequest) {
+        guard !perform({ $0.run(transaction) }) else { return }
+        callBack { transaction.tell(DatabaseError.appIsDeleted, isCommitted: false, nil) }
+    }
+}
+
+extension DatabaseError {
+    /// Of what is asked of a database whose app has ended.
+    static var appIsDeleted: DatabaseError {
+        DatabaseError(.unavailable, "The database's app was deleted: configure another one and take its database.")
+    }
 }

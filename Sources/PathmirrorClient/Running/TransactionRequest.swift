@@ -27,8 +27,11 @@ struct TransactionRequest: @unchecked Sendable {
         return data.whole.node
     }
 
+    /// Whether somebody is told how it ends.
+    var wantsErrors: Bool { completion != nil }
+
     /// On the callback queue.
-    func tell(_ error: (any Error)?, isCommitted: Bool, _ node: Node?) {
-        completion?(error, isCommitted, node.map { DataSnapshot(ref: ref, node: $0, index: .priority) })
+    func tell(_ error: (any Error)?, isCommitted: Bool, _ node: Node?, seq: Int64? = nil) {
+        completion?(error, isCommitted, node.map { DataSnapshot(ref: ref, node: $0, index: .priority, seq: seq) })
     }
 }

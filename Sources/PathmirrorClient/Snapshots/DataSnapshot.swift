@@ -10,8 +10,15 @@ public final class DataSnapshot: Sendable {
     public let ref: DatabaseReference
     let node: Node
     private let index: Query.Index
+    /// The entry of the gateway's log as of which this is: what the place held when that entry, and no later one, had been
+    /// done. What came from disk may be a little newer than that, never older.
+    ///
+    /// Nil where the snapshot holds something that only this client has (a write that is not answered, an estimate), where
+    /// it is not complete, and where the server is no Pathmirror gateway.
+    public let seq: Int?
 
-    init(ref: DatabaseReference, node: Node, index: Query.Index) {
+    init(ref: DatabaseReference, node: Node, index: Query.Index, seq: Int64? = nil) {
+        self.seq = seq.map { Int($0) }
         self.ref = ref
         self.node = node
         self.index = index
@@ -50,7 +57,7 @@ public final class DataSnapshot: Sendable {
     public func childSnapshot(forPath childPathString: String) -> DataSnapshot {
         let relative = checked(childPathString, "childSnapshot(forPath:)")
         let childRef = DatabaseReference(owner: ref.owner, path: ref.path.appending(relative))
-        return DataSnapshot(ref: childRef, node: node[relative], index: index)
+        return DataSnapshot(ref: childRef, node: node[relative], index: index, seq: seq.map { Int64($0) })
     }
 
     /// How many children there are.
@@ -62,12 +69,12 @@ public final class DataSnapshot: Sendable {
         return ClosureEnumerator(snapshots)
     }
 
-    /// The children's snapshots, in the order of the query that the snapshot came from. O(1) for the first by key;
-    /// O(n log n) by another order.
+    /// The children's snapshots, in the order of the query that the snapshot came from. To ask for it takes O(n) by key and
+    /// O(n log n) by another order; each snapshot is made when it is reached.
     public var childSnapshots: some Sequence<DataSnapshot> & Sendable {
-        ChildOrder.entries(of: node, by: index).lazy.map { [ref, index] entry in
+        ChildOrder.entries(of: node, by: index).lazy.map { [ref, index, seq] entry in
             let childRef = DatabaseReference(owner: ref.owner, path: ref.path.appending(entry.key))
-            return DataSnapshot(ref: childRef, node: entry.node, index: index)
+            return DataSnapshot(ref: childRef, node: entry.node, index: index, seq: seq.map { Int64($0) })
         }
     }
 

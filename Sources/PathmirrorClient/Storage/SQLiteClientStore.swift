@@ -55,6 +55,7 @@ package final class SQLiteClientStore: ClientStore {
                 try PrivateFile.makeFolder(String(path[..<slash]))
             }
             try PrivateFile.make(path)
+            for suffix in ["-wal", "-journal"] { try PrivateFile.refuseLink(path + suffix) }
         } catch { throw SQLiteError(failure: error) }
         return try StoreFile(.file(path), layout: layout)
     }
@@ -104,13 +105,14 @@ package final class SQLiteClientStore: ClientStore {
         }
         file = nil
         for id in removed { writes[id] = nil }
-        let newName = "\(path).damaged-\(Clock.unixMilliseconds)"
+        let newName = DamagedFiles.name(of: path, at: Clock.unixMilliseconds)
         do throws(PrivateFile.Failure) {
             _ = try PrivateFile.rename(path, to: newName)
             _ = try PrivateFile.rename(path + "-wal", to: newName + "-wal")
             PrivateFile.remove(path + "-shm")
             PrivateFile.remove(path + "-journal")
         } catch { throw SQLiteError(failure: error) }
+        DamagedFiles.removeOld(of: path)
         let fresh = try Self.openPrivately(path, layout)
         try fresh.begin()
         for write in writes.values { try fresh.save(write) }

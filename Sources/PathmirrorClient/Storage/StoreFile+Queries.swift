@@ -1,11 +1,12 @@
 internal import ClientCore
 internal import SQLite
 internal import Tree
+internal import Wire
 
 /// Tracked queries and their keys. They change seldom: nothing is compiled in advance.
 extension StoreFile {
     func trackedQueries() throws(SQLiteError) -> [TrackedQuery] {
-        let rows = try connection.prepare("SELECT id, path, query, last_use, is_complete, is_active FROM queries")
+        let rows = try connection.prepare("SELECT id, path, query, last_use, is_complete, is_active, mark FROM queries")
         var queries: [TrackedQuery] = []
         while try rows.step() {
             guard let path = RowPath.decode(rows.rawBytes(1)), let query = QueryCodec.decode(rows.rawBytes(2)) else {
@@ -13,8 +14,10 @@ extension StoreFile {
             }
             queries.append(
                 TrackedQuery(
-                    id: rows.integer(0), spec: QuerySpec(path: path, query: query), lastUse: rows.integer(3),
-                    isComplete: rows.integer(4) != 0, isActive: rows.integer(5) != 0))
+                    id: try Self.sound(rows.integer(0), "query's number"),
+                    spec: QuerySpec(path: path, query: query), lastUse: try Self.sound(rows.integer(3), "time of use"),
+                    isComplete: rows.integer(4) != 0, isActive: rows.integer(5) != 0,
+                    mark: rows.isNull(6) ? nil : LogMark(rows.text(6))))
         }
         return queries
     }
@@ -27,6 +30,7 @@ extension StoreFile {
         try put.bind(4, query.lastUse)
         try put.bind(5, query.isComplete ? 1 : 0)
         try put.bind(6, query.isActive ? 1 : 0)
+        if let mark = query.mark { try put.bind(7, mark.text) } else { try put.bindNull(7) }
         try put.run()
     }
 

@@ -81,6 +81,8 @@ extension StoreFile {
     }
 
     private static func write(_ row: SQLiteStatement) -> PendingWrite? {
-        WriteCodec.decode(row.rawBytes(2), id: WriteID(rawValue: row.integer(0)), path: row.rawBytes(1))
+        // Later writes count on from it.
+        guard (try? sound(row.integer(0), "write's number")) != nil else { return nil }
+        return WriteCodec.decode(row.rawBytes(2), id: WriteID(rawValue: row.integer(0)), path: row.rawBytes(1))
     }
 }

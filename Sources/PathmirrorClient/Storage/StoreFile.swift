@@ -61,7 +61,7 @@ final class StoreFile {
         cacheBytes = 0
         savedCacheBytes = 0
         hasPriorityRows = false
-        cacheBytes = Int(try integerFact("cache_bytes") ?? 0)
+        cacheBytes = Int(try Self.sound(try integerFact("cache_bytes") ?? 0, "size"))
         savedCacheBytes = cacheBytes
         hasPriorityRows = try integerFact("has_priority_rows") == 1
     }
@@ -124,6 +124,12 @@ final class StoreFile {
         try putFact.bind(1, name)
         if let value { try putFact.bind(2, value) } else { try putFact.bindNull(2) }
         try putFact.run()
+    }
+
+    /// A number that is counted on from: a damaged one, which no file of ours comes to, must not overflow.
+    static func sound(_ number: Int64, _ what: String) throws(SQLiteError) -> Int64 {
+        guard (0...(1 << 62)).contains(number) else { throw damage(what) }
+        return number
     }
 
     /// For a row whose bytes are no value: the file is damaged, even if SQLite takes it for whole.

@@ -3,7 +3,7 @@ internal import SQLite
 /// The tables of a store's file, and the way there from older ones.
 enum StoreSchema {
     /// What `PRAGMA user_version` says of a file of today.
-    static let version: Int64 = 1
+    static let version: Int64 = 2
 
     /// From the version of its place to the next: the first makes the tables. Never changed once released; append.
     private static let migrations: [String] = [
@@ -15,7 +15,9 @@ enum StoreSchema {
             id INTEGER PRIMARY KEY, path BLOB NOT NULL, query BLOB NOT NULL, last_use INTEGER NOT NULL,
             is_complete INTEGER NOT NULL, is_active INTEGER NOT NULL);
         CREATE TABLE query_keys (query INTEGER NOT NULL, key TEXT NOT NULL, PRIMARY KEY (query, key)) WITHOUT ROWID;
-        """
+        """,
+        // As of which entry of the server's log a query's data is.
+        "ALTER TABLE queries ADD COLUMN mark TEXT",
     ]
 
     /// Brings an open file up to date, in one transaction. A file of a later version is an error of kind `misuse`.

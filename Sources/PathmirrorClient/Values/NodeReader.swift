@@ -5,6 +5,8 @@ internal import Tree
 struct NodeReader {
     /// Where the reader is, for errors and for the depth.
     private var path: Path
+    /// How many containers the reader is in: `.value` and `.priority` are below no key.
+    private var nesting = 0
 
     /// The node of a value that is written at the path. Nil and `NSNull` are null.
     static func node(of value: Any?, at path: Path, priority: Any? = nil) throws(InvalidArgument) -> Node {
@@ -70,6 +72,9 @@ struct NodeReader {
     }
 
     private mutating func object(_ members: some Sequence<(String, Any)>) throws(InvalidArgument) -> Node {
+        nesting += 1
+        defer { nesting -= 1 }
+        guard nesting <= KeyRules.maxDepth + 8 else { throw error("is deeper than \(KeyRules.maxDepth) levels") }
         var children: [(Key, Node)] = []
         children.reserveCapacity(members.underestimatedCount)
         var priority = Node.null

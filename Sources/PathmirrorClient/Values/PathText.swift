@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Tree
 
 /// Paths as apps write them.
@@ -21,14 +22,4 @@ enum PathText {
             }
         }
     }
-}
-
-extension Key {
-    /// The first key of the paths that the client itself answers.
-    static let info = Key(".info")
-}
-
-extension Path {
-    /// Whether the client itself answers it: nothing is written there.
-    var isInfo: Bool { keys.first == .info }
 }

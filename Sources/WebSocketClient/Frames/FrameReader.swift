@@ -71,8 +71,9 @@ package struct FrameReader {
         guard opcode >= 8 || length <= UInt64(maxMessageBytes - message.count) else {
             throw Violation(code: 1009, reason: "a message of more than \(maxMessageBytes) bytes")
         }
-        // Room for what is said to come, but no more than a little for what has not come yet.
-        if opcode < 8 { message.reserveCapacity(message.count + min(Int(length), 1 << 16)) }
+        // Room for what is said to come, but no more than a little for what has not come yet. Fragments behind the first
+        // get theirs as it grows: room for each by itself would have all that came before copied every time.
+        if opcode < 8, message.isEmpty { message.reserveCapacity(min(Int(length), 1 << 16)) }
         payloadLeft = Int(length)
         head.removeAll(keepingCapacity: true)
         headSize = 2

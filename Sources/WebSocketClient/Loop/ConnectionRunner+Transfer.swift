@@ -49,12 +49,12 @@ extension ConnectionRunner {
     private func receive(_ link: Link) {
         for _ in 0..<Self.piecesAtOnce {
             guard !isPaused else { return }
-            switch link.receive(into: loop.scratch) {
+            switch link.stream.receive(into: loop.scratch) {
             case .moved(let count):
                 take(UnsafeRawBufferPointer(rebasing: loop.scratch[..<count]), link)
                 if case .over = stage { return }
                 // Less than there was room for: all there is, where the library holds nothing back.
-                if count < loop.scratch.count, !link.holdsInput { return }
+                if count < loop.scratch.count, !link.stream.holdsInput { return }
             case .wouldBlock: return
             case .finished: return end(isClosing ? .byUs : .broken("the server ended it without a word"))
             case .failed(let number):
@@ -113,7 +113,7 @@ extension ConnectionRunner {
     private func received(_ text: [UInt8]) {
         // Who has closed doesn't listen any more.
         guard !isClosing else { return }
-        unprocessedBytes += text.count
+        unprocessedBytes += WebSocketChannel.cost(text.count)
         tell(.received(text))
         guard unprocessedBytes > loop.settings.maxUnprocessedBytes, !isPaused else { return }
         isPaused = true

@@ -101,11 +101,11 @@ final class ConnectionRunner {
     }
 
     private func shakeHands(_ link: Link) {
-        switch link.tls?.shakeHands() {
+        switch link.stream.shakeHands() {
         case .needsInput: link.wait(read: true, write: false)
         case .needsOutput: link.wait(read: false, write: true)
         case .done: upgrade(link)
-        case .plainHTTP, .failed, nil: end(.insecure(link.tls?.failure ?? "the handshake failed"))
+        case .plainHTTP, .failed: end(.insecure(link.stream.failure ?? "the handshake failed"))
         }
     }
 

@@ -21,7 +21,7 @@ public struct RESTError: Error, Equatable, Sendable {
             case .key: ".key"
             case .value: ".value"
             case .priority: ".priority"
-            case .child(let path): String(path.description.dropFirst())
+            case .child(let path): String(path.description.unicodeScalars.dropFirst())
             }
         return RESTError(400, "Index not defined, add \".indexOn\": \"\(name)\", for path \"\(path)\", to the rules")
     }

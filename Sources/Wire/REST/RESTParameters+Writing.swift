@@ -52,7 +52,7 @@ extension RESTParameters {
         case .key: "$key"
         case .value: "$value"
         case .priority: "$priority"
-        case .child(let path): String(path.description.dropFirst())
+        case .child(let path): String(path.description.unicodeScalars.dropFirst())
         }
     }
 

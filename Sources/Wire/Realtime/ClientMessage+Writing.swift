@@ -58,6 +58,7 @@ extension ClientAction {
         // Spelled like this by the SDK for JavaScript.
         case .appCheck(token: nil): "unappeck"
         case .echo: "echo"
+        case .wait: "pm-wait"
         case .denied, .refused: nil
         }
     }
@@ -76,10 +77,11 @@ private struct RequestBody {
             guard let counters else { break }
             key("c")
             writer.append(counters.text)
-        case .listen(let target, let hash, let compound):
+        case .listen(let target, let hash, let compound, let behind):
             write(target)
             text("h", hash)
             if let compound { write(compound) }
+            if let behind { text(LogMark.member, behind) }
         case .unlisten(let target): write(target)
         case .get(let path, let query):
             text("p", path.description)
@@ -99,6 +101,10 @@ private struct RequestBody {
         case .echo(let value):
             key("d")
             writer.append(value.text)
+        case .wait(let seq, let path):
+            if let path { text("p", path.description) }
+            key("seq")
+            writer.writeInteger(seq)
         case .unauthenticate, .denied, .refused: break
         }
     }
@@ -124,7 +130,8 @@ private struct RequestBody {
         key("d")
         writer.beginObject()
         for (index, change) in changes.enumerated() {
-            writer.writeKey(String(change.path.relative(to: path).description.dropFirst()), isFirst: index == 0)
+            writer.writeKey(
+                String(change.path.relative(to: path).description.unicodeScalars.dropFirst()), isFirst: index == 0)
             writer.write(change.value)
         }
         writer.endObject()
@@ -148,7 +155,7 @@ private struct RequestBody {
         writer.writeKey("hs", isFirst: true)
         list(compound.hashes)
         writer.writeKey("ps", isFirst: false)
-        list(compound.posts.map { $0.isRoot ? "/" : String($0.description.dropFirst()) })
+        list(compound.posts.map { $0.isRoot ? "/" : String($0.description.unicodeScalars.dropFirst()) })
         writer.endObject()
     }
 

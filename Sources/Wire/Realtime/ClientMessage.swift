@@ -24,7 +24,8 @@ public struct ClientRequest: Sendable, Equatable {
 public enum ClientAction: Sendable, Equatable {
     /// How often the client used what; the counters are not looked at.
     case stats(RawJSON?)
-    case listen(ListenTarget, hash: String, compound: CompoundHash?)
+    /// `behind`: the resumption of the mark of what the client has, instead of hashes (the gateway's extension).
+    case listen(ListenTarget, hash: String, compound: CompoundHash?, behind: String? = nil)
     case unlisten(ListenTarget)
     case get(Path, Query?)
     case put(Path, JSONParser.Parsed, hash: String?, byteCount: Int)
@@ -37,6 +38,9 @@ public enum ClientAction: Sendable, Equatable {
     /// A proof that the app is genuine; nil takes it back.
     case appCheck(token: String?)
     case echo(RawJSON)
+    /// To be answered once all that the log has up to the seq has been pushed to the client. `path`: a place that it may
+    /// read, which shows that it may know of the log (the gateway's extension).
+    case wait(seq: Int64, path: Path?)
     /// A write that is not let in wherever it is; nothing more of it was read.
     case denied
     /// Understood as a request, but not what it asks for: answered with a failure.

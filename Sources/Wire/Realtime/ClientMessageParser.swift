@@ -63,6 +63,11 @@ public enum ClientMessageParser {
             case "unauth": return .unauthenticate
             case "appcheck": return .appCheck(token: body.string("token") ?? "")
             case "unappeck", "unappcheck": return .appCheck(token: nil)
+            case "pm-wait":
+                guard let seq = body["seq"]?.integer, seq >= 0 else {
+                    throw MessageError(reason: "Invalid seq: seq must be a whole number")
+                }
+                return .wait(seq: seq, path: body["p"] == nil ? nil : try MessageValue.path(body))
             case "echo" where body["d"]?.bytes.count ?? 0 > maxEchoBytes: return .refused("The text is too long")
             case "echo":
                 let value = body["d"] ?? RawJSON(Array("null".utf8))
@@ -105,7 +110,9 @@ public enum ClientMessageParser {
             else { throw MessageError(reason: "Invalid compound hash") }
             compound = parsed
         }
-        return .listen(try target(body), hash: try hash(body) ?? "", compound: compound)
+        return .listen(
+            try target(body), hash: try hash(body) ?? "", compound: compound,
+            behind: body.string(LogMark.member).flatMap(LogMark.init)?.resumption)
     }
 
     private static func hash(_ body: MessageFields) throws(MessageError) -> String? {

@@ -44,7 +44,7 @@ extension QueryObject {
         case .key: ".key"
         case .value: ".value"
         case .priority: nil
-        case .child(let path): String(path.description.dropFirst())
+        case .child(let path): String(path.description.unicodeScalars.dropFirst())
         }
     }
 }

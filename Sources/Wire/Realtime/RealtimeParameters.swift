@@ -43,6 +43,14 @@ public struct RealtimeParameters: Sendable, Equatable {
     /// The long-polling session that a WebSocket is to replace.
     public var pollingSession: String? { nonEmpty("s") }
 
+    /// Whether the client asks for the gateway's extension, in a version that this one speaks.
+    public var asksForExtension: Bool { values[Self.extensionName] == "\(Self.extensionVersion)" }
+
+    /// The name by which the gateway's extension is asked for, and greeted with.
+    public static let extensionName = "pm"
+    /// Its version.
+    public static let extensionVersion: Int64 = 1
+
     private func nonEmpty(_ name: String) -> String? {
         guard let value = values[name], !value.isEmpty else { return nil }
         return value

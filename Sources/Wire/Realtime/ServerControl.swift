@@ -30,8 +30,13 @@ public struct ServerHello: Sendable, Equatable {
     public let host: String
     /// The session's id, which the client names when it connects again.
     public let session: String
+    /// Whether the server is a gateway that speaks its extension with this client.
+    public let isExtended: Bool
 
-    public init(timestamp: Int64, version: String = "5", host: String, session: String) {
+    public init(
+        timestamp: Int64, version: String = "5", host: String, session: String, isExtended: Bool = false
+    ) {
+        self.isExtended = isExtended
         self.timestamp = timestamp
         self.version = version
         self.host = host
@@ -45,7 +50,8 @@ extension ServerControl {
         switch self {
         case .hello(let hello):
             return ServerMessage.hello(
-                timestamp: hello.timestamp, host: hello.host, session: hello.session, version: hello.version)
+                timestamp: hello.timestamp, host: hello.host, session: hello.session, version: hello.version,
+                isExtended: hello.isExtended)
         case .pong: return ServerMessage.pong
         case .upgradeOffer: return ServerMessage.upgradeOffer
         case .endOfTransmission: return ServerMessage.endOfTransmission

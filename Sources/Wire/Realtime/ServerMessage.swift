@@ -13,7 +13,7 @@ public enum ServerMessage: Sendable, Equatable {
         switch self {
         case .control(let control): control.text
         case .response(let response):
-            Self.answer(response.number, response.status.rawValue, .raw(response.detail.text))
+            Self.answer(response.number, response.status.rawValue, .raw(response.detail.text), response.mark)
         case .push(let push): push.text
         }
     }
@@ -22,11 +22,14 @@ public enum ServerMessage: Sendable, Equatable {
 /// The texts, made without the values above: a server makes very many, and of some only a part.
 extension ServerMessage {
     /// The greeting. `host`: the one that the client used, port included; never the bind address (1.3).
-    public static func hello(timestamp: Int64, host: String, session: String) -> [UInt8] {
-        hello(timestamp: timestamp, host: host, session: session, version: "5")
+    /// `isExtended`: tells a client that has asked for it that the gateway speaks its extension.
+    public static func hello(timestamp: Int64, host: String, session: String, isExtended: Bool = false) -> [UInt8] {
+        hello(timestamp: timestamp, host: host, session: session, version: "5", isExtended: isExtended)
     }
 
-    static func hello(timestamp: Int64, host: String, session: String, version: String) -> [UInt8] {
+    static func hello(
+        timestamp: Int64, host: String, session: String, version: String, isExtended: Bool
+    ) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 160)
         writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"h\",\"d\":{\"ts\":")
         writer.writeInteger(timestamp)
@@ -36,6 +39,10 @@ extension ServerMessage {
         writer.writeString(host)
         writer.raw(",\"s\":")
         writer.writeString(session)
+        if isExtended {
+            writer.writeKey(RealtimeParameters.extensionName, isFirst: false)
+            writer.writeInteger(RealtimeParameters.extensionVersion)
+        }
         writer.raw("}}}")
         return writer.bytes
     }
@@ -70,7 +77,9 @@ extension ServerMessage {
     }
 
     /// The answer to a numbered request (reference: rtdb-protocol 2.1).
-    public static func answer(_ number: Int64, _ status: String, _ detail: Detail) -> [UInt8] {
+    ///
+    /// - Parameter mark: for clients that have asked for the gateway's extension only.
+    public static func answer(_ number: Int64, _ status: String, _ detail: Detail, _ mark: LogMark? = nil) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 96)
         writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
         writer.writeInteger(number)
@@ -85,6 +94,7 @@ extension ServerMessage {
         case .value(let node): writer.write(node)
         case .raw(let json): writer.append(json)
         }
+        if let mark { write(mark, &writer) }
         writer.raw("}}}")
         return writer.bytes
     }
@@ -115,18 +125,31 @@ extension ServerMessage {
         return bytes
     }
 
+    /// A push with the mark of its data, for clients that have asked for the gateway's extension; `finish` ends it.
+    public static func marked(_ push: [UInt8], _ mark: LogMark?) -> [UInt8] {
+        guard let mark else { return push }
+        var writer = JSONWriter(form: .export, reserving: 64)
+        write(mark, &writer)
+        return push + writer.bytes
+    }
+
+    private static func write(_ mark: LogMark, _ writer: inout JSONWriter) {
+        writer.writeKey(LogMark.member, isFirst: false)
+        writer.writeString(mark.text)
+    }
+
     private static func begin(_ writer: inout JSONWriter, _ action: StaticString, _ path: Path) {
         writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"")
         writer.raw(action)
         writer.raw("\",\"b\":{\"p\":")
-        writer.writeString(String(path.description.dropFirst()))
+        writer.writeString(String(path.description.unicodeScalars.dropFirst()))
         writer.raw(",\"d\":")
     }
 
     private static func merge(_ writer: inout JSONWriter, _ changes: [Change]) {
         writer.beginObject()
         for (index, change) in changes.enumerated() {
-            writer.writeKey(String(change.path.description.dropFirst()), isFirst: index == 0)
+            writer.writeKey(String(change.path.description.unicodeScalars.dropFirst()), isFirst: index == 0)
             writer.write(change.value)
         }
         writer.endObject()
@@ -143,12 +166,12 @@ extension ServerMessage {
             var isFirst = true
             if let start = range.start {
                 writer.writeKey("s", isFirst: true)
-                writer.writeString(String(start.description.dropFirst()))
+                writer.writeString(String(start.description.unicodeScalars.dropFirst()))
                 isFirst = false
             }
             if let end = range.end {
                 writer.writeKey("e", isFirst: isFirst)
-                writer.writeString(String(end.description.dropFirst()))
+                writer.writeString(String(end.description.unicodeScalars.dropFirst()))
                 isFirst = false
             }
             writer.writeKey("m", isFirst: isFirst)
@@ -163,7 +186,7 @@ extension ServerMessage {
     public static func cancel(_ path: Path, query: [UInt8]?) -> [UInt8] {
         var writer = JSONWriter(form: .export, reserving: 96)
         writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":")
-        writer.writeString(String(path.description.dropFirst()))
+        writer.writeString(String(path.description.unicodeScalars.dropFirst()))
         if let query {
             writer.raw(",\"q\":[")
             writer.append(query)

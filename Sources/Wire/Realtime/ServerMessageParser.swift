@@ -39,10 +39,15 @@ public enum ServerMessageParser {
         guard let timestamp = fields["ts"]?.integer else {
             throw MessageError(reason: "a greeting without a timestamp")
         }
+        // Clients calculate with it: no sum with a time of theirs may overflow.
+        guard (-(1 << 53)...(1 << 53)).contains(timestamp) else {
+            throw MessageError(reason: "a greeting with a time that no clock shows")
+        }
         return ServerHello(
             timestamp: timestamp, version: fields.string("v") ?? "5",
             host: try fields.requiredString("h", of: "a greeting"),
-            session: try fields.requiredString("s", of: "a greeting"))
+            session: try fields.requiredString("s", of: "a greeting"),
+            isExtended: fields[RealtimeParameters.extensionName]?.integer == RealtimeParameters.extensionVersion)
     }
 
     // MARK: Answers
@@ -53,7 +58,8 @@ public enum ServerMessageParser {
         else { throw MessageError(reason: "an answer without a number or a status") }
         let detail = body["d"] ?? RawJSON(Array("null".utf8))
         guard detail.isJSON else { throw MessageError(reason: "an answer whose detail is no JSON") }
-        return ServerResponse(number: number, status: RealtimeStatus(rawValue: status), detail: detail)
+        return ServerResponse(
+            number: number, status: RealtimeStatus(rawValue: status), detail: detail, mark: LogMark(body))
     }
 
     // MARK: Pushes
@@ -66,13 +72,13 @@ public enum ServerMessageParser {
         switch action {
         case "d":
             let path = try MessageValue.path(body)
-            return .change(.put(path, try data(body, at: path)), tag: try tag(body))
+            return .change(.put(path, try data(body, at: path)), tag: try tag(body), mark: LogMark(body))
         case "m":
             let path = try MessageValue.path(body)
-            return .change(.patch(path, try merge(body, at: path)), tag: try tag(body))
+            return .change(.patch(path, try merge(body, at: path)), tag: try tag(body), mark: LogMark(body))
         case "rm":
             let path = try MessageValue.path(body)
-            return .ranges(path, try ranges(body, at: path), tag: try tag(body))
+            return .ranges(path, try ranges(body, at: path), tag: try tag(body), mark: LogMark(body))
         case "c": return .listenRevoked(try MessageValue.path(body), queries: try queries(body))
         case "ac": return .authRevoked(try status(body), explanation: body.string("d") ?? "")
         case "apc": return .appCheckRevoked(try status(body), explanation: body.string("d") ?? "")

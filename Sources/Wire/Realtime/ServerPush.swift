@@ -2,10 +2,11 @@ public import Tree
 
 /// What a realtime server sends without having been asked (reference: rtdb-protocol 2.4).
 public enum ServerPush: Sendable, Equatable {
-    /// Data of a listen, at a path from the root on. `tag` names the listen where that has a query.
-    case change(ChangeEvent, tag: Int64?)
+    /// Data of a listen, at a path from the root on. `tag` names the listen where that has a query; `mark` says as of which
+    /// entry the listen's data is with it, where the gateway was asked to.
+    case change(ChangeEvent, tag: Int64?, mark: LogMark? = nil)
     /// The parts in which the data at the path is not what the client's hashes said.
-    case ranges(Path, [RangeMerge], tag: Int64?)
+    case ranges(Path, [RangeMerge], tag: Int64?, mark: LogMark? = nil)
     /// Listens at the path have lost their permission. `queries`: of which queries, as the client wrote them; nil for the
     /// listen without a query.
     case listenRevoked(Path, queries: [RawJSON]?)
@@ -23,10 +24,12 @@ extension ServerPush {
     /// The message's text.
     var text: [UInt8] {
         switch self {
-        case .change(let event, let tag):
-            return ServerMessage.finish(ServerMessage.push(event, listener: .root, isTagged: false), tag: tag)
-        case .ranges(let path, let ranges, let tag):
-            return ServerMessage.finish(ServerMessage.rangeMerge(ranges, listener: path), tag: tag)
+        case .change(let event, let tag, let mark):
+            let push = ServerMessage.push(event, listener: .root, isTagged: false)
+            return ServerMessage.finish(ServerMessage.marked(push, mark), tag: tag)
+        case .ranges(let path, let ranges, let tag, let mark):
+            return ServerMessage.finish(
+                ServerMessage.marked(ServerMessage.rangeMerge(ranges, listener: path), mark), tag: tag)
         case .listenRevoked(let path, let queries):
             let list = queries.map { queries in Array(queries.map(\.bytes).joined(separator: CollectionOfOne(0x2C))) }
             return ServerMessage.cancel(path, query: list)

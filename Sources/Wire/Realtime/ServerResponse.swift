@@ -8,7 +8,11 @@ public struct ServerResponse: Sendable, Equatable {
     /// What comes with the status, as it was sent: a text, an object, or the data that a `get` asked for.
     public let detail: RawJSON
 
-    public init(number: Int64, status: RealtimeStatus, detail: RawJSON) {
+    /// As of which entry the answer is; a write's own entry. Nil where the gateway was not asked to say.
+    public let mark: LogMark?
+
+    public init(number: Int64, status: RealtimeStatus, detail: RawJSON, mark: LogMark? = nil) {
+        self.mark = mark
         self.number = number
         self.status = status
         self.detail = detail
@@ -67,4 +71,6 @@ public struct RealtimeStatus: RawRepresentable, Hashable, Sendable {
     public static let expiredToken = RealtimeStatus(rawValue: "expired_token")
     public static let invalidToken = RealtimeStatus(rawValue: "invalid_token")
     public static let failure = RealtimeStatus(rawValue: "failure")
+    /// The gateway can't go on behind the entry that a listen has named: it has to be asked with a hash.
+    public static let notResumed = RealtimeStatus(rawValue: "not_resumed")
 }

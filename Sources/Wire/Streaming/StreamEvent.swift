@@ -16,7 +16,7 @@ public enum StreamEvent {
             begin(&writer, path)
             writer.beginObject()
             for (index, change) in changes.enumerated() {
-                writer.writeKey(String(change.path.description.dropFirst()), isFirst: index == 0)
+                writer.writeKey(String(change.path.description.unicodeScalars.dropFirst()), isFirst: index == 0)
                 writer.write(change.value)
             }
             writer.endObject()

@@ -16,7 +16,7 @@ import Wire
     @Test func connectsAndTellsTheServersTime() {
         var harness = MachineHarness()
         harness { $0.goOnline(now: $1) }
-        #expect(harness.opened.map(\.address.target) == ["/.ws?v=5&ns=demo"])
+        #expect(harness.opened.map(\.address.target) == ["/.ws?v=5&ns=demo&pm=1"])
         #expect(harness.opened.first?.address.hostHeader == "db.example")
         #expect(!harness.machine.isConnected)
         harness.greet(time: 1_234_567_890_123)
@@ -83,7 +83,7 @@ import Wire
         harness.greet(session: "a b/ü")
         harness.tell(.closed(.broken("cut")))
         harness.passTime(to: harness.machine.deadline ?? 0)
-        #expect(harness.opened.last?.address.target == "/.ws?v=5&ns=demo&ls=a%20b%2F%C3%BC")
+        #expect(harness.opened.last?.address.target == "/.ws?v=5&ns=demo&pm=1&ls=a%20b%2F%C3%BC")
     }
 
     @Test func givesUpOnAServerThatDoesNotGreet() {
@@ -128,6 +128,35 @@ import Wire
         for _ in 0..<6 { harness.tell(.control(.reset(host: "other.example"))) }
         #expect(harness.opened.count == 6)
         #expect(harness.machine.deadline.map { $0 > harness.now } == true, "it pauses")
+    }
+
+    /// A server that greets before it sends the client on is no better.
+    @Test func isNotSentRoundForEverByThoseWhoGreet() {
+        var harness = MachineHarness()
+        harness { $0.goOnline(now: $1) }
+        for _ in 0..<6 {
+            harness.greet()
+            harness.tell(.control(.reset(host: "other.example")))
+        }
+        #expect(harness.opened.count == 6)
+        #expect(harness.machine.deadline.map { $0 > harness.now } == true, "it pauses")
+        // One that has served for a while may send it on.
+        harness.passTime(to: harness.machine.deadline ?? 0)
+        harness.greet()
+        harness.passTime(to: harness.now + 30_000)
+        let before = harness.opened.count
+        harness.tell(.control(.reset(host: "third.example")))
+        #expect(harness.opened.count == before + 1)
+        #expect(harness.opened.last?.address.host == "third.example")
+    }
+
+    @Test(arguments: ["9007199254740993", "-9007199254740993", "9223372036854775807", "-9223372036854775808"])
+    func clocksThatNobodyCanCalculateWith(timestamp: String) {
+        var harness = MachineHarness()
+        harness { $0.goOnline(now: $1) }
+        harness.tell(#"{"t":"c","d":{"t":"h","d":{"ts":\#(timestamp),"v":"5","h":"db.example","s":"s"}}}"#)
+        #expect(!harness.machine.isConnected)
+        #expect(harness.closes.count == 1)
     }
 
     @Test(arguments: [

@@ -39,6 +39,7 @@ import Wire
         var harness = MachineHarness()
         harness.connect()
         harness { $0.listen(spec("/b", Self.last), tag: Self.tag, now: $1) }
+        harness { $0.listen(spec("/b"), tag: nil, now: $1) }
         let event = ChangeEvent.put(Path(splitting: "b"), .int(1))
         harness.tell(.push(.change(event, tag: 7)))
         harness.tell(.push(.change(event, tag: 8)))
@@ -47,12 +48,31 @@ import Wire
             "{\"t\":\"d\",\"d\":{\"a\":\"rm\",\"b\":{\"p\":\"b\",\"d\":[{\"s\":\"a\",\"m\":{\"c\":1}}],\"t\":7}}}")
         let reports = harness.takeReports()
         #expect(reports.prefix(2) == [.changed(event, tag: Self.tag), .changed(event, tag: nil)])
-        guard case .ranges(let path, let ranges, Self.tag)? = reports.last else {
+        guard case .ranges(let path, let ranges, Self.tag, nil)? = reports.last else {
             Issue.record("no ranges")
             return
         }
         #expect(path == Path(splitting: "b"))
         #expect(ranges.count == 1)
+    }
+
+    /// What comes late for a listen that was stopped is older than what a query beside it was sent.
+    @Test func dataOfAStoppedListenIsDropped() {
+        var harness = MachineHarness()
+        harness.connect()
+        harness { $0.listen(spec("/a/b"), tag: nil, now: $1) }
+        harness { $0.listen(spec("/a", Self.last), tag: Self.tag, now: $1) }
+        let event = ChangeEvent.put(Path(splitting: "a/b/c"), .int(1))
+        harness.tell(.push(.change(event, tag: nil)))
+        #expect(harness.takeReports() == [.changed(event, tag: nil)])
+        harness { $0.unlisten(spec("/a/b"), tag: nil, now: $1) }
+        harness.tell(.push(.change(event, tag: nil)))
+        harness.tell(.push(.change(.patch(Path(splitting: "a"), []), tag: nil)))
+        #expect(harness.takeReports() == [])
+        // The same place, and one above it, may be listened to again.
+        harness { $0.listen(spec("/a"), tag: nil, now: $1) }
+        harness.tell(.push(.change(event, tag: nil)))
+        #expect(harness.takeReports() == [.changed(event, tag: nil)])
     }
 
     @Test func aRefusedListenIsGone() {
@@ -105,7 +125,7 @@ import Wire
         harness.greet()
         for _ in 0..<2 {
             let places = harness.takeRequests().map { request -> String in
-                if case .listen(let target, _, _) = request.action { target.path.description } else { "write" }
+                if case .listen(let target, _, _, _) = request.action { target.path.description } else { "write" }
             }
             #expect(places == ["/c", "/a", "/b", "write"])
             harness.tell(.closed(.broken("")))

@@ -17,6 +17,8 @@ struct MachineHarness {
     /// What is told to be the hash of what is known of a listen.
     var hash = ""
     var compound: CompoundHash?
+    /// By which a listen may go on where it was.
+    var behind: String?
     /// Nil leaves the question unanswered.
     var token: AuthRequest?? = .some(nil)
     private var assembler = SegmentAssembler(maxBytes: 1 << 30)
@@ -47,7 +49,11 @@ struct MachineHarness {
             assembler = SegmentAssembler(maxBytes: 1 << 30)
         case .send(let text): take(text)
         case .sendListen(let request):
-            for text in request.messages(hash: hash, compound: compound) { take(text) }
+            if request.mayResume, let behind {
+                for text in request.messages(hash: "", behind: behind) { take(text) }
+            } else {
+                for text in request.messages(hash: hash, compound: compound) { take(text) }
+            }
         case .close(let reason): closes.append(reason)
         case .askForToken(let isForced):
             tokenQuestions.append(isForced)
@@ -75,9 +81,11 @@ struct MachineHarness {
 
     mutating func tell(_ text: String) { tell(.received(Array(text.utf8))) }
 
-    mutating func greet(time: Int64 = 1_700_000_000_000, session: String = "s1") {
+    mutating func greet(time: Int64 = 1_700_000_000_000, session: String = "s1", isExtended: Bool = false) {
         tell(.opened)
-        tell(.control(.hello(ServerHello(timestamp: time, host: "db.example", session: session))))
+        tell(
+            .control(.hello(ServerHello(timestamp: time, host: "db.example", session: session, isExtended: isExtended)))
+        )
     }
 
     mutating func answer(_ number: Int64, _ status: String = "ok", _ detail: String = "\"\"") {
@@ -91,6 +99,14 @@ struct MachineHarness {
             self { $0.timePassed(now: $1) }
         }
         now = max(now, end)
+    }
+
+    /// Lets time pass until something is so.
+    mutating func passTo(_ condition: (MachineHarness) -> Bool) {
+        while !condition(self), let deadline = machine.deadline {
+            now = max(now, deadline)
+            self { $0.timePassed(now: $1) }
+        }
     }
 
     /// The requests sent since the last call.

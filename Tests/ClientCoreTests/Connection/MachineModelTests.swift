@@ -106,7 +106,7 @@ private struct ModelRun {
                 server.isLoggedIn = true
                 harness.answer(request.number, "ok", "{\"auth\":{},\"expires\":null}")
             }
-        case .listen(let target, _, _):
+        case .listen(let target, _, _, _):
             // Refused ones are wanted no more: the machine tells.
             if random.oneIn(10), server.listens.contains(target) {
                 server.listens.remove(target)
@@ -124,7 +124,7 @@ private struct ModelRun {
         server.take(harness.takeRequests(), connection: harness.number.rawValue)
         for report in harness.takeReports() {
             switch report {
-            case .writeAnswered(let id, let outcome): answers[id.rawValue, default: []].append(outcome)
+            case .writeAnswered(let id, let outcome, _): answers[id.rawValue, default: []].append(outcome)
             case .getAnswered(let id, _): getAnswers[id.rawValue, default: 0] += 1
             case .listenRefused(let spec, let tag, _):
                 wanted.remove(

@@ -30,7 +30,7 @@ struct ModelServer {
             if case .authenticate = request.action { continue }
             if !isLoggedIn { early += 1 }
             switch request.action {
-            case .listen(let target, _, _):
+            case .listen(let target, _, _, _):
                 #expect(listens.insert(target).inserted, "listened to twice: \(target)")
             case .unlisten(let target): #expect(listens.remove(target) != nil, "not listened to: \(target)")
             case .put(_, let data, _, _):

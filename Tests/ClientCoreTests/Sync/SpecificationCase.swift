@@ -96,13 +96,16 @@ struct SpecificationCase {
         if params["orderByKey"] != nil { query.index = .key }
         if let start = params["startAt"] ?? params["equalTo"] { query.start = try bound(start) }
         if let end = params["endAt"] ?? params["equalTo"] { query.end = try bound(end) }
+        if let start = params["startAfter"] { query.start = try bound(start, isInclusive: false) }
+        if let end = params["endBefore"] { query.end = try bound(end, isInclusive: false) }
         if let count = params["limitToFirst"]?.integer { query.limit = .first(Int(count)) }
         if let count = params["limitToLast"]?.integer { query.limit = .last(Int(count)) }
         return query
     }
 
-    private static func bound(_ json: RawJSON) throws -> Query.Bound {
+    private static func bound(_ json: RawJSON, isInclusive: Bool = true) throws -> Query.Bound {
         let parts = dictionary(json)
-        return Query.Bound(value: .init(try node(parts["index"])), key: parts["name"]?.string.map(Key.init))
+        return Query.Bound(
+            value: .init(try node(parts["index"])), key: parts["name"]?.string.map(Key.init), isInclusive: isInclusive)
     }
 }

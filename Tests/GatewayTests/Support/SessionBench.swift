@@ -78,8 +78,10 @@ final class SessionBench: Sendable {
     /// Waits until everything that was posted to the loop is done, and what that posted.
     func settle() throws { for _ in 0..<3 { try on { _ in } } }
 
-    func connect(isLoopback: Bool = true, address: String = "127.0.0.1") throws -> ScriptedClient {
-        try ScriptedClient(self, isLoopback: isLoopback, address: address)
+    func connect(
+        isLoopback: Bool = true, address: String = "127.0.0.1", isExtended: Bool = false
+    ) throws -> ScriptedClient {
+        try ScriptedClient(self, isLoopback: isLoopback, address: address, isExtended: isExtended)
     }
 
     /// Makes these the namespace's rules.
@@ -154,10 +156,10 @@ final class ScriptedClient: Sendable {
     let id: String
     private let numbers = MutexBox<Int64>(0)
 
-    fileprivate init(_ bench: SessionBench, isLoopback: Bool, address: String) throws {
+    fileprivate init(_ bench: SessionBench, isLoopback: Bool, address: String, isExtended: Bool) throws {
         self.bench = bench
         id = try bench.on { [transport, namespace = bench.namespace] hub in
-            hub.begin(namespace, transport, isLoopback: isLoopback, address).id
+            hub.begin(namespace, transport, isLoopback: isLoopback, address, isExtended: isExtended).id
         }
     }
 

@@ -18,7 +18,8 @@ final class TestNamespace {
         live = LiveNamespace(
             NamespaceRecord(id: id, name: name, head: seq, retainedFrom: seq + 1, streamKey: "0123456789abcdef"),
             Snapshot(seq: seq, root: root, rules: self.rules, batch: Self.batch(seq)), EngineSettings(),
-            schedule: { _ in }, prepare: { _, _ in })
+            memory: NamespaceMemory(in: MemoryTotal()),
+            host: NamespaceHost(schedule: { _ in }, prepare: { _, _ in }, recount: { _ in }, needRoom: {}))
     }
 
     var snapshot: Snapshot { live.snapshot }

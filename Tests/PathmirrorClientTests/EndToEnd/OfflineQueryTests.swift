@@ -35,6 +35,47 @@ extension EndToEnd {
             #expect(Set(six.events.dropFirst(4).map { $0.prefix(3) }) == ["+k3", "+k4"])
         }
 
+        /// What a list has loaded of an item opens it, and a transaction begins with it: the list never loses it.
+        @Test func anItemOfAListOpens() async throws {
+            let ground = try Ground()
+            let place = ground.client().child("indexed")
+            try await ground.client().child("indexed").setValue(["a": ["n": 1, "t": 5], "b": ["n": 2, "t": 6]])
+            let list = place.queryOrdered(byChild: "n").queryLimited(toLast: 1).recordValues()
+            try await until("the list is there") { list.events == [#"{"b":{"n":2,"t":6}}"#] }
+            place.database.goOffline()
+            #expect(try await place.child("b").getData().json == #"{"n":2,"t":6}"#)
+            await #expect(throws: DatabaseError.self) { try await place.child("a").getData() }
+            let item = place.child("b/t").recordValues()
+            try await until("the item is told") { item.events == ["6"] }
+            atOnce {
+                place.child("b").runTransactionBlock { data in
+                    let number = data.childData(byAppendingPath: "n")
+                    number.value = (number.value as? Int ?? 100) + 1
+                    return .success(withValue: data)
+                }
+            }
+            try await until("the list follows") { list.events.count == 2 }
+            #expect(list.events.last == #"{"b":{"n":3,"t":6}}"#)
+        }
+
+        /// What is known in part, and is gone when there is a connection again: the server has nothing to say of it then.
+        @Test(arguments: [false, true]) func whatIsKnownInPartMayBeGone(isQuery: Bool) async throws {
+            let ground = try Ground()
+            let (ref, other) = (ground.client(), ground.client())
+            try await other.setValue(["a": 1, "b": 2])
+            // It has a child that others have loaded, and does not know whether there are more.
+            let part = ref.child("a").recordValues()
+            try await until("a part is loaded") { part.events == ["1"] }
+            ref.database.goOffline()
+            let query: DatabaseQuery = isQuery ? ref.queryOrderedByKey().queryLimited(toFirst: 3) : ref
+            let (children, values) = (query.recordChildren(), query.recordValues())
+            try await until("it is told") { children.events == ["+a"] }
+            try await other.removeValue()
+            ref.database.goOnline()
+            try await until("it goes") { values.events == ["null"] && part.events == ["1", "null"] }
+            #expect(children.events == ["+a", "-a"])
+        }
+
         /// Kept in sync while nobody listens.
         @Test func keptSynced() async throws {
             let ground = try Ground()

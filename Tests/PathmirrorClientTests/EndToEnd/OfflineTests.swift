@@ -129,7 +129,7 @@ extension EndToEnd {
 
 extension Ground {
     /// The same app, started again.
-    fileprivate func restarted(_ ref: DatabaseReference, directory: String) -> DatabaseReference {
+    func restarted(_ ref: DatabaseReference, directory: String) -> DatabaseReference {
         let name = ref.database.app?.name ?? ""
         let app = PathmirrorApp.configure(url: gateway.url, name: name, directory: URL(fileURLWithPath: directory))
         let database = Database.database(app: app)

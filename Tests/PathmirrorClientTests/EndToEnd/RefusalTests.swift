@@ -31,6 +31,24 @@ extension EndToEnd {
             await #expect(throws: DatabaseError.self) { for try await _ in ref.snapshots {} }
         }
 
+        /// Where nobody is told of a refusal, standard error is: whoever runs the app must see why nothing comes.
+        @Test func refusedListensAndLostServersAreInTheLog() async throws {
+            let gateway = try #require(TestGateway.current)
+            let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
+                [url = gateway.url as String] in
+                let ref = TestDatabases.make(url: url).reference(withPath: "secret")
+                ref.observe(.value) { _ in }
+                let nowhere = TestDatabases.make(url: "http://127.0.0.1:1")
+                nowhere.reference().observe(.value) { _ in }
+                // A second listener with a cancel block: the refusals come in order.
+                await #expect(throws: DatabaseError.self) { for try await _ in ref.snapshots {} }
+                await #expect(throws: DatabaseError.self) { try await nowhere.reference().getData() }
+            }
+            let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+            #expect(text.contains("warning A listener was ended: The rules don't allow reading /secret."))
+            #expect(text.components(separatedBy: "There is no connection to http://127.0.0.1:1").count == 2)
+        }
+
         @Test func invalidValuesAreErrorsToWhoWaits() async throws {
             let ref = TestDatabases.offline().reference()
             await #expect {

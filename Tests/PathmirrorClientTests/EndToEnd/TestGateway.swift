@@ -1,4 +1,6 @@
 import Foundation
+import Glibc
+import Synchronization
 import TestSupport
 import Testing
 
@@ -13,9 +15,17 @@ final class TestGateway: Sendable {
     }
 
     let url: String
+    /// The same by TLS, for who trusts the certificate, which is that of `localhost`.
+    let securePort: Int
+    let certificate: String
+    /// Where the secrets are that sign tokens: those of `secrets`, one a line, until a test takes some away.
+    let secretFile: String
+    static let secrets = ["the first of the tests' secrets, long", "the second of the tests' secrets, long"]
+    var port: UInt16 { url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
     /// A shell that ends the gateway when it is told to, or when the test program has ended.
     private let process: Process
     private let folder: String
+    private let clients = Mutex<[Database]>([])
 
     /// The release build, or what `PATHMIRROR_BINARY` names; nil where it was not built.
     static var binary: String? {
@@ -29,7 +39,8 @@ final class TestGateway: Sendable {
           "open": {".read": true, ".write": true, "$test": {"indexed": {".indexOn": ["n", ".value"]}}},
           "valid": {".read": true, ".write": true, ".validate": "newData.isNumber()"},
           "readonly": {".read": true},
-          "users": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid"}}
+          "users": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid"}},
+          \(ModelPlaces.rules)
         }}
         """
 
@@ -37,6 +48,12 @@ final class TestGateway: Sendable {
         guard let binary = Self.binary else { throw Failure(description: "there is no pathmirror to run") }
         folder = TemporaryFolder.path("client-gateway")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        certificate = folder + "/certificate.pem"
+        try TestCertificates.rsaCertificate.write(toFile: certificate, atomically: false, encoding: .utf8)
+        try TestCertificates.rsaKey.write(toFile: folder + "/key.pem", atomically: false, encoding: .utf8)
+        secretFile = folder + "/secrets"
+        try Self.secrets.joined(separator: "\n").write(toFile: secretFile, atomically: false, encoding: .utf8)
+        for file in [folder + "/key.pem", secretFile] { chmod(file, 0o600) }
         try Self.rules.write(toFile: folder + "/rules.json", atomically: false, encoding: .utf8)
         let log = folder + "/log"
         _ = FileManager.default.createFile(atPath: log, contents: nil)
@@ -45,7 +62,8 @@ final class TestGateway: Sendable {
         process.arguments = [
             "-c",
             """
-            "$0" dev --port 0 --data "$1/data" --rules "$1/rules.json" & gateway=$!
+            "$0" dev --port 0 --data "$1/data" --rules "$1/rules.json" --clock-skew-s 0 --admin-secret-file "$1/secrets" --tls-listen 127.0.0.1:0 \
+                --tls-certificate "$1/certificate.pem" --tls-key "$1/key.pem" & gateway=$!
             while kill -0 "$2" 2>/dev/null && [ ! -e "$1/stop" ]; do sleep 0.2; done
             kill -TERM $gateway; wait $gateway
             """,
@@ -56,15 +74,20 @@ final class TestGateway: Sendable {
         process.standardError = output
         try process.run()
         var url: String?
+        var securePort: Int?
         try await until("the gateway is ready") {
             let text = try String(contentsOfFile: log, encoding: .utf8)
             url = text.firstMatch(of: #/ready on (http://[0-9.:]+)/#).map { String($0.1) }
-            return url != nil
+            securePort = text.firstMatch(of: #/ready on https://[0-9.]+:([0-9]+)\n/#).flatMap { Int($0.1) }
+            return url != nil && securePort != nil
         }
         self.url = url ?? ""
+        self.securePort = securePort ?? 0
     }
 
     func stop() async throws {
+        // Those that tests leave behind would tell of the gateway's end.
+        for client in clients.withLock({ $0 }) { client.goOffline() }
         _ = FileManager.default.createFile(atPath: folder + "/stop", contents: nil)
         try await until("the gateway has ended") { !process.isRunning }
         TemporaryFolder.remove(folder)
@@ -74,7 +97,9 @@ final class TestGateway: Sendable {
     func client(
         directory: String? = nil, tokenProvider: PathmirrorApp.TokenProvider? = nil
     ) -> Database {
-        TestDatabases.make(url: url, directory: directory, tokenProvider: tokenProvider)
+        let client = TestDatabases.make(url: url, directory: directory, tokenProvider: tokenProvider)
+        clients.withLock { $0.append(client) }
+        return client
     }
 }
 

@@ -102,6 +102,9 @@ extension EndToEnd {
             let post = try await ref.getData().data(as: Post.self)
             #expect(post.title == "Hi" && post.stars == ["ada": true])
             #expect(post.created.map { abs($0.timeIntervalSinceNow) < 3_600 } == true)
+            let written = try await ref.setValue(from: Post(title: "Ho", stars: [:]))
+            #expect(written == ref)
+            #expect(try await ref.child("title").getData().value as? String == "Ho")
         }
     }
 }

@@ -2,6 +2,7 @@ import ClientCore
 import TestSupport
 import Testing
 import Tree
+import Wire
 
 @testable import PathmirrorClient
 
@@ -113,7 +114,8 @@ struct StoreWork {
             let query = Query(index: .value, limit: random.oneIn(2) ? nil : .last(1 + random.below(4)))
             let tracked = TrackedQuery(
                 id: id, spec: QuerySpec(path: generator.path(maxDepth: 3), query: query),
-                lastUse: Int64(random.below(1000)), isComplete: random.oneIn(2), isActive: random.oneIn(2))
+                lastUse: Int64(random.below(1000)), isComplete: random.oneIn(2), isActive: random.oneIn(2),
+                mark: random.oneIn(2) ? nil : LogMark("\(random.below(99))-x"))
             return { $0.save(tracked) }
         case 1: return { $0.setTrackedKeys(keys, of: id) }
         case 2:

@@ -16,12 +16,13 @@ enum TestDatabases {
     }
 
     static func make(
-        url: String, directory: String? = nil, tokenProvider: PathmirrorApp.TokenProvider? = nil
+        url: String, directory: String? = nil, authorities: String? = nil,
+        tokenProvider: PathmirrorApp.TokenProvider? = nil
     ) -> Database {
         let number = count.add(1, ordering: .relaxed).newValue
         let app = PathmirrorApp.configure(
             url: url, name: "test \(number)", directory: directory.map { URL(fileURLWithPath: $0) },
-            tokenProvider: tokenProvider)
+            certificateAuthorities: authorities.map { URL(fileURLWithPath: $0) }, tokenProvider: tokenProvider)
         let database = Database.database(app: app)
         // The test program's main queue does not run.
         database.callbackQueue = DispatchQueue(label: "test \(number)")

@@ -7,7 +7,7 @@ import Wire
 @Suite struct RangeMergeApplyingTests {
     private func ranges(_ text: String) throws -> [RangeMerge] {
         let message = "{\"t\":\"d\",\"d\":{\"a\":\"rm\",\"b\":{\"p\":\"x\",\"d\":\(text)}}}"
-        guard case .push(.ranges(_, let ranges, nil)) = try ServerMessageParser.parse(Array(message.utf8)) else {
+        guard case .push(.ranges(_, let ranges, nil, nil)) = try ServerMessageParser.parse(Array(message.utf8)) else {
             throw MessageError(reason: "no ranges")
         }
         return ranges
@@ -84,7 +84,7 @@ import Wire
             let differences = RangeMerge.differences(server, hash)
             if client == server { #expect(differences.isEmpty, "seed \(seed), round \(round)") }
             let message = ServerMessage.push(.ranges(.root, differences, tag: nil))
-            guard case .push(.ranges(_, let read, _)) = try ServerMessageParser.parse(message.text) else {
+            guard case .push(.ranges(_, let read, _, _)) = try ServerMessageParser.parse(message.text) else {
                 Issue.record("no ranges")
                 continue
             }

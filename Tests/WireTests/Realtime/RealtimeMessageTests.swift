@@ -98,7 +98,7 @@ import Tree
 
     @Test func listensAreTheSameWhateverTheirTagAndText() throws {
         func target(_ body: String) throws -> ListenTarget {
-            guard case .listen(let target, _, _) = try action(body, "q") else { throw MessageError(reason: body) }
+            guard case .listen(let target, _, _, _) = try action(body, "q") else { throw MessageError(reason: body) }
             return target
         }
         let one = try target("{\"p\":\"/a\",\"q\":{\"l\":2,\"vf\":\"r\",\"i\":\".key\"},\"t\":1,\"h\":\"\"}")
@@ -111,7 +111,7 @@ import Tree
 
     @Test func compoundHashes() throws {
         guard
-            case .listen(_, "h", let compound?) = try action(
+            case .listen(_, "h", let compound?, nil) = try action(
                 "{\"p\":\"a\",\"h\":\"h\",\"ch\":{\"ps\":[\"x/y\",\"/\"],\"hs\":[\"1\",\"2\",\"\"]}}", "q")
         else {
             Issue.record("no listen")

@@ -26,6 +26,15 @@ import Wire
         }
     }
 
+    /// A key that begins with a combining mark is one character with the slash before it.
+    @Test func keysThatBeginWithCombiningMarks() throws {
+        let path = Path([Key("\u{301}a"), Key("b")])
+        let push = ServerMessage.push(.change(.put(path, .int(1)), tag: nil))
+        #expect(try ServerMessageParser.parse(push.text) == push)
+        let merge = ServerMessage.push(.change(.patch(.root, [Change(path: path, value: .int(1))]), tag: nil))
+        #expect(try ServerMessageParser.parse(merge.text) == merge)
+    }
+
     /// What a listen is told apart by, and what it carries besides.
     @Test(arguments: [121, 122] as [UInt64]) func listenTargets(seed: UInt64) throws {
         var generator = MessageGenerator(seed: seed)
@@ -35,7 +44,7 @@ import Wire
                 ClientRequest(number: 1, action: .listen(target, hash: "", compound: nil)))
             let text = try #require(message.text)
             guard case .request(let request) = try ClientMessageParser.parse(text),
-                case .listen(let read, _, _) = request.action
+                case .listen(let read, _, _, _) = request.action
             else {
                 Issue.record("no listen: \(string(text))")
                 continue

@@ -44,7 +44,7 @@ import Wire
     @Test func mergesWithTags() throws {
         let text =
             "{\"t\":\"d\",\"d\":{\"a\":\"m\",\"b\":{\"p\":\"list\",\"d\":{\"k1\":null,\"k3\":{\"a\":1}},\"t\":7}}}"
-        guard case .push(.change(.patch(let path, let changes), let tag)) = try read(text) else {
+        guard case .push(.change(.patch(let path, let changes), let tag, nil)) = try read(text) else {
             Issue.record("no merge")
             return
         }

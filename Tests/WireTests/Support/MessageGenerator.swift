@@ -84,9 +84,11 @@ struct MessageGenerator {
 
     mutating func action() -> ClientAction {
         let path = tree.path(maxDepth: 3)
-        switch below(13) {
+        switch below(14) {
         case 0: return .stats(oneIn(2) ? nil : RawJSON(Array("{\"sdk.swift.1-0\":1}".utf8)))
-        case 1: return .listen(target(), hash: hash() ?? "", compound: compound())
+        case 1:
+            return .listen(
+                target(), hash: hash() ?? "", compound: compound(), behind: mark()?.resumption)
         case 2: return .unlisten(target())
         case 3: return .get(path, oneIn(2) ? nil : narrowQuery())
         case 4:
@@ -104,6 +106,7 @@ struct MessageGenerator {
                     credential: text(), override: oneIn(2) ? nil : Array("{\"uid\":\"x\",\"a.b/c\":[1]}".utf8),
                     isUnauthenticated: oneIn(4), isGoogle: oneIn(2)))
         case 10: return .unauthenticate
+        case 12: return .wait(seq: Int64(below(1_000)), path: oneIn(2) ? nil : path)
         case 11: return .appCheck(token: oneIn(2) ? nil : text())
         default: return .echo(RawJSON(JSONWriter.encode(tree.tree(depth: 2), form: .export)))
         }
@@ -119,10 +122,18 @@ struct MessageGenerator {
 
     // MARK: Servers
 
+    mutating func mark() -> LogMark? {
+        let seq = Int64(below(1_000_000))
+        return oneIn(3) ? nil : LogMark(seq: seq, resumption: oneIn(2) ? nil : "\(seq)-aB_\(below(100))")
+    }
+
     mutating func control() -> ServerControl {
         switch below(8) {
         case 0:
-            .hello(ServerHello(timestamp: 1_700_000_000_000 + number(), host: "h:\(below(9))", session: text() + "s"))
+            .hello(
+                ServerHello(
+                    timestamp: 1_700_000_000_000 + number(), host: "h:\(below(9))", session: text() + "s",
+                    isExtended: oneIn(2)))
         case 1: .reset(host: text())
         case 2: .shutdown(reason: text())
         case 3: .error(text())
@@ -146,7 +157,7 @@ struct MessageGenerator {
         case 0:
             let merges = RangeMerge.differences(
                 tree.tree(depth: 3), CompoundHash(of: tree.tree(depth: 3), partBytes: below(40)))
-            return .ranges(path, merges, tag: tag())
+            return .ranges(path, merges, tag: tag(), mark: mark())
         case 1:
             let queries = oneIn(2) ? nil : [RawJSON(Array("{\"l\":2,\"vf\":\"r\"}".utf8))]
             return .listenRevoked(path, queries: queries)
@@ -154,7 +165,7 @@ struct MessageGenerator {
         case 3: return .appCheckRevoked(.invalidToken, explanation: text())
         case 4: return .securityDebug(text())
         case 5: return .unknown(action: "z" + text())
-        default: return .change(change(), tag: tag())
+        default: return .change(change(), tag: tag(), mark: mark())
         }
     }
 
@@ -165,7 +176,7 @@ struct MessageGenerator {
             .response(
                 ServerResponse(
                     number: number(), status: tree.random.pick([.ok, .permissionDenied, .dataStale, .failure]),
-                    detail: RawJSON(JSONWriter.encode(tree.tree(depth: 2), form: .export))))
+                    detail: RawJSON(JSONWriter.encode(tree.tree(depth: 2), form: .export)), mark: mark()))
         default: .push(push())
         }
     }

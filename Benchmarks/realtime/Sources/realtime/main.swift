@@ -5,7 +5,8 @@ import Synchronization
 
 // What one app costs its machine. It prints a line of JSON for each thing that it has seen, and ends with its input.
 //
-//   realtime URL FOLDER listen PATH KIND    counts events of KIND (value or child) until there are so many as a line of its input says
+//   realtime URL FOLDER listen PATH KIND    counts events of KIND (value or child) until there are so many as a line of its input says;
+//                                           goes offline and online as its input says
 //   realtime URL FOLDER load PATH           keeps the path on disk, as apps with persistence do
 //   realtime URL FOLDER cold PATH           finds it there, without a connection
 
@@ -66,7 +67,13 @@ case "listen":
         _ = reference.observe(.childAdded) { _ in counter.add() }
         _ = reference.observe(.childChanged) { _ in counter.add() }
     }
-    while let line = readLine(), let count = Int(line) { counter.want(count) }
+    while let line = readLine() {
+        switch line {
+        case "offline": database.goOffline()
+        case "online": database.goOnline()
+        default: if let count = Int(line) { counter.want(count) }
+        }
+    }
 case "load", "cold":
     database.isPersistenceEnabled = true
     database.persistenceCacheSizeBytes = 100 << 20

@@ -50,7 +50,7 @@ public enum QueryCodec {
         case 1: return .value
         case 2: return .priority
         case 3:
-            guard let depth = reader.count() else { return nil }
+            guard let depth = reader.count(), depth <= RowPath.maxDepth else { return nil }
             var path = Path()
             for _ in 0..<depth {
                 guard let key = reader.text() else { return nil }

@@ -43,11 +43,15 @@ public enum RowPath {
         return end
     }
 
+    /// Deeper paths are none that a client can have; trees of any depth would overflow the stack.
+    static let maxDepth = KeyRules.maxDepth + 8
+
     /// Reads a path; nil when these are not the bytes of one.
     public static func decode(_ bytes: UnsafeRawBufferPointer) -> Path? {
         var path = Path()
         var start = 0
         while start < bytes.count {
+            guard path.depth < maxDepth else { return nil }
             guard let end = bytes[start...].firstIndex(of: 0), let key = key(bytes, start..<end) else { return nil }
             path.append(key)
             start = end + 1

@@ -33,7 +33,9 @@ public struct RowTreeBuilder {
         while stack[stack.count - 1].end > shared { closeLast() }
         var start = stack[stack.count - 1].end
         while true {
-            guard let end = row[start...].firstIndex(of: 0), let key = RowPath.key(row, start..<end) else {
+            guard stack.count <= RowPath.maxDepth, let end = row[start...].firstIndex(of: 0),
+                let key = RowPath.key(row, start..<end)
+            else {
                 isSound = false
                 break
             }

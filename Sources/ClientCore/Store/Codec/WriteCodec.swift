@@ -44,7 +44,7 @@ public enum WriteCodec {
             guard let count = reader.count() else { return nil }
             var changes: [Change] = []
             for _ in 0..<count {
-                guard let depth = reader.count() else { return nil }
+                guard let depth = reader.count(), depth <= RowPath.maxDepth else { return nil }
                 var path = Path()
                 for _ in 0..<depth {
                     guard let key = reader.text() else { return nil }

@@ -4,7 +4,7 @@ import Runtime
 import Tree
 import Wire
 
-/// Gathers what a stream missed from entries of the log, page by page. Used by one thread at a time.
+/// Gathers what a stream, or a listen, missed from entries of the log, page by page. Used by one thread at a time.
 final class ResumeReading: Sendable {
     private struct State {
         var events: [SharedBytes] = []
@@ -15,13 +15,11 @@ final class ResumeReading: Sendable {
     private let state: MutexBox<State>
     private let key: ListenerKey
     private let ids: EventIDs
-    private let form: JSONForm
     private let maxBytes: Int
 
     init(_ key: ListenerKey, _ ids: EventIDs, maxBytes: Int) {
         self.key = key
         self.ids = ids
-        form = if case .events(let form) = key.encoding { form } else { .export }
         self.maxBytes = maxBytes
         state = MutexBox(State())
     }
@@ -42,7 +40,7 @@ final class ResumeReading: Sendable {
                 // A window of the past is not known.
                 if key.query != nil { state.needsFreshValue = true }
                 if state.needsFreshValue { return false }
-                let bytes = StreamEvent.encode(event, id: ids.id(entry.seq, batch), form: form)
+                let bytes = EventEncoder.encode(event, seq: entry.seq, id: ids.id(entry.seq, batch), for: key)
                 state.byteCount += bytes.count
                 state.events.append(SharedBytes(bytes))
             }

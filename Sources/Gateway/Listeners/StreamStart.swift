@@ -2,7 +2,7 @@ import Engine
 import Rules
 import Tree
 
-/// Where a stream begins.
+/// Where a stream, or a listen that goes on, begins.
 enum StreamStart: Sendable, Equatable {
     /// With a `put` of the value.
     case fresh

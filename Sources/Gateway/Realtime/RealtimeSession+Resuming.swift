@@ -1,0 +1,83 @@
+import Engine
+import HTTPServer
+import Rules
+import Runtime
+import Tree
+import Wire
+
+extension RealtimeSession {
+    /// Has a listen go on behind the entry that its client has seen, as event streams do: with nothing where nothing was
+    /// written since, else with the entries that the log has. Where that can't be told, or would be more work than
+    /// comparing hashes, the client is told to ask with its hashes.
+    func resume(_ number: Int64, _ listen: RealtimeListen, _ joined: Snapshot, behind text: String) {
+        let group = listen.group
+        let start = StreamStart(text, isAdmin: login.context.isAdmin, group, joined)
+        // A seq without a seal does not say of which history it is.
+        guard case .behind(let seen) = start, seen.mark != nil, isWorthwhile(seen.seq, listen, joined) else {
+            return refuseResumption(number, listen)
+        }
+        if seen.seq == joined.seq {
+            guard seen.isOf(joined.batch) else { return refuseResumption(number, listen) }
+            context.metrics.listensResumed.add()
+            answerListen(number, listen.target, joined)
+            return settled()
+        }
+        listen.open()
+        hold()
+        let reading = ResumeReading(group.key, group.ids(joined.rules), maxBytes: settings.streamBufferBytes)
+        let listenID = listen.id
+        let isMeant = { @Sendable (batch: [UInt8]) in seen.isOf(batch) }
+        context.engine.readLog(
+            namespace.id, after: seen.seq, through: joined.seq, isMeant: isMeant, each: reading.take
+        ) { [home = host.home, id] result in
+            let missed = reading.finish(result, expecting: joined.seq)
+            home.post(to: id) { session in
+                session.resumed(number, session.host.listen(listenID, in: group), missed, joined)
+                session.settled()
+                session.release()
+            }
+        }
+    }
+
+    /// One entry that has to be read costs about as much as so many leaves that are hashed here and there.
+    private static let leavesPerEntry: Int64 = 16
+
+    private func isWorthwhile(_ seq: Int64, _ listen: RealtimeListen, _ joined: Snapshot) -> Bool {
+        let missed = joined.seq - seq
+        return missed <= settings.maxResumeEntries
+            && missed <= Int64(joined.root[listen.target.path].rowCount) / Self.leavesPerEntry
+    }
+
+    private func refuseResumption(_ number: Int64, _ listen: RealtimeListen) {
+        forget(listen)
+        answer(number, RealtimeStatus.notResumed.rawValue, .none)
+        settled()
+    }
+
+    /// - Parameters:
+    ///   - listen: nil where rules, data or the login have ended it meanwhile.
+    ///   - missed: nil where what has happened can't be told by entries.
+    private func resumed(_ number: Int64, _ listen: RealtimeListen?, _ missed: [SharedBytes]?, _ joined: Snapshot) {
+        guard let listen else { return answer(number, "permission_denied", .text("Permission denied")) }
+        let target = listen.target
+        guard mayRead(target.path, target.query, namespace.snapshot) else {
+            forget(listen)
+            return answer(number, "permission_denied", .text("Permission denied"))
+        }
+        guard let missed else { return refuseResumption(number, listen) }
+        context.metrics.listensResumed.add()
+        for event in missed {
+            guard case .sent = send(ServerMessage.finish(event.bytes, tag: target.tag), past: listen) else {
+                return answer(number, "too_big", .text(Self.tooMuchData))
+            }
+        }
+        _ = send(nil, to: listen, at: joined.seq)
+        answerListen(number, target, joined)
+    }
+
+    private func send(_ message: [UInt8], past listen: RealtimeListen) -> Opening {
+        if transport.send(message) { return .sent }
+        forget(listen)
+        return .tooLong
+    }
+}

@@ -1,0 +1,47 @@
+internal import ClientCore
+internal import Tree
+
+extension LocalDatabase {
+    /// - Parameters:
+    ///   - milliseconds: after which the wait is given up; nil for never.
+    func wait(_ id: RequestID, _ wait: SeqWait, milliseconds: Int64?) {
+        guard !isClosed else { return callBack { wait.end(DatabaseError.appIsDeleted) } }
+        waits[id] = wait
+        machine.wait(id, for: wait.seq, path: lastGet, now: now)
+        guard let milliseconds else { return }
+        let seq = wait.seq
+        outside.perform(after: milliseconds) { database in
+            let error = DatabaseError(
+                .timedOut, "The server has not come to entry \(seq) of its log within \(milliseconds) ms.")
+            database.endWait(id, error)
+        }
+    }
+
+    func cancelWait(_ id: RequestID) { endWait(id, CancellationError()) }
+
+    func waitAnswered(_ id: RequestID, _ outcome: WaitOutcome) {
+        switch outcome {
+        case .reached(let seq):
+            tree.reached(seq)
+            endWait(id, nil)
+        case .unsupported:
+            endWait(
+                id, DatabaseError(.unsupported, "The server has no log to wait for: it is no Pathmirror gateway."))
+        case .refused(let failure):
+            endWait(
+                id, DatabaseError(failure, "waiting for an entry of the log: listen to something, or read it, first"))
+        }
+    }
+
+    /// The database is closed.
+    func endWaits() {
+        for id in waits.keys { endWait(id, DatabaseError.appIsDeleted) }
+    }
+
+    /// Behind all events that were raised before.
+    private func endWait(_ id: RequestID, _ error: (any Error & Sendable)?) {
+        guard let wait = waits.removeValue(forKey: id) else { return }
+        machine.cancelWait(id)
+        callBack { wait.end(error) }
+    }
+}

@@ -1,0 +1,95 @@
+package import Glibc
+
+/// How bytes reach a peer: over plain TCP, or over TLS. Of a connected socket that doesn't block; belongs to its loop's
+/// thread.
+package struct SocketStream {
+    package let descriptor: Int32
+    private var tls: TLSSession?
+
+    /// Takes ownership: `close` is to be called, once.
+    package init(descriptor: Int32, tls: TLSSession? = nil) {
+        self.descriptor = descriptor
+        self.tls = tls
+    }
+
+    package func receive(into buffer: UnsafeMutableRawBufferPointer) -> StreamOutcome {
+        if let tls { return tls.receive(into: buffer) }
+        let outcome = Self.attempt { recv(descriptor, buffer.baseAddress, buffer.count, 0) }
+        return outcome == .moved(0) ? .finished : outcome
+    }
+
+    package func send(_ bytes: UnsafeRawBufferPointer) -> StreamOutcome {
+        if let tls { return tls.send(bytes) }
+        return Self.attempt { Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL)) }
+    }
+
+    /// Sends pieces as one stream.
+    package func send(_ pieces: UnsafeMutableBufferPointer<iovec>) -> StreamOutcome {
+        if let tls { return tls.send(pieces) }
+        var message = msghdr()
+        message.msg_iov = pieces.baseAddress
+        message.msg_iovlen = pieces.count
+        return Self.attempt { sendmsg(descriptor, &message, Int32(MSG_NOSIGNAL)) }
+    }
+
+    /// Asks the system again where a signal has come in between.
+    @inline(__always)
+    private static func attempt(_ call: () -> Int) -> StreamOutcome {
+        while true {
+            let count = call()
+            if count >= 0 { return .moved(count) }
+            switch errno {
+            case EINTR: continue
+            case EAGAIN: return .wouldBlock
+            case let number: return .failed(number)
+            }
+        }
+    }
+
+    /// Tells the peer that nothing more comes; its own bytes can still be received. False where that can't be said
+    /// before the socket takes output again.
+    package func finishSending() -> Bool {
+        if let tls, !tls.finishSending() { return false }
+        _ = shutdown(descriptor, Int32(SHUT_WR))
+        return true
+    }
+
+    /// Whether the connection broke behind the peer's end of input, where receiving goes on to say "finished".
+    package var isBroken: Bool {
+        var error: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0
+    }
+
+    package func close() {
+        // Where it does not go at once, nobody reads.
+        _ = tls?.finishSending()
+        _ = Glibc.close(descriptor)
+    }
+}
+
+// MARK: - TLS
+
+extension SocketStream {
+    package var isSecure: Bool { tls != nil }
+
+    /// Whether nothing can be received or sent before `shakeHands` says that it is done.
+    package var isHandshaking: Bool { tls?.isHandshaking ?? false }
+
+    /// Goes on with the handshake as far as the socket lets it.
+    package func shakeHands() -> TLSSession.Handshake { tls?.shakeHands() ?? .done }
+
+    /// Why the handshake failed. Nil before, and without TLS.
+    package var failure: String? { tls?.failure }
+
+    package var isResumed: Bool { tls?.isResumed ?? false }
+
+    /// Whether there may be input although the socket has none.
+    package var holdsInput: Bool { tls?.holdsInput ?? false }
+
+    /// Bytes at the front of what could not be sent that are on their way nevertheless, and can't be taken back.
+    package var committedBytes: Int { tls?.committedBytes ?? 0 }
+
+    /// From now on the peer is spoken to in plain text.
+    package mutating func dropTLS() { tls = nil }
+}

@@ -1,0 +1,100 @@
+import Testing
+import Tree
+import Wire
+
+@testable import ClientCore
+
+/// Filtered queries that have had their data from others' listens, or that others listen within.
+@Suite struct CoveredQueryTests {
+    private let above = Path([Key("a")])
+    private let place = Path([Key("a"), Key("q")])
+
+    private func node(_ json: String) throws -> Node { try JSONParser.parse(json) }
+
+    private var first3: QuerySpec { QuerySpec(path: place, query: Query(index: .key, limit: .first(3))) }
+
+    private func registration(_ id: UInt64, _ spec: QuerySpec) -> Registration {
+        Registration(id: RegistrationID(rawValue: id), spec: spec, kinds: .value)
+    }
+
+    private func tag(_ effects: SyncEffects) throws -> ListenTag {
+        let tags = effects.listens.compactMap { if case .start(_, let tag) = $0 { tag } else { nil } }
+        return try #require(tags.first)
+    }
+
+    /// Changes that leave a query's place are told as its window's changes only: what it has had from a listen above
+    /// has to be its own once the server has said that it is the same.
+    @Test(arguments: [false, true]) func whatAListenAboveHasBroughtIsKept(isKept: Bool) throws {
+        let tree = SyncTree(cache: isKept ? CacheManager(store: MemoryStore()) : nil)
+        let all = registration(1, QuerySpec(path: above))
+        _ = tree.add(all)
+        _ = tree.applyServer(try node(#"{"q":{"b":1,"c":2,"d":3,"e":4}}"#), at: above, tag: nil)
+        _ = tree.completeListen(all.spec, tag: nil)
+        let selected = try node(#"{"b":1,"c":2,"d":3}"#)
+        #expect(tree.add(registration(2, first3)).events.map(\.node) == [selected])
+        let tag = try tag(tree.remove(all))
+        #expect(tree.serverValue(of: first3) == (selected, true))
+        // The hash of that is the server's: it answers without data.
+        #expect(tree.completeListen(first3, tag: tag, mark: LogMark(seq: 7)).events.isEmpty)
+        #expect(tree.serverValue(of: first3) == (selected, true))
+        #expect(tree.localSeq(of: first3) == 7)
+        let changes = [
+            Change(path: Path([Key("a")]), value: .int(0)), Change(path: Path([Key("d")]), value: .null),
+        ]
+        let changed = try node(#"{"a":0,"b":1,"c":2}"#)
+        #expect(tree.applyServer(changes, at: place, tag: tag).events.map(\.node) == [changed])
+    }
+
+    /// A question's answer covers a query that waits for the server's word on what it has.
+    @Test func whatAnAnswerHasBroughtIsKept() throws {
+        let tree = SyncTree()
+        let tag = try tag(tree.add(registration(1, first3)))
+        let selected = try node(#"{"b":1,"c":2,"d":3}"#)
+        _ = tree.applyServer(selected, at: place, tag: tag)
+        _ = tree.completeListen(first3, tag: tag)
+        let whole = try node(#"{"b":1,"c":2,"d":3,"e":4}"#)
+        _ = tree.applyAnswer(whole, of: QuerySpec(path: place), seq: nil)
+        _ = tree.completeListen(first3, tag: tag)
+        let changed = try node(#"{"b":1,"c":5,"d":3}"#)
+        #expect(tree.applyServer(.int(5), at: place.appending(Key("c")), tag: tag).events.map(\.node) == [changed])
+    }
+
+    /// The server tells one listen after the other of several entries: the query has been told all of them when the
+    /// first reaches those who listen to its child.
+    @Test func aChildsOlderEntriesTakeNothingAway() throws {
+        let tree = SyncTree()
+        let tag = try tag(tree.add(registration(1, first3)))
+        _ = tree.applyServer(try node(#"{"b":{"x":1},"c":2}"#), at: place, tag: tag)
+        _ = tree.completeListen(first3, tag: tag)
+        let child = place.appending(Key("b"))
+        _ = tree.add(registration(2, QuerySpec(path: child)))
+        _ = tree.completeListen(QuerySpec(path: child), tag: nil)
+        _ = tree.applyServer(.null, at: child, tag: tag)
+        let again = try node(#"{"y":2}"#)
+        _ = tree.applyServer(again, at: child, tag: tag)
+        let seen = [
+            tree.applyServer(.null, at: child, tag: nil),
+            tree.applyServer(.int(2), at: child.appending(Key("y")), tag: nil),
+        ].flatMap(\.events)
+        #expect(seen.filter { $0.registration.rawValue == 2 }.map(\.node) == [.null, again])
+        let selected = try node(#"{"b":{"y":2},"c":2}"#)
+        #expect(tree.localValue(of: first3) == selected)
+        #expect(tree.serverValue(of: first3) == (selected, true))
+    }
+
+    /// An older value of a child takes no place that the query has given to another one since.
+    @Test func aChildsOlderValueDisplacesNothing() throws {
+        let tree = SyncTree()
+        let spec = QuerySpec(path: place, query: Query(index: .value, limit: .first(2)))
+        let tag = try tag(tree.add(registration(1, spec)))
+        _ = tree.applyServer(try node(#"{"b":1,"c":2}"#), at: place, tag: tag)
+        _ = tree.completeListen(spec, tag: tag)
+        let child = place.appending(Key("d"))
+        _ = tree.add(registration(2, QuerySpec(path: child)))
+        for value: Int64 in [0, 9] {
+            _ = tree.applyServer(.int(value), at: child, tag: nil)
+        }
+        let selected = try node(#"{"b":1,"c":2}"#)
+        #expect(tree.localValue(of: spec) == selected)
+    }
+}

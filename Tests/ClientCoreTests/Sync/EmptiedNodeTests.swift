@@ -1,0 +1,61 @@
+import TestSupport
+import Testing
+import Tree
+
+@testable import ClientCore
+
+/// What the client shows of its writes is what the server makes of them one after the other, priorities of emptied nodes
+/// included.
+@Suite struct EmptiedNodeTests {
+    private let path = Path([Key("a")])
+
+    private func overwrite(_ tree: SyncTree, _ id: Int64, _ path: Path, _ value: Node) {
+        let content = PendingWrite.Content.overwrite(value)
+        _ = tree.apply(PendingWrite(id: WriteID(rawValue: id), path: path, content: content), estimate: content)
+    }
+
+    private func tree(_ value: Node) -> SyncTree {
+        let tree = SyncTree()
+        _ = tree.add(Registration(id: RegistrationID(rawValue: 1), spec: QuerySpec(path: path), kinds: .value))
+        _ = tree.applyServer(value, at: path, tag: nil)
+        return tree
+    }
+
+    @Test func aNodeThatWasEmptyForAMomentHasNoPriority() {
+        let tree = tree(Node(children: [(Key("x"), .int(1))]).withPriority(.int(5)))
+        overwrite(tree, 1, path.appending(Key("x")), .null)
+        #expect(tree.localValue(at: path) == .null)
+        overwrite(tree, 2, path.appending(Key("y")), .int(2))
+        #expect(tree.localValue(at: path) == Node(children: [(Key("y"), .int(2))]))
+    }
+
+    @Test func aNodeThatWasFilledFirstKeepsIts() {
+        let tree = tree(Node(children: [(Key("x"), .int(1))]).withPriority(.int(5)))
+        overwrite(tree, 1, path.appending(Key("y")), .int(2))
+        overwrite(tree, 2, path.appending(Key("x")), .null)
+        #expect(tree.localValue(at: path) == Node(children: [(Key("y"), .int(2))]).withPriority(.int(5)))
+    }
+
+    /// Random writes over a random value against a tree to which they are applied in order.
+    @Test(arguments: [11, 12, 13, 14] as [UInt64]) func againstTheWritesInOrder(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        let keys = ["x", "y", "z"].map { Key($0) }
+        for round in 0..<400 {
+            var model = Node(children: keys.prefix(1 + random.below(2)).map { ($0, .int(1)) })
+            if random.below(2) == 0 { model = model.withPriority(.int(7)) }
+            if random.below(3) == 0 { model = model.replacingChild(keys[0], with: model) }
+            let tree = tree(model)
+            for id in 1...Int64(1 + random.below(6)) {
+                var place = Path([keys[random.below(3)]])
+                if random.below(3) == 0 { place = place.appending(keys[random.below(3)]) }
+                if random.below(6) == 0 { place = place.appending(.priority) }
+                let value: Node = random.below(2) == 0 ? .null : .int(Int64(random.below(4)))
+                overwrite(tree, id, path.appending(place), value)
+                model = model.replacing(place, with: value)
+                let found = tree.localValue(at: path)
+                #expect(found == model, "seed \(seed), round \(round), write \(id)")
+                if found != model { return }
+            }
+        }
+    }
+}

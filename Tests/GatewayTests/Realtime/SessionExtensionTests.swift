@@ -1,0 +1,182 @@
+import Engine
+import Rules
+import Runtime
+import Testing
+import Tree
+import Wire
+
+@testable import Gateway
+
+/// What clients are told that have asked for the gateway's extension: as of which entry data is, and when everything up to an
+/// entry has been told.
+@Suite struct SessionExtensionTests {
+    private func listen(_ path: String, _ more: String = "") -> String { #"{"p":"\#(path)","h":""\#(more)}"# }
+
+    /// The next message and its mark, which is taken out of the text.
+    private func next(_ client: ScriptedClient) throws -> (text: String, mark: LogMark?) {
+        let text = try client.next()
+        guard let match = text.firstMatch(of: #/,"at":"([^"]*)"/#) else { return (text, nil) }
+        return (text.replacing(match.0, with: ""), LogMark(String(match.1)))
+    }
+
+    private func expect(
+        _ client: ScriptedClient, _ text: String, at seq: Int64?, _ location: SourceLocation = #_sourceLocation
+    ) throws {
+        let found = try next(client)
+        #expect(found.text == text, sourceLocation: location)
+        #expect(found.mark?.seq == seq, sourceLocation: location)
+    }
+
+    @Test func dataAndAnswersSayAsOfWhichEntryTheyAre() throws {
+        try withBench { bench in
+            let first = try bench.write("a", #"{"b":1}"#)
+            let client = try bench.connect(isExtended: true)
+            var number = try client.ask("q", listen("/a"))
+            try expect(client, ScriptedClient.put("a", #"{"b":1}"#), at: first)
+            try expect(client, ScriptedClient.ok(number, "{}"), at: first)
+            number = try client.ask("p", #"{"p":"/a/b","d":2}"#)
+            try expect(client, ScriptedClient.put("a/b", "2"), at: first + 1)
+            try expect(client, ScriptedClient.ok(number), at: first + 1)
+            try bench.write("elsewhere", "1")
+            number = try client.ask("g", #"{"p":"/a"}"#)
+            try expect(client, ScriptedClient.ok(number, #"{"b":2}"#), at: first + 2)
+            number = try client.ask("q", listen("/a", #","t":7,"q":{"i":".key","l":1,"vf":"r"}"#))
+            let push = try next(client)
+            #expect(push.text == ScriptedClient.put("a", #"{"b":2}"#, tag: 7) && push.mark?.seq == first + 2)
+            try expect(client, ScriptedClient.ok(number, "{}"), at: first + 2)
+        }
+    }
+
+    /// What is refused says nothing of the log, and clients that don't ask see nothing of it.
+    @Test func whatIsRefusedHasNoMark() throws {
+        let rules = #"{"rules":{"open":{".read":true,".write":true}}}"#
+        try withBench(rules: rules) { bench in
+            let client = try bench.connect(isLoopback: false, isExtended: true)
+            for (action, body) in [
+                ("q", listen("/closed")), ("g", #"{"p":"/closed"}"#), ("p", #"{"p":"/closed","d":1}"#),
+                ("p", #"{"p":"/open","d":1,"h":"wrong"}"#), ("pm-wait", #"{"seq":0}"#),
+                ("pm-wait", #"{"seq":0,"p":"/closed"}"#), ("pm-wait", #"{"seq":999,"p":"/closed"}"#),
+            ] {
+                try client.ask(action, body)
+                let answer = try client.next()
+                #expect(!answer.contains(#""at""#) && !answer.contains(#""s":"ok""#), "\(answer)")
+            }
+            let other = try bench.connect()
+            try other.ask("pm-wait", #"{"seq":0}"#, gives: "failure", #""Unknown action""#)
+        }
+    }
+
+    @Test func aWaitIsAnsweredBehindTheChanges() throws {
+        try withBench { bench in
+            let first = try bench.write("a", "0")
+            let client = try bench.connect(isExtended: true)
+            let listening = try client.ask("q", listen("/a"))
+            try expect(client, ScriptedClient.put("a", "0"), at: first)
+            try expect(client, ScriptedClient.ok(listening, "{}"), at: first)
+            let (later, now) = (
+                try client.ask("pm-wait", #"{"seq":\#(first + 2)}"#), try client.ask("pm-wait", #"{"seq":\#(first)}"#)
+            )
+            try expect(client, ScriptedClient.ok(now), at: first)
+            try bench.write("a", "1")
+            try bench.write("elsewhere", "1")
+            try expect(client, ScriptedClient.put("a", "1"), at: first + 1)
+            try expect(client, ScriptedClient.ok(later), at: first + 2)
+        }
+    }
+
+    /// Who has shown that he may read a place needs no listen; too many waits are refused, and one that takes too long.
+    @Test func waitsAreBounded() throws {
+        let rules = #"{"rules":{"open":{".read":true}}}"#
+        try withBench(rules: rules) { settings in
+            settings.minSeqWaitMilliseconds = 500
+        } _: { bench in
+            let client = try bench.connect(isLoopback: false, isExtended: true)
+            let seq = bench.namespace.snapshot.seq
+            var number = try client.ask("pm-wait", #"{"seq":\#(seq),"p":"/open"}"#)
+            try expect(client, ScriptedClient.ok(number), at: seq)
+            let waiting = (action: "pm-wait", body: #"{"seq":999,"p":"/open"}"#)
+            let numbers = try client.askTogether(Array(repeating: waiting, count: 17))
+            try expect(
+                client, ScriptedClient.answer(numbers[16], "unavailable", #""Too many waits are under way.""#), at: nil)
+            let given = try Set(numbers.dropLast().map { _ in try client.next() })
+            let text = #""This gateway has not come to that entry yet.""#
+            #expect(given == Set(numbers.dropLast().map { ScriptedClient.answer($0, "unavailable", text) }))
+            number = try client.ask("pm-wait", #"{"seq":\#(seq),"p":"/open"}"#)
+            try expect(client, ScriptedClient.ok(number), at: seq)
+        }
+    }
+
+    // MARK: Listens that go on
+
+    /// A value of enough leaves that reading a few entries is less work than hashing it.
+    private static let many = "{" + (0..<200).map { #""k\#($0)":\#($0)"# }.joined(separator: ",") + "}"
+
+    @Test func aListenGoesOnBehindWhatItsClientHas() throws {
+        try withBench { bench in
+            let first = try bench.write("a", Self.many)
+            let client = try bench.connect(isExtended: true)
+            try client.ask("q", listen("/a"))
+            _ = try next(client)
+            let mark = try #require(try next(client).mark)
+            #expect(mark.seq == first)
+            try client.disconnect()
+            let behind = try #require(mark.resumption)
+            let again = try bench.connect(isExtended: true)
+            var request = try again.ask("q", listen("/a", #","at":"\#(behind)""#))
+            try expect(again, ScriptedClient.ok(request, "{}"), at: first)
+            try again.ask("n", #"{"p":"/a"}"#, gives: "ok")
+            try bench.write("a/k1", "null")
+            try bench.write("elsewhere", "1")
+            try bench.write("a/k2", #"{"x":1}"#)
+            request = try again.ask("q", listen("/a", #","at":"\#(behind)""#))
+            try expect(again, ScriptedClient.put("a/k1", "null"), at: first + 1)
+            let push = try next(again)
+            #expect(push.text == ScriptedClient.put("a/k2", #"{"x":1}"#) && push.mark?.seq == first + 3)
+            try expect(again, ScriptedClient.ok(request, "{}"), at: first + 3)
+            try bench.write("a/k3", "null")
+            try expect(again, ScriptedClient.put("a/k3", "null"), at: first + 4)
+            #expect(bench.gateway.metrics.listensResumed.current == 2)
+        }
+    }
+
+    /// Nobody goes on behind an entry of another place, of other rules, of another history, of too long ago, or that was
+    /// guessed.
+    @Test func elseTheClientIsToAskWithHashes() throws {
+        try withBench { bench in
+            let first = try bench.write("a", Self.many)
+            let client = try bench.connect(isExtended: true)
+            _ = try client.ask("q", listen("/a"))
+            _ = try next(client)
+            let behind = try #require(try next(client).mark?.resumption)
+            let again = try bench.connect(isExtended: true)
+            func refuses(_ path: String, _ text: String, _ location: SourceLocation = #_sourceLocation) throws {
+                let number = try again.ask("q", listen(path, #","at":"\#(text)""#))
+                try expect(again, ScriptedClient.answer(number, "not_resumed"), at: nil, location)
+            }
+            try refuses("/", behind)
+            try refuses("/a", "\(first)-AAAAAAAAAAAAAAAAAAAAAAAA")
+            try refuses("/a", "\(first + 1)" + behind.drop { $0 != "-" })
+            for index in 0..<13 { try bench.write("elsewhere", "\(index)") }
+            try refuses("/a", behind)
+            try bench.setRules(#"{"rules":{".read":true,".write":true}}"#)
+            try refuses("/a", behind)
+            // The listen is as if it had not been asked for.
+            try again.ask("q", listen("/a"))
+            _ = try next(again)
+            #expect(try next(again).mark?.seq == bench.namespace.snapshot.seq)
+            #expect(bench.gateway.metrics.listensResumed.current == 0)
+        }
+    }
+
+    /// Who may not read any more is told so, whatever he has seen.
+    @Test func permissionComesFirst() throws {
+        let rules = #"{"rules":{"a":{".read":"auth.uid === 'u'",".write":true}}}"#
+        try withBench(rules: rules) { bench in
+            try bench.write("a", Self.many)
+            let client = try bench.connect(isLoopback: false, isExtended: true)
+            try client.ask(
+                "q", listen("/a", #","at":"1-AAAAAAAAAAAAAAAAAAAAAAAA""#), gives: "permission_denied",
+                ScriptedClient.denied)
+        }
+    }
+}

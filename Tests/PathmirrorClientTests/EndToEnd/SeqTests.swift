@@ -1,0 +1,150 @@
+import ClientCore
+import Foundation
+import FoundationNetworking
+import TestSupport
+import Testing
+
+@testable import PathmirrorClient
+
+extension EndToEnd {
+    /// As of which entry of the gateway's log data is, and waiting for one.
+    @Suite struct Seqs {
+        /// A request of REST, as an administrator; the answer's seq and text.
+        private func rest(
+            _ method: String, _ path: String, _ body: String? = nil
+        ) async throws -> (seq: Int?, text: String) {
+            let gateway = try #require(TestGateway.current)
+            var request = URLRequest(url: try #require(URL(string: gateway.url + path)))
+            request.httpMethod = method
+            request.setValue("Bearer owner", forHTTPHeaderField: "Authorization")
+            request.httpBody = body.map { Data($0.utf8) }
+            let (data, response) = try await URLSession.shared.data(for: request)
+            let seq = (response as? HTTPURLResponse)?.value(forHTTPHeaderField: "X-Pathmirror-Seq")
+            return (seq.flatMap { Int($0) }, String(decoding: data, as: UTF8.self))
+        }
+
+        private func resumedListens() async throws -> Int {
+            let text = try await rest("GET", "/.metrics").text
+            let line = text.split(separator: "\n").first { $0.hasPrefix("pathmirror_listens_resumed_total ") }
+            return try #require(line?.split(separator: " ").last.flatMap { Int($0) })
+        }
+
+        @Test func snapshotsAndReceiptsSayAsOfWhichEntryTheyAre() async throws {
+            let ground = try Ground()
+            let (ref, other) = (ground.client(), ground.client())
+            let receipt = try await ref.commitValue(["a": 1])
+            let first = try #require(receipt.seq)
+            #expect(receipt.ref.path == ref.path)
+            let seqs = Recorder<Int?>()
+            other.observe(.value) { seqs.record($0.seq) }
+            try await until("the value is there") { seqs.events.count == 1 }
+            #expect(try #require(seqs.events[0]) >= first)
+            let next = try #require(try await ref.commitChildValues(["b": 2]).seq)
+            try await until("the change is there") { seqs.events.count == 2 }
+            #expect(seqs.events[1] == next && next > first)
+            let snapshot = try await ref.getData()
+            #expect(try #require(snapshot.seq) >= next)
+            #expect(snapshot.childSnapshot(forPath: "b").seq == snapshot.seq)
+            // What the client itself has just written is as of no entry yet.
+            atOnce { other.child("c").setValue(3) }
+            try await until("the write is seen") { seqs.events.count == 3 }
+            #expect(seqs.events[2] == nil)
+            let (committed, result) = try await ref.child("n").runTransactionBlock { data in
+                data.value = 5
+                return .success(withValue: data)
+            }
+            let seq = try #require(result.seq)
+            #expect(committed && seq > next)
+            await #expect(throws: DatabaseError.self) { try await ref.commitValue(Date()) }
+        }
+
+        /// A service writes by REST and passes the seq on: the app's listeners have the write when the wait is over.
+        @Test func listenersHaveWhatWasWaitedFor() async throws {
+            let ground = try Ground()
+            let ref = ground.client()
+            let values = ref.recordValues()
+            for round in 1...20 {
+                let seq = try #require(try await rest("PUT", "/\(ground.path).json", "\(round)").seq)
+                try await ref.database.waitFor(seq: seq)
+                #expect(values.events.last == "\(round)")
+                #expect(try #require(await ref.observeSingleEvent(of: .value).seq) >= seq)
+            }
+        }
+
+        @Test func aWaitThatCannotEndSaysWhy() async throws {
+            let ground = try Ground()
+            let ref = ground.client()
+            // Who reads nothing is told nothing of the log.
+            await #expect(throws: DatabaseError(.permissionDenied, "")) {
+                do {
+                    try await ref.database.waitFor(seq: 1)
+                } catch let error as DatabaseError {
+                    throw DatabaseError(error.code, "")
+                }
+            }
+            let seq = try #require(try await ref.commitValue(1).seq)
+            #expect(try #require(try await ref.getData().seq) >= seq)
+            try await ref.database.waitFor(seq: seq)
+            await #expect(throws: DatabaseError(.timedOut, "")) {
+                do {
+                    try await ref.database.waitFor(seq: 1 << 50, timeout: .milliseconds(50))
+                } catch let error as DatabaseError {
+                    throw DatabaseError(error.code, "")
+                }
+            }
+            let waiting = Task { try await ref.database.waitFor(seq: 1 << 50) }
+            waiting.cancel()
+            await #expect(throws: CancellationError.self) { try await waiting.value }
+            let plain = ground.gateway.client()
+            plain.configure { $0.connection = { $0.asksForExtension = false } }
+            await #expect(throws: DatabaseError(.unsupported, "")) {
+                do {
+                    try await plain.waitFor(seq: 1)
+                } catch let error as DatabaseError {
+                    throw DatabaseError(error.code, "")
+                }
+            }
+            #expect(try await plain.reference(withPath: ground.path).getData().seq == nil)
+        }
+
+        /// After a restart a large listen goes on behind what is on disk.
+        @Test func aRestartedAppGoesOnWhereItWas() async throws {
+            let ground = try Ground()
+            let directory = TemporaryFolder.path("client-resuming")
+            defer { TemporaryFolder.remove(directory) }
+            let other = ground.client()
+            // Others write into the same log meanwhile: a value that is worth going through their entries.
+            let many = Dictionary(uniqueKeysWithValues: (0..<10_000).map { ("k\($0)", $0) })
+            let first = try #require(try await other.commitValue(many).seq)
+            let known: Int
+            let before: DatabaseReference
+            do {
+                let ref = ground.client(directory: directory)
+                before = ref
+                let seqs = Recorder<Int?>()
+                ref.observe(.value) { seqs.record($0.seq) }
+                try await ref.database.waitFor(seq: first)
+                known = try #require(seqs.events.last ?? nil)
+                #expect(known >= first)
+                await ref.database.app?.delete()
+            }
+            for key in ["k1", "k2", "k3"] { try await other.child(key).setValue(-1) }
+            let last = try #require(try await other.child("k4").commitValue(nil).seq)
+            let resumed = try await resumedListens()
+            let again = ground.restarted(before, directory: directory)
+            let children = again.recordChildren()
+            let seqs = Recorder<(Int?, Int)>()
+            again.observe(.value) { snapshot in
+                let sum = snapshot.childSnapshots.reduce(0) { $0 + ($1.value as? Int ?? 0) }
+                seqs.record((snapshot.seq, sum))
+            }
+            try await again.database.waitFor(seq: last)
+            #expect(try await resumedListens() == resumed + 1)
+            #expect(seqs.events.first?.0 == known, "from disk")
+            #expect(seqs.events.last?.0 == last)
+            #expect(seqs.events.last?.1 == (0..<10_000).reduce(0, +) - (1 + 2 + 3) - 3 - 4)
+            let changes = children.events.filter { !$0.hasPrefix("+") }.map { $0.prefix(3) }
+            #expect(changes == ["=k1", "=k2", "=k3", "-k4"])
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import ClientCore
+import Foundation
+import Runtime
+import Testing
+import Tokens
+
+@testable import PathmirrorClient
+
+extension EndToEnd {
+    /// Tokens that end while they are in use: nothing of what the app does is lost by that.
+    @Suite(.timeLimit(.minutes(2))) struct Tokens {
+        private static var seconds: Int64 { Int64(Date().timeIntervalSince1970) }
+
+        /// Signed as the gateway wants it, by the secret that stays.
+        private static func token(_ user: String, until end: Int64, secret: Int = 1) -> String {
+            JWT.mint(
+                ["v": 0, "iat": .integer(seconds), "exp": .integer(end), "d": ["uid": .string(user)]],
+                secret: Array(TestGateway.secrets[secret].utf8))
+        }
+
+        /// The app's first token, and the one that it has when it is asked for another.
+        private func client(
+            _ gateway: TestGateway, asked: Recorder<Bool>, first: String,
+            next: @escaping @Sendable () async throws -> String
+        ) -> Database {
+            let database = gateway.client(tokenProvider: { isForced in
+                asked.record(isForced)
+                return isForced || asked.events.contains(true) ? try await next() : first
+            })
+            database.configure { $0.connection = { $0.firstRetry = 10 } }
+            return database
+        }
+
+        private func recordConnections(of database: Database) -> Recorder<Bool> {
+            let connections = Recorder<Bool>()
+            database.reference(withPath: ".info/connected").observe(.value) {
+                connections.record($0.value as? Bool == true)
+            }
+            return connections
+        }
+
+        private func place(_ database: Database) -> DatabaseReference {
+            database.reference(withPath: "users/mia/\(UInt64.random(in: 0 ... .max))")
+        }
+
+        /// The app is asked for another one before the first one's end.
+        @Test func aTokenThatIsReplacedInTime() async throws {
+            let gateway = try #require(TestGateway.current)
+            let asked = Recorder<Bool>()
+            let end = Self.seconds + 6
+            let database = client(
+                gateway, asked: asked, first: Self.token("mia", until: end),
+                next: { Self.token("mia", until: end + 3_600) })
+            let connections = recordConnections(of: database)
+            let ref = place(database)
+            try await ref.setValue(1)
+            try await until("another one is asked for") { asked.events.contains(true) }
+            try await ref.setValue(2)
+            try await until("the first one has ended") { Self.seconds > end + 1 }
+            try await ref.setValue(3)
+            #expect(connections.events == [false, true], "it stays connected")
+            await database.app?.delete()
+        }
+
+        /// The app has another one only when the server has taken the login back.
+        @Test func aTokenThatIsReplacedTooLate() async throws {
+            let gateway = try #require(TestGateway.current)
+            let asked = Recorder<Bool>()
+            let hasAnother = MutexBox(false)
+            let end = Self.seconds + 4
+            let database = client(
+                gateway, asked: asked, first: Self.token("mia", until: end),
+                next: {
+                    try await until("another one may be had") { hasAnother.withLock { $0 } }
+                    return Self.token("mia", until: end + 3_600)
+                })
+            let connections = recordConnections(of: database)
+            let ref = place(database)
+            let values = ref.recordValues()
+            try await ref.setValue(1)
+            try await until("the server has taken the login back") { connections.events.dropFirst(2).contains(false) }
+            atOnce { ref.setValue(2) }
+            hasAnother.withLock { $0 = true }
+            try await ref.setValue(3)
+            #expect(values.events.suffix(3) == ["1", "2", "3"], "nothing was rolled back: \(values.events)")
+            #expect(try await ref.getData().value as? Int == 3)
+            await database.app?.delete()
+        }
+
+        /// The secret that signed it is taken away.
+        @Test func aTokenThatIsRevoked() async throws {
+            let gateway = try #require(TestGateway.current)
+            let asked = Recorder<Bool>()
+            let end = Self.seconds + 3_600
+            let database = client(
+                gateway, asked: asked, first: Self.token("mia", until: end, secret: 0),
+                next: { Self.token("mia", until: end) })
+            let connections = recordConnections(of: database)
+            let ref = place(database)
+            let values = ref.recordValues()
+            try await ref.setValue(1)
+            try TestGateway.secrets[1].write(toFile: gateway.secretFile, atomically: false, encoding: .utf8)
+            try await until("the login was taken back, and there is another") {
+                connections.events.suffix(2) == [false, true] && asked.events.contains(true)
+            }
+            try await ref.setValue(2)
+            #expect(values.events.last == "2")
+            #expect(values.events.drop { $0 == "null" } == ["1", "2"])
+            await database.app?.delete()
+        }
+    }
+}

@@ -1,0 +1,232 @@
+import ClientCore
+import ClientSupport
+import Foundation
+import TestSupport
+import Tree
+
+@testable import PathmirrorClient
+
+/// A round of the model test: two apps and an administrator that write, read, listen, lose their connections and are
+/// started again by chance, in a place of their own.
+actor ModelRound {
+    struct Plan: Sendable {
+        let seed: UInt64
+        /// How much is done, and how often everything is waited for and compared meanwhile.
+        var steps = 120
+        var settles = 2
+        /// Whether the network fails.
+        var hasFaults = false
+    }
+
+    let plan: Plan
+    let administrator: Administrator
+    let place: Path
+    let journal = WriteJournal()
+    private let folder: String
+    var random: SeededGenerator
+    var clients: [ModelClient] = []
+    var problems: [String] = []
+    /// What was done, for a failure's message.
+    var story: [String] = []
+    var lastPair = 0
+    /// What was there when the first problem was found.
+    private var evidence: [String] = []
+    var figures = ModelFigures()
+    private var head: Int64 = 0
+    private var barrier = 0
+
+    init(_ plan: Plan, port: UInt16) {
+        self.plan = plan
+        administrator = Administrator(port: port)
+        random = SeededGenerator(seed: plan.seed)
+        // A place is not used twice, however often a seed is run.
+        place = Path([Key("model"), Key("r\(plan.seed)-\(UInt32.random(in: 0 ... .max))")])
+        folder = TemporaryFolder.path("client-model")
+    }
+
+    /// Returns what was wrong.
+    func run() async throws -> [String] {
+        defer { TemporaryFolder.remove(folder) }
+        head = try administrator.head()
+        let proxies = try (0..<2).map { _ in plan.hasFaults ? try FaultProxy(target: administrator.port) : nil }
+        defer { for proxy in proxies { proxy?.stop() } }
+        for number in 0..<2 {
+            let isPersistent = number == 0 || random.oneIn(3)
+            clients.append(
+                ModelClient(
+                    number: number, round: place, port: administrator.port, proxy: proxies[number],
+                    directory: isPersistent ? "\(folder)/\(number)" : nil,
+                    cacheBytes: random.oneIn(2) ? 2_000 : 10 << 20, journal: journal))
+        }
+        for _ in 0..<plan.settles where problems.isEmpty {
+            for _ in 0..<(plan.steps / plan.settles) { try await step() }
+            try await settle()
+        }
+        try await end()
+        if problems.isEmpty { return [] }
+        return problems + ["what was done:"] + story + (evidence.isEmpty ? logs : evidence)
+    }
+
+    private var logs: [String] {
+        let lines = (try? administrator.log(behind: head, at: place)) ?? []
+        let entries = lines.suffix(400).map { "\($0.seq) \($0.operation) \($0.isByAdministrator) \($0.content)" }
+        let items = journal.items.map { "\($0.client) \($0.what.prefix(150)): \($0.outcome)" }
+        return ["the writes:"] + items + ["the log:"] + entries
+            + clients.flatMap { client in
+                client.watches.filter { watch in problems.contains { $0.contains("\(watch.watch)") } }
+                    .flatMap { ["events of client \(client.number), \($0.watch):"] + $0.watch.log }
+            }
+    }
+
+    /// Counts a client's listeners, before they end.
+    func note(_ client: ModelClient) {
+        figures.listeners += client.watches.count
+        figures.events += client.watches.reduce(0) { $0 + $1.watch.eventCount }
+    }
+
+    // MARK: Comparing
+
+    /// Lets everything arrive, then compares every listener with what the server has.
+    private func settle() async throws {
+        for client in clients {
+            calm(client.proxy)
+            client.setOffline(false)
+        }
+        story.append("settles")
+        barrier += 1
+        for client in clients {
+            // Answered after all that this client has sent before.
+            let sign = Int64(client.number)
+            let told = Recorder<String>()
+            client.reference(place.appending(ModelPlaces.marks)).child("b\(sign)").setValue(barrier) { error, _ in
+                told.record(error.map { "\($0)" } ?? "")
+            }
+            try await wait("client \(client.number) is answered") { !told.events.isEmpty }
+            if told.events != [""] { problems.append("the barrier of client \(client.number) fails: \(told.events)") }
+        }
+        try await wait("everybody is answered: \(journal.pending().map(\.what))") { journal.pending().isEmpty }
+        try administrator.set(place.appending(ModelPlaces.barrier), .int(Int64(barrier)))
+        await compare()
+        try await ask()
+    }
+
+    private func compare() async {
+        var found: [String] = []
+        for _ in 0..<1_500 {
+            do { found = try differences() } catch { found = ["\(error)"] }
+            if found.isEmpty { break }
+            try? await Task.sleep(for: .milliseconds(20))
+        }
+        problems += found
+        problems += clients.flatMap { $0.watches.flatMap(\.watch.problems) }
+        if !problems.isEmpty, evidence.isEmpty { evidence = logs }
+    }
+
+    private func differences() throws -> [String] {
+        let whole = try administrator.value(at: place)
+        return clients.flatMap { client in
+            client.watches.flatMap { watch, _, _ -> [String] in
+                guard place.contains(watch.place) else {
+                    return watch.error?.code == .permissionDenied && watch.eventCount == 0
+                        ? [] : ["\(watch) of client \(client.number) was not refused"]
+                }
+                return watch.check(whole[watch.place.relative(to: place)])
+                    .map { "\($0) (client \(client.number))" }
+            }
+        }
+    }
+
+    /// Asks the server for some queries, while nobody writes.
+    private func ask() async throws {
+        guard problems.isEmpty else { return }
+        let whole = try administrator.value(at: place)
+        for client in clients {
+            for _ in 0..<3 {
+                let at = randomListenPlace()
+                var query = PlainQuery(&random)
+                // There is no index of it, without which the server answers no question.
+                if query.order == .child("b/c") { query = PlainQuery() }
+                let node = try await query.query(at: client.reference(at)).getData().node
+                let expected = query.shown(of: whole[at.relative(to: place)])
+                let same = query.selectsAll ? node == expected : node.withoutPriority == expected
+                if !same {
+                    problems.append(
+                        "getData at \(at) \(query) gives \(PlainText.json(node)), not \(PlainText.json(expected))")
+                }
+            }
+        }
+    }
+
+    /// Ends everything, and compares the log.
+    private func end() async throws {
+        for client in clients {
+            calm(client.proxy)
+            note(client)
+        }
+        let before = Set(
+            journal.items.filter { $0.kind == .onDisconnect && $0.outcome == .done && !$0.isTakenBack }.map(\.identity))
+        for client in clients { problems += await client.end(startsAgain: false) }
+        for client in clients { client.proxy?.cutAll() }
+        var log: [LogLine] = []
+        try await wait("what was to be done at the end of connections is done") {
+            log = try administrator.log(behind: head, at: place)
+            let text = log.map(\.content).joined(separator: "\n")
+            return before.allSatisfy { text.contains($0) }
+        }
+        figures.writes = journal.items.count
+        figures.entries = log.count
+        figures.losses = clients.reduce(0) { $0 + $1.losses }
+        problems += journal.check(log, losses: clients.map(\.losses))
+        try await checkSums()
+    }
+
+    /// Replays the log into a plain tree, and counts what was counted up.
+    private func checkSums() async throws {
+        var (replayed, whole) = (Node.null, Node.null)
+        var log: [LogLine] = []
+        // Operations that nobody asks for may be done yet.
+        try await wait("the log makes what the server has") {
+            log = try administrator.log(behind: head, at: place)
+            replayed = replay(log)
+            whole = try administrator.value(at: place)
+            return replayed == whole
+        }
+        if replayed != whole {
+            problems.append("the log makes \(PlainText.json(replayed)), the server has \(PlainText.json(whole))")
+        }
+        let hits = place.appending(ModelPlaces.hits)
+        let increments = log.filter { line in line.changes.contains { $0.path == hits } }.count
+        if whole.child(ModelPlaces.hits) != (increments == 0 ? .null : .int(Int64(increments))) {
+            problems.append("\(increments) increments make \(PlainText.json(whole.child(ModelPlaces.hits)))")
+        }
+        let counts = journal.items.filter { $0.identity == "count" }
+        let least = counts.filter { $0.outcome == .done }.count
+        let most = least + counts.filter { $0.outcome == .unknown || $0.outcome == .pending }.count
+        let count = whole.child(ModelPlaces.count)
+        if case .int(let value) = count, Int(value) >= least, Int(value) <= most { return }
+        if !count.isNull || least > 0 {
+            problems.append("\(least) to \(most) transactions have counted to \(PlainText.json(count))")
+        }
+    }
+
+    private func replay(_ log: [LogLine]) -> Node {
+        var tree = Node.null
+        for line in log {
+            for isSecond in [false, true] {
+                for (path, node) in line.changes where (node.isNull || path.namesPriority) == isSecond {
+                    if place.contains(path) { tree = tree.replacing(path.relative(to: place), with: node) }
+                }
+            }
+        }
+        return tree
+    }
+
+    /// Waits; what does not come is a problem, not an error of the test itself.
+    func wait(_ what: String, _ condition: () throws -> Bool) async throws {
+        do {
+            try await until(what, condition)
+        } catch let late as Late {
+            problems.append("\(late)")
+        }
+    }
+}

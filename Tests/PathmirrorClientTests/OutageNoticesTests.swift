@@ -1,0 +1,20 @@
+import Testing
+
+@testable import PathmirrorClient
+
+@Suite struct OutageNoticesTests {
+    @Test func eachReasonIsToldOnceAnOutage() {
+        var notices = OutageNotices()
+        var told = ["refused", "refused", "no such name", "refused"].filter { notices.isNews($0) }
+        #expect(told == ["refused", "no such name"])
+        notices.connected()
+        told = ["refused"].filter { notices.isNews($0) }
+        #expect(told == ["refused"])
+    }
+
+    @Test func wordsThatDifferEachTimeAreBounded() {
+        var notices = OutageNotices()
+        let told = (0..<100).filter { notices.isNews("request \($0)") }
+        #expect(told.count == OutageNotices.most)
+    }
+}
