@@ -5,12 +5,10 @@ import Runtime
 final class Committer {
     private let core: EngineCore
     private let context: CommitterContext
-    private let loader: NamespaceLoader
 
     init(_ core: EngineCore, index: Int) {
         self.core = core
         context = CommitterContext(core, index: index)
-        loader = NamespaceLoader(core, context.stretches)
     }
 
     /// Works until the engine stops.
@@ -20,32 +18,8 @@ final class Committer {
             case .work(let namespace):
                 let isRead = work(namespace)
                 if namespace.finishedTask(followsLog: isRead) { core.add(.work(namespace)) }
-            case .load(let name): load(name)
             case .stop: return context.connection.drop()
             }
-        }
-    }
-
-    // MARK: Loading
-
-    private func load(_ name: String) {
-        var result = tryToLoad(name)
-        // The connection may be one of before an outage: that says nothing about the database.
-        if !context.connection.isThere, case .failure(.unavailable) = result { result = tryToLoad(name) }
-        core.namespaces.loaded(name, result)
-        // What was committed while the tree was being read has been announced to nobody.
-        if case .success(let namespace) = result { namespace.schedule() }
-    }
-
-    private func tryToLoad(_ name: String) -> Result<LiveNamespace, EngineError> {
-        do throws(LogStoreError) {
-            guard let namespace = try loader.load(name, try context.connection.get()) else {
-                return .failure(.unknownNamespace(name))
-            }
-            return .success(namespace)
-        } catch {
-            if error.isConnectionLost { context.connection.drop() }
-            return .failure(EngineError(error))
         }
     }
 

@@ -21,12 +21,16 @@ public final class Engine: Sendable {
     private let largeWriter: Thread
 
     /// Starts the threads; the database may be absent, and come later.
+    ///
+    /// - Parameter servers: which servers are gone on with; one for all that this program does with the database. Its own if nil.
     public init(
         url: PostgresURL, settings: EngineSettings = EngineSettings(),
-        connectionSettings: LogConnection.Settings = LogConnection.Settings(), metrics: EngineMetrics, logger: Logger
+        connectionSettings: LogConnection.Settings = LogConnection.Settings(), metrics: EngineMetrics, logger: Logger,
+        servers: ServerFence? = nil
     ) throws(PostgresError) {
         let core = EngineCore(
-            url: url, settings: settings, connectionSettings: connectionSettings, metrics: metrics, logger: logger)
+            url: url, settings: settings, connectionSettings: connectionSettings, metrics: metrics, logger: logger,
+            servers: servers)
         let wake = try WakeHandle()
         let reader = LogReader(core)
         self.core = core
@@ -43,6 +47,11 @@ public final class Engine: Sendable {
         var threads = (0..<settings.committers).map { index in
             Thread(name: "committer-\(index)") { Committer(core, index: index).run() }
         }
+        let host = core.makeHost()
+        for index in 0..<settings.loaders {
+            threads.append(Thread(name: "loader-\(index)") { Loader(core, host, index: index).run() })
+        }
+        threads.append(Thread(name: "memory") { core.memory.run(core.health) })
         threads.append(Thread(name: "tail") { Tail(core).run(wake) })
         threads.append(Thread(name: "log-reader") { reader.run() })
         for index in 0..<settings.logReaders {
@@ -70,11 +79,18 @@ public final class Engine: Sendable {
 
     public var liveNamespaces: [LiveNamespace] { core.namespaces.all }
 
+    /// What the namespaces in memory take of it, and what they may.
+    public var memory: MemoryFacts {
+        MemoryFacts(
+            namespaces: core.namespaces.count, bytes: core.memory.total.bytes, budget: core.memory.budget,
+            waitingLoads: core.loads.count)
+    }
+
     /// Calls back with the namespace once it is loaded: at once where it is in use, else from another thread.
     public func withNamespace(
         _ name: String, _ body: @escaping @Sendable (Result<LiveNamespace, EngineError>) -> Void
     ) {
-        if core.namespaces.request(name, body) { core.add(.load(name)) }
+        core.withNamespace(name, body)
     }
 
     /// Reads entries after one seq and up to another from the log, page by page, on another thread. `each` gets a page, its

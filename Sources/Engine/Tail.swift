@@ -41,7 +41,7 @@ final class Tail: AnnouncementListener {
         switch announcement {
         case .commit(let id, let head):
             core.metrics.notifications.add()
-            core.namespaces.live(id: id)?.headSeen(head)
+            core.namespaces.announced(id, head: head)?.headSeen(head)
         case .message(let message): core.peers.received(message)
         case .mirrors, .feeds: break
         }

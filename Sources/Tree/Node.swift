@@ -124,16 +124,27 @@ public final class PrioritizedLeaf: Sendable {
 
 /// An inner node: at least one child, and possibly a priority.
 public final class Branch: Sendable {
-    public let priority: Node
+    /// Few branches have a priority: those that have none hold no room for it.
+    private let ownPriority: BranchPriority?
     public let children: ChildMap
     /// Rows of storage at and below this node.
     public let rowCount: Int
 
+    /// `.null` where there is none.
+    public var priority: Node { ownPriority?.value ?? .null }
+
     init(priority: Node, children: ChildMap) {
-        self.priority = priority
+        ownPriority = priority.isNull ? nil : BranchPriority(priority)
         self.children = children
         rowCount = children.rowCount + (priority.isNull ? 0 : 1)
     }
+}
+
+/// A branch's priority.
+final class BranchPriority: Sendable {
+    let value: Node
+
+    init(_ value: Node) { self.value = value }
 }
 
 /// A value that is known only when the write is applied (reference: rtdb-protocol 5).

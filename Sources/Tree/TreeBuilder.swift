@@ -1,50 +1,63 @@
 /// Builds a tree out of rows of storage that come sorted by their path's bytes: each row costs what its path differs
-/// from the one before, and every branch is made once.
-public struct TreeBuilder {
-    /// A node on the way to the current row.
+/// from the one before, and every branch is made once, of exactly the size it needs.
+public struct TreeBuilder: ~Copyable {
+    /// A branch on the way to the current row.
     private struct Open {
-        var key: Key
+        let key: Key
         /// Bytes of the path text up to and including this key.
-        var pathLength: Int
-        var leaf: Node = .null
+        let pathLength: Int
+        /// Where its children begin among those that are finished.
+        let base: Int
         var priority: Node = .null
-        var entries = ContiguousArray<ChildMap.Entry>()
+        /// Whether its children came in the order of keys, which is not that of bytes.
+        var isSorted = true
     }
 
-    /// The root and the nodes down to the current row.
-    private var stack: [Open] = [Open(key: Key(""), pathLength: 0)]
+    /// The root and the branches down to the current row.
+    private var stack: [Open] = [Open(key: Key(""), pathLength: 0, base: 0)]
+    /// The finished children of all open branches.
+    private var finished = EntryStack()
+    private var rootLeaf: Node = .null
     private var path: [UInt8] = []
+    private var cache: KeyCache?
+    private var rows = 0
     /// Rows that came out of order, which long paths do.
     private var late: [(Path, Node)] = []
+
+    /// Fewer rows repeat too few keys for the cache to pay for being made.
+    private static let leastRowsForCache = 256
 
     public init() {}
 
     /// Adds the row at `text` (`/a/b`; `/` for the root's leaf; `…/.priority`).
     public mutating func add(_ text: UnsafeRawBufferPointer, _ value: Node) {
-        var shared = 0
-        let most = min(path.count, text.count)
-        while shared < most, path[shared] == text[shared] { shared += 1 }
-        // Keep the open nodes whose whole key is shared.
-        while let last = stack.last, stack.count > 1,
-            last.pathLength > shared || (last.pathLength < text.count && text[last.pathLength] != UInt8(ascii: "/"))
-        {
+        rows += 1
+        if rows == Self.leastRowsForCache { cache = KeyCache() }
+        let shared = sharedLength(with: text)
+        // Keep the open branches whose whole key is shared.
+        while stack.count > 1 {
+            let length = stack[stack.count - 1].pathLength
+            if length <= shared, length < text.count, text[length] == UInt8(ascii: "/") { break }
             closeLast()
         }
+        path.removeLast(path.count - shared)
+        path.append(contentsOf: UnsafeRawBufferPointer(rebasing: text[shared...]))
         var start = stack[stack.count - 1].pathLength
-        while start + 1 < text.count {
-            var end = start + 1
-            while end < text.count, text[end] != UInt8(ascii: "/") { end += 1 }
-            let key = Key(String(decoding: text[(start + 1)..<end], as: UTF8.self))
-            if end == text.count, key == .priority {
-                stack[stack.count - 1].priority = value
-                path = Array(text[..<start])
-                return
-            }
-            stack.append(Open(key: key, pathLength: end))
-            start = end
+        if start + 1 >= text.count {
+            rootLeaf = value
+            return
         }
-        stack[stack.count - 1].leaf = value
-        path = Array(text)
+        while true {
+            let end = Self.endOfKey(in: text, from: start + 1)
+            let key = key(text, start + 1, end)
+            guard end == text.count else {
+                stack.append(Open(key: key, pathLength: end, base: finished.count))
+                start = end
+                continue
+            }
+            if key == .priority { stack[stack.count - 1].priority = value } else { append(key, value) }
+            return
+        }
     }
 
     /// Adds a row wherever it belongs, at the price of a change to the finished tree.
@@ -56,36 +69,76 @@ public struct TreeBuilder {
     public mutating func finish() -> Node {
         while stack.count > 1 { closeLast() }
         let priority = stack[0].priority
-        var root = Self.node(&stack[0])
+        var root = finished.count == 0 ? rootLeaf.withPriority(priority) : takeBranch(stack[0])
         if root.isNull, !priority.isNull { late.append((Path([.priority]), priority)) }
         // Priorities last: a node must be there to have one.
         for (path, value) in late where !path.namesPriority { root = root.replacing(path, with: value) }
         for (path, value) in late where path.namesPriority { root = root.replacing(path, with: value) }
-        self = TreeBuilder()
+        stack = [Open(key: Key(""), pathLength: 0, base: 0)]
+        rootLeaf = .null
+        path = []
+        late = []
         return root
     }
 
-    private mutating func closeLast() {
-        guard var last = stack.popLast() else { return }
-        let parent = stack.count - 1
-        if last.entries.isEmpty, last.leaf.isNull {
-            // `/a` and `/a/.priority` may have rows such as `/a b` between them.
-            let priority = last.priority
-            if let index = stack[parent].entries.lastIndex(where: { $0.key == last.key }) {
-                let node = stack[parent].entries[index].node
-                stack[parent].entries[index] = .init(key: last.key, node: node.withPriority(priority))
-            } else if !priority.isNull {
-                // All of the node's children may be late.
-                late.append((Path(stack.dropFirst().map(\.key) + [last.key, .priority]), priority))
+    private func sharedLength(with text: UnsafeRawBufferPointer) -> Int {
+        path.withUnsafeBytes { path in
+            let most = min(path.count, text.count)
+            var shared = 0
+            while shared + 8 <= most {
+                let one = path.loadUnaligned(fromByteOffset: shared, as: UInt64.self)
+                let other = text.loadUnaligned(fromByteOffset: shared, as: UInt64.self)
+                if one != other {
+                    return shared + UInt64(littleEndian: one ^ other).trailingZeroBitCount / 8
+                }
+                shared += 8
             }
-            return
+            while shared < most, path[shared] == text[shared] { shared += 1 }
+            return shared
         }
-        let node = Self.node(&last)
-        if !node.isNull { stack[parent].entries.append(.init(key: last.key, node: node)) }
     }
 
-    private static func node(_ open: inout Open) -> Node {
-        if open.entries.isEmpty { return open.leaf.withPriority(open.priority) }
-        return Node(sorting: &open.entries, priority: open.priority)
+    @inline(__always)
+    private static func endOfKey(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var end = start
+        while end < text.count, text[end] != UInt8(ascii: "/") { end += 1 }
+        return end
+    }
+
+    private mutating func key(_ text: UnsafeRawBufferPointer, _ start: Int, _ end: Int) -> Key {
+        let bytes = UnsafeRawBufferPointer(rebasing: text[start..<end]).assumingMemoryBound(to: UInt8.self)
+        let make = { Key(String(decoding: bytes, as: UTF8.self)) }
+        guard KeyCache.isWorthKeeping(bytes) else { return make() }
+        return cache?.key(of: bytes, make) ?? make()
+    }
+
+    /// Adds a finished child to the innermost open branch.
+    private mutating func append(_ key: Key, _ node: Node) {
+        let parent = stack.count - 1
+        if stack[parent].isSorted, finished.count > stack[parent].base, finished.orderOfLast(against: key) >= 0 {
+            stack[parent].isSorted = false
+        }
+        finished.append(.init(key: key, node: node))
+    }
+
+    private mutating func closeLast() {
+        guard let last = stack.popLast() else { return }
+        if finished.count > last.base {
+            let node = takeBranch(last)
+            if !node.isNull { append(last.key, node) }
+            return
+        }
+        guard !last.priority.isNull else { return }
+        // A leaf has its own row before this one, and `/a` and `/a/.priority` may have rows such as `/a b` between them. All of
+        // a branch's children may be late.
+        if !finished.prioritize(last.key, last.priority, from: stack[stack.count - 1].base) {
+            late.append((Path(stack.dropFirst().map(\.key) + [last.key, .priority]), last.priority))
+        }
+    }
+
+    private mutating func takeBranch(_ open: Open) -> Node {
+        var entries = finished.take(from: open.base)
+        if !open.isSorted { return Node(sorting: &entries, priority: open.priority) }
+        return .branch(Branch(priority: open.priority, children: ChildMap(sorted: entries)))
     }
 }

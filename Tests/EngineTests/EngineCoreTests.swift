@@ -54,27 +54,26 @@ import Testing
     private static func kind(_ job: EngineCore.Job) -> String {
         switch job {
         case .work(let namespace): "work \(namespace.name)"
-        case .load(let name): "load \(name)"
         case .stop: "stop"
         }
     }
 
     @Test func jobsAreTakenInOrder() throws {
         let core = try Self.core()
-        core.add(.load("a"))
+        core.add(.work(.test(name: "a")))
         core.add(.work(.test(name: "b")))
-        core.add(.load("c"))
-        #expect((0..<3).map { _ in Self.kind(core.takeJob()) } == ["load a", "work b", "load c"])
+        core.add(.work(.test(name: "c")))
+        #expect((0..<3).map { _ in Self.kind(core.takeJob()) } == ["work a", "work b", "work c"])
     }
 
     /// What was asked for before the end is done before it, and each committer ends once.
     @Test(arguments: [1, 2, 5]) func eachCommitterIsStopped(count: Int) throws {
         let core = try Self.core { settings, _ in settings.committers = count }
-        core.add(.load("a"))
+        core.add(.work(.test(name: "a")))
         #expect(!core.stopsNow)
         core.beginStop()
         #expect(core.stopsNow)
-        #expect(Self.kind(core.takeJob()) == "load a")
+        #expect(Self.kind(core.takeJob()) == "work a")
         #expect((0..<count).map { _ in Self.kind(core.takeJob()) } == Array(repeating: "stop", count: count))
         #expect(core.stretches.count == count)
     }
@@ -92,7 +91,7 @@ import Testing
                 }
             }
         }
-        for number in 0..<200 { core.add(.load("\(number)")) }
+        for number in 0..<200 { core.add(.work(.test(name: "\(number)"))) }
         #expect(eventually { done.withLock { $0.count } == 200 })
         core.beginStop()
         for thread in threads { thread.join() }
@@ -135,7 +134,7 @@ import Testing
         #expect(error?.isConnectionLost == true)
         #expect(core.health.isUp)
         // A committer that can't connect knows more: nobody else has a connection, either.
-        let connection = CommitterConnection(core, index: 0)
+        let connection = CommitterConnection(core, name: "committer 0")
         #expect(throws: LogStoreError.self) { _ = try connection.get() }
         #expect(!core.health.isUp && !connection.isThere && !connection.answers())
     }

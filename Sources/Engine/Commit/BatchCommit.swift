@@ -19,6 +19,8 @@ struct BatchCommit {
     /// Those that the machine has kept, by its numbers.
     private var lost: [Evaluated] = []
     private var error: LogStoreError?
+    /// The server has said that it has committed alone, and that was logged.
+    private var wasLocal = false
     /// When the current batch was committed, as the log says; nil where that is not known.
     private var committedAt: Milliseconds?
 
@@ -43,6 +45,12 @@ struct BatchCommit {
             return try execute(effect)
         } catch {
             self.error = error
+            if error.isLocalCommit && !wasLocal {
+                wasLocal = true
+                context.core.logger.warning(
+                    "the database has committed a batch alone, without its synchronous standby; its outcome is open until "
+                        + "a commit after it is on a standby", [("namespace", namespace.name)])
+            }
             context.core.blockers.leave(context.index)
             return .failed(
                 CommitMachine.Failure(error),
@@ -185,6 +193,9 @@ struct BatchCommit {
             for item in waiting { again.apply(item.write) }
             context.stretches.measure("listeners") { namespace.publish(stamped(again.steps), evaluation.snapshot) }
         }
+        let rows = evaluation.rows.sink.count
+        let bytes = waiting.reduce(0) { $0 + $1.write.byteCount }
+        namespace.grew(by: bytes + rows * NamespaceMemory.bytesOfRow)
         context.answers.complete(waiting, evaluation.outcomes)
     }
 

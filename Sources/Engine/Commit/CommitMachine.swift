@@ -11,6 +11,8 @@ import Runtime
 ///   connection the log is searched for it. If it isn't there, the writes are sent again, as another batch, and whatever is
 ///   followed from then on is compared with all batches that were lost. At most one of them is ever written: as soon as one
 ///   is, the head is not where the others need it to be.
+/// - The connection was lost, or the server has told that it has committed alone. Having read a batch in the log is no reason to
+///   answer: only the search for it waits for the synchronous standbys, as it takes the head's lock in a transaction of its own.
 /// - All writes were refused. That is told only if it is certain that the snapshot is the newest state.
 /// - The database fails. Writes of which nothing was sent fail after one attempt on a new connection. What may have been
 ///   written is searched for until the writes' deadline; after that their outcome is unknown.
@@ -96,7 +98,7 @@ struct CommitMachine: Hashable, Sendable {
 
     /// What a failure means for what was under way.
     enum Failure: Hashable, Sendable {
-        /// The connection is gone. What was sent may have been done.
+        /// The connection is gone, or the server has committed alone. What was sent may have been done, and may be taken back.
         case connectionLost
         /// Somebody else's lock was in the way. Nothing was written.
         case lockConflict
@@ -188,7 +190,7 @@ struct CommitMachine: Hashable, Sendable {
             return evaluated(hasRecords, isLocked: isLocked)
         case (.checkingHead, .headChecked(let isNewest)): return isNewest ? forgetClaims() : follow(.oldHead)
         case (.unlocking(let purpose), .done):
-            if case .found(let index) = purpose { return end(.answer(.lost(index))) }
+            if case .found(let index) = purpose { return search(lost: index) }
             return forgetClaims()
         case (.forgettingClaims, .done): return end(.answer(.current))
         case (.sending, .committed): return end(.publish(.current))
@@ -221,7 +223,7 @@ struct CommitMachine: Hashable, Sendable {
 
     private mutating func followed(_ batches: [[UInt8]], _ isComplete: Bool, _ purpose: Purpose) -> Effect {
         if case .found(let index) = purpose { return end(.answer(.lost(index))) }
-        if let index = foundLost(among: batches) { return end(.answer(.lost(index))) }
+        if let index = foundLost(among: batches) { return search(lost: index) }
         switch purpose {
         case .conflict: return tryAgain(isRetry: true)
         case .oldHead: return tryAgain(isRetry: false)
@@ -241,7 +243,7 @@ struct CommitMachine: Hashable, Sendable {
 
     private mutating func locked(_ isHeld: Bool, _ batches: [[UInt8]]) -> Effect {
         if let index = foundLost(among: batches) {
-            return isHeld ? unlock(.found(lost: index)) : end(.answer(.lost(index)))
+            return isHeld ? unlock(.found(lost: index)) : search(lost: index)
         }
         return isHeld ? evaluate(isLocked: true) : tryAgain(isRetry: false)
     }

@@ -1,15 +1,16 @@
 import LogStore
 import Runtime
 
-/// The connection of one committer's thread, opened when it is needed.
+/// The connection of one committer's or loader's thread, opened when it is needed.
 final class CommitterConnection {
     private let core: EngineCore
     private let name: String
     private var current: LogConnection?
 
-    init(_ core: EngineCore, index: Int) {
+    /// - Parameter name: what it calls itself in the database.
+    init(_ core: EngineCore, name: String) {
         self.core = core
-        name = "\(BackendName.committerShort) \(index)"
+        self.name = name
     }
 
     /// False until it is opened (again).

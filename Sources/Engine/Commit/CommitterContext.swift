@@ -14,7 +14,7 @@ struct CommitterContext {
         self.core = core
         self.index = index
         stretches = core.stretches[index]
-        connection = CommitterConnection(core, index: index)
+        connection = CommitterConnection(core, name: "\(BackendName.committerShort) \(index)")
         follower = NamespaceFollower(core, stretches)
         answers = WriteAnswers(core.metrics)
     }

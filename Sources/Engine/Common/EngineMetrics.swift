@@ -23,6 +23,14 @@ public final class EngineMetrics: Sendable {
     /// Entries of other gateways that were read from the log.
     public let followedEntries = Counter()
     public let notifications = Counter()
+    /// Namespaces that were read from the database.
+    public let loads = Counter()
+    /// Seconds from the first question to the tree.
+    public let loadSeconds = Histogram(bounds: [
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+    ])
+    /// Namespaces that were let go, as memory was short.
+    public let evictions = Counter()
     /// Times that a namespace went back to an older state, as the database had lost entries.
     public let takenBack = Counter()
     /// Entries that were lost so.

@@ -24,6 +24,12 @@ public struct EngineSettings: Sendable {
     /// A write of more bytes than this, or of more rows, is prepared beside the others instead of among them.
     public var largeWriteBytes = 1 << 20
     public var largeWriteRows = 20_000
+    /// What the trees in memory may take of it, in bytes, by estimate: beyond it namespaces that nobody uses are let go.
+    public var treeMemoryBytes = Int.max
+    /// Threads that load namespaces, each with a connection while it is needed.
+    public var loaders = 2
+    /// The most namespaces that may wait to be loaded; more are refused.
+    public var maxWaitingLoads = 10_000
     /// How often the heads are looked at although nothing was announced.
     public var pollMilliseconds: Milliseconds = 1_000
     /// How often the gateway says that it is alive.

@@ -21,7 +21,10 @@ public struct Snapshot: Sendable {
     var cursor: LogCursor { LogCursor(seq: seq, batch: batch) }
 
     /// False where this is of another batch than `other`; true where one of them isn't known.
-    func isOf(_ other: [UInt8]?) -> Bool {
+    func isOf(_ other: [UInt8]?) -> Bool { Self.isSame(batch, other) }
+
+    /// False where these are two batches; true where one of them isn't known.
+    static func isSame(_ batch: [UInt8]?, _ other: [UInt8]?) -> Bool {
         guard let batch, let other else { return true }
         return batch == other
     }
@@ -34,11 +37,20 @@ public final class RulesVersion: Sendable {
     public let set: RuleSet
     /// Whether REST queries need the indexes that the rules declare. Not where nobody has written rules.
     public let enforcesIndexes: Bool
+    /// About what they take of memory that nobody else has: 0 for those of the gateway, and for those that namespaces share.
+    let heapBytes: Int
+    /// Compiled rules take about so many times their source.
+    private static let bytesOfSourceByte = 12
 
-    public init(seq: Int64, set: RuleSet, enforcesIndexes: Bool = true) {
+    public convenience init(seq: Int64, set: RuleSet, enforcesIndexes: Bool = true) {
+        self.init(seq: seq, set: set, enforcesIndexes: enforcesIndexes, isShared: seq == 0)
+    }
+
+    init(seq: Int64, set: RuleSet, enforcesIndexes: Bool = true, isShared: Bool) {
         self.seq = seq
         self.set = set
         self.enforcesIndexes = enforcesIndexes
+        heapBytes = isShared ? 0 : set.source.count * Self.bytesOfSourceByte
     }
 }
 

@@ -26,23 +26,7 @@ extension EngineCore {
             settings.connection.connectTimeoutMilliseconds = min(
                 left, settings.connection.connectTimeoutMilliseconds)
         }
-        let connection = try LogConnection(url.withApplicationName("pathmirror \(name)"), settings: settings)
-        do throws(LogStoreError) {
-            let server = try connection.serverIdentity()
-            switch try servers.admit(server) {
-            case .known: break
-            case .promoted(let old):
-                logger.warning(
-                    "the database was promoted", [("timeline", "\(server.timeline)"), ("was", "\(old)")])
-                connections.abandonAll()
-            case .another:
-                logger.warning("another database cluster answers", [("timeline", "\(server.timeline)")])
-                connections.abandonAll()
-            }
-        } catch {
-            connection.close()
-            throw error
-        }
+        let connection = try servers.open(url.withApplicationName("pathmirror \(name)"), settings)
         connections.add(connection.cancelHandle)
         return connection
     }

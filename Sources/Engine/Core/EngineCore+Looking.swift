@@ -7,12 +7,18 @@ extension EngineCore {
     ///   from others of the same seq as well: a committer has to compare them.
     func look(_ connection: LogConnection, isNew: Bool) throws(LogStoreError) {
         // Taken before the question: whatever is in them was committed then, and is in the answer.
-        let known = namespaces.all.map { ($0, $0.snapshot) }
+        // By their ids: whom this refers to meanwhile would not be let go.
+        let known = namespaces.all.map { namespace -> (id: Int64, snapshot: (seq: Int64, batch: [UInt8]?)) in
+            let snapshot = namespace.snapshot
+            return (namespace.id, (snapshot.seq, snapshot.batch))
+        }
         var heads: [Int64: (head: Int64, batch: [UInt8]?)] = [:]
-        for (id, head, batch) in try connection.heads(known.map(\.0.id)) { heads[id] = (head, batch) }
-        for (namespace, snapshot) in known {
-            guard let now = heads[namespace.id], now.head >= snapshot.seq,
-                now.head > snapshot.seq || snapshot.isOf(now.batch)
+        for (id, head, batch) in try connection.heads(known.map(\.id)) { heads[id] = (head, batch) }
+        for (id, snapshot) in known {
+            // One that was loaded meanwhile is newer, and is only looked at for nothing.
+            guard let namespace = namespaces.live(id: id) else { continue }
+            guard let now = heads[id], now.head >= snapshot.seq,
+                now.head > snapshot.seq || Snapshot.isSame(snapshot.batch, now.batch)
             else {
                 namespace.suspect()
                 continue

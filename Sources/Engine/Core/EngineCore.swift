@@ -8,7 +8,6 @@ final class EngineCore: Sendable {
     /// A piece of work for the next free committer.
     enum Job: Sendable {
         case work(LiveNamespace)
-        case load(String)
         case stop
     }
 
@@ -18,13 +17,16 @@ final class EngineCore: Sendable {
     let metrics: EngineMetrics
     let logger: Logger
     let health = DatabaseHealth()
-    let servers = ServerFence()
+    let servers: ServerFence
     let connections = OpenConnections()
     let recent = RecentPositions()
     let namespaces: NamespaceTable
     let peers = PeerMailbox()
     let blockers = DatabaseStays()
     let large = LargeQueue()
+    let rules = SharedRules()
+    let loads: LoadQueue
+    let memory: TreeMemory
     /// One a committer.
     let stretches: [StretchMeter]
     private let jobs = Condition<[Job]>([])
@@ -35,9 +37,10 @@ final class EngineCore: Sendable {
 
     init(
         url: PostgresURL, settings: EngineSettings, connectionSettings: LogConnection.Settings, metrics: EngineMetrics,
-        logger: Logger
+        logger: Logger, servers: ServerFence? = nil
     ) {
         self.url = url
+        self.servers = servers ?? ServerFence(logger)
         self.settings = settings
         var connectionSettings = connectionSettings
         // The server gives up before this side does: then a statement fails, instead of the connection. Behind an import
@@ -55,6 +58,8 @@ final class EngineCore: Sendable {
         self.metrics = metrics
         self.logger = logger
         namespaces = NamespaceTable()
+        loads = LoadQueue(loaders: settings.loaders, maxWaiting: settings.maxWaitingLoads)
+        memory = TreeMemory(settings.treeMemoryBytes, namespaces, metrics, logger)
         stretches = (0..<settings.committers).map { index in
             let name = "committer-\(index)"
             return StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
@@ -82,9 +87,24 @@ final class EngineCore: Sendable {
         stopping.broadcast { $0 = true }
         blockers.stop()
         large.stop()
+        for name in loads.stop() { namespaces.loaded(name, .failure(.stopping)) }
+        memory.stop()
         jobs.broadcast { jobs in
             for _ in 0..<settings.committers { jobs.append(.stop) }
         }
+    }
+
+    /// Who works for the namespaces of this engine.
+    func makeHost() -> NamespaceHost {
+        NamespaceHost(
+            schedule: { [self] in add(.work($0)) }, prepare: { [self] in large.add($0, in: $1) },
+            recount: { [self] in memory.recount($0) }, needRoom: { [self] in memory.needRoom() })
+    }
+
+    /// Calls back with the namespace once it is loaded: at once where it is in use, else from another thread.
+    func withNamespace(_ name: String, _ body: @escaping NamespaceTable.Completion) {
+        guard namespaces.request(name, body) else { return }
+        if let refusal = loads.add(name) { namespaces.loaded(name, .failure(refusal)) }
     }
 
     /// Waits; ends early when the engine stops.

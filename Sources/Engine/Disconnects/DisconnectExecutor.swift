@@ -98,13 +98,12 @@ final class DisconnectExecutor {
             return namespace.submit(write, to: sink, token: 0)
         }
         let name = stored.namespaceName
-        let isNew = core.namespaces.request(name) { result in
+        core.withNamespace(name) { result in
             switch result {
             case .success(let namespace): namespace.submit(write, to: sink, token: 0)
             case .failure(let error): sink.complete([(0, .failed(error))])
             }
         }
-        if isNew { core.add(.load(name)) }
     }
 }
 

@@ -27,7 +27,16 @@ extension NamespaceFollower {
 
     func publish(_ steps: [Step], _ snapshot: Snapshot, in namespace: LiveNamespace) {
         stretches.measure("listeners") { namespace.publish(steps, snapshot) }
+        namespace.grew(by: steps.reduce(0) { $0 + Self.roughBytes(of: $1.entry) })
         core.recent.note(namespace.id, snapshot)
+    }
+
+    /// About what the values of an entry take of memory.
+    private static func roughBytes(of entry: Entry) -> Int {
+        entry.changes.reduce(0) { sum, change in
+            let text = if case .string(let text) = change.value { text.utf8.count } else { 0 }
+            return sum + text + change.value.rowCount * NamespaceMemory.bytesOfRow
+        }
     }
 
     func applyRules(

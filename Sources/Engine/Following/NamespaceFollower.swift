@@ -12,7 +12,7 @@ struct NamespaceFollower {
     init(_ core: EngineCore, _ stretches: StretchMeter) {
         self.core = core
         self.stretches = stretches
-        rules = StoredRulesCompiler(core.settings.defaultRules, stretches, core.logger)
+        rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)
     }
 
     /// Reads and applies what is in the log after the snapshot. Returns the batches that it came from. Where the log has

@@ -4,32 +4,63 @@ import Tree
 
 /// Reads the trees of namespaces that come into use. The connection is its caller's.
 struct NamespaceLoader {
-    let core: EngineCore
-    let rules: StoredRulesCompiler
-
-    init(_ core: EngineCore, _ stretches: StretchMeter) {
-        self.core = core
-        rules = StoredRulesCompiler(core.settings.defaultRules, stretches, core.logger)
+    enum Outcome {
+        case loaded(LiveNamespace)
+        case failed(EngineError)
+        /// It is large, and has to wait for others that are.
+        case postponed
     }
 
-    /// The namespace as it is now; nil where there is none. Where the settings say so it is made.
-    func load(_ name: String, _ connection: LogConnection) throws(LogStoreError) -> LiveNamespace? {
+    private let core: EngineCore
+    private let host: NamespaceHost
+    private let rules: StoredRulesCompiler
+
+    /// A tree of more rows than this is large.
+    private static let largeRows = 50_000
+
+    init(_ core: EngineCore, _ host: NamespaceHost, _ stretches: StretchMeter) {
+        self.core = core
+        self.host = host
+        rules = StoredRulesCompiler(core.settings.defaultRules, core.rules, stretches, core.logger)
+    }
+
+    /// The namespace as it is now. Where the settings say so it is made. What is announced of it from before the tree is read
+    /// is kept for the caller to take.
+    func load(_ job: inout LoadQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Outcome {
+        let name = job.name
         guard let record = try connection.namespace(named: name, creating: core.settings.createsNamespaces) else {
-            return nil
+            return .failed(.unknownNamespace(name))
         }
-        let start = Clock.monotonicMilliseconds
-        let (head, root, stored, batch) = try connection.loadTree(record.id)
+        core.namespaces.watchAnnouncements(of: record.id)
+        var isKept = false
+        defer { if !isKept { _ = core.namespaces.takeAnnounced(of: record.id) } }
+        let start = Clock.monotonicNanoseconds
+        let memory = NamespaceMemory(in: core.memory.total)
+        let loaded = try connection.loadTree(record.id) { rows in
+            // What is being read counts before it is there, and may need room.
+            memory.loading(rows: rows)
+            core.memory.makeRoom(core.health)
+            return rows < Self.largeRows || core.loads.becomesLarge(&job)
+        }
+        guard let (head, root, stored, batch) = loaded else { return .postponed }
         let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: name), batch: batch)
+        let namespace = LiveNamespace(record, snapshot, core.settings, memory: memory, health: core.health, host: host)
+        namespace.countMemory()
+        note(namespace, nanoseconds: Clock.monotonicNanoseconds - start)
+        isKept = true
+        return .loaded(namespace)
+    }
+
+    private func note(_ namespace: LiveNamespace, nanoseconds: UInt64) {
+        let snapshot = namespace.snapshot
+        core.metrics.loads.add()
+        core.metrics.loadSeconds.observe(Double(nanoseconds) / 1e9)
         core.logger.info(
             "namespace loaded",
             [
-                ("namespace", name), ("head", "\(head)"), ("rows", "\(root.rowCount)"),
-                ("milliseconds", "\(Clock.monotonicMilliseconds - start)"),
+                ("namespace", namespace.name), ("head", "\(snapshot.seq)"), ("rows", "\(snapshot.root.rowCount)"),
+                ("bytes", "\(namespace.memory.bytes)"), ("milliseconds", "\(nanoseconds / 1_000_000)"),
             ])
-        core.recent.note(record.id, snapshot)
-        let core = core
-        return LiveNamespace(
-            record, snapshot, core.settings, health: core.health, schedule: { core.add(.work($0)) },
-            prepare: { core.large.add($0, in: $1) })
+        core.recent.note(namespace.id, snapshot)
     }
 }

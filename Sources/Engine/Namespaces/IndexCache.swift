@@ -14,16 +14,21 @@ public final class IndexCache: Sendable {
         var lastUse: UInt64
         /// Its children, where only listeners want it.
         var undeclared: Int
+        /// Its children.
+        var children: Int
     }
 
     private struct State {
         var kept: [Place: Kept] = [:]
         var uses: UInt64 = 0
         var undeclared = 0
+        /// Of all indexes.
+        var children = 0
 
         mutating func remove(_ place: Place) {
             guard let kept = kept.removeValue(forKey: place) else { return }
             undeclared -= kept.undeclared
+            children -= kept.children
         }
     }
 
@@ -34,8 +39,10 @@ public final class IndexCache: Sendable {
     /// The most children in all kept indexes that the rules don't declare.
     private static let maxUndeclared = 1_000_000
     private let state = Mutex(State())
+    private let memory: NamespaceMemory?
 
-    init() {}
+    /// - Parameter memory: what the indexes are counted to.
+    init(_ memory: NamespaceMemory? = nil) { self.memory = memory }
 
     /// What a query selects from the node at a path.
     ///
@@ -57,17 +64,22 @@ public final class IndexCache: Sendable {
         guard hasRoom else { return query.select(from: node) }
         // Outside the lock: the first time takes long. Two that meet here do the same twice, which does no harm.
         let ordered = known?.updated(to: branch) ?? OrderedIndex(branch, by: query.index)
-        state.withLock { state in
+        let added = state.withLock { state -> Int in
+            let before = state.children
             state.uses += 1
             state.remove(place)
+            let count = branch.children.count
             state.kept[place] = Kept(
-                ordered: ordered, lastUse: state.uses, undeclared: isDeclared ? 0 : branch.children.count)
-            state.undeclared += isDeclared ? 0 : branch.children.count
+                ordered: ordered, lastUse: state.uses, undeclared: isDeclared ? 0 : count, children: count)
+            state.undeclared += isDeclared ? 0 : count
+            state.children += count
             if state.kept.count > Self.maxKept, let oldest = state.kept.min(by: { $0.value.lastUse < $1.value.lastUse })
             {
                 state.remove(oldest.key)
             }
+            return state.children - before
         }
+        if added != 0 { memory?.index(by: added * NamespaceMemory.bytesOfIndexed) }
         return ordered.select(query)
     }
 }

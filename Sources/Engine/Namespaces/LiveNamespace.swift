@@ -12,31 +12,28 @@ public final class LiveNamespace: Sendable {
     public let streamKey: [UInt8]
 
     /// Ordered indexes for queries.
-    public let indexes = IndexCache()
+    public let indexes: IndexCache
+    /// What it takes of memory.
+    let memory: NamespaceMemory
     let published: Published
     private let scheduling: Mutex<NamespaceSchedule>
     private let settings: EngineSettings
     private let health: DatabaseHealth?
-    private let handOver: @Sendable (LiveNamespace) -> Void
-    private let prepare: @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+    private let host: NamespaceHost
 
     convenience init(
-        _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, health: DatabaseHealth? = nil,
-        schedule: @escaping @Sendable (LiveNamespace) -> Void,
-        prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+        _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, memory: NamespaceMemory,
+        health: DatabaseHealth? = nil, host: NamespaceHost
     ) {
         self.init(
             id: record.id, name: record.name, streamKey: Array(record.streamKey.utf8), snapshot, settings,
-            health: health, schedule: schedule, prepare: prepare)
+            memory: memory, health: health, host: host)
     }
 
-    /// - Parameters:
-    ///   - schedule: hands it to the committers.
-    ///   - prepare: hands a large write of it to the large writer.
+    /// - Parameter host: who works for it.
     init(
         id: Int64, name: String, streamKey: [UInt8], _ snapshot: Snapshot, _ settings: EngineSettings,
-        health: DatabaseHealth?, schedule: @escaping @Sendable (LiveNamespace) -> Void,
-        prepare: @escaping @Sendable (WriteQueue.Waiting, LiveNamespace) -> Void
+        memory: NamespaceMemory, health: DatabaseHealth?, host: NamespaceHost
     ) {
         self.id = id
         self.name = name
@@ -44,9 +41,10 @@ public final class LiveNamespace: Sendable {
         published = Published(snapshot)
         scheduling = Mutex(NamespaceSchedule(head: snapshot.seq))
         self.settings = settings
+        self.memory = memory
+        indexes = IndexCache(memory)
         self.health = health
-        self.handOver = schedule
-        self.prepare = prepare
+        self.host = host
     }
 
     /// The newest state that this gateway has.
@@ -83,6 +81,17 @@ public final class LiveNamespace: Sendable {
         if isWaiting { schedule() } else { body() }
     }
 
+    /// As `whenApplied`, once all who listen have been told of everything up to `seq`, too.
+    public func whenTold(_ seq: Int64, within milliseconds: Int64, _ body: @escaping @Sendable () -> Void) {
+        let now = Clock.monotonicMilliseconds
+        let isWaiting = scheduling.withLock { state -> Bool in
+            guard state.toldSeq < seq else { return false }
+            state.addWaiter(seq, now: now, deadline: now + milliseconds, body)
+            return true
+        }
+        if isWaiting { schedule() } else { body() }
+    }
+
     // MARK: Writing
 
     /// Queues a write. The outcome comes to the sink, with the token, from another thread.
@@ -92,7 +101,7 @@ public final class LiveNamespace: Sendable {
             deadline: Clock.monotonicMilliseconds + settings.commitDeadlineMilliseconds)
         if write.mayBeOvertaken, isLarge(write) {
             if let refusal = scheduling.withLock({ $0.refusal }) { return sink.complete([(token, .failed(refusal))]) }
-            prepare(item, self)
+            host.prepare(item, self)
         } else {
             enqueue(item)
         }
@@ -137,17 +146,17 @@ public final class LiveNamespace: Sendable {
 
     /// Hands the namespace to the committers unless one of them has it already.
     func schedule() {
-        if scheduling.withLock({ $0.schedule() }) { handOver(self) }
+        if scheduling.withLock({ $0.schedule() }) { host.schedule(self) }
     }
 
     /// Notes that the log reaches to `seq`, as somebody said.
     func headSeen(_ seq: Int64) {
-        if scheduling.withLock({ $0.headSeen(seq, known: published.snapshot.seq) }) { handOver(self) }
+        if scheduling.withLock({ $0.headSeen(seq, known: published.snapshot.seq) }) { host.schedule(self) }
     }
 
     /// The database has another history of the namespace, or none, as the tail found: a committer has to look.
     func suspect() {
-        if scheduling.withLock({ $0.suspect() }) { handOver(self) }
+        if scheduling.withLock({ $0.suspect() }) { host.schedule(self) }
     }
 
     /// Whether what this gateway has of the namespace may not be what the database has.
@@ -167,6 +176,16 @@ public final class LiveNamespace: Sendable {
 
     /// True when nothing waits and no committer works here.
     var isIdle: Bool { scheduling.withLock { $0.isIdle } }
+
+    /// True when nobody listens, nothing waits and no committer works here. Who has a reference may still use it.
+    var isUnused: Bool { published.listenerCount == 0 && scheduling.withLock { $0.isIdle && !$0.hasWaiters } }
+
+    /// Lets go of those who have waited for a seq for too long.
+    func forgetDueWaiters(now: Milliseconds) {
+        // They may have the last references to much else: freed outside of the lock.
+        let due = scheduling.withLock { $0.takeDueWaiters(now: now) }
+        withExtendedLifetime(due) {}
+    }
 
     /// What is left when the committers have ended; nothing comes after it.
     func takeAllWaiting() -> [WriteQueue.Waiting] { scheduling.withLock { $0.close() } }
@@ -194,6 +213,21 @@ public final class LiveNamespace: Sendable {
         return true
     }
 
+    /// A batch or the log has brought something that takes about so many bytes.
+    func grew(by bytes: Int) {
+        memory.grow(by: bytes)
+        if memory.isWorthCounting(rows: snapshot.root.rowCount) { host.recount(self) }
+        if memory.areAllOver { host.needRoom() }
+    }
+
+    /// Counts what it takes of memory. O(size of the tree), on the thread that has time for it.
+    func countMemory() {
+        memory.count {
+            let snapshot = self.snapshot
+            return (snapshot.root.heapBytes + snapshot.rules.heapBytes, snapshot.root.rowCount)
+        }
+    }
+
     /// The database has this namespace no more: what listens ends, and so do writes.
     func end(with snapshot: Snapshot) {
         refuseWrites(.unknownNamespace(name))
@@ -203,6 +237,7 @@ public final class LiveNamespace: Sendable {
     func reset(to snapshot: Snapshot) {
         published.reset(to: snapshot)
         for body in scheduling.withLock({ $0.reset(to: snapshot.seq) }) { body() }
+        host.recount(self)
     }
 
     private func wakeWaiters(_ seq: Int64) {

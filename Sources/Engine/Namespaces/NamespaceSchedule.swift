@@ -11,6 +11,8 @@ struct NamespaceSchedule: Sendable {
     private var contention = Contention()
     /// The highest head that was heard of.
     private(set) var remoteHead: Int64
+    /// Up to which entry all who listen have been told.
+    private(set) var toldSeq: Int64
     /// Somebody has found that the database has another history of it: not ruled out or dealt with yet.
     private(set) var isSuspect = false
     /// A committer has it, or it waits for one.
@@ -21,13 +23,22 @@ struct NamespaceSchedule: Sendable {
     private var isClosed = false
 
     /// - Parameter head: where the namespace's snapshot is.
-    init(head: Int64) { remoteHead = head }
+    init(head: Int64) {
+        remoteHead = head
+        toldSeq = head
+    }
 
     /// How many writes wait.
     var waitingWrites: Int { queue.count }
 
     /// True when nothing waits and no committer works here.
     var isIdle: Bool { queue.isEmpty && !isScheduled }
+
+    /// True when somebody waits for an entry that isn't here yet.
+    var hasWaiters: Bool { !waiters.isEmpty }
+
+    /// Takes out those who have waited for too long.
+    mutating func takeDueWaiters(now: Milliseconds) -> [SeqWaiters.Body] { waiters.takeDue(now: now) }
 
     // MARK: Work that comes
 
@@ -116,6 +127,7 @@ struct NamespaceSchedule: Sendable {
     /// The snapshot has come to `seq`: those who waited for it, to be told.
     mutating func reached(_ seq: Int64) -> [SeqWaiters.Body] {
         remoteHead = max(remoteHead, seq)
+        toldSeq = seq
         return waiters.take(upTo: seq)
     }
 
@@ -123,6 +135,7 @@ struct NamespaceSchedule: Sendable {
     mutating func reset(to seq: Int64) -> [SeqWaiters.Body] {
         // What was heard of a later head was of a database that is no more; a still later one is heard of again.
         remoteHead = seq
+        toldSeq = seq
         return waiters.take(upTo: seq)
     }
 

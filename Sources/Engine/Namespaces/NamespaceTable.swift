@@ -5,9 +5,10 @@ import Synchronization
 final class NamespaceTable: Sendable {
     typealias Completion = @Sendable (Result<LiveNamespace, EngineError>) -> Void
 
-    fileprivate enum Slot: Sendable {
+    enum Slot: Sendable {
         case loading([Completion])
-        case live(LiveNamespace)
+        /// By its place among the residents.
+        case live(Int)
         /// Asked for and not there: not looked up again before this monotonic millisecond.
         case missing(until: Milliseconds)
     }
@@ -16,26 +17,42 @@ final class NamespaceTable: Sendable {
     private static let missingMilliseconds: Milliseconds = 1_000
     private static let maxMissing = 10_000
 
-    fileprivate struct State {
+    struct State {
         var slots: [String: Slot] = [:]
-        var byID: [Int64: LiveNamespace] = [:]
+        var byID: [Int64: Int] = [:]
+        /// The table's one reference to each namespace: who else has one got it here, or from somebody who did.
+        var residents: [LiveNamespace?] = []
+        var freePlaces: [Int] = []
+        var recency = RecencyList()
         var missingCount = 0
+        /// The namespace that is not let go although nobody uses it.
+        var kept: Int64?
+        /// Heads that were announced of namespaces that are being loaded; 0 where none was yet.
+        var announced: [Int64: Int64] = [:]
     }
-    private let state = Mutex(State())
+    let state = Mutex(State())
     private let now: @Sendable () -> Milliseconds
 
     /// - Parameter now: monotonic milliseconds.
     init(now: @escaping @Sendable () -> Milliseconds = { Clock.monotonicMilliseconds }) { self.now = now }
 
+    /// The namespace, if it is loaded: that is a use of it.
     func live(_ name: String) -> LiveNamespace? {
         state.withLock { state in
-            if case .live(let namespace) = state.slots[name] { namespace } else { nil }
+            guard case .live(let place) = state.slots[name] else { return nil }
+            state.recency.use(place)
+            return state.residents[place]
         }
     }
 
-    func live(id: Int64) -> LiveNamespace? { state.withLock { $0.byID[id] } }
+    /// The same by its id. No use of it: what other gateways write does not keep a namespace here.
+    func live(id: Int64) -> LiveNamespace? {
+        state.withLock { state in state.byID[id].flatMap { state.residents[$0] } }
+    }
 
-    var all: [LiveNamespace] { state.withLock { Array($0.byID.values) } }
+    var all: [LiveNamespace] { state.withLock { $0.residents.compactMap { $0 } } }
+
+    var count: Int { state.withLock { $0.recency.count } }
 
     /// Calls back with the namespace, now or once it is loaded. True when the caller has to see that it is.
     func request(_ name: String, _ completion: @escaping Completion) -> Bool {
@@ -45,9 +62,15 @@ final class NamespaceTable: Sendable {
         }
         let answer = state.withLock { state -> Answer in
             switch state.slots[name] {
-            case .live(let namespace): return .now(.success(namespace))
-            case .loading(let others):
-                state.slots[name] = .loading(others + [completion])
+            case .live(let place):
+                state.recency.use(place)
+                guard let namespace = state.residents[place] else { return .load }
+                return .now(.success(namespace))
+            case .loading(var others):
+                // Taken out first: with another reference to it the list would be copied for each who asks.
+                state.slots[name] = .loading([])
+                others.append(completion)
+                state.slots[name] = .loading(others)
                 return .later
             case .missing(let until) where until > now():
                 return .now(.failure(.unknownNamespace(name)))
@@ -67,10 +90,8 @@ final class NamespaceTable: Sendable {
     /// The namespace is not in the database any more: who asks for its name next has it looked up anew.
     func forget(_ namespace: LiveNamespace) {
         state.withLock { state in
-            if state.byID[namespace.id] === namespace { state.byID[namespace.id] = nil }
-            if case .live(let live) = state.slots[namespace.name], live === namespace {
-                state.slots[namespace.name] = nil
-            }
+            guard let place = state.byID[namespace.id], state.residents[place] === namespace else { return }
+            _ = state.takeOut(place)
         }
     }
 
@@ -79,8 +100,14 @@ final class NamespaceTable: Sendable {
             let slot = state.slots[name]
             switch result {
             case .success(let namespace):
-                state.slots[name] = .live(namespace)
-                state.byID[namespace.id] = namespace
+                // Another one of that id has lost its name to this one.
+                if let place = state.byID[namespace.id] { _ = state.takeOut(place) }
+                let place = state.freePlaces.popLast() ?? state.residents.count
+                if place == state.residents.count { state.residents.append(namespace) }
+                state.residents[place] = namespace
+                state.recency.append(place)
+                state.slots[name] = .live(place)
+                state.byID[namespace.id] = place
             case .failure(.unknownNamespace):
                 if state.missingCount >= Self.maxMissing { state.forgetMissing() }
                 state.missingCount += 1
@@ -95,6 +122,17 @@ final class NamespaceTable: Sendable {
 }
 
 extension NamespaceTable.State {
+    /// Takes a namespace out, and gives up the table's reference to it.
+    mutating func takeOut(_ place: Int) -> LiveNamespace? {
+        guard let namespace = residents[place] else { return nil }
+        residents[place] = nil
+        recency.remove(place)
+        freePlaces.append(place)
+        byID[namespace.id] = nil
+        if case .live(place) = slots[namespace.name] { slots[namespace.name] = nil }
+        return namespace
+    }
+
     fileprivate mutating func forgetMissing() {
         slots = slots.filter { if case .missing = $0.value { false } else { true } }
         missingCount = 0

@@ -25,6 +25,13 @@ struct SeqWaiters: Sendable {
         waiters.append(Waiter(seq: seq, deadline: deadline, body: body))
     }
 
+    /// Takes out those about whom nobody cares any more.
+    mutating func takeDue(now: Milliseconds) -> [Body] {
+        let due = waiters.filter { $0.deadline <= now }
+        if !due.isEmpty { waiters.removeAll { $0.deadline <= now } }
+        return due.map(\.body)
+    }
+
     /// Takes out those whose seq is there, in the order in which they came.
     mutating func take(upTo seq: Int64) -> [Body] {
         guard !waiters.isEmpty else { return [] }

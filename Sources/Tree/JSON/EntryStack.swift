@@ -1,23 +1,20 @@
 /// The finished children of all objects that a parser has open: each object owns the top part. Children move in and
-/// out again without being counted or copied.
+/// out again without being counted or copied. An empty one holds no memory.
 struct EntryStack: ~Copyable {
-    private var entries: UnsafeMutablePointer<ChildMap.Entry>
-    private var capacity = 16
+    private var entries = UnsafeMutableBufferPointer<ChildMap.Entry>(start: nil, count: 0)
     private(set) var count = 0
 
-    init() {
-        entries = .allocate(capacity: capacity)
-    }
+    init() {}
 
     deinit {
-        entries.deinitialize(count: count)
+        entries[..<count].deinitialize()
         entries.deallocate()
     }
 
     @inline(__always)
     mutating func append(_ entry: consuming ChildMap.Entry) {
-        if count == capacity { grow() }
-        (entries + count).initialize(to: entry)
+        if count == entries.count { grow() }
+        entries.initializeElement(at: count, to: entry)
         count += 1
     }
 
@@ -29,21 +26,34 @@ struct EntryStack: ~Copyable {
 
     /// Puts an entry among the sorted ones from `base` on; it replaces one of the same key, and null takes that out.
     mutating func place(_ entry: consuming ChildMap.Entry, from base: Int) {
-        let (offset, isFound) = UnsafeBufferPointer(start: entries + base, count: count - base).place(of: entry.key)
+        let (offset, isFound) = UnsafeBufferPointer(rebasing: entries[base..<count]).place(of: entry.key)
         let index = base + offset
         if entry.node.isNull {
             guard isFound else { return }
-            (entries + index).deinitialize(count: 1)
-            (entries + index).moveInitialize(from: entries + index + 1, count: count - index - 1)
+            entries.deinitializeElement(at: index)
+            moveRest(from: index + 1, to: index)
             count -= 1
         } else if isFound {
             entries[index] = entry
         } else {
-            if count == capacity { grow() }
-            (entries + index + 1).moveInitialize(from: entries + index, count: count - index)
-            (entries + index).initialize(to: entry)
+            if count == entries.count { grow() }
+            moveRest(from: index, to: index + 1)
+            entries.initializeElement(at: index, to: entry)
             count += 1
         }
+    }
+
+    private func moveRest(from index: Int, to place: Int) {
+        guard index < count else { return }
+        _ = UnsafeMutableBufferPointer(rebasing: entries[place...])
+            .moveInitialize(fromContentsOf: UnsafeMutableBufferPointer(rebasing: entries[index..<count]))
+    }
+
+    /// Gives the last entry of that key from `base` on a priority. False where there is none.
+    mutating func prioritize(_ key: Key, _ priority: Node, from base: Int) -> Bool {
+        guard let index = entries[base..<count].lastIndex(where: { $0.key == key }) else { return false }
+        entries[index] = .init(key: key, node: entries[index].node.withPriority(priority))
+        return true
     }
 
     /// Takes out all entries from `base` on.
@@ -51,16 +61,15 @@ struct EntryStack: ~Copyable {
         // Not by the initialiser that lends uninitialized memory: that one is not specialized and looks its types up.
         var taken = ContiguousArray<ChildMap.Entry>()
         taken.reserveCapacity(count - base)
-        for index in base..<count { taken.append((entries + index).move()) }
+        for index in base..<count { taken.append(entries.moveElement(from: index)) }
         count = base
         return taken
     }
 
     private mutating func grow() {
-        let larger = UnsafeMutablePointer<ChildMap.Entry>.allocate(capacity: capacity * 2)
-        larger.moveInitialize(from: entries, count: count)
+        let larger = UnsafeMutableBufferPointer<ChildMap.Entry>.allocate(capacity: max(16, entries.count * 2))
+        _ = larger.moveInitialize(fromContentsOf: entries[..<count])
         entries.deallocate()
         entries = larger
-        capacity *= 2
     }
 }

@@ -29,9 +29,9 @@ struct KeyCache: ~Copyable {
 
     /// The key of these bytes if it was kept, else what `make` makes, which is kept.
     @inline(__always)
-    mutating func key(
-        of bytes: UnsafeBufferPointer<UInt8>, _ make: () throws(JSONError) -> Key
-    ) throws(JSONError) -> Key {
+    mutating func key<Failure: Error>(
+        of bytes: UnsafeBufferPointer<UInt8>, _ make: () throws(Failure) -> Key
+    ) throws(Failure) -> Key {
         let (head, tail) = Self.words(bytes)
         let hash = (head ^ (tail &* 0x9E37_79B9_7F4A_7C15) ^ UInt64(bytes.count)) &* 0xBF58_476D_1CE4_E5B9
         let slot = slots + Int(truncatingIfNeeded: hash >> 55)

@@ -146,7 +146,9 @@ import Testing
             sent(a), lostAndBack(0),
             [
                 (.searched(isFound: false, hasMoved: false), .follow),
-                (.followed([foreign, a], isComplete: true), .answer(.lost(0))),
+                (.followed([foreign, a], isComplete: true), .search(lost: 0)),
+                (.searched(isFound: true, hasMoved: true), .follow),
+                (.followed([], isComplete: true), .answer(.lost(0))),
             ]),
         Script(
             "it comes before the second batch arrives",
@@ -155,7 +157,9 @@ import Testing
                 (.searched(isFound: false, hasMoved: false), .follow),
                 (.followed([], isComplete: true), .evaluate(isRepeated: true)),
                 (.evaluated(batch: b, hasRecords: true), .send(isLocked: false)), (.headMoved, .follow),
-                (.followed([a], isComplete: true), .answer(.lost(0))),
+                (.followed([a], isComplete: true), .search(lost: 0)),
+                (.searched(isFound: true, hasMoved: true), .follow),
+                (.followed([], isComplete: true), .answer(.lost(0))),
             ]),
         Script(
             "it comes before the lock is taken", isContended: true,
@@ -165,7 +169,9 @@ import Testing
             ], lostAndBack(0),
             [
                 (.searched(isFound: false, hasMoved: false), .follow), (.followed([], isComplete: true), .lockHead),
-                (.locked(isHeld: true, [a]), .unlockHead), (.done, .answer(.lost(0))),
+                (.locked(isHeld: true, [a]), .unlockHead), (.done, .search(lost: 0)),
+                (.searched(isFound: true, hasMoved: true), .follow),
+                (.followed([], isComplete: true), .answer(.lost(0))),
             ]),
         Script(
             "it comes before a lock that isn't held", isContended: true,
@@ -175,7 +181,9 @@ import Testing
             ], lostAndBack(0),
             [
                 (.searched(isFound: false, hasMoved: false), .follow), (.followed([], isComplete: true), .lockHead),
-                (.locked(isHeld: false, [a]), .answer(.lost(0))),
+                (.locked(isHeld: false, [a]), .search(lost: 0)),
+                (.searched(isFound: true, hasMoved: true), .follow),
+                (.followed([], isComplete: true), .answer(.lost(0))),
             ]),
         Script(
             "two are lost, and the first one comes",
@@ -188,7 +196,9 @@ import Testing
             [
                 (.searched(isFound: false, hasMoved: false), .search(lost: 0)),
                 (.searched(isFound: false, hasMoved: false), .follow),
-                (.followed([a], isComplete: true), .answer(.lost(0))),
+                (.followed([a], isComplete: true), .search(lost: 0)),
+                (.searched(isFound: true, hasMoved: true), .follow),
+                (.followed([], isComplete: true), .answer(.lost(0))),
             ]),
         Script(
             "two are lost, and the first one was followed when the connection was lost once more",
@@ -231,7 +241,9 @@ import Testing
                 (.searched(isFound: false, hasMoved: false), .follow),
                 (.followed([], isComplete: true), .evaluate(isRepeated: true)),
                 (.evaluated(batch: b, hasRecords: false), .checkHead), (.headChecked(isNewest: false), .follow),
-                (.followed([a], isComplete: true), .answer(.lost(0))),
+                (.followed([a], isComplete: true), .search(lost: 0)),
+                (.searched(isFound: true, hasMoved: true), .follow),
+                (.followed([], isComplete: true), .answer(.lost(0))),
             ]),
     ]
 

@@ -17,7 +17,7 @@ import Testing
     @Test func itIsOpenedOnceAndKept() throws {
         try withDatabase { url in
             let core = Self.core(url)
-            let connection = CommitterConnection(core, index: 3)
+            let connection = CommitterConnection(core, name: "committer 3")
             #expect(!connection.isThere)
             let first = try connection.get()
             #expect(connection.isThere && first.isOpen)
@@ -34,7 +34,7 @@ import Testing
 
     @Test func aClosedOneIsReplaced() throws {
         try withDatabase { url in
-            let connection = CommitterConnection(Self.core(url), index: 0)
+            let connection = CommitterConnection(Self.core(url), name: "committer 0")
             let first = try connection.get()
             first.close()
             #expect(try connection.get() !== first)
@@ -46,7 +46,7 @@ import Testing
     @Test func onlyAnOpenOneAnswers() throws {
         try withDatabase { url in
             let core = Self.core(url)
-            let connection = CommitterConnection(core, index: 0)
+            let connection = CommitterConnection(core, name: "committer 0")
             #expect(!connection.answers())
             _ = try connection.get()
             #expect(connection.answers())
@@ -59,7 +59,7 @@ import Testing
     /// Others see by its name that it is a committer's.
     @Test func itSaysWhoseItIs() throws {
         try withDatabase { url in
-            let connection = CommitterConnection(Self.core(url), index: 7)
+            let connection = CommitterConnection(Self.core(url), name: "committer 7")
             let pid = try connection.get().backendPID
             let other = try PostgresConnection(url)
             defer {

@@ -25,11 +25,14 @@ extension LiveNamespace {
     static func test(
         _ root: Node = .null, seq: Int64 = 0, id: Int64 = 1, name: String = "test",
         _ settings: EngineSettings = .init(),
-        health: DatabaseHealth? = nil, handed: HandedOver = HandedOver()
+        health: DatabaseHealth? = nil, handed: HandedOver = HandedOver(), total: MemoryTotal = MemoryTotal()
     ) -> LiveNamespace {
         let snapshot = Snapshot(seq: seq, root: root, rules: RulesVersion(seq: 0, set: .denyAll), batch: [0])
         return LiveNamespace(
-            id: id, name: name, streamKey: Array("key".utf8), snapshot, settings, health: health,
-            schedule: { _ in handed.noteNamespace() }, prepare: { item, _ in handed.note(item) })
+            id: id, name: name, streamKey: Array("key".utf8), snapshot, settings,
+            memory: NamespaceMemory(in: total), health: health,
+            host: NamespaceHost(
+                schedule: { _ in handed.noteNamespace() }, prepare: { item, _ in handed.note(item) },
+                recount: { _ in }, needRoom: {}))
     }
 }

@@ -1,0 +1,11 @@
+/// What the namespaces in memory take of it.
+public struct MemoryFacts: Sendable, Equatable {
+    /// How many namespaces are in memory.
+    public let namespaces: Int
+    /// What they take, in bytes, by estimate.
+    public let bytes: Int
+    /// What they may take before some are let go; `Int.max` where there is no bound.
+    public let budget: Int
+    /// Namespaces that wait to be loaded.
+    public let waitingLoads: Int
+}

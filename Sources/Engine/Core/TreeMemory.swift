@@ -1,0 +1,129 @@
+import Runtime
+import Synchronization
+
+/// Keeps what the trees take of memory within a budget: counts what may have changed by much, and lets go of namespaces that
+/// nobody uses, the one that was not used for the longest time first. Any thread; the counting has one of its own.
+///
+/// A namespace that takes more than the whole budget would be read again and again if it were let go. The one of that kind
+/// that came last stays, and the others have the budget beside it.
+final class TreeMemory: Sendable {
+    private struct State: Sendable {
+        var toCount: [LiveNamespace] = []
+        var needsRoom = false
+        var isStopped = false
+    }
+
+    let budget: Int
+    let total: MemoryTotal
+    private let namespaces: NamespaceTable
+    private let metrics: EngineMetrics
+    private let logger: Logger
+    private let state = Condition(State())
+    /// Somebody has asked for room, and the thread has not looked since.
+    private let isAsked = Atomic<Bool>(false)
+
+    /// How many namespaces somebody who has just loaded one looks at in order to find unused ones; the rest is left to the
+    /// thread.
+    private static let mostLookedAt = 64
+    /// How often it is looked whether something can be let go, while what is there is too much.
+    private static let pollMilliseconds: Milliseconds = 500
+    /// After so many looks in a row that found too much in use, the log says so.
+    private static let looksUntilTold = 4
+
+    init(_ budget: Int, _ namespaces: NamespaceTable, _ metrics: EngineMetrics, _ logger: Logger) {
+        self.budget = budget
+        total = MemoryTotal(budget: budget)
+        self.namespaces = namespaces
+        self.metrics = metrics
+        self.logger = logger
+    }
+
+    /// Whether the trees take more than they may.
+    private var isOver: Bool {
+        let bytes = total.bytes
+        return bytes > budget && bytes - namespaces.keptBytes > budget
+    }
+
+    /// Has it counted what a namespace takes.
+    func recount(_ namespace: LiveNamespace) {
+        state.signal { state in
+            if !state.isStopped { state.toCount.append(namespace) }
+        }
+    }
+
+    /// A namespace has been read.
+    func loaded(_ namespace: LiveNamespace) {
+        let bytes = namespace.memory.bytes
+        guard bytes > budget, namespaces.keep(namespace) else { return }
+        logger.warning(
+            "a namespace takes more memory than --tree-memory, and is kept all the same",
+            [("namespace", namespace.name), ("bytes", "\(bytes)"), ("budget", "\(budget)")])
+    }
+
+    /// Lets go of what it can be, as long as there is too much. Nothing while the database is away: it could not come back.
+    func makeRoom(_ health: DatabaseHealth) {
+        letGo(health, mostLookedAt: Self.mostLookedAt)
+        if isOver { needRoom() }
+    }
+
+    /// Has the thread let go of what it can.
+    func needRoom() {
+        if isAsked.exchange(true, ordering: .relaxed) { return }
+        state.signal { $0.needsRoom = true }
+    }
+
+    private func letGo(_ health: DatabaseHealth, mostLookedAt: Int) {
+        var left = mostLookedAt
+        while isOver, health.isUp, left > 0 {
+            // A few at a time: whoever asks for a namespace waits for the table meanwhile.
+            guard let namespace = namespaces.takeUnused(most: min(left, Self.mostLookedAt)) else {
+                left -= Self.mostLookedAt
+                continue
+            }
+            metrics.evictions.add()
+            logger.debug("namespace let go", [("namespace", namespace.name), ("bytes", "\(namespace.memory.bytes)")])
+        }
+    }
+
+    // MARK: The thread
+
+    /// Counts, and looks around while there is too much.
+    func run(_ health: DatabaseHealth) {
+        var looks = 0
+        while countNext(isHurried: isOver) {
+            isAsked.store(false, ordering: .relaxed)
+            letGo(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
+            looks = isOver ? looks + 1 : 0
+            if looks == Self.looksUntilTold {
+                logger.warning(
+                    "the trees in use take more memory than --tree-memory",
+                    [("bytes", "\(total.bytes)"), ("budget", "\(budget)"), ("namespaces", "\(namespaces.count)")])
+            }
+        }
+    }
+
+    /// Waits for something to do, and counts what there is to count. False when the engine stops.
+    private func countNext(isHurried: Bool) -> Bool {
+        let next = state.wait(milliseconds: isHurried ? Self.pollMilliseconds : nil) { state -> [LiveNamespace]? in
+            if state.isStopped { return [] }
+            // Whoever is hurried looks again soon.
+            guard !state.toCount.isEmpty || (state.needsRoom && !isHurried) else { return nil }
+            state.needsRoom = false
+            defer { state.toCount = [] }
+            return state.toCount
+        }
+        for namespace in next ?? [] {
+            if state.withLock({ $0.isStopped }) { break }
+            namespace.countMemory()
+            loaded(namespace)
+        }
+        return !state.withLock { $0.isStopped }
+    }
+
+    func stop() {
+        state.broadcast { state in
+            state.isStopped = true
+            state.toCount = []
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import LogStore
+import Runtime
+
+/// One loader: a thread with a connection that reads the trees of namespaces that come into use, so that no committer waits
+/// for that.
+final class Loader {
+    private let core: EngineCore
+    private let connection: CommitterConnection
+    private let loader: NamespaceLoader
+    /// Until when nothing is asked of a database that could not be reached, and what it was that failed.
+    private var away: (error: EngineError, until: Milliseconds)?
+
+    /// A connection that nobody has needed for so long is closed.
+    private static let idleMilliseconds: Milliseconds = 30_000
+    /// For so long after a connection could not be opened all loads fail at once: opening one may take seconds, and many may
+    /// wait.
+    private static let pauseMilliseconds: Milliseconds = 500
+
+    init(_ core: EngineCore, _ host: NamespaceHost, index: Int) {
+        self.core = core
+        connection = CommitterConnection(core, name: "loader \(index)")
+        loader = NamespaceLoader(
+            core, host, StretchMeter(name: "loader-\(index)", tooLongMilliseconds: 0) { _, _, _ in })
+    }
+
+    /// Works until the engine stops.
+    func run() {
+        while !core.loads.isStopped {
+            guard let job = core.loads.next(milliseconds: connection.isThere ? Self.idleMilliseconds : nil) else {
+                connection.drop()
+                continue
+            }
+            load(job)
+            core.memory.makeRoom(core.health)
+        }
+        connection.drop()
+    }
+
+    private func load(_ job: LoadQueue.Job) {
+        var job = job
+        defer { core.loads.finished(job) }
+        switch attempt(&job) {
+        case .postponed:
+            if !core.loads.postpone(job) { core.namespaces.loaded(job.name, .failure(.stopping)) }
+        case .failed(let error): core.namespaces.loaded(job.name, .failure(error))
+        case .loaded(let namespace):
+            // Before anybody has it: else it could be let go at once.
+            core.memory.loaded(namespace)
+            core.namespaces.loaded(job.name, .success(namespace))
+            // What was committed while the tree was being read has been announced to nobody else.
+            let head = core.namespaces.takeAnnounced(of: namespace.id)
+            if head > 0 { namespace.headSeen(head) }
+        }
+    }
+
+    private func attempt(_ job: inout LoadQueue.Job) -> NamespaceLoader.Outcome {
+        if let away, Clock.monotonicMilliseconds < away.until { return .failed(away.error) }
+        away = nil
+        var outcome = tryToLoad(&job)
+        // The connection may be one of before an outage: that says nothing about the database.
+        if !connection.isThere, away == nil, case .failed(.unavailable) = outcome { outcome = tryToLoad(&job) }
+        return outcome
+    }
+
+    private func tryToLoad(_ job: inout LoadQueue.Job) -> NamespaceLoader.Outcome {
+        let current: LogConnection
+        do throws(LogStoreError) {
+            current = try connection.get()
+        } catch {
+            away = (EngineError(error), until: Clock.monotonicMilliseconds + Self.pauseMilliseconds)
+            return .failed(EngineError(error))
+        }
+        do throws(LogStoreError) {
+            return try loader.load(&job, current)
+        } catch {
+            if error.isConnectionLost { connection.drop() }
+            return .failed(EngineError(error))
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import Synchronization
+
+/// What all namespaces of a gateway take of memory together, by estimate. Any thread.
+final class MemoryTotal: Sendable {
+    private let sum = Atomic<Int>(0)
+    private let budget: Int
+
+    /// - Parameter budget: what they may take, in bytes.
+    init(budget: Int = .max) { self.budget = budget }
+
+    var isOver: Bool { bytes > budget }
+
+    /// Bytes.
+    var bytes: Int { sum.load(ordering: .relaxed) }
+
+    fileprivate func add(_ count: Int) { sum.wrappingAdd(count, ordering: .relaxed) }
+}
+
+/// What one namespace takes of memory, by estimate: what was counted last, and what was written since. It is part of the
+/// total for as long as the object lives. Any thread.
+///
+/// Commits only add what they bring, as counting takes a walk over the tree; what they replace is found by the next count.
+/// So the estimate errs on the high side between counts, and `isWorthCounting` says when it may be wrong by much.
+final class NamespaceMemory: Sendable {
+    /// What a namespace takes besides its tree, rules and indexes: its objects, its names, its places in tables.
+    static let bytesBesidesTree = 2_048
+    /// What the row of a leaf takes when nothing is known of it but that it is there.
+    static let bytesOfRow = 96
+    /// What a child of a kept ordered index takes.
+    static let bytesOfIndexed = 48
+    /// Changes below this are not worth a count.
+    private static let leastGrowth = 256 * 1_024
+
+    private let total: MemoryTotal
+    private let counted = Atomic<Int>(0)
+    private let grown = Atomic<Int>(0)
+    private let indexed = Atomic<Int>(0)
+    private let countedRows = Atomic<Int>(0)
+    private let isBeingCounted = Atomic<Bool>(false)
+
+    init(in total: MemoryTotal) {
+        self.total = total
+        counted.store(Self.bytesBesidesTree, ordering: .relaxed)
+        total.add(Self.bytesBesidesTree)
+    }
+
+    deinit { total.add(-bytes) }
+
+    var bytes: Int {
+        counted.load(ordering: .relaxed) + grown.load(ordering: .relaxed) + indexed.load(ordering: .relaxed)
+    }
+
+    /// Something was written that takes about so many bytes, if nothing was there before.
+    func grow(by count: Int) {
+        grown.wrappingAdd(count, ordering: .relaxed)
+        total.add(count)
+    }
+
+    /// An index was made or let go.
+    func index(by count: Int) {
+        indexed.wrappingAdd(count, ordering: .relaxed)
+        total.add(count)
+    }
+
+    /// Whether all namespaces together take more than they may.
+    var areAllOver: Bool { total.isOver }
+
+    /// Whether the estimate may be wrong by more than an eighth. True once until the next count.
+    ///
+    /// - Parameter rows: rows of the tree now.
+    func isWorthCounting(rows: Int) -> Bool {
+        let known = counted.load(ordering: .relaxed)
+        let isLarger = grown.load(ordering: .relaxed) > max(Self.leastGrowth, known / 8)
+        let lost = (countedRows.load(ordering: .relaxed) - rows) * Self.bytesOfRow
+        guard isLarger || lost > max(Self.leastGrowth, known / 8) else { return false }
+        return !isBeingCounted.exchange(true, ordering: .relaxed)
+    }
+
+    /// About what a load that is under way has brought so far.
+    func loading(rows: Int) { replaceCount(Self.bytesBesidesTree + rows * Self.bytesOfRow) }
+
+    /// Takes the result of a count.
+    ///
+    /// - Parameter count: counts the bytes of the tree and the rules as they are now, and their rows.
+    func count(_ count: () -> (bytes: Int, rows: Int)) {
+        isBeingCounted.store(false, ordering: .relaxed)
+        // What is written meanwhile may be in the count or not: it stays in the estimate.
+        let before = grown.load(ordering: .relaxed)
+        let (bytes, rows) = count()
+        countedRows.store(rows, ordering: .relaxed)
+        grown.wrappingSubtract(before, ordering: .relaxed)
+        total.add(-before)
+        replaceCount(Self.bytesBesidesTree + bytes)
+    }
+
+    private func replaceCount(_ new: Int) {
+        let old = counted.exchange(new, ordering: .relaxed)
+        total.add(new - old)
+    }
+}

@@ -1,0 +1,68 @@
+import Runtime
+import Synchronization
+
+/// How namespaces leave memory.
+extension NamespaceTable {
+    /// Takes out the namespace that nobody uses and that was not used for the longest time; nil where none was found among
+    /// so many. The caller has the last reference to it, and by dropping it frees the tree: never with a lock held.
+    ///
+    /// Who uses a namespace has a reference to it, or listens to it. References come from this table, under its lock, or
+    /// from somebody who has one: where the table's is the only one, nobody can come by another while the lock is held. So
+    /// there are never two of one namespace.
+    ///
+    /// - Parameter most: how many are looked at. One that is in use counts as used now, and is not looked at again before
+    ///   all others.
+    func takeUnused(most: Int) -> LiveNamespace? {
+        let now = Clock.monotonicMilliseconds
+        return state.withLock { state in
+            for _ in 0..<min(most, state.recency.count) {
+                guard let place = state.recency.first else { return nil }
+                if let kept = state.kept, state.byID[kept] == place {
+                    state.recency.use(place)
+                    continue
+                }
+                if isKnownUniquelyReferenced(&state.residents[place]), state.residents[place]?.isUnused == true {
+                    return state.takeOut(place)
+                }
+                // Those who wait for what never comes refer to it.
+                state.residents[place]?.forgetDueWaiters(now: now)
+                state.recency.use(place)
+            }
+            return nil
+        }
+    }
+
+    /// The namespace is not let go, until another is kept instead. False where it is so already.
+    func keep(_ namespace: LiveNamespace) -> Bool {
+        state.withLock { state in
+            defer { state.kept = namespace.id }
+            return state.kept != namespace.id
+        }
+    }
+
+    /// What the namespace takes that is kept; 0 where none is.
+    var keptBytes: Int {
+        state.withLock { state in
+            guard let kept = state.kept, let place = state.byID[kept] else { return 0 }
+            return state.residents[place]?.memory.bytes ?? 0
+        }
+    }
+
+    // MARK: Announcements
+
+    /// From now on what is announced of this namespace, which is about to be read, is kept until `takeAnnounced`.
+    func watchAnnouncements(of id: Int64) { state.withLock { $0.announced[id] = 0 } }
+
+    /// The head that was announced while the namespace was read; 0 where none was.
+    func takeAnnounced(of id: Int64) -> Int64 {
+        state.withLock { $0.announced.removeValue(forKey: id) ?? 0 }
+    }
+
+    /// A commit was announced. The namespace, if it is loaded.
+    func announced(_ id: Int64, head: Int64) -> LiveNamespace? {
+        state.withLock { state in
+            if let known = state.announced[id] { state.announced[id] = max(known, head) }
+            return state.byID[id].flatMap { state.residents[$0] }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+/// Places in the order of their last use: a doubly linked list over whole numbers from 0. Each step is O(1). A value.
+struct RecencyList: Sendable {
+    private struct Link: Sendable {
+        var before = -1
+        var after = -1
+    }
+    private var links: [Link] = []
+    /// The place that was used least recently; nil where there is none.
+    private(set) var first: Int?
+    private var last: Int?
+    private(set) var count = 0
+
+    init() {}
+
+    /// Adds a place that is not in the list, as the one used last.
+    mutating func append(_ place: Int) {
+        while links.count <= place { links.append(Link()) }
+        links[place] = Link(before: last ?? -1, after: -1)
+        if let last { links[last].after = place } else { first = place }
+        last = place
+        count += 1
+    }
+
+    /// Takes a place out that is in the list.
+    mutating func remove(_ place: Int) {
+        let link = links[place]
+        if link.before >= 0 {
+            links[link.before].after = link.after
+        } else {
+            first = link.after >= 0 ? link.after : nil
+        }
+        if link.after >= 0 {
+            links[link.after].before = link.before
+        } else {
+            last = link.before >= 0 ? link.before : nil
+        }
+        count -= 1
+    }
+
+    /// A place of the list is used.
+    @inline(__always)
+    mutating func use(_ place: Int) {
+        if place == last { return }
+        remove(place)
+        append(place)
+    }
+}

@@ -1,0 +1,80 @@
+extension Node {
+    /// What the node takes of the heap, the allocator's share included: a walk over all of it. Parts that versions of a tree share
+    /// count in each; so do texts that several places share, but where they are near one another.
+    public var heapBytes: Int {
+        var count = HeapCount()
+        count.add(self)
+        return count.bytes
+    }
+}
+
+/// Adds up what the parts of a tree take of the heap.
+struct HeapCount {
+    private(set) var bytes = 0
+    /// Where texts were that have been counted: the keys of a collection's records are often the very same.
+    private var seen: [UInt] = Array(repeating: 0, count: 256)
+
+    init() {}
+
+    /// What an allocation of so many bytes takes: glibc rounds up to 16 with a word of its own, and gives at least 32.
+    @inline(__always)
+    static func allocation(_ size: Int) -> Int { max(32, (size + 8 + 15) & ~15) }
+
+    /// Bytes before an object's fields, and before an array's elements.
+    private static let objectHeader = 16
+    private static let arrayHeader = 32
+    /// Texts of up to so many bytes are inside their references.
+    private static let mostInlineBytes = 15
+
+    private static let branch = allocation(
+        objectHeader + 2 * MemoryLayout<Int>.size + MemoryLayout<BranchPriority?>.size)
+    private static let inner = allocation(objectHeader + 4 * MemoryLayout<Int>.size)
+    private static let prioritizedLeaf = allocation(objectHeader + 2 * MemoryLayout<Node>.stride)
+    private static let branchPriority = allocation(objectHeader + MemoryLayout<Node>.size)
+
+    mutating func add(_ node: Node) {
+        switch node {
+        case .null, .bool, .int, .double, .serverValue: break
+        case .string(let text): add(text)
+        case .prioritized(let leaf):
+            bytes += Self.prioritizedLeaf
+            add(leaf.value)
+            add(leaf.priority)
+        case .branch(let branch):
+            bytes += Self.branch
+            if !branch.priority.isNull {
+                bytes += Self.branchPriority
+                add(branch.priority)
+            }
+            add(branch.children.root)
+        }
+    }
+
+    private mutating func add(_ slab: ChildMap.Slab) {
+        switch slab {
+        case .entries(let entries):
+            bytes += Self.allocation(Self.arrayHeader + entries.capacity * MemoryLayout<ChildMap.Entry>.stride)
+            for entry in entries {
+                add(entry.key.text)
+                add(entry.node)
+            }
+        case .inner(let inner):
+            bytes += Self.inner
+            bytes += Self.allocation(Self.arrayHeader + inner.slabs.capacity * MemoryLayout<ChildMap.Slab>.stride)
+            bytes += Self.allocation(Self.arrayHeader + inner.lowKeys.capacity * MemoryLayout<Key>.stride)
+            for slab in inner.slabs { add(slab) }
+        }
+    }
+
+    @inline(__always)
+    private mutating func add(_ text: String) {
+        let count = text.utf8.count
+        if count <= Self.mostInlineBytes { return }
+        let address = text.withBytes { UInt(bitPattern: $0.baseAddress) }
+        let place = Int((address >> 4) & 255)
+        if seen[place] == address { return }
+        seen[place] = address
+        // Swift asks for a multiple of 16 bytes for a text.
+        bytes += Self.allocation((Self.arrayHeader + count + 1 + 15) & ~15)
+    }
+}

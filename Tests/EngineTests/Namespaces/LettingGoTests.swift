@@ -1,0 +1,131 @@
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+
+/// Which namespaces leave the table: those that nobody uses, least recently used first, and no others.
+@Suite struct LettingGoTests {
+    private static func table(_ count: Int64, total: MemoryTotal = MemoryTotal()) -> NamespaceTable {
+        let table = NamespaceTable()
+        for id in 1...count { table.loaded("n\(id)", .success(.test(id: id, name: "n\(id)", total: total))) }
+        return table
+    }
+
+    @Test func theLeastRecentlyUsedGoesFirst() {
+        let table = Self.table(4)
+        _ = table.live("n1")
+        #expect(!table.request("n3") { _ in })
+        // What others write is no use.
+        _ = table.live(id: 2)
+        _ = table.announced(2, head: 5)
+        #expect((0..<5).map { _ in table.takeUnused(most: 10)?.name } == ["n2", "n4", "n1", "n3", nil])
+        #expect(table.all.isEmpty && table.live("n1") == nil && table.live(id: 1) == nil)
+        #expect(table.request("n1") { _ in }, "it has to be loaded")
+    }
+
+    @Test func whoIsReferredToStays() {
+        let table = Self.table(2)
+        let held = table.live("n1")
+        _ = table.live("n2")
+        #expect(table.takeUnused(most: 10)?.name == "n2")
+        #expect(table.takeUnused(most: 10) == nil)
+        #expect(table.live("n1") === held && held != nil)
+    }
+
+    @Test func whoIsListenedToStays() {
+        let table = Self.table(1)
+        let listener = NamedListener("l")
+        _ = table.live("n1")?.subscribe(listener, at: .root)
+        #expect(table.takeUnused(most: 10) == nil)
+        table.live("n1")?.unsubscribe(listener, at: .root)
+        #expect(table.takeUnused(most: 10)?.name == "n1")
+    }
+
+    @Test func whoHasWorkStays() {
+        let table = Self.table(1)
+        // Handed to committers that there are not: a reference of theirs is not what is looked at here.
+        table.live("n1")?.schedule()
+        #expect(table.takeUnused(most: 10) == nil)
+        _ = table.live("n1")?.finishedTask(followsLog: true)
+        #expect(table.takeUnused(most: 10)?.name == "n1")
+    }
+
+    /// Who waits for a seq that never comes keeps the namespace until the wait is over, not for ever.
+    @Test func whoWaitsForNothingIsForgotten() {
+        let table = Self.table(2)
+        for (name, milliseconds) in [("n1", 0), ("n2", 600_000)] as [(String, Int64)] {
+            guard let namespace = table.live(name) else { continue }
+            namespace.whenApplied(1_000, within: milliseconds) { _ = namespace.name }
+            _ = namespace.finishedTask(followsLog: true)
+        }
+        #expect(table.takeUnused(most: 1) == nil, "it is looked at once more")
+        #expect(table.takeUnused(most: 3)?.name == "n1")
+        #expect(table.takeUnused(most: 10) == nil)
+    }
+
+    /// However many are in use, so few are looked at; they count as used then.
+    @Test func noMoreAreLookedAtThanAllowed() {
+        let table = Self.table(10)
+        let held = (1...5).map { table.live(id: $0) }
+        #expect(table.takeUnused(most: 3) == nil)
+        #expect(table.takeUnused(most: 3)?.name == "n6")
+        #expect(held.count == 5)
+    }
+
+    @Test func theOneThatIsKeptStays() throws {
+        let total = MemoryTotal()
+        let table = Self.table(3, total: total)
+        #expect(table.keptBytes == 0)
+        #expect(table.keep(try #require(table.live("n1"))))
+        #expect(!table.keep(try #require(table.live("n1"))))
+        #expect(table.keptBytes == NamespaceMemory.bytesBesidesTree)
+        #expect((0..<3).map { _ in table.takeUnused(most: 10)?.name } == ["n2", "n3", nil])
+        #expect(total.bytes == table.keptBytes, "what is let go is not counted any more")
+        table.loaded("n4", .success(.test(id: 4, name: "n4", total: total)))
+        #expect(table.keep(try #require(table.live("n4"))))
+        #expect(table.takeUnused(most: 10)?.name == "n1", "another is kept instead")
+    }
+
+    @Test func announcementsWhileItIsLoaded() {
+        let table = NamespaceTable()
+        #expect(table.announced(1, head: 3) == nil)
+        #expect(table.takeAnnounced(of: 1) == 0, "nobody was loading it")
+        table.watchAnnouncements(of: 1)
+        #expect(table.announced(1, head: 7) == nil && table.announced(1, head: 5) == nil)
+        table.loaded("a", .success(.test(id: 1, name: "a")))
+        #expect(table.announced(1, head: 9) != nil)
+        #expect(table.takeAnnounced(of: 1) == 9)
+        #expect(table.takeAnnounced(of: 1) == 0)
+    }
+
+    /// Goal: nobody ever has a namespace while the table has another of that name. Method: threads use and let go of few
+    /// namespaces; whoever has one looks whether it is still the table's.
+    @Test func thereAreNeverTwoOfOne() {
+        let table = NamespaceTable()
+        let wrong = MutexBox(0)
+        let letGo = MutexBox(0)
+        let threads = (0..<4).map { thread in
+            Thread(name: "user") {
+                var random = SeededGenerator(seed: UInt64(thread))
+                for _ in 0..<5_000 {
+                    let id = Int64(random.below(4)) + 1
+                    let name = "n\(id)"
+                    if random.oneIn(3) {
+                        if table.takeUnused(most: 2) != nil { letGo.withLock { $0 += 1 } }
+                        continue
+                    }
+                    let check = { @Sendable (result: Result<LiveNamespace, EngineError>) in
+                        guard case .success(let namespace) = result else { return }
+                        if table.live(name) !== namespace { wrong.withLock { $0 += 1 } }
+                    }
+                    if table.request(name, check) { table.loaded(name, .success(.test(id: id, name: name))) }
+                }
+            }
+        }
+        for thread in threads { thread.join() }
+        #expect(wrong.withLock { $0 } == 0)
+        #expect(letGo.withLock { $0 } > 100)
+    }
+}

@@ -1,0 +1,50 @@
+import Testing
+
+@testable import Engine
+
+/// The estimate of what a namespace takes, and the sum.
+@Suite struct NamespaceMemoryTests {
+    @Test func theSumFollows() {
+        let total = MemoryTotal()
+        var first: NamespaceMemory? = NamespaceMemory(in: total)
+        let second = NamespaceMemory(in: total)
+        first?.count { (1_000_000, 5_000) }
+        first?.grow(by: 500)
+        second.index(by: 300)
+        second.loading(rows: 10)
+        #expect(first?.bytes == NamespaceMemory.bytesBesidesTree + 1_000_500)
+        #expect(second.bytes == NamespaceMemory.bytesBesidesTree + 10 * NamespaceMemory.bytesOfRow + 300)
+        #expect(total.bytes == (first?.bytes ?? 0) + second.bytes)
+        first = nil
+        #expect(total.bytes == second.bytes)
+        second.index(by: -300)
+        second.count { (7, 1) }
+        #expect(total.bytes == second.bytes && second.bytes == NamespaceMemory.bytesBesidesTree + 7)
+    }
+
+    /// What grows while it is counted stays in the estimate.
+    @Test func growthDuringACount() {
+        let memory = NamespaceMemory(in: MemoryTotal())
+        memory.grow(by: 100)
+        memory.count {
+            memory.grow(by: 30)
+            return (50, 1)
+        }
+        #expect(memory.bytes == NamespaceMemory.bytesBesidesTree + 80)
+    }
+
+    @Test func whenACountIsWorthIt() {
+        let memory = NamespaceMemory(in: MemoryTotal())
+        memory.count { (80 << 20, 1_000_000) }
+        memory.grow(by: 5 << 20)
+        #expect(!memory.isWorthCounting(rows: 1_000_000), "less than an eighth")
+        memory.grow(by: 6 << 20)
+        #expect(memory.isWorthCounting(rows: 1_000_000))
+        #expect(!memory.isWorthCounting(rows: 1_000_000), "somebody is at it")
+        memory.count { (85 << 20, 1_000_000) }
+        #expect(!memory.isWorthCounting(rows: 1_000_000))
+        // What was removed is found, too.
+        #expect(!memory.isWorthCounting(rows: 900_000))
+        #expect(memory.isWorthCounting(rows: 800_000))
+    }
+}

@@ -1,0 +1,29 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// Reading a tree that turns out to be larger than whoever reads it wants now.
+@Suite struct LoadTreeTests {
+    @Test func aReadingCanBeEnded() throws {
+        try withSession { session in
+            let record = try #require(try session.namespace(named: "test", creating: true))
+            try session.sql.executeScript(
+                """
+                insert into pathmirror.node (namespace_id, path, value, version)
+                select \(record.id), '/k' || n, '1', 0 from generate_series(1, 20000) as n
+                """)
+            var told: [Int] = []
+            let ended = try session.loadTree(record.id) { rows in
+                told.append(rows)
+                return told.count < 2
+            }
+            #expect(ended?.head == nil)
+            #expect(told == [8_192, 16_384])
+            // The connection goes on.
+            let whole = try session.loadTree(record.id)
+            #expect(whole.root.childCount == 20_000)
+        }
+    }
+}
