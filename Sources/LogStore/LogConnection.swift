@@ -32,10 +32,12 @@ public final class LogConnection {
         /// machine, or the way to it, may be gone, and the locks that it holds keep everybody else waiting.
         var fencedConnection: ConnectionSettings {
             var connection = self.connection
-            let fences = [
+            var fences = [
                 "synchronous_commit": synchronousCommit, "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1",
                 "tcp_keepalives_count": "3", "tcp_user_timeout": "6000",
             ]
+            // Without warnings nobody would hear of a commit that no standby has.
+            fences["client_min_messages"] = "warning"
             connection.sessionSettings.merge(fences) { given, _ in given }
             return connection
         }
@@ -47,21 +49,22 @@ public final class LogConnection {
     let postgres: PostgresConnection
     let settings: Settings
     /// Below which seq each namespace's log has tables to go to, as far as this connection knows.
-    var partitionedTo: [Int64: Int64] = [:]
+    var partitionedTo = BoundedCache<Int64, Int64>()
     /// Where each namespace's row was when this connection saw it last (see `pathmirror.move_head`).
-    var places: [Int64: [UInt8]] = [:]
+    var places = BoundedCache<Int64, [UInt8]>()
     /// The same of feeds' rows (see `pathmirror.move_feed`).
     var feedPlaces: [Int64: [UInt8]] = [:]
     /// The names of the namespaces that have feeds, by their ids.
-    var namespaceNames: [Int64: String] = [:]
+    var namespaceNames = BoundedCache<Int64, String>()
     /// When the batch that was committed last was, as the log says; nil where that is not known. In milliseconds since 1970.
     public internal(set) var committedAt: Int64?
 
-    /// Connects. Does not look at the schema: see `Migrations`.
+    /// Connects; where the URL names several hosts, to the first that takes writes. Does not look at the schema: see
+    /// `Migrations`.
     public init(_ url: PostgresURL, settings: Settings = Settings()) throws(LogStoreError) {
         self.settings = settings
         postgres = try translated { () throws(PostgresError) in
-            try PostgresConnection(url, settings: settings.fencedConnection)
+            try PostgresConnection(url.requiringPrimary, settings: settings.fencedConnection)
         }
     }
 

@@ -19,6 +19,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case corrupt(String)
     /// The server only repeats what another one writes.
     case standby
+    /// The server is a primary, and takes no writes.
+    case readOnly
     /// The server has an older history than one that has answered before: that one took over from it.
     case outdated(timeline: Int64, newest: Int64)
 
@@ -35,6 +37,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         switch self {
         case .database(let error): "\(error)"
         case .standby: "The server is a standby, which can't be written to: connect to the primary, or promote it."
+        case .readOnly:
+            "The server takes no writes: default_transaction_read_only is on for it, for this database or for this role."
         case .outdated(let timeline, let newest):
             """
             The server is on timeline \(timeline), and one on timeline \(newest) has taken over from it. Stop it, or, if it is \
@@ -69,9 +73,14 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     /// There is a server, and it is not one to work with.
     public var isRefusedServer: Bool {
         switch self {
-        case .standby, .outdated: true
+        case .standby, .readOnly, .outdated: true
         default: false
         }
+    }
+
+    /// The server has committed, and a failover may take it back: see `PostgresError.Kind.localCommit`.
+    public var isLocalCommit: Bool {
+        if case .database(let error) = self { error.kind == .localCommit } else { false }
     }
 
     /// Somebody else has held a lock for as long as this session waits for one. Nothing was written.
@@ -83,16 +92,17 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     public var isConnectionLost: Bool {
         switch self {
         case .database(let error): error.isConnectionLost || error.kind == .connect || error.isServerGoingAway
-        case .standby, .outdated: true
+        case .standby, .readOnly, .outdated: true
         default: false
         }
     }
 }
 
 extension PostgresError {
-    /// The server is shutting down, starting up, or ended this session.
+    /// The server is shutting down, starting up, ended this session, or has become one that can't be written to.
     var isServerGoingAway: Bool {
         guard let state = sqlState else { return false }
+        if isReadOnlyServer { return true }
         return state.hasPrefix("57P") || state.hasPrefix("08")
     }
 

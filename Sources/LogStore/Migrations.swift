@@ -33,6 +33,7 @@ public enum Migrations {
             Migration(version: 13, name: "013_function_files", sql: PackageResources._13_function_files_sql),
             Migration(version: 14, name: "014_feeds", sql: PackageResources._14_feeds_sql),
             Migration(version: 15, name: "015_feed_owners", sql: PackageResources._15_feed_owners_sql),
+            Migration(version: 16, name: "016_retention", sql: PackageResources._16_retention_sql),
         ]
     }
 

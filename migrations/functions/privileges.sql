@@ -29,6 +29,7 @@ begin
                     'check_priorities(bigint, text[], jsonb[])',
                     'claim_session(bigint, text)',
                     'claim_session(bigint, text, uuid, bigint)',
+                    'drop_log(bigint)',
                     'ensure_log_partition(bigint, bigint, bigint)',
                     'export_form(jsonb, bigint, text, integer, bigint)',
                     'finish_entry(bigint, bigint, text, text, json, integer, json)',

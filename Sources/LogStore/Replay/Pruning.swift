@@ -7,6 +7,8 @@ public struct Pruning {
     public enum Keeping: Sendable, Equatable {
         case entries(Int64)
         case seconds(Int64)
+        /// Everything from that entry on.
+        case from(Int64)
 
         /// `30d`, `12h`, `45m`, or a number of entries.
         public init?(_ text: String) {
@@ -47,8 +49,8 @@ public struct Pruning {
         public var isEmpty: Bool { newFrom == oldFrom && partitions.isEmpty && deletedEntries == 0 }
     }
 
-    private let connection: LogConnection
-    private let namespace: Int64
+    let connection: LogConnection
+    let namespace: Int64
     private let machineClock: () -> Int64
     /// Only up to so many entries of a partition that stays are deleted: more would bloat it.
     public static let mostDeleted: Int64 = 100_000
@@ -69,7 +71,11 @@ public struct Pruning {
     /// - Parameters:
     ///   - force: past cursors.
     ///   - trustsClock: by age even where `ClockCheck` finds PostgreSQL's clock wrong.
-    public func plan(_ keeping: Keeping, force: Bool, trustsClock: Bool = false) throws -> Plan {
+    ///   - leavesPartitions: whether entries that go may stay in a partition that doesn't, until that goes whole. Otherwise the log
+    ///     is kept from the partition's beginning where too many would have to be deleted one by one.
+    public func plan(
+        _ keeping: Keeping, force: Bool, trustsClock: Bool = false, leavesPartitions: Bool = false
+    ) throws -> Plan {
         guard let record = try connection.namespace(id: namespace) else {
             throw LogStoreError.unknownNamespace("\(namespace)")
         }
@@ -81,7 +87,7 @@ public struct Pruning {
         if !force, let oldest = holders.map(\.seq).min() { from = max(record.retainedFrom, oldest + 1) }
         let sharedTo = try sharedTo()
         let all = try partitions()
-        if let last = all.first(where: { $0.first < from && from < $0.end }) {
+        if !leavesPartitions, let last = all.first(where: { $0.first < from && from < $0.end }) {
             // Rows below its beginning are in other tables; rows below what is retained are gone.
             let count = from - max(last.first, record.retainedFrom)
             if count > Self.mostDeleted { from = max(record.retainedFrom, last.first) }
@@ -99,7 +105,12 @@ public struct Pruning {
 
     /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
     /// what this one began.
-    public func run(_ plan: Plan, progress: (String) -> Void = { _ in }) throws {
+    ///
+    /// - Parameter drop: drops what is before the plan's first entry, once nobody is told of it any more; nil for dropping it as
+    ///   the schema's owner.
+    public func run(
+        _ plan: Plan, progress: (String) -> Void = { _ in }, dropping drop: (() throws -> Void)? = nil
+    ) throws {
         guard let record = try connection.namespace(id: namespace) else {
             throw LogStoreError.unknownNamespace("\(namespace)")
         }
@@ -124,14 +135,9 @@ public struct Pruning {
                     select from pathmirror.snapshot where namespace_id = $1 and seq = $2 - 1)
                 """, [.int8(namespace), .int8(plan.newFrom), batch.map { .uuid($0) } ?? .null(.uuid)])
         }
-        for name in plan.partitions {
-            progress("partition \(name)")
-            try drop(name)
-        }
-        progress("\(plan.deletedEntries) entries")
-        try deleteRows(of: "log", before: plan.newFrom)
-        try deleteRows(of: "log_part", before: plan.newFrom)
-        for snapshot in try connection.snapshots(namespace) where snapshot.seq < needed && snapshot.purpose == .prune {
+        if let drop { try drop() } else { try dropAsOwner(plan, progress) }
+        for snapshot in try connection.snapshots(namespace)
+        where snapshot.seq < needed && snapshot.purpose.goesWithTheLog {
             _ = try connection.dropSnapshot(namespace, at: snapshot.seq)
         }
         try connection.dropIdleFeedSnapshots(namespace, but: max(needed, record.retainedFrom - 1))
@@ -139,10 +145,11 @@ public struct Pruning {
 
     // MARK: Looking
 
-    private func firstKept(
+    func firstKept(
         _ keeping: Keeping, _ record: NamespaceRecord, _ trustsClock: Bool
     ) throws -> Int64 {
         switch keeping {
+        case .from(let seq): return min(seq, record.head + 1)
         case .entries(let count): return max(1, record.head - count + 1)
         case .seconds(let seconds):
             let clock = try connection.clockReading(record, machineClock)
@@ -202,6 +209,16 @@ public struct Pruning {
     }
 
     // MARK: Doing
+
+    private func dropAsOwner(_ plan: Plan, _ progress: (String) -> Void) throws {
+        for name in plan.partitions {
+            progress("partition \(name)")
+            try drop(name)
+        }
+        progress("\(plan.deletedEntries) entries")
+        try deleteRows(of: "log", before: plan.newFrom)
+        try deleteRows(of: "log_part", before: plan.newFrom)
+    }
 
     private func drop(_ name: String) throws {
         let state = try connection.postgres.execute(

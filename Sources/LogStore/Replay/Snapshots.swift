@@ -9,12 +9,24 @@ public struct TreeSnapshot: Sendable, Equatable {
     public let rowCount: Int64
     public let purpose: Purpose
 
+    public init(seq: Int64, createdAt: Int64, rowCount: Int64, purpose: Purpose) {
+        self.seq = seq
+        self.createdAt = createdAt
+        self.rowCount = rowCount
+        self.purpose = purpose
+    }
+
     public enum Purpose: String, Sendable {
         case manual
         /// Made so that the log before it could go; goes itself when the log behind it does.
         case prune
         /// What a feed begins with.
         case feed
+        /// Taken from time to time, so that the log can be shortened up to it.
+        case retention
+
+        /// Whether it is of no use any more once the log begins behind a later one.
+        var goesWithTheLog: Bool { self == .prune || self == .retention }
     }
 }
 

@@ -1,0 +1,81 @@
+import Postgres
+
+/// What a user may do with schema `pathmirror`, and what everybody may.
+public struct RightsFacts: Sendable, Equatable {
+    /// False where nothing has been migrated: then the rest says nothing.
+    public var hasSchema = false
+    public var ownsSchema = false
+    /// Whether the role that gateways are members of is there, and whether this user is one of them.
+    public var hasGatewayRole = false
+    public var isGateway = false
+    /// Tables on which the gateways' role has a right that this user lacks: `insert on log`.
+    public var missing: [String] = []
+    /// Tables that the gateways' role may not even read: they were made while the role was not there.
+    public var unknownToGateways: [String] = []
+    /// What of the schema everybody who may connect has been given: `usage of the schema`, `select on log`.
+    public var givenToEverybody: [String] = []
+
+    public init() {}
+}
+
+extension LogConnection {
+    /// Looks what this session's user may do.
+    public func rightsFacts() throws(LogStoreError) -> RightsFacts {
+        try translated { () throws(PostgresError) in
+            var facts = RightsFacts()
+            let rows = try postgres.execute(
+                """
+                select pg_has_role(nspowner, 'usage'), gateway.oid is not null,
+                    gateway.oid is not null and pg_has_role(gateway.oid, 'usage')
+                from pg_namespace left join pg_roles as gateway on gateway.rolname = 'pathmirror_gateway'
+                where nspname = 'pathmirror'
+                """)
+            guard rows.rowCount == 1 else { return facts }
+            facts.hasSchema = true
+            facts.ownsSchema = try rows.bool(0, 0)
+            facts.hasGatewayRole = try rows.bool(0, 1)
+            facts.isGateway = try rows.bool(0, 2)
+            facts.missing = try strings(Self.missingRights)
+            facts.unknownToGateways = try strings(Self.tablesWithoutGateways)
+            facts.givenToEverybody = try strings(Self.rightsOfEverybody)
+            return facts
+        }
+    }
+
+    private func strings(_ sql: String) throws(PostgresError) -> [String] {
+        let rows = try postgres.execute(sql)
+        var found: [String] = []
+        for row in 0..<rows.rowCount { found.append(try rows.string(row, 0)) }
+        return found
+    }
+
+    /// Parents of partitions are what statements name.
+    private static let tables =
+        "pg_class where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p') and not relispartition"
+
+    private static let missingRights = """
+        select lower(granted.privilege_type) || ' on ' || relname
+        from (select oid, relname, relacl from \(tables)) as made cross join lateral aclexplode(made.relacl) as granted
+        join pg_roles as role on role.oid = granted.grantee and role.rolname = 'pathmirror_gateway'
+        where not has_table_privilege(made.oid, granted.privilege_type) order by 1
+        """
+
+    private static let tablesWithoutGateways = """
+        select relname::text from \(tables) and exists (select from pg_roles where rolname = 'pathmirror_gateway')
+            and not has_table_privilege('pathmirror_gateway', pg_class.oid, 'select') order by 1
+        """
+
+    private static let rightsOfEverybody = """
+        select lower(granted.privilege_type) || ' of the schema' from pg_namespace
+        cross join lateral aclexplode(nspacl) as granted where nspname = 'pathmirror' and granted.grantee = 0
+        union all
+        select lower(granted.privilege_type) || ' on ' || relname from pg_class
+        cross join lateral aclexplode(relacl) as granted
+        where relnamespace = 'pathmirror'::regnamespace and granted.grantee = 0
+        union all
+        select 'execute on ' || proname from pg_proc
+        cross join lateral aclexplode(coalesce(proacl, acldefault('f', proowner))) as granted
+        where pronamespace = 'pathmirror'::regnamespace and granted.grantee = 0
+        order by 1
+        """
+}

@@ -1,0 +1,95 @@
+import Postgres
+
+/// What gateways, mirrors and feeds say of themselves in the database.
+public struct WorkFacts: Sendable, Equatable {
+    public struct Reader: Sendable, Equatable {
+        public let namespace: String
+        public let name: String
+        public let state: String
+        public let lagSeconds: Int64
+        /// Conversion errors of a mirror; dead letters of a feed.
+        public let failures: Int64
+        /// Since when, beyond its retention, a feed has held back pruning, in seconds; 0 for mirrors.
+        public let holdsBackSeconds: Int64
+
+        public init(
+            namespace: String, name: String, state: String, lagSeconds: Int64, failures: Int64, holdsBackSeconds: Int64
+        ) {
+            self.namespace = namespace
+            self.name = name
+            self.state = state
+            self.lagSeconds = lagSeconds
+            self.failures = failures
+            self.holdsBackSeconds = holdsBackSeconds
+        }
+    }
+
+    public var namespaces: Int64 = 0
+    /// Namespaces for which no rules have been set, some of them.
+    public var withoutRules: [String] = []
+    /// Namespaces whose newest entry is ahead of the server's clock, and by how many seconds.
+    public var aheadOfClock: [String: Int64] = [:]
+    /// Leases of gateways whose beat moved within the last half minute, by the server's clock, and the others.
+    public var liveGateways: Int64 = 0
+    public var silentGateways: Int64 = 0
+    public var mirrors: [Reader] = []
+    public var feeds: [Reader] = []
+
+    public init() {}
+}
+
+extension LogConnection {
+    /// Looks at namespaces, gateways, mirrors and feeds.
+    public func workFacts() throws(LogStoreError) -> WorkFacts {
+        try translated { () throws(PostgresError) in
+            var facts = WorkFacts()
+            facts.namespaces = try postgres.execute("select count(*) from pathmirror.namespace").int64(0, 0)
+            let bare = try postgres.execute(
+                """
+                select name from pathmirror.namespace
+                where not exists (select from pathmirror.rule where rule.namespace_id = namespace.id) order by id limit 10
+                """)
+            for row in 0..<bare.rowCount { facts.withoutRules.append(try bare.string(row, 0)) }
+            // The newest namespaces that were written to; a look at the log for each.
+            let ahead = try postgres.execute(
+                """
+                select namespace.name, extract(epoch from log.committed_at - clock_timestamp())::bigint
+                from (select * from pathmirror.namespace where head > 0 order by id desc limit 1000) as namespace
+                join pathmirror.log on log.namespace_id = namespace.id and log.seq = namespace.head
+                where log.committed_at > clock_timestamp() + interval '1 second' order by 1 limit 10
+                """)
+            for row in 0..<ahead.rowCount { facts.aheadOfClock[try ahead.string(row, 0)] = try ahead.int64(row, 1) }
+            let gateways = try postgres.execute(
+                """
+                select count(*) filter (where seen_at >= now() - interval '30 seconds'),
+                    count(*) filter (where seen_at < now() - interval '30 seconds')
+                from pathmirror.gateway
+                """)
+            facts.liveGateways = try gateways.int64(0, 0)
+            facts.silentGateways = try gateways.int64(0, 1)
+            facts.mirrors = try readers("errors + unkept_errors", "0", "pathmirror.mirror_status")
+            facts.feeds = try readers("dead_letters", "holds_back_seconds", "pathmirror.feed_status")
+            return facts
+        }
+    }
+
+    private func readers(
+        _ failures: String, _ holdsBack: String, _ view: String
+    ) throws(PostgresError) -> [WorkFacts.Reader] {
+        let rows = try postgres.execute(
+            """
+            select namespace, name, state, coalesce(extract(epoch from lag), 0)::bigint, coalesce(\(failures), 0)::bigint,
+                coalesce(\(holdsBack), 0)::bigint
+            from \(view) order by namespace, name
+            """)
+        var found: [WorkFacts.Reader] = []
+        for row in 0..<rows.rowCount {
+            found.append(
+                .init(
+                    namespace: try rows.string(row, 0), name: try rows.string(row, 1), state: try rows.string(row, 2),
+                    lagSeconds: try rows.int64(row, 3), failures: try rows.int64(row, 4),
+                    holdsBackSeconds: try rows.int64(row, 5)))
+        }
+        return found
+    }
+}

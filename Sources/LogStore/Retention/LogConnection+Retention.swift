@@ -1,0 +1,163 @@
+import Postgres
+
+/// How the shortening of a namespace's log went last.
+public struct RetentionRun: Sendable, Equatable {
+    /// In milliseconds since 1970.
+    public let ranAt: Int64
+    /// Entries that have gone, and snapshots taken, since retention began there.
+    public let dropped: Int64
+    public let snapshots: Int64
+    /// Who still needs entries that would have gone: `mirror orders`.
+    public let waitsFor: String?
+    /// Why the last round did not succeed.
+    public let message: String?
+}
+
+extension LogConnection {
+    /// The row of `pathmirror.retention` that is for every namespace without one of its own.
+    private static let everybody: Int64 = 0
+
+    /// What has been said for a namespace itself, or, for nil, for all that have no policy of their own.
+    public func retentionPolicy(of namespace: Int64?) throws(LogStoreError) -> RetentionPolicy? {
+        try retentionPolicies("namespace_id = $1", namespace ?? Self.everybody).values.first
+    }
+
+    /// What holds for a namespace: its own policy, or that for all.
+    public func retentionInForce(for namespace: Int64) throws(LogStoreError) -> RetentionPolicy? {
+        let found = try retentionPolicies("namespace_id in ($1, 0)", namespace)
+        return found[namespace] ?? found[Self.everybody]
+    }
+
+    /// Says what of a log stays. Takes the schema's owner.
+    ///
+    /// - Parameter namespace: nil for all namespaces without a policy of their own.
+    public func setRetention(_ policy: RetentionPolicy, of namespace: Int64?) throws(LogStoreError) {
+        var seconds: Int64?
+        var entries: Int64?
+        switch policy.keeping {
+        case .seconds(let count)?: seconds = count
+        case .entries(let count)?: entries = count
+        case .from?, nil: break
+        }
+        let parameters: PostgresParameters = [
+            .int8(namespace ?? Self.everybody), seconds.map { .int8($0) } ?? .null(.int8),
+            entries.map { .int8($0) } ?? .null(.int8), policy.maxBytes.map { .int8($0) } ?? .null(.int8),
+            policy.snapshotSeconds.map { .int8($0) } ?? .null(.int8),
+        ]
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                """
+                insert into pathmirror.retention (namespace_id, keep_seconds, keep_entries, max_bytes, snapshot_seconds)
+                values ($1, $2, $3, $4, $5)
+                on conflict (namespace_id) do update set keep_seconds = excluded.keep_seconds, keep_entries = excluded.keep_entries,
+                    max_bytes = excluded.max_bytes, snapshot_seconds = excluded.snapshot_seconds, set_at = now()
+                """, parameters)
+        }
+    }
+
+    /// Takes back what was said; false where nothing was.
+    public func removeRetention(of namespace: Int64?) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                "delete from pathmirror.retention where namespace_id = $1", [.int8(namespace ?? Self.everybody)]
+            ).affectedRows == 1
+        }
+    }
+
+    /// The next namespaces, by their ids, that a policy holds for and that have been written to.
+    public func namespacesWithRetention(after id: Int64, limit: Int64) throws(LogStoreError) -> [Int64] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select id from pathmirror.namespace
+                where id > $1 and head >= retained_from
+                    and exists (select from pathmirror.retention where namespace_id in (namespace.id, 0))
+                order by id limit $2
+                """, [.int8(id), .int8(limit)])
+            var found: [Int64] = []
+            for row in 0..<rows.rowCount { found.append(try rows.int64(row, 0)) }
+            return found
+        }
+    }
+
+    /// The server's clock, in milliseconds since 1970.
+    func clockMilliseconds() throws(LogStoreError) -> Int64 {
+        try translated { () throws(PostgresError) in
+            try postgres.execute("select (extract(epoch from clock_timestamp()) * 1000)::bigint").int64(0, 0)
+        }
+    }
+
+    /// Whether this session is the one that shortens logs now: one at a time does, until its session ends.
+    public func takeRetentionTurn() throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            // "pmretain" as a number.
+            try postgres.execute("select pg_try_advisory_lock(\(0x706D_7265_7461_696E as Int64))").bool(0, 0)
+        }
+    }
+
+    /// Drops the next piece of what lies before the oldest entry that is retained (see `pathmirror.drop_log`).
+    ///
+    /// - Returns: how many entries went; 0 when nothing is left to drop.
+    public func dropPiece(of namespace: Int64) throws(LogStoreError) -> Int64 {
+        try translated { () throws(PostgresError) in
+            try postgres.execute("select pathmirror.drop_log($1)", [.int8(namespace)]).int64(0, 0)
+        }
+    }
+
+    /// Keeps how a round went for a namespace.
+    public func noteRetention(
+        _ namespace: Int64, dropped: Int64, snapshots: Int64, waitsFor: String?, message: String?
+    ) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.execute(
+                """
+                insert into pathmirror.retention_run as run (namespace_id, dropped, snapshots, waits_for, message)
+                values ($1, $2, $3, $4, $5)
+                on conflict (namespace_id) do update set ran_at = now(), dropped = run.dropped + excluded.dropped,
+                    snapshots = run.snapshots + excluded.snapshots, waits_for = excluded.waits_for, message = excluded.message
+                """,
+                [
+                    .int8(namespace), .int8(dropped), .int8(snapshots), waitsFor.map { .text($0) } ?? .null(.text),
+                    message.map { .text($0) } ?? .null(.text),
+                ])
+        }
+    }
+
+    /// How it went last for a namespace; nil where it never ran.
+    public func retentionRun(of namespace: Int64) throws(LogStoreError) -> RetentionRun? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select (extract(epoch from ran_at) * 1000)::bigint, dropped, snapshots, waits_for, message
+                from pathmirror.retention_run where namespace_id = $1
+                """, [.int8(namespace)])
+            guard rows.rowCount == 1 else { return nil }
+            return RetentionRun(
+                ranAt: try rows.int64(0, 0), dropped: try rows.int64(0, 1), snapshots: try rows.int64(0, 2),
+                waitsFor: rows.isNull(0, 3) ? nil : try rows.string(0, 3),
+                message: rows.isNull(0, 4) ? nil : try rows.string(0, 4))
+        }
+    }
+
+    private func retentionPolicies(
+        _ condition: String, _ namespace: Int64
+    ) throws(LogStoreError) -> [Int64: RetentionPolicy] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select namespace_id, keep_seconds, keep_entries, max_bytes, snapshot_seconds from pathmirror.retention
+                where \(condition)
+                """, [.int8(namespace)])
+            var found: [Int64: RetentionPolicy] = [:]
+            for row in 0..<rows.rowCount {
+                var keeping: Pruning.Keeping?
+                if !rows.isNull(row, 1) { keeping = .seconds(try rows.int64(row, 1)) }
+                if !rows.isNull(row, 2) { keeping = .entries(try rows.int64(row, 2)) }
+                found[try rows.int64(row, 0)] = RetentionPolicy(
+                    keeping: keeping, maxBytes: rows.isNull(row, 3) ? nil : try rows.int64(row, 3),
+                    snapshotSeconds: rows.isNull(row, 4) ? nil : try rows.int64(row, 4))
+            }
+            return found
+        }
+    }
+}

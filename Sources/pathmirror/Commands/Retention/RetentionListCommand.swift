@@ -1,0 +1,52 @@
+import LogStore
+import Runtime
+
+/// Shows what of each log stays, and how its shortening went.
+struct RetentionListCommand: Command {
+    static let specification = CommandSpecification(
+        "retention ls", "shows what of each log stays, and how dropping the rest went; exits 1 if it failed for one",
+        options: [.json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let connection = try Database.connection(arguments, "retention ls")
+        defer { connection.close() }
+        let forAll = try connection.retentionPolicy(of: nil)
+        let asJSON = arguments.has("json")
+        if !asJSON { console.write("all others: \(forAll.map(RetentionOptions.text) ?? "everything stays")") }
+        var failed = 0
+        for namespace in try connection.allNamespaces() {
+            let own = try connection.retentionPolicy(of: namespace.id)
+            let run = try connection.retentionRun(of: namespace.id)
+            if run?.message != nil { failed += 1 }
+            // Of many namespaces that nothing was said for, and nothing was done to, there is nothing to say.
+            if !asJSON, own == nil, run == nil { continue }
+            console.write(asJSON ? line(namespace, own, forAll, run).line : text(namespace, own, run))
+        }
+        if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }
+    }
+
+    private static func line(
+        _ namespace: NamespaceRecord, _ own: RetentionPolicy?, _ forAll: RetentionPolicy?, _ run: RetentionRun?
+    ) -> JSONOutput {
+        .object([
+            "namespace": .text(namespace.name), "head": .number(namespace.head),
+            "retainedFrom": .number(namespace.retainedFrom),
+            "policy": JSONOutput((own ?? forAll).map(RetentionOptions.text)), "isOwn": .bool(own != nil),
+            "ranAt": JSONOutput(run.map { Timestamp.iso8601(unixMilliseconds: $0.ranAt) }),
+            "dropped": run.map { .number($0.dropped) } ?? .null,
+            "snapshots": run.map { .number($0.snapshots) } ?? .null,
+            "waitsFor": JSONOutput(run?.waitsFor), "message": JSONOutput(run?.message),
+        ])
+    }
+
+    private static func text(_ namespace: NamespaceRecord, _ own: RetentionPolicy?, _ run: RetentionRun?) -> String {
+        var words = ["\(namespace.name): \(own.map(RetentionOptions.text) ?? "as all others")"]
+        words.append("entries \(namespace.retainedFrom) to \(namespace.head)")
+        if let run {
+            words.append("\(run.dropped) dropped, last look \(Timestamp.iso8601(unixMilliseconds: run.ranAt))")
+            if let reader = run.waitsFor { words.append("\(reader) still needs more") }
+            if let message = run.message { words.append("failed: \(message)") }
+        }
+        return words.joined(separator: "; ")
+    }
+}

@@ -1,0 +1,165 @@
+import Glibc
+import LogStore
+import Postgres
+import PostgresCluster
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// A primary whose synchronous standby is not there: what it commits alone is never told as committed.
+@Suite(.serialized) struct LocalCommitTests {
+    /// A server that waits for a standby which does not exist, once `synchronous` was called.
+    private final class Lonely {
+        private let directory = "/tmp/pathmirror-lonely-tests-\(getpid())-\(Batch.makeID()[0])\(Batch.makeID()[1])"
+        private let cluster: PostgresCluster
+        let url: PostgresURL
+
+        init() throws {
+            var settings = ClusterSettings(dataDirectory: directory)
+            settings.durability = .testFast
+            cluster = try PostgresCluster.start(settings)
+            url = cluster.url
+            _ = try Migrations.up(try PostgresConnection(url))
+        }
+
+        deinit {
+            cluster.stop(.immediate)
+            TemporaryFolder.remove(directory)
+        }
+
+        func synchronous(_ isOn: Bool) throws {
+            let administrator = try PostgresConnection(url)
+            defer { administrator.close() }
+            try administrator.execute("alter system set synchronous_standby_names = '\(isOn ? "nobody" : "")'")
+            try administrator.execute("select pg_reload_conf()")
+            #expect(
+                try eventually {
+                    try administrator.execute("show synchronous_standby_names").string(0, 0) == (isOn ? "nobody" : "")
+                })
+        }
+
+        /// Runs something while whoever waits for the standby is stopped from waiting.
+        func cancellingWaits<Value>(_ body: () throws -> Value) throws -> Value {
+            let url = self.url
+            let done = Condition(false)
+            let canceller = Thread(name: "canceller") {
+                guard let administrator = try? PostgresConnection(url) else { return }
+                defer { administrator.close() }
+                while !done.withLock({ $0 }) {
+                    _ = try? administrator.execute(
+                        "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
+                    usleep(10_000)
+                }
+            }
+            defer {
+                done.broadcast { $0 = true }
+                canceller.join()
+            }
+            return try body()
+        }
+    }
+
+    private static func localCommit(_ body: () throws -> Void) -> Bool {
+        do {
+            try body()
+            return false
+        } catch {
+            let error = LogStoreError(error)
+            return error.isLocalCommit && error.isConnectionLost
+        }
+    }
+
+    /// Each form of a commit: in a pipeline, behind a COPY, on its own, and without a transaction's words around it.
+    @Test func everyWayToCommit() throws {
+        let server = try Lonely()
+        try PostgresConnection(server.url).executeScript("create table t (n bigint)")
+        try server.synchronous(true)
+        let ways: [(PostgresConnection) throws -> Void] = [
+            { try $0.pipeline([.query("begin"), .query("insert into t values (1)"), .query("commit")]) },
+            { try $0.execute("insert into t values (2)") },
+            { try $0.executePrepared(PostgresStatement("add", "insert into t values (3)")) },
+            { try $0.executeScript("insert into t values (4)") },
+            { try $0.pipeline([.query("insert into t values (5)")]) },
+            {
+                try $0.copyIn("copy t from stdin (format binary)") { rows in
+                    rows.beginRow()
+                    rows.appendInt8(6)
+                    try rows.endRow()
+                }
+            },
+            {
+                try $0.executeScript("begin; insert into t values (7)")
+                try $0.execute("commit")
+            },
+        ]
+        for (number, way) in ways.enumerated() {
+            let connection = try PostgresConnection(server.url)
+            let isLocal = try server.cancellingWaits { Self.localCommit { try way(connection) } }
+            #expect(isLocal, "way \(number + 1)")
+            #expect(!connection.isOpen)
+        }
+        let rows = try PostgresConnection(server.url).execute("select count(*) from t").int64(0, 0)
+        #expect(rows == Int64(ways.count), "all of it is there, which is why nobody may be told")
+    }
+
+    /// Whatever the role or the database says of messages: the log's own connections hear of it.
+    @Test func whoWantsNoMessagesHearsOfItAllTheSame() throws {
+        let server = try Lonely()
+        let administrator = try PostgresConnection(server.url)
+        try administrator.execute("alter system set client_min_messages = 'error'")
+        try administrator.execute("select pg_reload_conf()")
+        var writer = BatchWriter(try LogConnection(server.url).make())
+        try server.synchronous(true)
+        let connection = try LogConnection(server.url)
+        let batch = writer.set("a", .int(1))
+        #expect(try server.cancellingWaits { Self.localCommit { _ = try connection.commit(batch) } })
+    }
+
+    /// A batch that is there is found only by who has waited for the standby, too.
+    @Test func searchingWaits() throws {
+        let server = try Lonely()
+        var writer = BatchWriter(try LogConnection(server.url).make())
+        try server.synchronous(true)
+        let first = try LogConnection(server.url)
+        let batch = writer.set("a", .int(1))
+        #expect(try server.cancellingWaits { Self.localCommit { _ = try first.commit(batch) } })
+        let second = try LogConnection(server.url)
+        #expect(try second.namespace(id: writer.namespace)?.head == 1, "the server has it")
+        #expect(try server.cancellingWaits { Self.localCommit { _ = try second.findBatch(batch) } })
+        try server.synchronous(false)
+        #expect(try LogConnection(server.url).findBatch(batch))
+    }
+
+    /// Who reads what another one has committed alone can wait until it is sure.
+    @Test func waitingForWhatIsThere() throws {
+        let server = try Lonely()
+        try server.synchronous(true)
+        let connection = try LogConnection(server.url)
+        #expect(try server.cancellingWaits { Self.localCommit { try connection.waitForStandbys() } })
+        try server.synchronous(false)
+        try LogConnection(server.url).waitForStandbys()
+    }
+
+    /// A server that takes no writes is no primary, and a connection that meets one is closed.
+    @Test func readOnlyServers() throws {
+        let server = try Lonely()
+        var writer = BatchWriter(try LogConnection(server.url).make())
+        let open = try LogConnection(server.url)
+        _ = try open.serverIdentity()
+        let administrator = try PostgresConnection(server.url)
+        try administrator.execute("alter system set default_transaction_read_only = on")
+        try administrator.execute("select pg_reload_conf()")
+        #expect(
+            try eventually {
+                try PostgresConnection(server.url).execute("show default_transaction_read_only").string(0, 0) == "on"
+            })
+        let refused = #expect(throws: LogStoreError.self) { try open.commit(writer.set("a", .int(1))) }
+        #expect(refused?.isConnectionLost == true)
+        #expect(!open.isOpen)
+        let fence = ServerFence()
+        let error = #expect(throws: LogStoreError.self) { try fence.open(server.url, LogConnection.Settings()) }
+        #expect(error?.isRefusedServer == true)
+        #expect(error.map { "\($0)".contains("default_transaction_read_only") } == true)
+    }
+}
