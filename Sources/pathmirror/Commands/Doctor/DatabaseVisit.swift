@@ -1,0 +1,117 @@
+import Engine
+import Feeds
+import Glibc
+import LogStore
+import Postgres
+import Runtime
+
+/// Asks a database everything that `doctor` judges. What can't be asked is a finding, and the rest is asked all the same.
+struct DatabaseVisit {
+    private let url: PostgresURL
+    private let options: ServiceOptions?
+    private let hasRulesFile: Bool
+
+    /// - Throws: where no database is named.
+    init(_ arguments: ParsedArguments, _ options: ServiceOptions?) throws {
+        url = try Database.url(arguments)
+        self.options = options
+        hasRulesFile = options?.hasRulesFile ?? (arguments["rules"] != nil)
+    }
+
+    func findings() -> [Finding] {
+        var found: [Finding] = []
+        let hosts = url.unverifiedHosts()
+        if !hosts.isEmpty {
+            found.append(
+                .warning(
+                    "settings.sslmode",
+                    "PostgreSQL (\(hosts.joined(separator: ", "))) is reached over a network and not asked to prove who it is",
+                    fix: "sslmode=verify-full and sslrootcert=FILE in --database-url"))
+        }
+        let connection: LogConnection
+        do {
+            var settings = LogConnection.Settings()
+            settings.connection.statementTimeoutMilliseconds = 30_000
+            connection = try LogConnection(url.withApplicationName("pathmirror doctor"), settings: settings)
+        } catch {
+            let fix = "look whether it runs, at the URL, and at pg_hba.conf"
+            return found + [.problem("postgresql.reachable", "the database can't be reached: \(error)", fix: fix)]
+        }
+        defer { connection.close() }
+        return found + ask(connection)
+    }
+
+    private func ask(_ connection: LogConnection) -> [Finding] {
+        var found: [Finding] = []
+        let hasSchema = schema(connection, &found)
+        let work = hasSchema ? attempt("work", &found) { () throws in try connection.workFacts() } : nil
+        let before = Clock.unixMilliseconds
+        let server = attempt("postgresql", &found) { () throws in try connection.serverFacts() }
+        let middle = (before + Clock.unixMilliseconds) / 2
+        if let server {
+            found += ServerDiagnosis.findings(
+                server, machineMilliseconds: middle, connectionsEach: connectionsEach, gateways: work?.liveGateways ?? 0
+            )
+            let replication = attempt("replication", &found) { () throws in try connection.replicationFacts() }
+            if let replication { found += ReplicationDiagnosis.findings(replication, server) }
+        }
+        let longest = DatabaseDiagnosis.longTransactionSeconds
+        let activity = attempt("activity", &found) { () throws in
+            try connection.activityFacts(longerThanSeconds: longest)
+        }
+        if let activity { found += DatabaseDiagnosis.activity(activity) }
+        if let rights = attempt("rights", &found, { () throws in try connection.rightsFacts() }) {
+            found += DatabaseDiagnosis.rights(rights, server?.user ?? "the user")
+        }
+        guard hasSchema else { return found }
+        if let storage = attempt("storage", &found, { () throws in try connection.storageFacts() }) {
+            found += DatabaseDiagnosis.storage(storage, freeBytes: Self.freeBytes(storage))
+        }
+        if let work { found += WorkDiagnosis.findings(work, hasRulesFile: hasRulesFile) }
+        return found
+    }
+
+    /// Whether the schema is this program's, so that what is in it can be read.
+    private func schema(_ connection: LogConnection, _ found: inout [Finding]) -> Bool {
+        do {
+            try connection.checkSchema()
+            found.append(
+                .ok(
+                    "schema.version",
+                    "the schema is version \(Migrations.newest), as pathmirror \(VersionCommand.version) needs"))
+            return true
+        } catch {
+            found.append(
+                .problem("schema.version", "\(error)", fix: "'pathmirror migrate status' lists what is missing"))
+            return false
+        }
+    }
+
+    private func attempt<Facts>(_ subject: String, _ found: inout [Finding], _ read: () throws -> Facts) -> Facts? {
+        do {
+            return try read()
+        } catch {
+            found.append(
+                .problem("\(subject).asked", "couldn't look at \(subject): \(error)", fix: "give the user the right to")
+            )
+            return nil
+        }
+    }
+
+    /// What docs/operations.md says a gateway opens, besides one for each mirror that it runs.
+    private var connectionsEach: Int {
+        let engine = options?.engine.committers ?? 2
+        let readers = options?.engine.logReaders ?? 2
+        let feeds = options?.feeds.readers ?? 2
+        let loaders = options?.engine.loaders ?? 2
+        // Tail, resuming streams, sessions, large writes, watch; mirrors' watch; feeds' watch, writer, administration, trees; retention.
+        return engine + readers + loaders + feeds + 11
+    }
+
+    private static func freeBytes(_ facts: StorageFacts) -> Int64? {
+        guard facts.isOnThisMachine, let directory = facts.dataDirectory else { return nil }
+        var system = statvfs()
+        guard statvfs(directory, &system) == 0 else { return nil }
+        return Int64(clamping: UInt64(system.f_bavail) &* UInt64(system.f_frsize))
+    }
+}

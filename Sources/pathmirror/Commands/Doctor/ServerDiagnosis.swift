@@ -1,0 +1,134 @@
+import LogStore
+import Runtime
+
+/// Judges a PostgreSQL server by what it says of itself. Pure.
+enum ServerDiagnosis {
+    /// - Parameters:
+    ///   - machineMilliseconds: this machine's clock in the middle of the question.
+    ///   - connectionsEach: how many connections a gateway with these settings opens.
+    static func findings(
+        _ facts: ServerFacts, machineMilliseconds: Milliseconds, connectionsEach: Int, gateways: Int64
+    ) -> [Finding] {
+        version(facts) + durability(facts) + sessions(facts) + clock(facts, machineMilliseconds)
+            + connections(facts, each: connectionsEach, gateways: gateways)
+    }
+
+    private static func version(_ facts: ServerFacts) -> [Finding] {
+        var found: [Finding] = []
+        if facts.versionNumber < 150_000 {
+            found.append(
+                .problem(
+                    "postgresql.version", "PostgreSQL is \(facts.version); 15 or newer is needed",
+                    fix: "upgrade the server"))
+        } else {
+            found.append(.ok("postgresql.version", "PostgreSQL \(facts.version)"))
+        }
+        if facts.isStandby {
+            found.append(
+                .problem(
+                    "postgresql.standby", "the server is a standby, which can't be written to",
+                    fix:
+                        "connect to the primary (several hosts and target_session_attrs=read-write in the URL), or promote it"
+                ))
+        }
+        if facts.encoding != "UTF8" {
+            found.append(
+                .problem(
+                    "postgresql.encoding",
+                    "the database's encoding is \(facts.encoding): not every key and text can be kept",
+                    fix: "make a database with encoding UTF8, and import an export of this one"))
+        }
+        return found
+    }
+
+    private static func durability(_ facts: ServerFacts) -> [Finding] {
+        var found: [Finding] = []
+        for name in ["fsync", "full_page_writes"] where facts.settings[name] == "off" {
+            found.append(
+                .problem(
+                    "postgresql.\(name)",
+                    "\(name) is off: a power cut can lose what was acknowledged, and tear the rest",
+                    fix:
+                        "set \(name) = on in postgresql.conf and reload; what was written until then may be damaged already"
+                ))
+        }
+        for name in ["autovacuum", "track_counts"] where facts.settings[name] == "off" {
+            found.append(
+                .problem(
+                    "postgresql.\(name)",
+                    "\(name) is off: dead rows stay for ever, and every read and write slows down",
+                    fix: "set \(name) = on in postgresql.conf and reload"))
+        }
+        if found.isEmpty { found.append(.ok("postgresql.durability", "fsync, full_page_writes and autovacuum are on")) }
+        return found
+    }
+
+    private static func sessions(_ facts: ServerFacts) -> [Finding] {
+        var found: [Finding] = []
+        if !facts.isDirect {
+            found.append(
+                .warning(
+                    "postgresql.pooler", "something between here and PostgreSQL shares out its connections",
+                    fix: "let it share by session, not by transaction: LISTEN and prepared statements need a session"))
+        }
+        if facts.settings["default_transaction_read_only"] == "on" {
+            found.append(
+                .problem(
+                    "postgresql.read_only", "transactions of \(facts.user) may only read",
+                    fix: "set default_transaction_read_only = off for the role and the database"))
+        }
+        if let level = facts.settings["default_transaction_isolation"], level != "read committed" {
+            found.append(
+                .warning(
+                    "postgresql.isolation",
+                    "transactions of \(facts.user) are \(level): writers that meet fail and try again",
+                    fix: "set default_transaction_isolation = 'read committed' for the role"))
+        }
+        if facts.isSuperuser {
+            found.append(
+                .note(
+                    "postgresql.superuser", "\(facts.user) is a superuser, which no gateway needs",
+                    fix: "serve as a member of pathmirror_gateway with --no-migrate (docs/operations.md)"))
+        }
+        if !facts.seesAllSessions {
+            found.append(
+                .note(
+                    "postgresql.monitor",
+                    "\(facts.user) isn't told of the sessions of others: not everything was looked at",
+                    fix: "grant pg_monitor to \(facts.user)"))
+        }
+        return found
+    }
+
+    private static func clock(_ facts: ServerFacts, _ machine: Milliseconds) -> [Finding] {
+        let ahead = facts.clockMilliseconds - machine
+        let text = "the server's clock is \(abs(ahead)) ms \(ahead < 0 ? "behind" : "ahead of") this machine's"
+        let fix = "have both follow a time server (chrony, systemd-timesyncd)"
+        // Tokens are judged by the gateway's clock, times of entries and `{".sv": "timestamp"}` by the server's.
+        if abs(ahead) > 60_000 { return [.problem("clock.server", text, fix: fix)] }
+        if abs(ahead) > 1_000 { return [.warning("clock.server", text, fix: fix)] }
+        return [.ok("clock.server", text)]
+    }
+
+    private static func connections(_ facts: ServerFacts, each: Int, gateways: Int64) -> [Finding] {
+        let reserved = facts.isSuperuser ? 0 : facts.number("superuser_reserved_connections") ?? 0
+        var most = (facts.number("max_connections") ?? 100) - reserved
+        for limit in [facts.userConnectionLimit, facts.databaseConnectionLimit] where limit >= 0 {
+            most = min(most, limit)
+        }
+        let needed = Int64(each) * max(1, gateways)
+        let text =
+            "PostgreSQL lets \(most) connections in, \(facts.connections) are open; a gateway with these settings takes up to \(each), besides one for each mirror"
+        if needed > most {
+            return [
+                .problem(
+                    "postgresql.connections", text,
+                    fix: "raise max_connections (or the role's or database's limit) to \(needed + 20) or more")
+            ]
+        }
+        if facts.connections * 10 > most * 9 {
+            return [.warning("postgresql.connections", text, fix: "raise max_connections, or find who holds so many")]
+        }
+        return [.ok("postgresql.connections", text)]
+    }
+}

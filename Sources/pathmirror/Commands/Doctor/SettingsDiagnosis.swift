@@ -1,0 +1,80 @@
+import Gateway
+import Glibc
+import HTTPServer
+import LogStore
+import Runtime
+import TLS
+
+/// Judges the options that a gateway would be started with. What they name is read, nothing is opened to the network.
+enum SettingsDiagnosis {
+    /// - Parameter listen: what `--listen` says.
+    static func findings(_ options: ServiceOptions, listen: String?, now: Int64) -> [Finding] {
+        var found = files(options) + access(options, listen: listen)
+        if let tls = options.tls { found.append(certificate(tls, now: now)) }
+        found.append(descriptors(options.server.maxConnections))
+        if options.connection.synchronousCommit == "off" {
+            found.append(
+                .warning(
+                    "settings.synchronous_commit",
+                    "--synchronous-commit is off: a crash of PostgreSQL loses acknowledged writes",
+                    fix: "leave the option out"))
+        }
+        return found
+    }
+
+    private static func files(_ options: ServiceOptions) -> [Finding] {
+        (options.authentication.warnings + (options.tls?.warnings ?? [])).map {
+            .warning("settings.secrets", "others can read or change \($0.file) (mode \($0.mode))", fix: $0.fix)
+        }
+    }
+
+    private static func access(_ options: ServiceOptions, listen: String?) -> [Finding] {
+        var found: [Finding] = []
+        if options.authentication.secretFiles.all.isEmpty {
+            found.append(
+                .note(
+                    "settings.administrators", "no file of secrets is given: nobody is an administrator",
+                    fix: "--admin-secret-file FILE, if services or the console need one"))
+        }
+        if let listen, options.tls == nil, let address = try? ListenOption.address(listen, "listen"),
+            address.host != "localhost", IPAddress(address.host)?.isLoopback != true
+        {
+            found.append(
+                options.gateway.limits.trustedProxies.isEmpty
+                    ? .warning(
+                        "settings.tls", "plain HTTP on \(listen): whoever is on the way reads tokens and data",
+                        fix: "--tls-certificate and --tls-key, or a TLS proxy before it that --trusted-proxies names")
+                    : .ok("settings.tls", "plain HTTP on \(listen), behind proxies that are named"))
+        }
+        return found
+    }
+
+    private static func certificate(_ tls: TLSOptions, now: Int64) -> Finding {
+        let days = (tls.identity.expiresAt - now) / 86_400
+        let file = tls.identity.certificateFile
+        if tls.identity.expiresAt <= now {
+            return .problem("settings.certificate", "the certificate in \(file) has expired", fix: "renew it")
+        }
+        if days < 14 {
+            return .warning(
+                "settings.certificate", "the certificate in \(file) expires in \(days) days", fix: "renew it")
+        }
+        return .ok("settings.certificate", "the certificate in \(file) is good for \(days) days")
+    }
+
+    private static func descriptors(_ connections: Int) -> Finding {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+            return .note("machine.files", "how many files may be open can't be asked")
+        }
+        let most = limit.rlim_cur > UInt(Int.max) ? Int.max : Int(limit.rlim_cur)
+        // Besides connections: to PostgreSQL, to webhooks, files.
+        let needed = connections + 200
+        let text = "a process may have \(most) files open; --max-connections is \(connections)"
+        return most < needed
+            ? .warning(
+                "machine.files", "\(text): more connections than that are refused",
+                fix: "LimitNOFILE=\(needed) in the unit, or 'ulimit -n', or a lower --max-connections")
+            : .ok("machine.files", text)
+    }
+}

@@ -1,0 +1,100 @@
+import LogStore
+
+/// Judges gateways, namespaces, mirrors and feeds by what they say of themselves. Pure.
+enum WorkDiagnosis {
+    /// A reader of the log that is further behind than this is in trouble.
+    static let longLagSeconds: Int64 = 300
+
+    static func findings(_ facts: WorkFacts, hasRulesFile: Bool) -> [Finding] {
+        namespaces(facts, hasRulesFile: hasRulesFile) + gateways(facts) + mirrors(facts) + feeds(facts)
+    }
+
+    private static func namespaces(_ facts: WorkFacts, hasRulesFile: Bool) -> [Finding] {
+        var found: [Finding] = [.ok("namespaces.count", "namespaces: \(facts.namespaces)")]
+        if !facts.withoutRules.isEmpty, !hasRulesFile {
+            found.append(
+                .note(
+                    "namespaces.rules",
+                    "no rules have been set for \(DatabaseDiagnosis.list(facts.withoutRules)): only administrators get in, unless gateways are started with --rules",
+                    fix: "pathmirror rules set --ns NAME FILE"))
+        }
+        for (name, seconds) in facts.aheadOfClock.sorted(by: { $0.key < $1.key }) {
+            found.append(
+                .problem(
+                    "clock.log",
+                    "the newest entry of \(name) is \(DatabaseDiagnosis.duration(seconds)) ahead of the server's clock: it was set back",
+                    fix: "set the server's clock right; until it has caught up, all entries get that same time"))
+        }
+        return found
+    }
+
+    private static func gateways(_ facts: WorkFacts) -> [Finding] {
+        var found: [Finding] = []
+        found.append(
+            facts.liveGateways > 0
+                ? .ok("gateways.live", "gateways that keep sessions: \(facts.liveGateways)")
+                : .note("gateways.live", "no gateway has realtime sessions with onDisconnect operations now"))
+        if facts.silentGateways > 0 {
+            let silent = "gateways that left sessions behind and are silent: \(facts.silentGateways)"
+            found.append(
+                facts.liveGateways > 0
+                    ? .note("gateways.silent", "\(silent); the others end them after --dead-after-ms")
+                    : .warning(
+                        "gateways.silent", "\(silent): what their clients wanted done is not done",
+                        fix: "start a gateway: it does it"))
+        }
+        return found
+    }
+
+    private static func mirrors(_ facts: WorkFacts) -> [Finding] {
+        var found: [Finding] = []
+        for mirror in facts.mirrors {
+            let name = "mirror \(mirror.name) of \(mirror.namespace)"
+            let why = "pathmirror mirror status --ns \(mirror.namespace)"
+            if ["broken", "not running"].contains(mirror.state) {
+                found.append(.problem("mirrors.state", "\(name) is \(mirror.state)", fix: why))
+            } else if mirror.state != "paused", mirror.lagSeconds > longLagSeconds {
+                found.append(
+                    .warning(
+                        "mirrors.lag", "\(name) is \(DatabaseDiagnosis.duration(mirror.lagSeconds)) behind", fix: why))
+            }
+            if mirror.failures > 0 {
+                found.append(
+                    .warning(
+                        "mirrors.errors", "\(name) has \(mirror.failures) values that its columns can't take",
+                        fix: "pathmirror mirror errors \(mirror.name) --ns \(mirror.namespace)"))
+            }
+        }
+        if found.isEmpty { found.append(.ok("mirrors.state", "mirrors: \(facts.mirrors.count), none in trouble")) }
+        return found
+    }
+
+    private static func feeds(_ facts: WorkFacts) -> [Finding] {
+        var found: [Finding] = []
+        for feed in facts.feeds {
+            let name = "feed \(feed.name) of \(feed.namespace)"
+            let why = "pathmirror feed status --ns \(feed.namespace)"
+            if ["broken", "not running"].contains(feed.state) {
+                found.append(.problem("feeds.state", "\(name) is \(feed.state)", fix: why))
+            } else if feed.lagSeconds > longLagSeconds {
+                found.append(
+                    .warning("feeds.lag", "\(name) is \(DatabaseDiagnosis.duration(feed.lagSeconds)) behind", fix: why))
+            }
+            if feed.failures > 0 {
+                found.append(
+                    .warning(
+                        "feeds.dead", "\(name) has \(feed.failures) dead letters",
+                        fix: "pathmirror feed dead ls \(feed.name) --ns \(feed.namespace)"))
+            }
+            if feed.holdsBackSeconds > 0 {
+                found.append(
+                    .warning(
+                        "feeds.retention",
+                        "\(name) has kept the log from being pruned for \(DatabaseDiagnosis.duration(feed.holdsBackSeconds)) beyond its retention",
+                        fix: "have its consumers go on, or: pathmirror feed seek or feed rm"))
+            }
+        }
+        if found.isEmpty { found.append(.ok("feeds.state", "feeds: \(facts.feeds.count), none in trouble")) }
+        return found
+    }
+}

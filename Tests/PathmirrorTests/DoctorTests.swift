@@ -1,0 +1,273 @@
+import HTTPClient
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: `doctor` finds what is wrong, calls nothing wrong that is not, and says what to do.
+@Suite struct DoctorTests {
+    // MARK: On a real database
+
+    /// The findings by what was looked at, worst first where there are several.
+    private static func findings(_ database: CommandDatabase, _ arguments: [String] = []) throws -> [String: JSONText] {
+        let run = try database.run(["doctor", "--json"] + arguments)
+        var found: [String: JSONText] = [:]
+        for finding in try run.json() { found[finding["check"]?.string ?? ""] = finding }
+        let problems = found.values.filter { $0["level"]?.string == "problem" }
+        #expect(run.exitCode == (problems.isEmpty ? 0 : 1), "\(run.output)\(run.errors)")
+        return found
+    }
+
+    private static func level(_ finding: JSONText?) -> String? { finding?["level"]?.string }
+
+    @Test func aGoodDatabaseHasNoProblem() throws {
+        try withHistory { database throws in
+            let found = try Self.findings(database)
+            // The tests' own cluster gives durability up for speed, and that is found.
+            let problems = found.filter { Self.level($0.value) == "problem" }
+            #expect(Set(problems.keys) == ["postgresql.fsync", "postgresql.full_page_writes"])
+            #expect(Self.level(found["schema.version"]) == "ok")
+            #expect(Self.level(found["rights.role"]) == "ok")
+            #expect(found["rights.public"] == nil)
+            #expect(Self.level(found["namespaces.rules"]) == "note")
+            let run = try database.run(["doctor"])
+            #expect(run.exitCode == 1)
+            #expect(run.output.contains("\nproblem  fsync is off: "))
+            #expect(run.output.contains("\nlooked at: \(found.count) (2 problem, "))
+            #expect(run.errors == "pathmirror: Things that are wrong: 2.\n")
+        }
+    }
+
+    /// What is done to a database, and what is found then.
+    static let harms: [(sql: String, check: String, level: String)] = [
+        (
+            "insert into pathmirror.migration (version, name, checksum) values (999, 'later', 'x')", "schema.version",
+            "problem"
+        ),
+        ("alter database %DATABASE% set default_transaction_read_only = on", "postgresql.read_only", "problem"),
+        (
+            "alter database %DATABASE% set default_transaction_isolation = 'serializable'", "postgresql.isolation",
+            "warning"
+        ),
+        ("alter database %DATABASE% connection limit 8", "postgresql.connections", "problem"),
+        ("grant usage on schema pathmirror to public", "rights.public", "warning"),
+        ("grant execute on function pathmirror.advance(bigint, bigint, bigint) to public", "rights.public", "warning"),
+        ("revoke select on pathmirror.snapshot from pathmirror_gateway", "rights.gateways", "warning"),
+        ("update pathmirror.log set committed_at = now() + interval '1 hour' where seq = 8", "clock.log", "problem"),
+        (
+            "insert into pathmirror.gateway (id, beat, connection, seen_at) values (gen_random_uuid(), 1, 1, now() - interval '1 hour')",
+            "gateways.silent", "warning"
+        ),
+    ]
+
+    @Test(arguments: harms.indices) func whatIsDoneToADatabaseIsFound(_ index: Int) throws {
+        let (sql, check, level) = Self.harms[index]
+        try withHistory { database throws in
+            let name = try #require(database.url.databaseName)
+            let before = try Self.findings(database)[check]
+            #expect(Self.level(before) == nil || Self.level(before) == "ok", "\(String(describing: before))")
+            try database.execute(sql.replacing("%DATABASE%", with: "\"\(name)\""))
+            let found = try Self.findings(database)
+            #expect(Self.level(found[check]) == level, "\(found)")
+            #expect(found[check]?["fix"]?.string?.isEmpty == false)
+        }
+    }
+
+    @Test func aTransactionThatStaysOpenIsNamed() throws {
+        try withHistory { database throws in
+            let idle = try PostgresConnection(database.url)
+            defer { idle.close() }
+            try idle.executeScript("begin; select 1")
+            let connection = try LogConnection(database.url)
+            defer { connection.close() }
+            let facts = try connection.activityFacts(longerThanSeconds: -1)
+            #expect(facts.transactions.map(\.pid).contains(Int64(idle.backendPID)))
+            let found = DatabaseDiagnosis.activity(facts)
+            #expect(found.contains { $0.fix?.contains("pg_terminate_backend(\(idle.backendPID))") == true })
+            #expect(try connection.activityFacts(longerThanSeconds: 3_600).transactions.isEmpty)
+        }
+    }
+
+    @Test func aSchemaThatIsNotThere() throws {
+        try TestDatabase.withEmpty { url throws in
+            let found = try Self.findings(try CommandDatabase(url))
+            #expect(Self.level(found["schema.version"]) == "problem")
+            #expect(found["schema.version"]?["what"]?.string?.contains("migrate up") == true)
+            // What can be looked at all the same, is.
+            #expect(Self.level(found["postgresql.version"]) == "ok")
+        }
+    }
+
+    @Test func aDatabaseThatIsNotThere() throws {
+        let run = try pathmirror(["doctor", "--database-url", "host=/nowhere dbname=x", "--json"])
+        #expect(run.exitCode == 1)
+        #expect(run.output.contains(#""check":"postgresql.reachable","level":"problem""#))
+    }
+
+    @Test func optionsThatServeRefusesAreAProblem() throws {
+        try withCommands { database throws in
+            let found = try Self.findings(database, ["--heartbeat-ms", "5000", "--dead-after-ms", "100"])
+            #expect(Self.level(found["settings.options"]) == "problem")
+            #expect(found["settings.options"]?["what"]?.string?.contains("--dead-after-ms") == true)
+            #expect(try Self.level(Self.findings(database, ["--listen", "0.0.0.0:9000"])["settings.tls"]) == "warning")
+            #expect(try Self.findings(database, ["--listen", "127.0.0.1:9000"])["settings.tls"] == nil)
+            let behind = ["--listen", "0.0.0.0:9000", "--trusted-proxies", "10.0.0.0/8"]
+            #expect(try Self.level(Self.findings(database, behind)["settings.tls"]) == "ok")
+        }
+    }
+
+    // MARK: Judgements
+
+    private static func server(_ change: (inout ServerFacts) -> Void = { _ in }) -> [Finding] {
+        var facts = ServerFacts()
+        facts.versionNumber = 150_004
+        facts.version = "15.4"
+        facts.encoding = "UTF8"
+        facts.settings = [
+            "fsync": "on", "full_page_writes": "on", "autovacuum": "on", "track_counts": "on", "max_connections": "100",
+            "superuser_reserved_connections": "3", "default_transaction_read_only": "off",
+            "default_transaction_isolation": "read committed",
+        ]
+        facts.clockMilliseconds = 1_000_000
+        facts.seesAllSessions = true
+        change(&facts)
+        return ServerDiagnosis.findings(facts, machineMilliseconds: 1_000_000, connectionsEach: 16, gateways: 2)
+    }
+
+    @Test func servers() {
+        #expect(Self.server().allSatisfy { $0.level == .ok })
+        let changes: [(String, Finding.Level, (inout ServerFacts) -> Void)] = [
+            ("postgresql.version", .problem, { $0.versionNumber = 140_011 }),
+            ("postgresql.standby", .problem, { $0.isStandby = true }),
+            ("postgresql.encoding", .problem, { $0.encoding = "SQL_ASCII" }),
+            ("postgresql.fsync", .problem, { $0.settings["fsync"] = "off" }),
+            ("postgresql.full_page_writes", .problem, { $0.settings["full_page_writes"] = "off" }),
+            ("postgresql.autovacuum", .problem, { $0.settings["autovacuum"] = "off" }),
+            ("postgresql.pooler", .warning, { $0.isDirect = false }),
+            ("postgresql.read_only", .problem, { $0.settings["default_transaction_read_only"] = "on" }),
+            ("postgresql.superuser", .note, { $0.isSuperuser = true }),
+            ("postgresql.monitor", .note, { $0.seesAllSessions = false }),
+            ("clock.server", .warning, { $0.clockMilliseconds -= 1_500 }),
+            ("clock.server", .problem, { $0.clockMilliseconds += 61_000 }),
+            ("postgresql.connections", .problem, { $0.settings["max_connections"] = "34" }),
+            ("postgresql.connections", .problem, { $0.userConnectionLimit = 20 }),
+            ("postgresql.connections", .warning, { $0.connections = 95 }),
+        ]
+        for (check, level, change) in changes {
+            let found = Self.server(change).filter { $0.level != .ok }
+            #expect(found.map(\.check) == [check], "\(found)")
+            #expect(found.map(\.level) == [level], "\(found)")
+            #expect(found.first?.fix != nil, "\(check)")
+        }
+    }
+
+    @Test func standbys() {
+        var facts = ReplicationFacts()
+        var server = ServerFacts()
+        func levels() -> [String: Finding.Level] {
+            Dictionary(
+                ReplicationDiagnosis.findings(facts, server).map { ($0.check, $0.level) }, uniquingKeysWith: { $1 })
+        }
+        #expect(levels() == ["replication.none": .note])
+        // Commits that nobody can acknowledge.
+        server.settings["synchronous_standby_names"] = "ANY 1 (*)"
+        #expect(levels() == ["replication.synchronous": .problem])
+        facts.standbys = [.init(name: "b", state: "catchup", mode: "quorum", lagBytes: 10)]
+        #expect(levels() == ["replication.synchronous": .problem])
+        facts.standbys = [.init(name: "b", state: "streaming", mode: "quorum", lagBytes: 10)]
+        #expect(levels() == ["replication.synchronous": .ok])
+        server.settings["synchronous_standby_names"] = ""
+        facts.standbys = [.init(name: "b", state: "streaming", mode: "async", lagBytes: 2 << 30)]
+        #expect(levels() == ["replication.asynchronous": .warning, "replication.lag": .warning])
+        facts.standbys = []
+        facts.slots = [.init(name: "s", isActive: false, keptBytes: 2 << 30, status: "extended")]
+        #expect(levels()["replication.slot"] == .warning)
+        facts.slots = [.init(name: "s", isActive: false, keptBytes: 10, status: "reserved")]
+        #expect(levels()["replication.slot"] == nil)
+        facts.slots = [.init(name: "s", isActive: true, keptBytes: 10, status: "lost")]
+        #expect(levels()["replication.slot"] == .problem)
+        facts.slots = []
+        facts.archivingFails = true
+        #expect(levels()["replication.archive"] == nil)
+        server.settings["archive_mode"] = "on"
+        #expect(levels()["replication.archive"] == .problem)
+    }
+
+    @Test func disks() {
+        var facts = StorageFacts()
+        facts.databaseBytes = 10 << 30
+        func level(_ free: Int64?) -> Finding.Level? {
+            DatabaseDiagnosis.storage(facts, freeBytes: free).first { $0.check == "disk.free" }?.level
+        }
+        #expect(level(nil) == .note)
+        #expect(level(100 << 20) == .problem)
+        #expect(level((2 << 30) - 1) == .warning)
+        #expect(level(50 << 30) == .ok)
+        facts.transactionAge = 1_200_000_000
+        facts.bloated = [.init(name: "node", liveRows: 1, deadRows: 200_000)]
+        let found = DatabaseDiagnosis.storage(facts, freeBytes: 50 << 30)
+        #expect(found.filter { $0.level != .ok }.map(\.check) == ["storage.age", "storage.bloat"])
+    }
+
+    @Test func readersOfTheLog() throws {
+        var facts = WorkFacts()
+        func reader(_ state: String, lag: Int64 = 0, failures: Int64 = 0, holding: Int64 = 0) -> WorkFacts.Reader {
+            .init(
+                namespace: "shop", name: "n", state: state, lagSeconds: lag, failures: failures,
+                holdsBackSeconds: holding)
+        }
+        facts.mirrors = [reader("broken"), reader("following", lag: 400, failures: 3), reader("paused", lag: 9_000)]
+        facts.feeds = [reader("not running"), reader("running", lag: 400, failures: 2, holding: 60), reader("running")]
+        let found = WorkDiagnosis.findings(facts, hasRulesFile: true).filter {
+            [.warning, .problem].contains($0.level)
+        }
+        #expect(
+            found.map(\.check) == [
+                "mirrors.state", "mirrors.lag", "mirrors.errors", "feeds.state", "feeds.lag", "feeds.dead",
+                "feeds.retention",
+            ])
+        // Commands that are named are there, and take what is given to them.
+        for fix in found.compactMap(\.fix) where fix.hasPrefix("pathmirror ") {
+            let words = fix.split(separator: " ").dropFirst().map(String.init)
+            let command = try #require(
+                Commands.all.first { command in
+                    let name = command.specification.name.split(separator: " ").map(String.init)
+                    return Array(words.prefix(name.count)) == name
+                }, "\(fix)")
+            let rest = Array(words.dropFirst(command.specification.name.split(separator: " ").count))
+            _ = try ParsedArguments(rest, command.specification, Environment(values: [:]))
+        }
+    }
+
+    @Test func gateways() {
+        func levels(_ answer: Result<ClientResponse, HTTPClientError>) -> [String] {
+            GatewayVisit.findings("http://g", answer, machineMilliseconds: 784_111_777_000).map {
+                "\($0.check) \($0.level)"
+            }
+        }
+        func response(_ status: Int, _ date: String, _ body: String = #"{"status":"ready"}"#) -> Result<
+            ClientResponse, HTTPClientError
+        > {
+            .success(ClientResponse(status: status, headers: [("date", date)], body: Array(body.utf8)))
+        }
+        #expect(levels(.failure(.timedOut)) == ["gateway.ready problem"])
+        #expect(levels(response(200, "Sun, 06 Nov 1994 08:49:37 GMT")) == ["gateway.ready ok", "clock.gateway ok"])
+        #expect(
+            levels(response(200, "Sun, 06 Nov 1994 08:49:47 GMT")) == ["gateway.ready ok", "clock.gateway warning"])
+        #expect(levels(response(200, "", "null")) == ["gateway.ready problem"])
+        #expect(levels(response(503, "nonsense")) == ["gateway.ready problem"])
+        #expect(levels(response(404, "Sun, 99 Foo 1994")) == ["gateway.ready problem"])
+    }
+
+    @Test func numbersOfBytes() {
+        #expect(ByteCount.text(0) == "0 bytes")
+        #expect(ByteCount.text(999) == "999 bytes")
+        #expect(ByteCount.text(1_500) == "1.5 kB")
+        #expect(ByteCount.text(999_999) == "999 kB")
+        #expect(ByteCount.text(12_345_678) == "12 MB")
+        #expect(ByteCount.text(9_100_000_000_000) == "9.1 TB")
+        #expect(ByteCount.text(.max) == "9223 PB")
+    }
+}
