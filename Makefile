@@ -19,7 +19,7 @@ RELEASE = .build/release
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults mutants fuzz fuzz-live client-docs lint format install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha mutants namespaces fuzz fuzz-live client-docs lint format install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -57,9 +57,25 @@ faults: toolchain ## Build, then try gateways, connections, PostgreSQL, disks an
 	@$(RELEASE_BUILD) --product pathmirror
 	@exec scripts/faults $(ARGS)
 
+ha: toolchain ## Build, then fail over a PostgreSQL under Patroni 50 times while clients work (three quarters of an hour), `scripts/ha $(ARGS)`
+	@scripts/install-dependencies build run test ha
+	@$(RELEASE_BUILD) --product pathmirror
+	@exec scripts/ha $(ARGS)
+
+client-soak: toolchain ## Build, then try two clients over a bad network for an hour, `scripts/client-soak $(ARGS)`
+	@scripts/install-dependencies build run test
+	@$(RELEASE_BUILD) --product pathmirror
+	@$(SWIFT) build --build-tests
+	@exec scripts/client-soak $(ARGS)
+
 mutants: toolchain ## Take fences away, one at a time, and see that a test notices each (hours), `scripts/mutants $(ARGS)`
 	@scripts/install-dependencies build run test faults
 	@exec scripts/mutants $(ARGS)
+
+namespaces: toolchain ## Build, then use 100,000 namespaces once each in 64 MiB, `Tests/e2e/campaign_namespaces.py $(ARGS)`
+	@scripts/install-dependencies build run test
+	@$(RELEASE_BUILD) --product pathmirror
+	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/e2e/campaign_namespaces.py $(ARGS)
 
 fuzz: toolchain ## Build and run the fuzzer, `pathmirror-fuzz $(ARGS)`
 	@grep -qs '"pathmirror-fuzz"' Package.swift || { echo 'make fuzz: Package.swift has no pathmirror-fuzz product.' >&2; exit 1; }
@@ -89,7 +105,7 @@ install: ## Copy the built binary and the systemd unit under $(DESTDIR)$(PREFIX)
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/pathmirror/LICENSE
 
 clean: ## Remove build products and the tests' Python environment (never `dev`'s data)
-	rm -rf .build .venv
+	rm -rf .build .venv .venv-patroni
 
 toolchain:
 	@command -v $(SWIFT) >/dev/null || { \

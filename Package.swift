@@ -28,7 +28,8 @@ let package = Package(
         .executable(name: "pathmirror-fuzz", targets: ["pathmirror-fuzz"]),
     ],
     targets: [
-        // C libraries: module maps and shims only.
+        // C libraries: module maps and shims only. For those of the gateway pkg-config isn't asked: SwiftPM would warn
+        // whoever builds an app where they are not installed.
         .systemLibrary(name: "CCrypto"),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // RE2 speaks C++ only.
@@ -37,12 +38,12 @@ let package = Package(
         .systemLibrary(name: "CEpoll"),
         .systemLibrary(name: "CEvent", providers: [.apt(["libevent-dev"])]),
         .systemLibrary(name: "CWSLay", providers: [.apt(["libwslay-dev"])]),
-        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CHTTPParser", providers: [.apt(["libhttp-parser-dev"])]),
-        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CPostgres", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
-        .systemLibrary(name: "CKafka", pkgConfig: "rdkafka", providers: [.apt(["librdkafka-dev"])]),
+        .systemLibrary(name: "CNATS", providers: [.apt(["libnats-dev"])]),
+        .systemLibrary(name: "CKafka", providers: [.apt(["librdkafka-dev"])]),
 
         // Pure rooms: no I/O.
         target("JSONText"),
@@ -91,6 +92,7 @@ let package = Package(
                 .embedInCode("Migrations/013_function_files.sql"),
                 .embedInCode("Migrations/014_feeds.sql"),
                 .embedInCode("Migrations/015_feed_owners.sql"),
+                .embedInCode("Migrations/016_retention.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -102,11 +104,15 @@ let package = Package(
                 .embedInCode("Migrations/functions/mirror_status.sql"),
                 .embedInCode("Migrations/functions/feeds.sql"),
                 .embedInCode("Migrations/functions/feed_status.sql"),
+                .embedInCode("Migrations/functions/retention.sql"),
                 .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
         target("Mirrors", ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"]),
+
+        // Shortens logs by itself, as far as administrators have said.
+        target("Retention", ["LogStore", "Postgres", "Runtime"]),
 
         // Committer, snapshots, listener index.
         target("Engine", ["LogStore", "Postgres", "Rules", "Tree", "Runtime"]),
@@ -131,7 +137,8 @@ let package = Package(
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "PostgresCluster",
+                "Gateway", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer", "HTTPClient",
+                "PostgresCluster",
                 "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
 
@@ -179,8 +186,8 @@ let package = Package(
         tests(
             "PathmirrorClientTests",
             [
-                "PathmirrorClient", "ClientCore", "SQLite", "Wire", "Tree", "Runtime", "TestSupport", "store-writer",
-                "client-writer",
+                "PathmirrorClient", "ClientCore", "ClientSupport", "SQLite", "Tokens", "Wire", "Tree", "Runtime",
+                "TestSupport", "store-writer", "client-writer",
             ]),
         // Killed by the client's end-to-end tests while it writes.
         .executableTarget(
@@ -198,7 +205,11 @@ let package = Package(
         tests("NATSClientTests", ["NATSClient", "Runtime", "TestSupport"]),
         tests("KafkaClientTests", ["KafkaClient", "Runtime", "TestSupport"]),
         tests(
-            "LogStoreTests", ["LogStore", "Engine", "Postgres", "Rules", "Tree", "Crypto", "Runtime", "TestSupport"]),
+            "LogStoreTests",
+            [
+                "LogStore", "Engine", "Postgres", "PostgresCluster", "Rules", "Tree", "Crypto", "Runtime",
+                "TestSupport",
+            ]),
         tests("EngineTests", ["Engine", "LogStore", "Postgres", "Rules", "Tree", "Runtime", "TestSupport"]),
         tests(
             "MirrorsTests",
@@ -219,7 +230,8 @@ let package = Package(
         tests(
             "PathmirrorTests",
             [
-                "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient",
+                "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer",
+                "HTTPClient",
                 "PostgresCluster",
                 "Postgres", "Rules", "TLS", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",
             ]),

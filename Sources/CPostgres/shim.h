@@ -1,7 +1,12 @@
 #ifndef PATHMIRROR_CPOSTGRES_SHIM_H
 #define PATHMIRROR_CPOSTGRES_SHIM_H
 
+// Where Debian has it; elsewhere the compiler is told where.
+#if __has_include(<postgresql/libpq-fe.h>)
+#include <postgresql/libpq-fe.h>
+#else
 #include <libpq-fe.h>
+#endif
 #include <sys/eventfd.h>
 
 /* The field codes of PQresultErrorField are character macros that Swift does not import as the int the call takes. */
@@ -25,6 +30,10 @@ static inline const char *pathmirror_pq_table(const PGresult *result) {
 }
 static inline const char *pathmirror_pq_constraint(const PGresult *result) {
     return PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+}
+/* The name of the server's function that said it: unlike the text it is in no language. */
+static inline const char *pathmirror_pq_source_function(const PGresult *result) {
+    return PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
 }
 
 /* Glibc's Swift module leaves eventfd(2) out. */

@@ -9,16 +9,18 @@ final class Link {
     private(set) var connection: OpaquePointer
     /// False once closed; `connection` is then dangling and nothing may use it.
     private(set) var isOpen = true
+    /// The server has said that nothing can be written to it: after the call under way the connection is closed.
+    private(set) var isReadOnly = false
     private let interrupt: Interrupt
     // Freed after `connection`, whose notice receiver points to it.
-    private let notices: NoticeCounter
+    private let notices: NoticeReader
 
     /// Takes ownership of a connection that libpq is opening.
     init(_ connection: OpaquePointer, interrupt: Interrupt) {
         self.connection = connection
         self.interrupt = interrupt
-        notices = NoticeCounter()
-        PQsetNoticeReceiver(connection, countNotice, Unmanaged.passUnretained(notices).toOpaque())
+        notices = NoticeReader()
+        PQsetNoticeReceiver(connection, readNotice, Unmanaged.passUnretained(notices).toOpaque())
     }
 
     deinit {
@@ -53,6 +55,7 @@ final class Link {
         if error.isConnectionLost {
             close()
         }
+        isReadOnly = isReadOnly || error.sqlState == PostgresError.readOnlyState
         return error
     }
 
@@ -118,6 +121,8 @@ final class Link {
     }
 
     /// The next result, or nil at the end of a statement's results. The caller owns it.
+    ///
+    /// - Throws: also `localCommit`, where the server has said so before it.
     func nextResult(until deadline: Deadline) throws(PostgresError) -> OpaquePointer? {
         guard isOpen else { throw failure(.connectionLost, "the connection is closed") }
         while PQisBusy(connection) == 1 {
@@ -129,7 +134,10 @@ final class Link {
                 break
             }
         }
-        return PQgetResult(connection)
+        let result = PQgetResult(connection)
+        guard notices.commitWasLocal else { return result }
+        PQclear(result)
+        throw failure(.localCommit, PostgresError.localCommitMessage)
     }
 }
 
@@ -157,13 +165,23 @@ final class Interrupt: Sendable {
     }
 }
 
-/// Counts the server's notices; without a receiver libpq would print them to standard error.
-private final class NoticeCounter {
+/// Reads the server's notices; without a receiver libpq would print them to standard error.
+private final class NoticeReader {
     var count = 0
+    /// A commit is on this server's disk and perhaps on no standby's: somebody, or the end of the session, has cancelled the
+    /// wait for them.
+    var commitWasLocal = false
 }
 
+/// The server's function that waits for standbys after a commit. All that it ever warns of is that it has given up.
+private let standbyWait = "SyncRepWaitForLSN"
+
 /// Called by libpq on the connection's own thread, from within calls that this file makes.
-private func countNotice(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
-    guard let context else { return }
-    Unmanaged<NoticeCounter>.fromOpaque(context).takeUnretainedValue().count += 1
+private func readNotice(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
+    guard let context, let result else { return }
+    let reader = Unmanaged<NoticeReader>.fromOpaque(context).takeUnretainedValue()
+    reader.count += 1
+    if let function = pathmirror_pq_source_function(result), String(cString: function) == standbyWait {
+        reader.commitWasLocal = true
+    }
 }

@@ -8,7 +8,7 @@ public import Runtime
 /// this class calls throws `protocol`.
 ///
 /// An error whose ``PostgresError/isConnectionLost`` is true has closed the connection; later calls throw
-/// `connectionLost`. After any other error the connection is usable, in the transaction state that PostgreSQL gives
+/// `connectionLost`, as they do after SQLSTATE 25006: the server is read-only. After any other error the connection is usable, in the transaction state that PostgreSQL gives
 /// it.
 public final class PostgresConnection {
     let link: Link
@@ -52,7 +52,8 @@ public final class PostgresConnection {
         return status == PQTRANS_INTRANS || status == PQTRANS_INERROR
     }
 
-    /// How many notices the server has sent. They are dropped.
+    /// How many notices the server has sent. They are dropped, but for the one that makes a call throw `localCommit`: it is
+    /// of level WARNING, which `client_min_messages` must let through.
     public var noticeCount: Int { link.noticeCount }
 
     /// Says goodbye and closes the socket. May be called twice. From inside a `body` it makes the call under way
@@ -95,7 +96,8 @@ public final class PostgresConnection {
     /// Ends a call that `begin` started.
     func end() {
         isBusy = false
-        if link.isOpen && link.isLost {
+        // What can't be written to is of no use, and where it can be written now, another connection finds out.
+        if link.isOpen && (link.isLost || link.isReadOnly) {
             link.close()
         }
     }

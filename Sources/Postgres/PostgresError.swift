@@ -10,6 +10,9 @@ public struct PostgresError: Error, Sendable, Equatable {
         case server(sqlState: String)
         /// The connection broke, or was already closed. What had been sent may or may not have been done.
         case connectionLost
+        /// The server has committed, but its wait for the synchronous standbys was cancelled: a failover may take the commit
+        /// back. The connection has been closed. Whoever asks again in a transaction that writes something waits, too.
+        case localCommit
         /// A deadline passed. The connection has been closed; what had been sent may or may not have been done.
         case timeout
         /// ``PostgresCancelHandle/abandon()`` was called. The connection has been closed, as for `timeout`.
@@ -55,10 +58,10 @@ public struct PostgresError: Error, Sendable, Equatable {
     }
 
     /// The connection is of no further use, and the outcome of a COMMIT under way is unknown:
-    /// look it up before you answer anybody. True for lost connections, deadlines and abandoned calls.
+    /// look it up before you answer anybody. True for lost connections, deadlines, abandoned calls and local commits.
     public var isConnectionLost: Bool {
         switch kind {
-        case .connectionLost, .timeout, .cancelled: true
+        case .connectionLost, .localCommit, .timeout, .cancelled: true
         case .connect, .server, .invalidURL, .invalidParameter, .decoding, .protocol: false
         }
     }
@@ -74,6 +77,12 @@ public struct PostgresError: Error, Sendable, Equatable {
         }
     }
 
+    /// The transaction would have written, and the server is a standby or was told to take no writes. Nothing was written.
+    public var isReadOnlyServer: Bool { sqlState == Self.readOnlyState }
+
+    static let readOnlyState = "25006"
+    static let localCommitMessage =
+        "the server has committed this alone: its wait for the synchronous standby was cancelled, and a failover may take it back"
     static let changedPlanMessage = "cached plan must not change result type"
 }
 

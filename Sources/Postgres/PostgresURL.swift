@@ -50,6 +50,25 @@ public struct PostgresURL: Sendable, Equatable {
         with("application_name", name)
     }
 
+    /// The same, but of several hosts only one that takes writes will do, unless the text itself says which will
+    /// (`target_session_attrs`).
+    public var requiringPrimary: PostgresURL {
+        let count = max(Self.list(options["host"]).count, Self.list(options["hostaddr"]).count)
+        guard count > 1, options["target_session_attrs"] == nil else { return self }
+        return with("target_session_attrs", "read-write")
+    }
+
+    /// The same for each host alone, in their order; this one where there is only one.
+    public var eachHost: [PostgresURL] {
+        var found: [PostgresURL] = []
+        for attempt in attempts {
+            var copy = self
+            copy.options = attempt.options
+            if !found.contains(copy) { found.append(copy) }
+        }
+        return found
+    }
+
     private func with(_ keyword: String, _ value: String) -> PostgresURL {
         var copy = self
         copy.options[keyword] = value

@@ -47,7 +47,7 @@ public struct QueryContext: Sendable {
         case .value: order = .value
         case .priority where namesPriority: order = .priority
         case .priority: order = query.selectsAll ? .none : .key
-        case .child(let path): order = .child(String(path.description.dropFirst()))
+        case .child(let path): order = .child(String(path.description.unicodeScalars.dropFirst()))
         }
         startAt = query.start?.value.node ?? .null
         endAt = query.end?.value.node ?? .null

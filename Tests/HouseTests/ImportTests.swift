@@ -26,6 +26,7 @@ import Testing
         "LogStore": ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
         "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
         "Mirrors": ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"],
+        "Retention": ["LogStore", "Postgres", "Runtime"],
         "Feeds": [
             "LogStore", "Postgres", "HTTPClient", "NATSClient", "KafkaClient", "Rules", "Crypto", "JSONText", "Tree",
             "Runtime",

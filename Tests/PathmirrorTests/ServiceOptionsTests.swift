@@ -5,6 +5,7 @@ import Glibc
 import HTTPServer
 import LogStore
 import Mirrors
+import Retention
 import Runtime
 import Testing
 
@@ -58,6 +59,7 @@ import Testing
     static let day = 1...86_400_000
 
     static let numbers: [Number] = [
+        .init("retention-interval-ms", 0...86_400_000, 60_000) { Int($0.retention.intervalMilliseconds) },
         .init("loops", 1...256, min(4, Processors.count)) { $0.server.loops },
         .init("committers", 1...64, 2) { $0.engine.committers },
         .init("workers", 1...64, 2) { $0.gateway.workers },
@@ -65,6 +67,8 @@ import Testing
         .init("max-streams", 0...10_000_000, 100_000) { $0.gateway.maxStreams },
         .init("max-log-readers", 0...1_000_000, 64) { $0.gateway.maxLogReadings },
         .init("log-reader-threads", 1...64, 2) { $0.engine.logReaders },
+        .init("loaders", 1...64, 2) { $0.engine.loaders },
+        .init("max-waiting-loads", 1...10_000_000, 10_000) { $0.engine.maxWaitingLoads },
         .init("log-poll-ms", 1...600_000, 20_000) { Int($0.gateway.logPollMilliseconds) },
         .init("feed-readers", 1...64, 2) { $0.feeds.readers },
         .init("feed-window", 100...10_000_000, 10_000) { $0.feeds.windowMessages },

@@ -36,4 +36,23 @@ import Testing
         #expect(try result.string(0, 0) == "a test")
         #expect(try result.string(0, 1) == "template1")
     }
+
+    /// Of several hosts the one that takes writes is meant, unless the text says another.
+    @Test(arguments: [
+        ("host=a,b", "host=a,b target_session_attrs=read-write"),
+        ("hostaddr=127.0.0.1,127.0.0.2", "hostaddr=127.0.0.1,127.0.0.2 target_session_attrs=read-write"),
+        ("host=a,b target_session_attrs=any", "host=a,b target_session_attrs=any"),
+        ("host=a", "host=a"), ("dbname=x", "dbname=x"),
+    ])
+    func severalHostsMeanThePrimary(text: String, meant: String) throws {
+        #expect(try PostgresURL(text).requiringPrimary == PostgresURL(meant))
+    }
+
+    @Test func eachHostAlone() throws {
+        let url = try PostgresURL("host=a,b,a port=1,2,1 user=me")
+        #expect(try url.eachHost == [PostgresURL("host=a port=1 user=me"), PostgresURL("host=b port=2 user=me")])
+        let one = try PostgresURL("host=a,b port=5 target_session_attrs=prefer-standby")
+        #expect(one.eachHost.map(\.description) == ["a:5/", "b:5/", "a:5/", "b:5/"], "standbys first, then anybody")
+        #expect(try PostgresURL("dbname=x").eachHost == [PostgresURL("dbname=x")])
+    }
 }

@@ -5,7 +5,7 @@ public import Postgres
 public import Runtime
 
 /// An engine on a test's database, as a gateway would have it.
-public final class TestEngine {
+public final class TestEngine: Sendable {
     public let engine: Engine
     public let metrics = EngineMetrics()
 

@@ -88,7 +88,7 @@ def test_no_secret_is_written_down_or_has_a_default():
 
 
 def test_env_example_names_every_variable_and_sets_no_secret():
-    text = (ROOT / "docker-compose.yml").read_text() + (DEPLOY / "compose.tls.yml").read_text()
+    text = "".join(file.read_text() for file in (ROOT / "docker-compose.yml", DEPLOY / "compose.tls.yml", DEPLOY / "compose.ha.yml"))
     example = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
     used = substitutions(text)
     assert set(example) == set(used)
@@ -154,6 +154,53 @@ def test_the_tls_overlay_changes_the_proxy_only():
     assert configuration.split(":")[1] in base, "it must replace the plain server block"
     assert certificates.split(":")[0] == "./deploy/tls"
     assert "/deploy/tls/" in (ROOT / ".gitignore").read_text().split()
+
+
+NODES, MEMBERS = ["postgres", "postgres-2", "postgres-3"], ["etcd-1", "etcd-2", "etcd-3"]
+
+
+def test_the_ha_overlay_has_three_nodes_that_everybody_knows():
+    overlay = load(DEPLOY / "compose.ha.yml")
+    services = overlay["services"]
+    assert set(services) == {*NODES, *MEMBERS, "migrate", *GATEWAYS}
+    for name in ("migrate", *GATEWAYS):
+        url = services[name]["environment"]["PATHMIRROR_DATABASE_URL"]
+        before = SERVICES[name]["environment"]["PATHMIRROR_DATABASE_URL"]
+        assert url == before.replace("@postgres:5432", "@" + ",".join(NODES)) + "?target_session_attrs=read-write"
+        assert set(services[name]["environment"]) == {"PATHMIRROR_DATABASE_URL"}
+    built = [name for name, service in services.items() if "build" in service]
+    assert built == ["postgres"] and (ROOT / "deploy/patroni/Dockerfile").is_file()
+    for name in (*NODES, *MEMBERS):
+        service = services[name]
+        assert service["image"] == "pathmirror-patroni:local" and service["networks"] == ["database"] and "ports" not in service
+        assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"] and service["read_only"] is True
+        assert service["restart"] == "unless-stopped" and service["healthcheck"]["test"][0] == "CMD"
+        assert service["environment"]["NODE_NAME"] == name
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            assert (ROOT / source).exists() if source.startswith("./") else source in overlay["volumes"], volume
+        for key, value in service["environment"].items():
+            assert "PASSWORD" not in key or re.fullmatch(r"\$\{\w+:\?[^}]+\}", value), f"{name}: {key}"
+    # Each has files of its own.
+    own = [volume.split(":")[0] for name in (*NODES, *MEMBERS) for volume in services[name]["volumes"] if not volume.startswith("./")]
+    assert sorted(own) == sorted(overlay["volumes"])
+
+
+def test_patroni_keeps_what_is_acknowledged_on_two_disks():
+    patroni = load(DEPLOY / "patroni/patroni.yml")
+    dcs = patroni["bootstrap"]["dcs"]
+    assert dcs["synchronous_mode"] is True and dcs["synchronous_mode_strict"] is True
+    # What Patroni asks of its times, so that a primary that can't renew its lease has stopped before another is made.
+    assert dcs["loop_wait"] + 2 * dcs["retry_timeout"] <= dcs["ttl"]
+    assert dcs["postgresql"]["parameters"]["synchronous_commit"] == "on"
+    assert dcs["postgresql"]["use_pg_rewind"] is True and dcs["postgresql"]["parameters"]["wal_log_hints"] == "on"
+    start = (DEPLOY / "patroni/start").read_text()
+    assert patroni["etcd3"]["hosts"] == [f"{name}:2379" for name in MEMBERS]
+    assert all(f"{name}=http://{name}:2380" in start for name in MEMBERS)
+    assert "trust" not in "".join(rule for rule in patroni["postgresql"]["pg_hba"] if rule.startswith("host"))
+    for script in ("start", "after-bootstrap"):
+        assert (DEPLOY / "patroni" / script).stat().st_mode & 0o111
+        run("sh", "-n", DEPLOY / "patroni" / script)
 
 
 def test_serve_has_the_options_that_are_set():

@@ -15,15 +15,17 @@ final class FeedCore: Sendable {
     private let port = Condition<UInt16?>(nil)
     private let stopping = Condition(false)
     private let connections = OpenConnections()
+    private let servers: ServerFence
     private let connectionSettings: LogConnection.Settings
     /// How long a statement may be silent.
     static let silenceMilliseconds: Milliseconds = 10_000
 
     init(
         url: PostgresURL, settings: FeedSettings, connectionSettings: LogConnection.Settings, trees: any TreeSource,
-        logger: Logger
+        logger: Logger, servers: ServerFence
     ) {
         self.url = url
+        self.servers = servers
         var connectionSettings = connectionSettings
         connectionSettings.connection.statementTimeoutMilliseconds = Self.silenceMilliseconds
         // A gateway that freezes in the middle of something must not keep a feed's row from who takes the feed over.
@@ -64,9 +66,9 @@ final class FeedCore: Sendable {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 
+    /// Opens a connection to a server that may be written to and is not older than any that was met before.
     func connect(_ purpose: String) throws -> LogConnection {
-        let opened = try LogConnection(
-            url.withApplicationName("pathmirror \(purpose)"), settings: connectionSettings)
+        let opened = try servers.open(url.withApplicationName("pathmirror \(purpose)"), connectionSettings)
         connections.add(opened.cancelHandle)
         if stopsNow { opened.cancelHandle.abandon() }
         return opened

@@ -24,13 +24,15 @@ public final class FeedService: Sendable {
     /// - Parameters:
     ///   - trees: knows recent trees.
     ///   - sinks: makes what feeds' definitions say that messages go to.
+    ///   - servers: which servers are gone on with; one for all that this program does with the database.
     public init(
         url: PostgresURL, settings: FeedSettings = FeedSettings(),
         connectionSettings: LogConnection.Settings = LogConnection.Settings(), trees: any TreeSource, logger: Logger,
-        sinks: SinkMaker
+        sinks: SinkMaker, servers: ServerFence = ServerFence()
     ) throws(PostgresError) {
         let core = FeedCore(
-            url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger)
+            url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger,
+            servers: servers)
         let wake = try WakeHandle()
         let dispatcher = FeedDispatcher(core)
         let troubles = FeedTroubles()

@@ -57,8 +57,6 @@ final class FeedSupervisor: AnnouncementListener {
     func connect() throws -> LogConnection {
         let connection = try core.connect("feeds")
         do {
-            // Throws on a standby.
-            _ = try connection.serverIdentity()
             connection.statementTimeoutMilliseconds = core.settings.expiryMilliseconds
             try connection.listen(to: [.commits, .feeds])
             return connection

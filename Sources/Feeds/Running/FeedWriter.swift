@@ -44,16 +44,20 @@ final class FeedWriter: Sendable {
         var connection: LogConnection?
         var backoff = Backoff(firstMilliseconds: 50, longestMilliseconds: 1_000)
         while let job = next() {
+            var isAgain = false
             while true {
                 do {
                     let open = try connection ?? core.connect("feed writer")
                     connection = open
+                    // What the attempt before has written is found, and told: then the standbys must have it, too.
+                    if isAgain { try open.waitForStandbys() }
                     try job.run(open, dispatcher, lost) { state.withLock { $0.isBusy = false } }
                     backoff.reset()
                     break
                 } catch {
                     if let lost = connection { lost.close() }
                     connection = nil
+                    isAgain = true
                     // Done once more, it says the same.
                     guard !core.stopsNow else { return }
                     core.logger.warning("feeds can't write down their progress", [("error", "\(error)")])

@@ -14,6 +14,7 @@ struct MetricsReport {
         Self.addServer(report, &metrics)
         Self.addMirrors(report.mirrors, &metrics)
         FeedGauges(report.feeds).write(to: &metrics)
+        Self.addRetention(report.retention, &metrics)
         Self.addBounds(facts, report.stretches + facts.engine.stretches, &metrics)
         text = metrics.text
     }
@@ -58,6 +59,24 @@ struct MetricsReport {
             "pathmirror_notifications_total", "Announcements of commits received.", counts.notifications.current)
         metrics.gauge("pathmirror_database_up", "1 while the database answers.", engine.health.isUp ? 1 : 0)
         NamespaceGauges(engine.liveNamespaces).write(to: &metrics)
+        addMemory(engine, &metrics)
+    }
+
+    private static func addMemory(_ engine: Engine, _ metrics: inout MetricsText) {
+        let memory = engine.memory
+        metrics.gauge("pathmirror_tree_bytes", "What namespaces take of memory, by estimate.", memory.bytes)
+        metrics.gauge(
+            "pathmirror_tree_memory_bytes", "What they may take before some are let go (--tree-memory).", memory.budget)
+        metrics.counter(
+            "pathmirror_namespace_loads_total", "Namespaces read from the database.", engine.metrics.loads.current)
+        metrics.histogram(
+            "pathmirror_namespace_load_seconds", "From the first question for a namespace to its tree.",
+            engine.metrics.loadSeconds)
+        metrics.counter(
+            "pathmirror_namespaces_let_go_total", "Namespaces that left memory, as it was short.",
+            engine.metrics.evictions.current)
+        metrics.gauge(
+            "pathmirror_waiting_loads", "Namespaces that wait to be loaded.", memory.waitingLoads)
     }
 
     private static func addTransports(_ facts: GatewayFacts, _ metrics: inout MetricsText) {
@@ -80,6 +99,9 @@ struct MetricsReport {
         metrics.gauge(
             "pathmirror_transactions_waiting", "Transactions of realtime sessions that wait for their turn.",
             counts.waitingTransactions.current)
+        metrics.counter(
+            "pathmirror_listens_resumed_total", "Listens that continued behind an entry that their client had seen.",
+            counts.listensResumed.current)
         metrics.counter(
             "pathmirror_listen_events_total", "Events handed to realtime listens.", counts.listenEvents.current)
         metrics.counters(
@@ -111,6 +133,19 @@ struct MetricsReport {
         metrics.gauge(
             "pathmirror_tls_certificate_expiry_seconds", "When the certificate expires, in seconds since 1970.",
             Int(expiresAt))
+    }
+
+    private static func addRetention(_ facts: RetentionFacts, _ metrics: inout MetricsText) {
+        metrics.counter(
+            "pathmirror_retention_dropped_entries_total", "Entries of logs dropped as their retention says.",
+            facts.dropped)
+        metrics.counter(
+            "pathmirror_retention_snapshots_total", "Snapshots taken so that logs can be shortened.", facts.snapshots)
+        metrics.counter(
+            "pathmirror_retention_failures_total", "Times that a log could not be shortened.", facts.failures)
+        metrics.gauge(
+            "pathmirror_retention_held_back", "Namespaces whose log a reader still needs more of than is to be kept.",
+            facts.heldBack)
     }
 
     private static func addBounds(_ facts: GatewayFacts, _ stretches: [StretchMeter], _ metrics: inout MetricsText) {

@@ -83,7 +83,8 @@ struct WriteAnswer: Sendable {
             var writer = JSONWriter(form: .export, pretty: isPretty)
             writer.beginObject()
             for (index, change) in changes.enumerated() {
-                writer.writeKey(String(change.path.relative(to: path).description.dropFirst()), isFirst: index == 0)
+                writer.writeKey(
+                    String(change.path.relative(to: path).description.unicodeScalars.dropFirst()), isFirst: index == 0)
                 writer.write(change.value)
             }
             writer.endObject()

@@ -16,6 +16,7 @@ public final class GatewayMetrics: Sendable {
     public let sessionsOpened = Counter()
     public let waitingTransactions = Gauge()
     public let listens = Gauge()
+    public let listensResumed = Counter()
     public let listenEvents = Counter()
     public let clientErrors = Counter()
     public let serverErrors = Counter()

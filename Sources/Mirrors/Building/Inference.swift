@@ -108,7 +108,7 @@ public struct Inference: Sendable {
             }
             columns.append(
                 .init(name: name, type: type, path: path, defaultValue: .null, notNull: nil, comment: nil))
-            let shown = path.isRoot ? "." : String(path.description.dropFirst())
+            let shown = path.isRoot ? "." : String(path.description.unicodeScalars.dropFirst())
             evidence.append(
                 Evidence(column: name, type: type, path: shown, present: place.present, misfits: misfits))
         }

@@ -8,6 +8,8 @@ extension ConnectionSettings {
         // Statements take many keys at once. A plan that was kept from the time when a table was small would go through
         // all of it each time.
         settings.sessionSettings["plan_cache_mode"] = "force_custom_plan"
+        // Without warnings nobody would hear of a commit that no standby has.
+        settings.sessionSettings["client_min_messages"] = "warning"
         return settings
     }
 }

@@ -30,7 +30,7 @@ public struct TargetConnector: Sendable {
     /// Opens a connection to a mirror's target; nil is the gateway's own database.
     public func connect(_ target: String?, as purpose: String) throws -> PostgresConnection {
         let connection = try PostgresConnection(
-            try url(target).withApplicationName("pathmirror \(purpose)"), settings: settings)
+            try url(target).withApplicationName("pathmirror \(purpose)").requiringPrimary, settings: settings)
         if target != nil { try MirrorTargetSchema.make(connection) }
         return connection
     }

@@ -52,7 +52,7 @@ extension MirrorDefinition {
     }
 
     private static func write(_ column: Column, _ writer: inout JSONWriter) {
-        let path = column.path.isRoot ? "." : String(column.path.description.dropFirst())
+        let path = column.path.isRoot ? "." : String(column.path.description.unicodeScalars.dropFirst())
         let isPlain = column.defaultValue.isNull && column.notNull == nil && column.comment == nil
         if isPlain, path == column.name { return writer.writeString(column.type.rawValue) }
         writer.beginObject()

@@ -38,7 +38,7 @@ enum RecordStream {
 }
 
 /// Makes records of rows that come in the order of their path's bytes.
-struct RecordGatherer {
+struct RecordGatherer: ~Copyable {
     private let pattern: PathPattern
     private var prefix: [UInt8] = []
     private var keys: [Key] = []

@@ -52,8 +52,6 @@ final class GroupRunner: Sendable {
             do {
                 let source = try core.source("mirror reader")
                 defer { core.close(source) }
-                // Throws on a standby.
-                _ = try source.serverIdentity()
                 let target = try core.target(group.target)
                 defer { core.close(target) }
                 source.statementTimeoutMilliseconds = MirrorCore.silenceMilliseconds

@@ -1,4 +1,4 @@
-import LogStore
+public import LogStore
 public import Postgres
 public import Runtime
 import Synchronization
@@ -32,10 +32,13 @@ public final class MirrorService: Sendable {
     private let thread: Thread
 
     /// Starts; the database may be absent, and come later.
+    ///
+    /// - Parameter servers: which servers are gone on with; one for all that this program does with the database.
     public init(
-        url: PostgresURL, settings: MirrorSettings = MirrorSettings(), logger: Logger
+        url: PostgresURL, settings: MirrorSettings = MirrorSettings(), logger: Logger,
+        servers: ServerFence = ServerFence()
     ) throws(PostgresError) {
-        let core = MirrorCore(url: url, settings: settings, logger: logger)
+        let core = MirrorCore(url: url, settings: settings, logger: logger, servers: servers)
         let wake = try WakeHandle()
         self.core = core
         self.wake = wake
@@ -59,6 +62,7 @@ final class MirrorCore: Sendable {
     let settings: MirrorSettings
     let logger: Logger
     let board = ReportBoard()
+    private let servers: ServerFence
     private let stopping = Condition(false)
     private struct Registered: Sendable {
         let handle: PostgresCancelHandle
@@ -71,7 +75,8 @@ final class MirrorCore: Sendable {
     /// How long the supervisor waits for an answer until the database counts as lost.
     static let lookMilliseconds: Milliseconds = 10_000
 
-    init(url: PostgresURL, settings: MirrorSettings, logger: Logger) {
+    init(url: PostgresURL, settings: MirrorSettings, logger: Logger, servers: ServerFence) {
+        self.servers = servers
         self.url = url
         self.settings = settings
         self.logger = logger
@@ -100,17 +105,20 @@ final class MirrorCore: Sendable {
         TargetConnector(url: url, settings: connectionSettings, environment: settings.environment)
     }
 
+    /// Opens a connection to a server that may be written to and is not older than any that was met before.
     func source(_ purpose: String) throws -> LogConnection {
         var log = LogConnection.Settings()
         log.connection = connectionSettings
-        let opened = try LogConnection(url.withApplicationName("pathmirror \(purpose)"), settings: log)
+        let opened = try servers.open(url.withApplicationName("pathmirror \(purpose)"), log)
         register(opened.cancelHandle, isHome: true)
         return opened
     }
 
     func target(_ target: String?) throws -> PostgresConnection {
+        // Tables in the gateway's own database are written where its log is read, whoever else takes writes.
+        guard let target else { return try source("mirror writer").forOtherTables }
         let connection = try connector.connect(target, as: "mirror writer")
-        register(connection.cancelHandle, isHome: target == nil)
+        register(connection.cancelHandle, isHome: false)
         return connection
     }
 

@@ -29,8 +29,6 @@ final class MirrorSupervisor: AnnouncementListener {
     func connect() throws -> LogConnection {
         let log = try core.source("mirrors")
         do {
-            // Throws on a standby.
-            _ = try log.serverIdentity()
             log.statementTimeoutMilliseconds = MirrorCore.lookMilliseconds
             try log.listen(to: [.commits, .mirrors])
             return log

@@ -4,7 +4,9 @@ enum Commands {
         [
             DevCommand.self, ServeCommand.self, MigrateUpCommand.self, MigrateStatusCommand.self, ImportCommand.self,
             ExportCommand.self, LogListCommand.self, LogShowCommand.self, LogTailCommand.self, LogVerifyCommand.self,
-            LogBlameCommand.self, LogSnapshotCommand.self, LogPruneCommand.self, ReplayTreeCommand.self,
+            LogBlameCommand.self, LogSnapshotCommand.self, LogPruneCommand.self,
+            RetentionSetCommand.self, RetentionListCommand.self, RetentionRemoveCommand.self, RetentionRunCommand.self,
+            ReplayTreeCommand.self,
             ReplayLogCommand.self, ReplayApplyCommand.self, ReplayMirrorCommand.self, ReplayFeedCommand.self,
             DiffCommand.self,
             RulesGetCommand.self,
@@ -14,7 +16,7 @@ enum Commands {
             MirrorPauseCommand.self, MirrorResumeCommand.self, MirrorDropCommand.self, MirrorErrorsCommand.self,
             FeedApplyCommand.self, FeedListCommand.self, FeedShowCommand.self, FeedStatusCommand.self,
             FeedSeekCommand.self, FeedDeadListCommand.self, FeedDeadRetryCommand.self, FeedDeadDropCommand.self,
-            FeedRemoveCommand.self, VersionCommand.self,
+            FeedRemoveCommand.self, DoctorCommand.self, VersionCommand.self,
         ]
     }
 

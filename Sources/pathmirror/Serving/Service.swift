@@ -6,6 +6,7 @@ import HTTPServer
 import LogStore
 import Mirrors
 import Postgres
+import Retention
 import Runtime
 import Synchronization
 import TLS
@@ -18,6 +19,7 @@ final class Service {
     private let server: HTTPServer
     private let mirrors: MirrorService
     private let feeds: FeedService
+    private let retention: RetentionService
     private let feedClient: HTTPClient
     private let webhookClient: HTTPClient
     private let secretWatch: SecretWatch?
@@ -26,10 +28,12 @@ final class Service {
     /// Starts everything; requests are served when it returns.
     init(_ options: ServiceOptions, url: PostgresURL) throws {
         self.options = options
+        // One for all: whoever meets the new primary first makes the others let go of the old one.
+        let servers = ServerFence(options.logger)
         engine = try Engine(
             url: url, settings: options.engine, connectionSettings: options.connection, metrics: EngineMetrics(),
-            logger: options.logger)
-        let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger)
+            logger: options.logger, servers: servers)
+        let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger, servers: servers)
         self.mirrors = mirrors
         let feedClient = try HTTPClient(options.forwardingClient)
         self.feedClient = feedClient
@@ -40,8 +44,13 @@ final class Service {
             logger: options.logger,
             sinks: SinkMaker(
                 client: webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
-                environment: options.environment))
+                environment: options.environment),
+            servers: servers)
         self.feeds = feeds
+        let retention = RetentionService(
+            url: url, settings: options.retention, connectionSettings: options.connection, logger: options.logger,
+            servers: servers)
+        self.retention = retention
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
             engine: engine, settings: options.gateway, credentials: options.credentials,
@@ -52,6 +61,9 @@ final class Service {
                 server: server?.statistics ?? HTTPServerStatistics(),
                 certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts),
                 feeds: feeds.figures.map { FeedFacts($0, now: Clock.unixMilliseconds) },
+                retention: RetentionFacts(
+                    dropped: retention.metrics.droppedEntries.current, snapshots: retention.metrics.snapshots.current,
+                    failures: retention.metrics.failures.current, heldBack: retention.metrics.heldBack.current),
                 stretches: server?.loops.map(\.stretches) ?? [])
         } feedBasePath: { feed, namespace, completion in
             feeds.findBasePath(FeedName(namespace: namespace, name: feed), completion)
@@ -67,6 +79,7 @@ final class Service {
             feeds.begin(port: server.boundAddresses.first?.port ?? 0)
         } catch {
             // Threads that still connect when the program ends bring it down.
+            retention.stop()
             feeds.stop()
             feedClient.stop()
             webhookClient.stop()
@@ -101,6 +114,7 @@ final class Service {
         let deadline = Clock.monotonicMilliseconds + options.shutdownMilliseconds
         options.logger.notice("shutting down")
         server.beginDrain()
+        retention.stop()
         // Consumers that wait are answered, and others can have the feeds at once.
         feeds.stop()
         gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))

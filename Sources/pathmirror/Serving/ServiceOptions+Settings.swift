@@ -3,6 +3,7 @@ import Gateway
 import HTTPServer
 import LogStore
 import Mirrors
+import Retention
 import Runtime
 
 extension ServiceOptions {
@@ -115,6 +116,12 @@ extension ServiceOptions {
         ) { (options: inout ServiceOptions, time: Milliseconds) in
             options.engine.pollMilliseconds = Milliseconds(time)
             options.mirrors.pollMilliseconds = time
+        },
+        .number(
+            "retention-interval-ms", 0...86_400_000,
+            "how often logs are shortened as 'pathmirror retention set' says, 0 for never by this gateway; default 60000"
+        ) {
+            $0.retention.intervalMilliseconds = $1
         },
         .number("shutdown-ms", 0...3_600_000, "how long a shutdown waits for requests under way; default 10000") {
             $0.shutdownMilliseconds = $1

@@ -5,13 +5,14 @@ import HTTPClient
 import HTTPServer
 import LogStore
 import Mirrors
+import Retention
 import Runtime
 
 /// The options that `dev` and `serve` have in common, as settings of the rooms.
 struct ServiceOptions {
     static let options =
         AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options
-        + [rulesOption] + (settings + feedSettings).map(\.specification) + logOptions
+        + [rulesOption] + (settings + memorySettings + feedSettings).map(\.specification) + logOptions
 
     private static let rulesOption = OptionSpecification(
         "rules", "FILE", "security rules, as for the original database")
@@ -27,6 +28,7 @@ struct ServiceOptions {
     var connection = LogConnection.Settings()
     var mirrors = MirrorSettings()
     var feeds = FeedSettings()
+    var retention = RetentionSettings()
     /// Private addresses that webhooks may go to.
     var webhookExceptions = AddressPolicy.Exceptions()
     /// Where NATS and Kafka may be to which feeds deliver.
@@ -60,7 +62,8 @@ struct ServiceOptions {
         for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
         try LimitOptions.take(arguments, &gateway, &server, &engine)
         server.loops = min(4, Processors.count)
-        for setting in Self.settings + Self.feedSettings { try setting.take(arguments, &self) }
+        engine.treeMemoryBytes = Self.defaultTreeMemory
+        for setting in Self.settings + Self.memorySettings + Self.feedSettings { try setting.take(arguments, &self) }
         guard engine.leaseExpiryMilliseconds > engine.heartbeatMilliseconds else {
             throw UsageError("--dead-after-ms must be longer than --heartbeat-ms.")
         }

@@ -1,5 +1,7 @@
 """Listeners against the log: a value as of some entry, then every entry once and in order."""
 
+from collections.abc import Iterable
+
 from workload.listeners import Event, Listening
 
 from .entries import Entry, Restored, apply, assign, difference, keys, trees_at
@@ -21,8 +23,10 @@ def is_fresh(event: Event) -> bool:
     return event.kind == "put" and not keys(event.path)
 
 
-def stream(name: str, events: list[Event], entries: list[Entry], restored: Restored | None, head: int) -> list[str]:
-    """One reader's events, over all its connections."""
+def stream(name: str, events: list[Event], entries: list[Entry], restored: Restored | None, head: int,
+           away: Iterable[tuple[float, float]] = ()) -> list[str]:
+    """One reader's events, over all its connections. `away`: when a gateway could not come to what another one had told, for longer
+    than it has a resuming stream wait (docs/streaming.md#resuming)."""
     wrong: list[str] = []
     wanted: dict[int, list[Event]] = {}
     by_seq = {entry.seq: entry for entry in entries}
@@ -34,7 +38,7 @@ def stream(name: str, events: list[Event], entries: list[Entry], restored: Resto
             continue
         is_old = restored is not None and event.at <= restored.killed
         if is_fresh(event):
-            if place is not None and event.seq < place:
+            if place is not None and event.seq < place and not any(begin <= event.at <= end for begin, end in away):
                 wrong.append(f"{name}: a fresh put of seq {event.seq} after seq {place} ({event.gateway})")
             if not is_old or event.seq <= restored.kept:
                 wanted.setdefault(event.seq, []).append(event)

@@ -20,6 +20,8 @@ class SqlWriter(Client):
         super().__init__(name, doors, history, seed)
         self.url = url
         self.connection: psycopg.Connection | None = None
+        # Whether the server has said that it has committed without its synchronous standby.
+        self.alone = False
 
     def step(self) -> bool:
         token = self.token()
@@ -33,9 +35,11 @@ class SqlWriter(Client):
                 f"marks/{token}": True, "count/marked": {".sv": {"increment": 1}}}
             statement, values = "select pathmirror.update('default', '/', %s)", (Jsonb(update),)
         self.history.begin(operation)
+        self.alone = False
         try:
             if self.connection is None or self.connection.closed:
                 self.connection = psycopg.connect(self.url, connect_timeout=5, options=OPTIONS)
+                self.connection.add_notice_handler(self.heard)
             with self.connection.transaction():
                 seq = self.connection.execute(statement, values).fetchone()[0]
                 if self.dice.random() < 0.2:
@@ -45,8 +49,13 @@ class SqlWriter(Client):
             self.history.end(operation, UNKNOWN)
             self.drop()
             return False
-        self.history.end(operation, OK, seq)
+        # A commit for which the wait for the synchronous standby was cancelled is told as one, behind a warning.
+        known = not self.alone
+        self.history.end(operation, OK if known else UNKNOWN, seq if known else None)
         return True
+
+    def heard(self, notice: psycopg.errors.Diagnostic):
+        self.alone = self.alone or notice.source_function == "SyncRepWaitForLSN"
 
     def drop(self):
         if self.connection is not None:

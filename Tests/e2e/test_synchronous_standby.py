@@ -1,0 +1,242 @@
+"""PostgreSQL with a synchronous standby: nothing is acknowledged that a failover may take back, and gateways go to the primary
+by themselves. Two real servers, without Patroni: the long campaign with it is `make ha`."""
+
+import threading
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from harness import cli, sql
+from harness.cluster import Cluster
+from harness.feeds import ADMIN, Feed
+from harness.gateway import start_serve
+from harness.mirrored import POSTS, Mirrored
+from harness.scratch import scratch_directory
+from harness.sse import Listener
+from harness.waiting import wait_until
+
+ALONE = "has committed a batch alone"
+
+
+class Pair:
+    """A primary with a synchronous standby, and gateways that know both."""
+
+    def __init__(self, place, logs, primary: Cluster):
+        self.primary = primary
+        self.database = primary.create_database().rpartition("/")[2]
+        self.standby = Cluster(place, logs, primary=primary)
+        self.standby.start()
+        sql.autocommit(primary.url("postgres"), "alter system set synchronous_standby_names = '*'", "select pg_reload_conf()")
+        wait_until(lambda: self.on_primary("select count(*) from pg_stat_replication where sync_state = 'sync'") == 1,
+                   "the standby to be synchronous", 30)
+        self.url = f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{self.standby.port}/{self.database}"
+
+    def on_primary(self, query: str):
+        return sql.rows(self.primary.url(self.database), query)[0][0]
+
+    def cut_standby_off(self):
+        """It hears no more; what is committed from now on waits for it."""
+        sql.autocommit(self.standby.url("postgres"), "alter system set primary_conninfo = ''", "select pg_reload_conf()")
+        wait_until(lambda: self.on_primary("select count(*) from pg_stat_replication") == 0, "the standby to be cut off", 30)
+
+    def join_standby(self):
+        sql.autocommit(self.standby.url("postgres"), f"alter system set primary_conninfo = 'host=127.0.0.1 port={self.primary.port} user=postgres'",
+                       "select pg_reload_conf()")
+
+    def end_waits(self, function: str) -> int:
+        """Cancels all waits for the standby, or ends their sessions; returns how many there were."""
+        return self.on_primary(f"select count({function}(pid)) from pg_stat_activity where wait_event = 'SyncRep'")
+
+    def fail_over(self):
+        """The primary is gone for good, and the standby takes its place."""
+        self.primary.kill()
+        # It has no standby of its own.
+        sql.autocommit(self.standby.url("postgres"), "alter system set synchronous_standby_names = ''", "select pg_promote()")
+
+
+@pytest.fixture
+def pair(own_postgres, logs):
+    with scratch_directory("standby") as place:
+        pair = Pair(place, logs, own_postgres)
+        try:
+            yield pair
+        finally:
+            pair.standby.kill()
+
+
+@contextmanager
+def served(pair, scratch, logs, *options):
+    gateway = start_serve(pair.url, scratch, logs, "--commit-deadline-ms", 6000, *options)
+    try:
+        yield gateway
+    finally:
+        gateway.sweep()
+
+
+class Asking(threading.Thread):
+    """Asks for something that may take its time."""
+
+    def __init__(self, ask):
+        super().__init__(daemon=True)
+        self.ask, self.answer = ask, None
+        self.start()
+
+    def run(self):
+        self.answer = self.ask()
+
+    def wait(self):
+        self.join(30)
+        assert not self.is_alive()
+        return self.answer
+
+
+@pytest.mark.parametrize("function", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_what_the_primary_committed_alone_is_not_acknowledged(pair, scratch, logs, function):
+    with served(pair, scratch, logs) as gateway:
+        rest = gateway.rest
+        before = rest.set("n", 1).seq
+        pair.cut_standby_off()
+        asking = Asking(lambda: rest.put("n", 2))
+        # Whatever waits is stopped from waiting, as often as it waits again.
+        wait_until(lambda: pair.end_waits(function), "the commit to wait for the standby", 20)
+        wait_until(lambda: sql.head(pair.primary.url(pair.database)) > before, "the primary to have it", 20)
+        while asking.is_alive():
+            pair.end_waits(function)
+            asking.join(0.05)
+        answer = asking.wait()
+        assert answer.status == 503, "acknowledged what only the primary had"
+        assert "may have been written" in answer.body.decode()
+        assert function == "pg_terminate_backend" or ALONE in gateway.process.stderr()
+        pair.fail_over()
+        answer = wait_until(lambda: (tried := rest.put("after", True)).status == 200 and tried, "writes by the new primary", 30)
+        # Nobody was told of it: it is gone, and its seq is another's.
+        assert answer.seq == before + 1 and rest.value("n") == 1
+    cli.verify("--database-url", pair.url)
+
+
+def test_a_commit_that_a_standby_gets_in_the_end_is_acknowledged(pair, scratch, logs):
+    """Cancelled once, the batch is found on the primary; that is told when the standby has it, and no sooner."""
+    with served(pair, scratch, logs, "--commit-deadline-ms", 20000) as gateway:
+        rest = gateway.rest
+        pair.cut_standby_off()
+        asking = Asking(lambda: rest.put("n", 2))
+        wait_until(lambda: pair.end_waits("pg_cancel_backend"), "the commit to wait for the standby", 20)
+        # The search for it waits in its turn.
+        wait_until(lambda: ALONE in gateway.process.stderr() and pair.on_primary(
+            "select count(*) from pg_stat_activity where wait_event = 'SyncRep' and starts_with(application_name, 'pathmirror committer')"), "the search to wait", 20)
+        assert asking.is_alive()
+        pair.join_standby()
+        answer = asking.wait()
+        assert answer.status == 200
+        pair.fail_over()
+        wait_until(gateway.ready, "the new primary", 30)
+        assert wait_until(lambda: (tried := rest.put("after", True)).status == 200 and tried, "a write", 30).seq == answer.seq + 1
+        assert rest.value("n") == 2
+        assert gateway.metric("pathmirror_taken_back_total") == 0
+    cli.verify("--database-url", pair.url)
+
+
+def test_an_acknowledged_message_stays_acknowledged(pair, scratch, logs):
+    """A feed's progress that only the primary has is told to no consumer, however often its writer finds that it is there already."""
+    with served(pair, scratch, logs) as gateway:
+        rest = gateway.rest
+        feed = Feed(rest, "all", headers=ADMIN)
+        feed.apply("/posts/{id}", start="beginning", status=201, ack_deadline_ms=2000)
+        rest.set("posts/a", 1)
+
+        def pull():
+            return feed.ask("POST", "pull", {"max": 10, "wait_ms": 500, "consumer": "one"})["messages"]
+
+        message = wait_until(pull, "the message", 30)[0]
+        pair.cut_standby_off()
+        asking = Asking(lambda: feed.call("POST", "ack", {"ids": [message["id"]]}))
+        for _ in range(60):
+            pair.end_waits("pg_cancel_backend")
+            asking.join(0.05)
+        assert asking.is_alive() or b'"done"' not in asking.answer.body, "acknowledged what only the primary had"
+        pair.fail_over()
+        answer = asking.wait()
+        if b'"done"' not in answer.body:
+            assert wait_until(pull, "the message once more", 30)[0]["id"] == message["id"]
+
+
+def test_everything_follows_the_primary(pair, scratch, logs):
+    """Writes, listeners, mirrors, feeds and commands, by the same URL before and after; the old primary is fenced when it comes back."""
+    with served(pair, scratch, logs, "--poll-ms", 500) as gateway:
+        mirrored = Mirrored(lambda: gateway, pair.url, scratch)
+        rest = gateway.rest
+        mirrored.apply(POSTS)
+        feed = Feed(rest, "all", headers=ADMIN)
+        feed.apply("/posts/{id}", start="beginning", status=201)
+        rest.set("posts/a", {"author": "ada"})
+        mirrored.caught_up()
+        with Listener(rest.at("posts")) as listener:
+            listener.next()
+            rest.set("posts/b", {"author": "bob"})
+            pair.fail_over()
+            wait_until(lambda: rest.put("posts/c", {"author": "cy"}).status == 200, "a write", 30)
+            listener.wait_for_value({"a": {"author": "ada"}, "b": {"author": "bob"}, "c": {"author": "cy"}})
+            assert [event.change[:2] for event in listener.events][:2] == [("put", "/"), ("put", "/b")], "something was told again"
+        mirrored.caught_up()
+        mirrored.verify()
+        taken: set[str] = set()
+
+        def pull():
+            answer = feed.call("POST", "pull", {"max": 10, "wait_ms": 500, "consumer": "one"})
+            if answer.status == 200:
+                taken.update(message["key"] for message in answer.json()["messages"])
+            return {"a", "b", "c"} <= taken
+
+        wait_until(pull, "all messages of the feed", 30)
+        assert gateway.metric("pathmirror_taken_back_total") == 0
+        # It comes back as what it was: somebody has started it by hand.
+        pair.primary.start()
+        for number in range(5):
+            assert rest.set("again", number).status == 200
+        assert sql.head(pair.primary.url(pair.database)) < sql.head(pair.standby.url(pair.database))
+    cli.verify("--database-url", pair.standby.url(pair.database))
+
+
+def test_what_an_asynchronous_standby_lacked_is_said(pair, scratch, logs):
+    """Without the requirement writes are acknowledged on one disk, and a failover loses the last ones: loudly, and everybody has the same then."""
+    sql.autocommit(pair.primary.url("postgres"), "alter system set synchronous_standby_names = ''", "select pg_reload_conf()")
+    with served(pair, scratch, logs, "--poll-ms", 500) as gateway:
+        mirrored = Mirrored(lambda: gateway, pair.url, scratch)
+        rest = gateway.rest
+        mirrored.apply(POSTS)
+        kept = rest.set("posts/a", {"author": "ada"}).seq
+        wait_until(lambda: sql.head(pair.standby.url(pair.database)) == kept, "the standby to have it", 30)
+        pair.cut_standby_off()
+        with Listener(rest.at("posts")) as listener:
+            listener.next()
+            lost = [rest.set(f"posts/{name}", {"author": name}).seq for name in ("b", "c")]
+            listener.wait_for_id(lost[-1])
+            mirrored.caught_up()
+            pair.fail_over()
+            wait_until(lambda: listener.events[-1].change == ("put", "/", {"a": {"author": "ada"}}), "a fresh put", 30)
+            assert listener.events[-1].id == kept
+            answer = wait_until(lambda: (tried := rest.put("posts/d", {"author": "dan"})).status == 200 and tried, "a write", 30)
+            assert answer.seq == kept + 1
+            listener.wait_for_value({"a": {"author": "ada"}, "d": {"author": "dan"}})
+        said = [line for line in gateway.process.stderr().splitlines() if "THE DATABASE HAS LOST ENTRIES" in line]
+        assert len(said) == 1 and f"lost={lost[0]}...{lost[-1]}" in said[0] and f"head={kept}" in said[0], said
+        assert gateway.metric("pathmirror_taken_back_entries_total") == 2
+        mirrored.caught_up()
+        assert mirrored.rows("select post_id from mirror.posts order by 1") == [("a",), ("d",)]
+    cli.verify("--database-url", pair.url)
+
+
+def test_a_server_that_takes_no_writes_any_more_is_left(pair, scratch, logs):
+    """Connections that are open when a server becomes read-only don't cling to it."""
+    with served(pair, scratch, logs) as gateway:
+        rest = gateway.rest
+        rest.set("n", 1)
+        sql.autocommit(pair.primary.url("postgres"), "alter system set default_transaction_read_only = on", "select pg_reload_conf()")
+        wait_until(lambda: pair.on_primary("show default_transaction_read_only") == "on", "the setting", 10)
+        assert rest.put("n", 2).status == 503
+        wait_until(lambda: not gateway.ready(), "the gateway to say that it has no database", 20)
+        assert rest.value("n") == 1
+        with psycopg.connect(pair.primary.url("postgres"), autocommit=True, options="-c default_transaction_read_only=off") as connection:
+            connection.execute("alter system reset default_transaction_read_only")
+            connection.execute("select pg_reload_conf()")
+        wait_until(lambda: rest.put("n", 3).status == 200, "a write", 30)
