@@ -93,6 +93,7 @@ let package = Package(
                 .embedInCode("Migrations/014_feeds.sql"),
                 .embedInCode("Migrations/015_feed_owners.sql"),
                 .embedInCode("Migrations/016_retention.sql"),
+                .embedInCode("Migrations/017_write_names.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -105,6 +106,7 @@ let package = Package(
                 .embedInCode("Migrations/functions/feeds.sql"),
                 .embedInCode("Migrations/functions/feed_status.sql"),
                 .embedInCode("Migrations/functions/retention.sql"),
+                .embedInCode("Migrations/functions/named_writes.sql"),
                 .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 

@@ -43,11 +43,14 @@ public struct Batch: Sendable {
     public let rules: [StoredRules]
     /// Sessions whose onDisconnect operations are among the records: their rows go with this batch, or the batch doesn't.
     public let claims: [SessionClaim]
+    /// The names of its writes, as far as they have some: none of them may have been done before.
+    public let names: Set<WriteName>
 
     public init(
         namespace: Int64, expectedHead: Int64, expectedBatch: [UInt8]? = nil, id: [UInt8], records: [Record],
-        rows: RowChanges, rules: [StoredRules] = [], claims: [SessionClaim] = []
+        rows: RowChanges, rules: [StoredRules] = [], claims: [SessionClaim] = [], names: Set<WriteName> = []
     ) {
+        self.names = names
         self.rules = rules
         self.claims = claims
         self.namespace = namespace

@@ -35,6 +35,7 @@ public enum FunctionFiles {
             File(name: "changes", sql: PackageResources.changes_sql),
             File(name: "entries", sql: PackageResources.entries_sql),
             File(name: "sessions", sql: PackageResources.sessions_sql),
+            File(name: "named_writes", sql: PackageResources.named_writes_sql),
             File(name: "reading", sql: PackageResources.reading_sql),
             File(name: "writing", sql: PackageResources.writing_sql),
             File(name: "wait_for", sql: PackageResources.wait_for_sql),

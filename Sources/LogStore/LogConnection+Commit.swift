@@ -9,6 +9,8 @@ extension LogConnection {
         case headMoved
         /// Another gateway has executed a session's operations that are in the batch. Nothing was written.
         case alreadyClaimed
+        /// A write of a name that is in the batch has been done before. Nothing was written.
+        case alreadyDone
     }
 
     private enum SQL {
@@ -77,6 +79,10 @@ extension LogConnection {
             if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
             return .alreadyClaimed
+        } catch let error as PostgresError where error.sqlState == "PM003" {
+            if isLocked, postgres.isOpen { unlockHead() }
+            forgetPartitions(batch.namespace)
+            return .alreadyDone
         } catch {
             if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
@@ -154,6 +160,7 @@ extension LogConnection {
         if deleteCount > 0 { steps.append(.query(SQL.deleteRows, deletes)) }
         steps.append(contentsOf: rulesSteps(batch))
         steps.append(contentsOf: claimSteps(batch))
+        steps.append(contentsOf: nameSteps(batch))
         steps.append(.prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]))
         steps.append(.prepared(SQL.commit))
         return steps
@@ -240,7 +247,7 @@ extension LogConnection {
                 }
             }
             try postgres.pipeline(
-                rulesSteps(batch) + claimSteps(batch) + [
+                rulesSteps(batch) + claimSteps(batch) + nameSteps(batch) + [
                     .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
                     .prepared(SQL.commit),
                 ])

@@ -108,14 +108,17 @@ extension LogConnection {
         defer { postgres.statementTimeoutMilliseconds = usual }
         let numbers: PostgresParameters = [.int8(batch.namespace), .int8(-number), .int8(batch.newHead)]
         try translated { () throws(PostgresError) in
-            let results = try postgres.pipeline([
-                .query(SQL.append, entry),
-                .query("update pathmirror.log_part set seq = $3 where namespace_id = $1 and seq = $2", numbers),
-                .query(
-                    "insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)", numbers),
-                .query("select pg_notify('pathmirror', $1)", [.text("\(batch.namespace) \(batch.newHead)")]),
-                .query("commit"),
-            ])
+            let results = try postgres.pipeline(
+                [
+                    .query(SQL.append, entry),
+                    .query("update pathmirror.log_part set seq = $3 where namespace_id = $1 and seq = $2", numbers),
+                    .query(
+                        "insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)",
+                        numbers),
+                ] + nameSteps(batch) + [
+                    .query("select pg_notify('pathmirror', $1)", [.text("\(batch.namespace) \(batch.newHead)")]),
+                    .query("commit"),
+                ])
             try notePlace(batch.namespace, results[0], column: 0)
         }
     }

@@ -50,6 +50,7 @@ struct RetentionKeeper {
             metrics.heldBack.set(0)
             return 0
         }
+        _ = try connection.forgetWriters(unusedForDays: self.settings.rememberedWriteDays)
         let namespaces = try connection.namespacesWithRetention(after: last, limit: self.settings.namespacesAtOnce)
         let round = RetentionRound(connection) { isStopping }
         var heldBack = 0

@@ -9,6 +9,9 @@ public struct RetentionSettings: Sendable {
     /// Namespaces that one look is for; the next one goes on behind them.
     public var namespacesAtOnce: Int64 = 1_000
 
+    /// How long the names of a client's writes are kept after its last one.
+    public var rememberedWriteDays: Int64 = 30
+
     public init() {}
 }
 

@@ -2,7 +2,7 @@ import Foundation
 import PathmirrorClient
 
 // An app that a test kills: `client-writer URL FOLDER PATH FIRST [offline|finish]`. It writes FIRST, FIRST + 1, … at PATH/NUMBER
-// and the same number at PATH/last, and says a number on standard output when both calls have returned. `finish` writes
+// and the same number at PATH/last, counts PATH/sum up by one with each, and says a number on standard output when both calls have returned. `finish` writes
 // nothing, says `sent` when the server has all that was written before, and ends.
 
 let arguments = CommandLine.arguments
@@ -28,7 +28,7 @@ if mode == "finish" {
 while true {
     ref.child(String(number)).setValue(
         ["n": number, "text": String(repeating: "x", count: number % 500)] as [String: Any])
-    ref.updateChildValues(["last": number])
+    ref.updateChildValues(["last": number, "sum": ServerValue.increment(1), "counted/\(number)": true])
     say(String(number))
     number += 1
 }

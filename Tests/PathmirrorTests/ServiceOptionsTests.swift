@@ -59,6 +59,7 @@ import Testing
     static let day = 1...86_400_000
 
     static let numbers: [Number] = [
+        .init("remember-writes-days", 1...3_650, 30) { Int($0.retention.rememberedWriteDays) },
         .init("retention-interval-ms", 0...86_400_000, 60_000) { Int($0.retention.intervalMilliseconds) },
         .init("loops", 1...256, min(4, Processors.count)) { $0.server.loops },
         .init("committers", 1...64, 2) { $0.engine.committers },

@@ -34,9 +34,9 @@ extension Write {
 
     /// The same write by a client that waits for its outcome: a large one may be prepared beside others.
     public var overtakable: Write {
-        Write(
-            action, operation: operation, expectedHash: expectedHash, hasServerValue: hasServerValue,
-            byteCount: byteCount, rowLimit: rowLimit, auth: auth, origin: origin, mayBeOvertaken: true)
+        var write = self
+        write.mayBeOvertaken = true
+        return write
     }
 
     /// An administrator's update of several places.

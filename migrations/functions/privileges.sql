@@ -41,6 +41,7 @@ begin
                         || 'bigint, bigint, bigint, bigint)',
                     'move_head(bigint, bigint, bigint, tid, uuid, uuid)',
                     'newest_feed_place(tid)',
+                    'note_writes(bigint, text[], text[], bigint)',
                     'newest_place(tid)',
                     'number_text(numeric)',
                     'put_leaves(bigint, bigint, text[], text[], text[])',

@@ -35,7 +35,8 @@ extension ConnectionMachine {
 
     private mutating func send(_ content: QueuedRequest.Content, _ serial: UInt64, now: Int64) {
         let number = connection?.nextNumber ?? 0
-        let texts = OutgoingMessage.frames(ClientRequest(number: number, action: content.action))
+        let name = connection?.isExtended == true ? content.name : nil
+        let texts = OutgoingMessage.frames(ClientRequest(number: number, action: content.action, name: name))
         guard !texts.isEmpty else {
             // Longer than a client can say.
             _ = queue.remove(serial)
@@ -64,6 +65,11 @@ extension ConnectionMachine {
 }
 
 extension QueuedRequest.Content {
+    /// What the server is to know it by when it comes again. A transaction is not sent twice.
+    var name: WriteName? {
+        if case .write(let write, nil) = self { write.name } else { nil }
+    }
+
     /// What is asked of the server.
     var action: ClientAction {
         switch self {

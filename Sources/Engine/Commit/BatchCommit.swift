@@ -124,13 +124,15 @@ struct BatchCommit {
     /// - Parameter timestamp: milliseconds since 1970; nil: now.
     private mutating func evaluate(at timestamp: Int64?) -> CommitMachine.Event {
         let snapshot = namespace.snapshot
+        let hasNames = waiting.contains { $0.write.name != nil }
         var evaluation = Evaluation(
-            snapshot, timestamp: timestamp ?? Clock.unixMilliseconds, keepsSteps: namespace.listenerCount > 0)
+            snapshot, timestamp: timestamp ?? Clock.unixMilliseconds, keepsSteps: namespace.listenerCount > 0,
+            done: hasNames ? namespace.doneWrites : DoneWrites())
         context.stretches.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
         let batch = Batch(
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch,
             id: evaluation.batchID, records: evaluation.records, rows: evaluation.rows.sink,
-            rules: evaluation.newRules, claims: evaluation.claims)
+            rules: evaluation.newRules, claims: evaluation.claims, names: evaluation.names)
         current = Evaluated(batch: batch, evaluation: evaluation)
         return .evaluated(batch: batch.id, hasRecords: !batch.records.isEmpty)
     }
@@ -146,6 +148,12 @@ struct BatchCommit {
             namespace.noteContention(false)
             return .committed
         case .alreadyClaimed: return .alreadyClaimed
+        case .alreadyDone:
+            // Whoever has done it has moved the head, unless that was followed already: the writes are evaluated again, knowing it.
+            // All of them at once, as no more is kept than of so many writers.
+            let names = Set(waiting.compactMap(\.write.name))
+            namespace.learn(try connection.doneWrites(namespace.id, names))
+            return .headMoved
         case .headMoved:
             context.core.metrics.conflicts.add()
             namespace.noteContention(true)
@@ -159,7 +167,10 @@ struct BatchCommit {
         switch effect {
         case .publish(let sent): if let evaluation = evaluation(sent) { publish(evaluation) }
         case .answer(let sent):
-            if let evaluation = evaluation(sent) { context.answers.complete(waiting, evaluation.outcomes) }
+            if let evaluation = evaluation(sent) {
+                context.core.metrics.repeatedWrites.add(evaluation.repeatedWrites)
+                context.answers.complete(waiting, evaluation.outcomes)
+            }
         case .answerClaimed:
             context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
         case .fail(.asReported): context.answers.fail(waiting, error.map { EngineError($0) } ?? .unavailable(""))
@@ -180,6 +191,7 @@ struct BatchCommit {
         metrics.batches.add()
         metrics.batchSize.observe(Double(evaluation.records.count))
         metrics.writes.add(evaluation.records.count)
+        metrics.repeatedWrites.add(evaluation.repeatedWrites)
         context.core.recent.note(namespace.id, evaluation.snapshot)
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
         if evaluation.keepsSteps {
@@ -189,7 +201,8 @@ struct BatchCommit {
         } else if !namespace.publishUnheard(evaluation.snapshot) {
             // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
             var again = Evaluation(
-                namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true, batchID: evaluation.batchID)
+                namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true, batchID: evaluation.batchID,
+                done: evaluation.done)
             for item in waiting { again.apply(item.write) }
             context.stretches.measure("listeners") { namespace.publish(stamped(again.steps), evaluation.snapshot) }
         }

@@ -15,6 +15,8 @@ public final class EngineMetrics: Sendable {
     public let conflicts = Counter()
     public let retries = Counter()
     public let unknownCommits = Counter()
+    /// Named writes that were answered without being done, as they had been before.
+    public let repeatedWrites = Counter()
     /// Database connections of vanished peers that were ended, as they held others up.
     public let endedBlockers = Counter()
     /// Writes that were prepared beside the others, and how often one had to be prepared anew.

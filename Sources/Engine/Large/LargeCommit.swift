@@ -126,7 +126,7 @@ struct LargeCommit {
         let snapshot = namespace.snapshot
         let batch = Batch(
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch, id: write.id,
-            records: [write.record], rows: RowChanges())
+            records: [write.record], rows: RowChanges(), names: write.item.write.name.map { [$0] } ?? [])
         self.batch = batch
         let metrics = context.core.metrics
         let start = Clock.monotonicNanoseconds

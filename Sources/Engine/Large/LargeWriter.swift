@@ -30,7 +30,9 @@ final class LargeWriter: Sendable {
             guard core.health.isUp else { return fail(job.item, .unavailable(core.health.reason)) }
             do throws(LogStoreError) {
                 if connection?.isOpen != true { connection = try core.connect(BackendName.largeWriteShort) }
-                guard let connection, let write = try prepare(job, connection) else { break }
+                guard let connection, try !isDone(job, connection), let write = try prepare(job, connection) else {
+                    break
+                }
                 job.namespace.submit(write)
                 switch write.wait() {
                 case .done: return
@@ -56,6 +58,12 @@ final class LargeWriter: Sendable {
     private func fail(_ item: WriteQueue.Waiting, _ error: EngineError) {
         core.metrics.failedWrites.add()
         item.sink.complete([(item.token, .failed(error))])
+    }
+
+    /// Whether a write of its name is in the log already: that is found, and answered, among the others.
+    private func isDone(_ job: LargeQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Bool {
+        guard let name = job.item.write.name else { return false }
+        return try connection.doneWrites(job.namespace.id, [name]).seq(of: name) != nil
     }
 
     /// Evaluates a write and writes its rows; nil where it would be refused, as only the newest tree can say that.

@@ -16,6 +16,8 @@ public final class LiveNamespace: Sendable {
     /// What it takes of memory.
     let memory: NamespaceMemory
     let published: Published
+    /// Named writes that were found to be done when they came again.
+    private let done = Mutex(DoneWrites())
     private let scheduling: Mutex<NamespaceSchedule>
     private let settings: EngineSettings
     private let health: DatabaseHealth?
@@ -200,6 +202,12 @@ public final class LiveNamespace: Sendable {
     /// Whether the last batch found that others write here, too.
     func noteContention(_ isContended: Bool) { scheduling.withLock { $0.noteContention(isContended) } }
 
+    /// Named writes that are known to be in the log.
+    var doneWrites: DoneWrites { done.withLock { $0 } }
+
+    /// Takes in what was found of named writes. They stay done until `reset`.
+    func learn(_ found: DoneWrites) { done.withLock { $0.learn(found) } }
+
     /// Publishes what a batch or the log brought, and wakes who waited for it.
     func publish(_ steps: [Step], _ snapshot: Snapshot) {
         published.publish(steps, snapshot)
@@ -235,6 +243,7 @@ public final class LiveNamespace: Sendable {
     }
 
     func reset(to snapshot: Snapshot) {
+        done.withLock { $0 = DoneWrites() }
         published.reset(to: snapshot)
         for body in scheduling.withLock({ $0.reset(to: snapshot.seq) }) { body() }
         host.recount(self)

@@ -15,6 +15,10 @@ struct Evaluation {
     private(set) var rows = RowDiff(RowChanges())
     private(set) var steps: [Step] = []
     private(set) var outcomes: [WriteOutcome] = []
+    /// The names of the writes among the records.
+    private(set) var names: Set<WriteName> = []
+    /// How many writes were answered without being done, as they had been before.
+    private(set) var repeatedWrites = 0
 
     let timestamp: Int64
     /// Whether anybody will want to know the way from the first tree to the last. Without listeners it would only keep
@@ -22,10 +26,14 @@ struct Evaluation {
     let keepsSteps: Bool
     /// The id of the batch that this becomes, if it does.
     let batchID: [UInt8]
+    /// Writes that are not to be done again.
+    let done: DoneWrites
 
     init(
-        _ snapshot: Snapshot, timestamp: Int64, keepsSteps: Bool = true, batchID: [UInt8] = Batch.makeID()
+        _ snapshot: Snapshot, timestamp: Int64, keepsSteps: Bool = true, batchID: [UInt8] = Batch.makeID(),
+        done: DoneWrites = DoneWrites()
     ) {
+        self.done = done
         self.batchID = batchID
         self.keepsSteps = keepsSteps
         root = snapshot.root
@@ -35,6 +43,13 @@ struct Evaluation {
     }
 
     mutating func apply(_ write: Write) {
+        if let name = write.name {
+            // A connection that was thought lost, and the one after it, may both have brought it into this batch.
+            if let seq = done.seq(of: name) ?? (names.contains(name) ? head : nil) {
+                repeatedWrites += 1
+                return outcomes.append(.committed(seq: seq, changes: []))
+            }
+        }
         switch write.action {
         case .set(let path, let node): apply(write, [Change(path: path, value: node)])
         case .update(_, let changes): apply(write, ApplicationOrder.sorted(changes))
@@ -158,6 +173,7 @@ struct Evaluation {
             return
         }
         head += 1
+        if let name = write.name { names.insert(name) }
         rows.sink.seq = head
         var current = before
         for change in changes {

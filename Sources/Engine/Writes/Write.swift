@@ -30,14 +30,18 @@ public struct Write: Sendable {
     public let auth: AuthContext
     /// Who makes it, for the log.
     public let origin: Origin?
+    /// What its client calls it: a write of this name that is in the log already is not done again.
+    public let name: WriteName?
     /// Whether its client waits for its outcome before it makes another: then, if it is large, it may be prepared beside
     /// others, which are done before it.
     public var mayBeOvertaken: Bool
 
     public init(
         _ action: Action, operation: Tree.Operation, expectedHash: String? = nil, hasServerValue: Bool = false,
-        byteCount: Int, rowLimit: Int? = nil, auth: AuthContext, origin: Origin? = nil, mayBeOvertaken: Bool = false
+        byteCount: Int, rowLimit: Int? = nil, auth: AuthContext, origin: Origin? = nil, name: WriteName? = nil,
+        mayBeOvertaken: Bool = false
     ) {
+        self.name = name
         self.mayBeOvertaken = mayBeOvertaken
         self.action = action
         self.operation = operation

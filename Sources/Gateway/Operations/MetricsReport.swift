@@ -38,6 +38,9 @@ struct MetricsReport {
         metrics.counter(
             "pathmirror_commit_unknown_total", "Batches whose COMMIT was not answered.", counts.unknownCommits.current)
         metrics.counter(
+            "pathmirror_repeated_writes_total", "Named writes that came again, and were not done again.",
+            counts.repeatedWrites.current)
+        metrics.counter(
             "pathmirror_ended_blockers_total", "Sessions in PostgreSQL that held others up and were ended.",
             counts.endedBlockers.current)
         metrics.counter(

@@ -222,11 +222,11 @@ extension RealtimeSession {
         case .put(let path, let value, let hash, let byteCount):
             write(
                 number, .set(path, value.node), hash: hash, operation: value.node.isNull ? .remove : .set,
-                hasServerValue: value.hasServerValue, byteCount: byteCount, isLast: !isWaiting)
+                hasServerValue: value.hasServerValue, byteCount: byteCount, name: request.name, isLast: !isWaiting)
         case .merge(let path, let changes, let hasServerValue, let hash, let byteCount):
             write(
                 number, .update(base: path, changes), hash: hash, operation: .update, hasServerValue: hasServerValue,
-                byteCount: byteCount, isLast: !isWaiting)
+                byteCount: byteCount, name: request.name, isLast: !isWaiting)
         case .onDisconnectPut(let path, let value):
             changeOperations(number, [Change(path: path, value: value)], byteCount) { $0.put(path, value) }
         case .onDisconnectMerge(_, let changes): changeOperations(number, changes, byteCount) { $0.merge(changes) }

@@ -8,7 +8,7 @@ import Wire
 extension RealtimeSession {
     func write(
         _ number: Int64, _ action: Write.Action, hash: String?, operation: Tree.Operation, hasServerValue: Bool,
-        byteCount: Int, isLast: Bool
+        byteCount: Int, name: WriteName?, isLast: Bool
     ) {
         guard writes.count < settings.maxWaitingRequests else {
             return answer(number, "unavailable", .text("Too many writes are waiting."))
@@ -22,7 +22,9 @@ extension RealtimeSession {
         var write = Write(
             action, operation: hash == nil ? operation : .transaction, expectedHash: hash,
             hasServerValue: hasServerValue, byteCount: byteCount + 64, auth: login.context,
-            origin: login.origin(via: .ws, address: remoteAddress))
+            origin: login.origin(via: .ws, address: remoteAddress),
+            // A transaction says itself what it is to be done on.
+            name: isExtended && hash == nil ? name : nil)
         if hash != nil { return transact(number, write, mayJoin: mayBeGiven, mayWait: isLast) }
         let share = performed
         // A large one may be overtaken by what others write, but by nothing of this client's.

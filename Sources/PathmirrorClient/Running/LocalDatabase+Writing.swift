@@ -8,7 +8,7 @@ extension LocalDatabase {
             callBack { completion?.tell(nil) }
             return
         }
-        let write = PendingWrite(id: writeNumbers.next(), path: path, content: content)
+        let write = PendingWrite(id: writeNumbers.next(), path: path, content: content, writer: writer)
         if let completion { completions[write.id] = completion }
         unanswered[write.id] = path
         cache?.save(write)

@@ -39,6 +39,8 @@ final class LocalDatabase {
     var hasRestoredWrites = false
     var completions: [WriteID: WriteCompletion] = [:]
     let writeNumbers = WriteNumbers()
+    /// Names this run's writes. A run of its own for each, as a copy of the app's file must not number its writes like the first.
+    let writer = WriteName.makeWriter()
     var lastRequest: UInt64 = 0
     var disconnectRequests: [RequestID: (path: Path, completion: WriteCompletion?)] = [:]
     var disconnectQueue = DisconnectQueue()

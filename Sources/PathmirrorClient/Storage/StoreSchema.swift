@@ -3,7 +3,7 @@ internal import SQLite
 /// The tables of a store's file, and the way there from older ones.
 enum StoreSchema {
     /// What `PRAGMA user_version` says of a file of today.
-    static let version: Int64 = 2
+    static let version: Int64 = 3
 
     /// From the version of its place to the next: the first makes the tables. Never changed once released; append.
     private static let migrations: [String] = [
@@ -18,6 +18,7 @@ enum StoreSchema {
         """,
         // As of which entry of the server's log a query's data is.
         "ALTER TABLE queries ADD COLUMN mark TEXT",
+        "-- The content of a write may say which run of the app has made it: what older versions can't read.",
     ]
 
     /// Brings an open file up to date, in one transaction. A file of a later version is an error of kind `misuse`.

@@ -24,15 +24,16 @@ extension ClientMessage {
 extension ClientRequest {
     /// The request's text; nil for an action that is denied or refused.
     public var text: [UInt8]? {
-        guard let name = action.name else { return nil }
+        guard let actionName = action.name else { return nil }
         var writer = JSONWriter(form: .export, reserving: 160)
         writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
         writer.writeInteger(number)
         writer.raw(",\"a\":\"")
-        writer.raw(name)
+        writer.raw(actionName)
         writer.raw("\",\"b\":{")
         var body = RequestBody(writer)
         body.write(action)
+        if let name { body.text(WriteName.member, name.text) }
         writer = body.writer
         writer.raw("}}}")
         return writer.bytes
@@ -114,7 +115,7 @@ private struct RequestBody {
         isFirst = false
     }
 
-    private mutating func text(_ name: String, _ value: String) {
+    mutating func text(_ name: String, _ value: String) {
         key(name)
         writer.writeString(value)
     }

@@ -13,10 +13,13 @@ public struct ClientRequest: Sendable, Equatable {
     /// The client's number for it, repeated in the answer.
     public let number: Int64
     public let action: ClientAction
+    /// What the client calls its write (the gateway's extension); nil for what is no write, or has no name.
+    public let name: WriteName?
 
-    public init(number: Int64, action: ClientAction) {
+    public init(number: Int64, action: ClientAction, name: WriteName? = nil) {
         self.number = number
         self.action = action
+        self.name = name
     }
 }
 

@@ -27,9 +27,23 @@ public enum ClientMessageParser {
                 throw MessageError(reason: "a data message without a number or an action")
             }
             let body = MessageFields(fields["b"]?.members ?? [])
-            return .request(ClientRequest(number: number, action: action(name, body, mayWrite)))
+            return request(number, name, body, mayWrite)
         default: throw MessageError(reason: "a message of an unknown layer")
         }
+    }
+
+    private static func request(
+        _ number: Int64, _ name: String, _ body: MessageFields, _ mayWrite: (Path, _ isMerge: Bool) -> Bool
+    ) -> ClientMessage {
+        let action = action(name, body, mayWrite)
+        guard action.writes, let text = body[WriteName.member] else {
+            return .request(ClientRequest(number: number, action: action))
+        }
+        guard let name = text.string.flatMap(WriteName.init) else {
+            let reason = "Invalid name: w must be a writer of 8 to 40 letters, digits, - or _, a dot and a number"
+            return .request(ClientRequest(number: number, action: .refused(reason)))
+        }
+        return .request(ClientRequest(number: number, action: action, name: name))
     }
 
     private static func action(
@@ -147,4 +161,9 @@ public enum ClientMessageParser {
             credential: credential, override: body["authvar"].flatMap { $0.isNull ? nil : $0.text },
             isUnauthenticated: body["noauth"]?.bool ?? false, isGoogle: isGoogle)
     }
+}
+
+extension WriteName {
+    /// The name of the member that has it, in writes.
+    static let member = "w"
 }

@@ -118,6 +118,12 @@ extension ServiceOptions {
             options.mirrors.pollMilliseconds = time
         },
         .number(
+            "remember-writes-days", 1...3_650,
+            "how long after its last write a client's named writes are known again; default 30"
+        ) { (options: inout ServiceOptions, days: Int64) in
+            options.retention.rememberedWriteDays = days
+        },
+        .number(
             "retention-interval-ms", 0...86_400_000,
             "how often logs are shortened as 'pathmirror retention set' says, 0 for never by this gateway; default 60000"
         ) {

@@ -57,6 +57,26 @@ import Wire
         #expect(hashes == [nil, "h"], "3 again, and 4, which nobody has sent before")
     }
 
+    /// By its name a write that comes again is known; who does not ask for the gateway's extension is not told of it.
+    @Test(arguments: [false, true]) func writesKeepTheirNames(isExtended: Bool) {
+        var harness = MachineHarness()
+        harness { $0.goOnline(now: $1) }
+        harness.greet(isExtended: isExtended)
+        for id in 1...3 as ClosedRange<Int64> {
+            let write = PendingWrite(
+                id: WriteID(rawValue: id), path: Path(splitting: "a"), content: .overwrite(.int(id)), writer: "writer-1"
+            )
+            harness { $0.write(write, hash: id == 2 ? "h" : nil, now: $1) }
+        }
+        harness { $0.write(write(4), now: $1) }
+        let names = [WriteName("writer-1.1"), nil, WriteName("writer-1.3"), nil]
+        #expect(harness.takeRequests().map(\.name) == (isExtended ? names : [nil, nil, nil, nil]))
+        harness.tell(.closed(.broken("cut")))
+        harness.passTime(to: harness.machine.deadline ?? 0)
+        harness.greet(isExtended: true)
+        #expect(harness.takeRequests().map(\.name) == [names[0], names[2], nil], "a transaction does not come again")
+    }
+
     @Test func getsAreAnsweredOrLost() {
         var harness = MachineHarness()
         harness { $0.get(RequestID(rawValue: 1), spec("/a"), now: $1) }

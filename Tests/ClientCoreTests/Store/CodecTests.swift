@@ -79,7 +79,8 @@ import Tree
                 generator.random.oneIn(2)
                 ? .overwrite(number % 7 == 0 ? Self.leaves[number % Self.leaves.count] : generator.tree(depth: 3))
                 : .merge(generator.changes(atMost: 4, below: .root))
-            let write = PendingWrite(id: id, path: path, content: content)
+            let write = PendingWrite(
+                id: id, path: path, content: content, writer: number % 3 == 0 ? nil : "writer-\(number)")
             var bytes = WriteCodec.encode(write)
             let place = RowPath.encode(path)
             func decode(_ id: WriteID) -> PendingWrite? {

@@ -179,4 +179,51 @@ import Wire
                 ScriptedClient.denied)
         }
     }
+
+    /// A write that comes again is answered and not done; who has not asked for the extension writes as ever.
+    @Test func namedWritesAreDoneOnce() throws {
+        try withBench { bench in
+            let increment = #"{"p":"/n","d":{".sv":{"increment":1}},"w":"writer-1.1"}"#
+            var first: LogMark?
+            for _ in 0..<3 {
+                let client = try bench.connect(isExtended: true)
+                for _ in 0..<2 {
+                    let number = try client.ask("p", increment)
+                    let answer = try next(client)
+                    #expect(answer.text == ScriptedClient.ok(number))
+                    first = first ?? answer.mark
+                    #expect(answer.mark == first)
+                }
+            }
+            #expect(try bench.value("n") == "1")
+            let other = try bench.connect()
+            for _ in 0..<2 {
+                let number = try other.ask("p", increment)
+                #expect(try other.next() == ScriptedClient.ok(number))
+            }
+            #expect(try bench.value("n") == "3")
+            // A transaction says itself what it is done on.
+            let client = try bench.connect(isExtended: true)
+            let hash = Node.int(3).hash
+            for status in ["ok", "datastale"] {
+                try client.ask("p", #"{"p":"/n","d":4,"h":"\#(hash)","w":"writer-1.2"}"#)
+                #expect(try client.next().contains(#""s":"\#(status)""#))
+            }
+        }
+    }
+
+    /// Who may not write learns nothing by another one's name but that there was such a write; a denied one is not done by it.
+    @Test func aDeniedNamedWriteIsJudgedAgain() throws {
+        let rules = #"{"rules":{".read":true,"open":{".write":"data.parent().child('is').exists()"}}}"#
+        try withBench(rules: rules) { bench in
+            let client = try bench.connect(isLoopback: false, isExtended: true)
+            let write = #"{"p":"/open/a","d":1,"w":"writer-1.1"}"#
+            for isAllowed in [false, true, true] {
+                if isAllowed { try bench.write("is", "1") }
+                try client.ask("p", write)
+                #expect(try client.next().contains(isAllowed ? #""s":"ok""# : #""s":"permission_denied""#))
+            }
+            #expect(try bench.value("open/a") == "1")
+        }
+    }
 }

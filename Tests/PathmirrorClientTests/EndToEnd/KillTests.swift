@@ -9,8 +9,8 @@ extension EndToEnd {
     /// `PATHMIRROR_KILL_ROUNDS` makes it a campaign.
     @Suite struct Kills {
         /// An app is killed at random moments while it writes, with and without a connection. Each write whose call has
-        /// returned is at the server in the end, and the last one last.
-        @Test func noWriteIsLost() async throws {
+        /// returned is at the server in the end, and the last one last; none was done twice, sums among them.
+        @Test func eachWriteIsDoneOnce() async throws {
             let ground = try Ground()
             let rounds = ProcessInfo.processInfo.environment["PATHMIRROR_KILL_ROUNDS"].flatMap { Int($0) } ?? 5
             let folder = TemporaryFolder.path("client-kill")
@@ -40,6 +40,8 @@ extension EndToEnd {
             let all = try await ground.client().getData()
             let last = try #require(all.childSnapshot(forPath: "last").value as? Int)
             #expect(last == said || last == said + 1)
+            let counted = all.childSnapshot(forPath: "counted").childrenCount
+            #expect(all.childSnapshot(forPath: "sum").value as? Int == Int(counted))
             for round in 0..<rounds {
                 for number in Self.numbers("\(folder)/log\(round)") {
                     #expect(all.childSnapshot(forPath: "\(number)/n").value as? Int == number)

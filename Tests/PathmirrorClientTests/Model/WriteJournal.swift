@@ -128,8 +128,8 @@ final class WriteJournal: Sendable {
 
     // MARK: The log
 
-    /// Compares with the log's entries: what was said to be done is there, once but for each connection that ended
-    /// meanwhile; what was refused isn't; and a client's writes are there in the order of their calls.
+    /// Compares with the log's entries: what was said to be done is there, writes once however many connections ended meanwhile;
+    /// what was refused isn't; and a client's writes are there in the order of their calls.
     func check(_ log: [LogLine], losses: [Int]) -> [String] {
         let places = Self.places(log)
         var expected: [String: (low: Int, high: Int, what: [String])] = [:]
@@ -162,15 +162,15 @@ final class WriteJournal: Sendable {
 
     /// How often a write may be in the log.
     private func bounds(_ item: Item, losses: [Int]) -> (Int, Int) {
-        // It is sent again when a connection ended before the answer.
-        let again = (item.lossesAfter ?? (losses[item.client] + 1)) - item.lossesBefore
+        // A write that is sent again, as a connection ended before its answer, has its name: it is not done again. What is to be
+        // done when a connection ends is asked for again with each.
+        let again = item.kind == .write ? 0 : (item.lossesAfter ?? (losses[item.client] + 1)) - item.lossesBefore
         if item.isForbidden { return (0, 0) }
         if item.isTakenBack { return (0, 1 + again) }
         return switch item.outcome {
         case .done: (1, 1 + again)
         // A priority of what isn't there by then is refused.
         case .kept: (item.identity.contains("/.priority=") ? 0 : 1, 1 + again)
-        // What was done before a connection ended may be refused when it is sent again.
         case .refused: (0, again)
         case .pending, .unknown: (0, 1 + again)
         }

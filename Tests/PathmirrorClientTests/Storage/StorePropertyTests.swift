@@ -97,7 +97,8 @@ struct StoreWork {
             let write = PendingWrite(
                 id: WriteID(rawValue: lastWrite), path: generator.path(maxDepth: 4),
                 content: random.oneIn(2)
-                    ? .overwrite(generator.tree(depth: 3)) : .merge(generator.changes(atMost: 4, below: .root)))
+                    ? .overwrite(generator.tree(depth: 3)) : .merge(generator.changes(atMost: 4, below: .root)),
+                writer: random.oneIn(2) ? nil : "writer-\(random.below(3))")
             return { $0.save(write) }
         case 15:
             let id = WriteID(rawValue: Int64(random.below(Int(lastWrite) + 1)))

@@ -37,4 +37,28 @@ import Wire
         #expect(last.trackedQueries() == [query])
         last.close()
     }
+
+    /// Version 2 did not know which run of the app had made a write: such a one is sent without a name.
+    @Test func aFileOfVersionTwoGoesOn() throws {
+        let folder = TemporaryFolder.path("store-older")
+        defer { TemporaryFolder.remove(folder) }
+        let path = folder + "/store"
+        func write(_ id: Int64, _ writer: String?) -> PendingWrite {
+            PendingWrite(
+                id: WriteID(rawValue: id), path: Path(splitting: "a"), content: .overwrite(.int(id)), writer: writer)
+        }
+        let store = try SQLiteClientStore(path: path) { Issue.record("\($0)") }
+        store.save(write(1, nil))
+        store.close()
+        let connection = try SQLiteConnection(.file(path))
+        try connection.execute("PRAGMA user_version = 2")
+        connection.close()
+        let again = try SQLiteClientStore(path: path) { Issue.record("\($0)") }
+        again.save(write(2, "writer-1"))
+        #expect(again.pendingWrites() == [write(1, nil), write(2, "writer-1")])
+        again.close()
+        let last = try SQLiteClientStore(path: path) { Issue.record("\($0)") }
+        #expect(last.pendingWrites() == [write(1, nil), write(2, "writer-1")])
+        last.close()
+    }
 }

@@ -42,6 +42,24 @@ import Tree
         #expect(throws: MessageError.self) { try ClientMessageParser.parse(Array(text.utf8)) }
     }
 
+    @Test func namesOfWrites() throws {
+        func request(_ name: String, _ member: String) throws -> ClientRequest? {
+            let text = "{\"t\":\"d\",\"d\":{\"r\":7,\"a\":\"\(name)\",\"b\":{\"p\":\"a\",\"d\":{\"b\":1}\(member)}}}"
+            guard case .request(let request) = try ClientMessageParser.parse(Array(text.utf8)) else { return nil }
+            return request
+        }
+        for name in ["p", "m"] {
+            #expect(try request(name, "")?.name == nil)
+            #expect(try request(name, ",\"w\":\"writer-1.5\"")?.name == WriteName("writer-1.5"))
+            for wrong in ["5", "null", "\"\"", "\"writer-1\"", "\"w.1\"", "[\"writer-1.5\"]"] {
+                let request = try #require(try request(name, ",\"w\":\(wrong)"))
+                #expect(isRefused(request.action) && request.name == nil, "\(wrong)")
+            }
+        }
+        // What is no write has none.
+        #expect(try request("o", ",\"w\":\"writer-1.5\"")?.name == nil)
+    }
+
     @Test func paths() throws {
         for (text, keys) in [
             ("/a/b", ["a", "b"]), ("a/b", ["a", "b"]), ("//a//b/", ["a", "b"]), ("/", []), ("", []),

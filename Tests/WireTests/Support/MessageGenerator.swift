@@ -112,11 +112,17 @@ struct MessageGenerator {
         }
     }
 
+    mutating func request() -> ClientRequest {
+        let action = action()
+        let name = WriteName(writer: "writer-\(below(9))", number: Int64(1 + below(1_000)))
+        return ClientRequest(number: number(), action: action, name: action.writes && oneIn(2) ? name : nil)
+    }
+
     mutating func clientMessage() -> ClientMessage {
         switch below(10) {
         case 0: .ping
         case 1: .control(tree.random.pick(["n", "a", "x"]))
-        default: .request(ClientRequest(number: number(), action: action()))
+        default: .request(request())
         }
     }
 

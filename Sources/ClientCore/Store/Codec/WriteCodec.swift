@@ -5,12 +5,15 @@ public enum WriteCodec {
     /// The bytes of a write's content. Its number and path are part of the check sum.
     public static func encode(_ write: PendingWrite) -> [UInt8] {
         var writer = ByteWriter()
+        let named: UInt8 = write.writer == nil ? 0 : Self.named
         switch write.content {
         case .overwrite(let node):
-            writer.byte(0)
+            writer.byte(named)
+            if let name = write.writer { writer.text(name) }
             _ = NodeCodec.write(node, to: &writer, limit: .max)
         case .merge(let changes):
-            writer.byte(1)
+            writer.byte(named + 1)
+            if let name = write.writer { writer.text(name) }
             writer.varint(UInt64(changes.count))
             for change in changes {
                 writer.varint(UInt64(change.path.depth))
@@ -33,12 +36,21 @@ public enum WriteCodec {
         let sum = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: content.count, as: UInt64.self))
         guard sum == checkSum(content, of: id, at: Array(path)) else { return nil }
         var reader = ByteReader(content)
-        guard let decoded = self.content(&reader), reader.isAtEnd else { return nil }
-        return PendingWrite(id: id, path: place, content: decoded)
+        guard let kind = reader.byte() else { return nil }
+        var writer: String?
+        if kind >= named {
+            guard let text = reader.text(), WriteName.isWriter(text) else { return nil }
+            writer = text
+        }
+        guard let decoded = self.content(kind % named, &reader), reader.isAtEnd else { return nil }
+        return PendingWrite(id: id, path: place, content: decoded, writer: writer)
     }
 
-    private static func content(_ reader: inout ByteReader) -> PendingWrite.Content? {
-        switch reader.byte() {
+    /// Added to the kind of content where the writer stands before it.
+    private static let named: UInt8 = 2
+
+    private static func content(_ kind: UInt8, _ reader: inout ByteReader) -> PendingWrite.Content? {
+        switch kind {
         case 0: return NodeCodec.read(&reader, depth: 0).map { .overwrite($0) }
         case 1:
             guard let count = reader.count() else { return nil }
