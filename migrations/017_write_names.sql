@@ -3,7 +3,7 @@ create table pathmirror.named_write (
     namespace_id bigint not null,
     -- Random text of the client's, for one run of an app.
     writer text collate "C" not null,
-    -- The numbers of its writes that are in the log. Others below the greatest were refused.
+    -- The numbers of its writes that are in the log. Others below the greatest were refused, and stay so.
     done int8multirange not null,
     -- The last entry among them.
     seq bigint not null,

@@ -59,7 +59,7 @@ public final class Gateway: Sendable {
             engine: engine, metrics: metrics, limiter: limiter, memory: settings.memory,
             maxReadyLag: settings.maxReadyLag, serverReport: serverReport)
         closeSessionsWhenLeaseExpires()
-        if settings.transactionSlotMilliseconds > 0 { followPeers() }
+        followPeers()
     }
 
     /// When the gateway's lease has expired, other gateways have executed what the sessions here wanted done at their ends:
@@ -73,9 +73,14 @@ public final class Gateway: Sendable {
         }
     }
 
-    /// Has other gateways' clients take part in the queues of transactions here.
+    /// Has other gateways' clients take part in the queues of transactions here, and what they have used of their rates count.
     private func followPeers() {
-        engine.onPeerMessage { [directory = realtime.directory, queues = realtime.transactionQueues] sender, text in
+        let directory = realtime.directory
+        let queues = realtime.transactionQueues
+        let hasQueues = settings.transactionSlotMilliseconds > 0
+        engine.onPeerMessage { [limiter] sender, text in
+            if let notice = UseNotice(text) { return limiter.heard(notice) }
+            guard hasQueues else { return }
             // Without sessions here nobody contends with the other gateway's.
             guard let notice = SlotNotice(text), let home = directory.anyHome else { return }
             home.follow(queues.noticed(notice, from: sender), at: notice.place)

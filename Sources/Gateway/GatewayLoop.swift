@@ -49,6 +49,10 @@ final class GatewayLoop: HTTPLoopHandler {
         scheduleSweeps()
         scheduleIdentityChecks()
         scheduleFeedChecks()
+        let interval = gateway.settings.limits.shareMilliseconds
+        if loop.index == 0, interval > 0, gateway.limiter.isLimiting {
+            shareUse(gateway.limiter, with: gateway.engine, every: interval)
+        }
     }
 
     // MARK: Requests
@@ -68,6 +72,15 @@ final class GatewayLoop: HTTPLoopHandler {
             self.feeds?.sendKeepAlives()
             self.logs.sendKeepAlives()
             self.scheduleKeepAlives()
+        }
+    }
+
+    /// Tells the database's other gateways what callers have used of their rates here.
+    private func shareUse(_ limiter: RateLimiter, with engine: Engine, every interval: Milliseconds) {
+        _ = loop.schedule(afterMilliseconds: interval) { [weak self] in
+            guard let self else { return }
+            for notice in limiter.takeNotices() { engine.tellPeers(notice.text) }
+            self.shareUse(limiter, with: engine, every: interval)
         }
     }
 

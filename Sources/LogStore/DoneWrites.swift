@@ -20,19 +20,32 @@ public struct DoneWrites: Sendable, Equatable {
 
     public var isEmpty: Bool { writers.isEmpty }
 
-    /// An entry as of which the write is done; nil where it is not known to be.
-    public func seq(of name: WriteName) -> Int64? {
-        guard let known = writers[name.writer] else { return nil }
+    /// What became of a write.
+    public enum Fate: Sendable, Equatable {
+        /// It is in the log, as of this entry at the latest.
+        case done(seq: Int64)
+        /// A later one of its writer is in the log, and it isn't: it was refused when its turn was.
+        case passedOver
+    }
+
+    /// What became of the write; nil where that is not known, as of one that comes for the first time.
+    public func fate(of name: WriteName) -> Fate? {
+        guard let known = writers[name.writer], let greatest = known.numbers.last?.upperBound,
+            name.number <= greatest
+        else { return nil }
         var low = 0
         var high = known.numbers.count
         while low < high {
             let middle = (low + high) / 2
             let range = known.numbers[middle]
-            if range.contains(name.number) { return known.seq }
+            if range.contains(name.number) { return .done(seq: known.seq) }
             if range.upperBound < name.number { low = middle + 1 } else { high = middle }
         }
-        return nil
+        return .passedOver
     }
+
+    /// Whether it is known what became of one of the writes.
+    public func knows(oneOf names: Set<WriteName>) -> Bool { names.contains { fate(of: $0) != nil } }
 
     /// Takes in what somebody has found out.
     public mutating func learn(_ found: DoneWrites) {

@@ -153,6 +153,8 @@ extension LogConnection {
     private func steps(_ batch: Batch, _ isLocked: Bool) -> [PipelineStep] {
         var steps: [PipelineStep] = isLocked ? [] : [.prepared(SQL.begin)]
         steps.append(.prepared(SQL.append, appendParameters(batch)))
+        // Before what takes long: where a write was done before, all of it is for nothing.
+        steps.append(contentsOf: nameSteps(batch))
         var upserts = PostgresParameters()
         var deletes = PostgresParameters()
         let (upsertCount, deleteCount) = rowParameters(batch, &upserts, &deletes)
@@ -160,7 +162,6 @@ extension LogConnection {
         if deleteCount > 0 { steps.append(.query(SQL.deleteRows, deletes)) }
         steps.append(contentsOf: rulesSteps(batch))
         steps.append(contentsOf: claimSteps(batch))
-        steps.append(contentsOf: nameSteps(batch))
         steps.append(.prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]))
         steps.append(.prepared(SQL.commit))
         return steps
@@ -237,6 +238,7 @@ extension LogConnection {
         do {
             if !isLocked { _ = try postgres.executePrepared(SQL.begin) }
             try noteHead(batch.namespace, try postgres.executePrepared(SQL.append, appendParameters(batch)))
+            try postgres.pipeline(nameSteps(batch))
             // Rows that exist go first and come back by COPY, which can only add.
             try deleteExisting(batch.namespace, batch.rows)
             try postgres.copyIn(RowCopy.sql) { writer in
@@ -247,7 +249,7 @@ extension LogConnection {
                 }
             }
             try postgres.pipeline(
-                rulesSteps(batch) + claimSteps(batch) + nameSteps(batch) + [
+                rulesSteps(batch) + claimSteps(batch) + [
                     .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
                     .prepared(SQL.commit),
                 ])
@@ -272,6 +274,21 @@ extension LogConnection {
             if gone.count == 10_000 { try flush(&gone) }
         }
         try flush(&gone)
+    }
+
+    /// Waits until everything that is in the log is as durable as a commit has to be: what has been read may be on the primary
+    /// alone.
+    public func confirmHead(_ namespace: Int64) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            _ = try postgres.pipeline([
+                .prepared(SQL.begin), .prepared(SQL.lockHead, lockParameters(namespace)), .prepared(SQL.commit),
+            ])
+        }
+    }
+
+    /// The same for who holds the head's lock, and gives it back.
+    public func confirmLockedHead() throws(LogStoreError) {
+        try translated { () throws(PostgresError) in _ = try postgres.executePrepared(SQL.commit) }
     }
 
     /// Whether the batch is in the log. Waits until a transaction that may still be writing it has ended.

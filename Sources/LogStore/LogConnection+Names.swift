@@ -39,8 +39,13 @@ extension LogConnection {
         let rows = try translated { () throws(PostgresError) in
             try postgres.execute(
                 """
-                select writer, done::text, seq from pathmirror.named_write
-                where namespace_id = $1 and writer = any($2::text[])
+                -- One look at the index for each, whatever the planner knows of the table.
+                select wanted.writer, known.done::text, known.seq
+                from unnest($2::text[]) as wanted (writer)
+                cross join lateral (
+                    select done, seq from pathmirror.named_write
+                    where namespace_id = $1 and writer = wanted.writer limit 1
+                ) as known
                 """, parameters)
         }
         var done = DoneWrites()
@@ -56,7 +61,7 @@ extension LogConnection {
     }
 
     /// Forgets writers that have not written for so many days, some at a time.
-    public func forgetWriters(unusedForDays days: Int64, limit: Int64 = 10_000) throws(LogStoreError) -> Int {
+    public func forgetWriters(unusedForDays days: Int64, limit: Int64 = 100_000) throws(LogStoreError) -> Int {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 """
@@ -64,6 +69,8 @@ extension LogConnection {
                     select namespace_id, writer from pathmirror.named_write
                     where used_on < current_date - $1::bigint::int order by used_on limit $2
                 )
+                -- One that writes just now stays.
+                and used_on < current_date - $1::bigint::int
                 """, [.int8(days), .int8(limit)]
             ).affectedRows
         }

@@ -50,7 +50,6 @@ struct RetentionKeeper {
             metrics.heldBack.set(0)
             return 0
         }
-        _ = try connection.forgetWriters(unusedForDays: self.settings.rememberedWriteDays)
         let namespaces = try connection.namespacesWithRetention(after: last, limit: self.settings.namespacesAtOnce)
         let round = RetentionRound(connection) { isStopping }
         var heldBack = 0
@@ -61,6 +60,7 @@ struct RetentionKeeper {
             if outcome.waitsFor != nil { heldBack += 1 }
         }
         metrics.heldBack.set(heldBack)
+        _ = try connection.forgetWriters(unusedForDays: self.settings.rememberedWriteDays)
         return namespaces.count < self.settings.namespacesAtOnce ? 0 : namespaces.last ?? 0
     }
 

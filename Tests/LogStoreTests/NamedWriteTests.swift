@@ -1,5 +1,6 @@
 import LogStore
 import Postgres
+import Runtime
 import TestSupport
 import Testing
 import Tree
@@ -39,29 +40,39 @@ import Tree
             // Of what was not written nothing is known.
             #expect(try commit(named(writer.set("b", wide), [name(3)])) == .committed)
             let done = try connection.doneWrites(writer.namespace, [name(9)])
-            #expect(try (1...4).map { done.seq(of: try name($0)) } == [2, 2, 2, nil])
+            #expect(
+                try (1...4).map { done.fate(of: try name($0)) }
+                    == [.done(seq: 2), .done(seq: 2), .done(seq: 2), nil])
         }
     }
 
-    /// Numbers that were refused stay open, those of other writers and namespaces don't count.
+    /// Numbers that were left out stay so once a later one is done; those of other writers and namespaces don't count.
     @Test func onlyWhatWasDoneIsDone() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
             var other = BatchWriter(try connection.make("other"))
             #expect(try connection.commit(named(writer.set("a", .int(1)), [name(2), name(7), name(3)])) == .committed)
             #expect(try connection.commit(named(other.set("a", .int(1)), [name(2)])) == .committed)
-            let more = try [name(1), name(4), name(2, "writer-2")]
+            let before = writer
+            for late in try [name(4), name(1), name(7)] {
+                #expect(try connection.commit(named(writer.set("a", .int(2)), [late, name(9)])) == .alreadyDone)
+                writer = before
+            }
+            let more = try [name(9), name(2, "writer-2")]
             #expect(try connection.commit(named(writer.set("a", .int(2)), Set(more))) == .committed)
             let done = try connection.doneWrites(writer.namespace, [name(1), name(1, "writer-2"), name(1, "writer-3")])
-            #expect(try (1...8).filter { done.seq(of: try name($0)) != nil } == [1, 2, 3, 4, 7])
-            #expect(try done.seq(of: name(2, "writer-2")) == 2)
-            #expect(try done.seq(of: name(1, "writer-2")) == nil)
-            #expect(try done.seq(of: name(1, "writer-3")) == nil)
-            #expect(try connection.doneWrites(other.namespace, [name(2)]).seq(of: name(7)) == nil)
+            let fates = try (1...10).map { done.fate(of: try name($0)) }
+            #expect(
+                fates == (1...10).map { [2, 3, 7, 9].contains($0) ? .done(seq: 2) : $0 < 9 ? .passedOver : nil })
+            #expect(try done.fate(of: name(2, "writer-2")) == .done(seq: 2))
+            #expect(try done.fate(of: name(1, "writer-2")) == .passedOver)
+            #expect(try done.fate(of: name(1, "writer-3")) == nil)
+            #expect(try connection.doneWrites(other.namespace, [name(2)]).fate(of: name(7)) == nil)
         }
     }
 
-    /// A writer whose writes are mostly refused leaves many gaps: they are closed rather than kept without bound.
+    /// A writer whose writes are mostly refused leaves many gaps: the older ones are closed rather than kept without bound, the
+    /// newest stay as they are.
     @Test func gapsAreBounded() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -76,11 +87,15 @@ import Tree
                 #expect(try connection.commit(named(writer.set("a", .int(number)), Set(names))) == .committed)
                 largest = max(
                     largest, try count(connection, "select pg_column_size(done) from pathmirror.named_write"))
+                let done = try connection.doneWrites(writer.namespace, [name(1)])
+                let seq = writer.head
+                #expect(names.allSatisfy { done.fate(of: $0) == .done(seq: seq) })
+                for known in names where !names.contains(try name(known.number - 1)) {
+                    #expect(try done.fate(of: name(known.number - 1)) == .passedOver)
+                }
+                #expect(try done.fate(of: name(number + 1)) == nil)
             }
             #expect(largest < 8_000, "\(largest)")
-            let done = try connection.doneWrites(writer.namespace, [name(1)])
-            #expect(try done.seq(of: name(number)) == 40)
-            #expect(try done.seq(of: name(number + 1)) == nil)
         }
     }
 
@@ -99,7 +114,39 @@ import Tree
             #expect(try connection.forgetWriters(unusedForDays: 30) == 0)
             let names = Set(try (1...3).map { try name($0, "writer-\($0)") })
             let done = try connection.doneWrites(writer.namespace, names)
-            #expect(try (1...3).map { done.seq(of: try name($0, "writer-\($0)")) } == [nil, 2, 4])
+            #expect(
+                try (1...3).map { done.fate(of: try name($0, "writer-\($0)")) } == [nil, .done(seq: 2), .done(seq: 4)])
+        }
+    }
+
+    /// Who writes again while it is about to be forgotten is not.
+    @Test func whoWritesJustNowStays() throws {
+        try withDatabase { url in
+            let here = try LogConnection(url)
+            defer { here.close() }
+            var writer = BatchWriter(try here.make())
+            #expect(try here.commit(named(writer.set("a", .int(1)), [name(1)])) == .committed)
+            try here.sql.execute("update pathmirror.named_write set used_on = current_date - 40")
+            try here.sql.executeScript("begin")
+            try here.sql.execute(
+                "select pathmirror.note_writes($1, '{writer-1}', '{\"{[2,2]}\"}', 2)", [.int8(writer.namespace)])
+            let forgotten = Condition<Int?>(nil)
+            let thread = Thread(name: "forgetting") {
+                let there = try? LogConnection(url)
+                let count = try? there?.forgetWriters(unusedForDays: 30)
+                forgotten.broadcast { $0 = count ?? -1 }
+                there?.close()
+            }
+            let waits = eventually {
+                let waiting =
+                    "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+                return (try? here.sql.execute(waiting).rowCount) == 1
+            }
+            #expect(waits)
+            try here.sql.executeScript("commit")
+            thread.join()
+            #expect(forgotten.withLock { $0 } == 0)
+            #expect(try here.doneWrites(writer.namespace, [name(2)]).fate(of: name(2)) == .done(seq: 2))
         }
     }
 
@@ -111,10 +158,10 @@ import Tree
             let names = try (0..<(DoneWrites.capacity + 10)).map { try name(1, "writer-\($0)") }
             #expect(try connection.commit(named(writer.set("a", .int(1)), Set(names))) == .committed)
             all.learn(try connection.doneWrites(writer.namespace, Set(names.prefix(10))))
-            #expect(names.map { all.seq(of: $0) != nil }.count { $0 } == 10)
+            #expect(names.map { all.fate(of: $0) != nil }.count { $0 } == 10)
             all.learn(try connection.doneWrites(writer.namespace, Set(names.dropFirst(10))))
-            #expect(names.map { all.seq(of: $0) != nil }.count { $0 } == DoneWrites.capacity)
-            #expect(all.seq(of: names[0]) == nil)
+            #expect(names.map { all.fate(of: $0) != nil }.count { $0 } == DoneWrites.capacity)
+            #expect(all.fate(of: names[0]) == nil)
         }
     }
 }

@@ -13,7 +13,8 @@ from harness.gateway import start_serve
 from harness.mirrored import POSTS, Mirrored
 from harness.scratch import scratch_directory
 from harness.sse import Listener
-from harness.waiting import wait_until
+from harness.waiting import Late, wait_until
+from harness.websocket_client import RealtimeClient
 
 ALONE = "has committed a batch alone"
 
@@ -240,3 +241,35 @@ def test_a_server_that_takes_no_writes_any_more_is_left(pair, scratch, logs):
             connection.execute("alter system reset default_transaction_read_only")
             connection.execute("select pg_reload_conf()")
         wait_until(lambda: rest.put("n", 3).status == 200, "a write", 30)
+
+
+@pytest.mark.parametrize("way", ["cancelled", "restarted"])
+def test_a_named_write_that_only_the_primary_has_is_not_acknowledged_when_it_comes_again(pair, scratch, logs, way):
+    """Another gateway finds it done; that is told once the standby has it, and no sooner."""
+    write = {"p": "/n", "d": 2, "w": "writer-1.1"}
+    with served(pair, scratch, logs) as gateway:
+        assert gateway.rest.put("n", 1).status == 200
+        pair.cut_standby_off()
+        client = RealtimeClient(gateway.port, extra="&pm=1").greet()
+        client.ask("p", write)
+        wait_until(lambda: pair.on_primary("select count(*) from pg_stat_activity where wait_event = 'SyncRep'"), "the commit to wait", 20)
+        gateway.process.kill()
+    if way == "cancelled":
+        pair.end_waits("pg_cancel_backend")
+    else:
+        pair.primary.kill()
+        pair.primary.start()
+    wait_until(lambda: sql.head(pair.primary.url(pair.database)) == 2, "the primary to have it", 30)
+    with served(pair, scratch, logs) as gateway:
+        client = RealtimeClient(gateway.port, extra="&pm=1").greet()
+        number = client.ask("p", write)
+        with pytest.raises(Late):
+            client.answer(number, 2)
+        pair.fail_over()
+        wait_until(lambda: gateway.rest.put("after", True).status == 200, "writes by the new primary", 30)
+        assert client.answer(number)["s"] == "unavailable"
+        assert gateway.rest.value("n") == 1
+        # Nobody has it: it is done.
+        assert client.call("p", write)["s"] == "ok"
+        assert gateway.rest.value("n") == 2
+    cli.verify("--database-url", pair.url)

@@ -42,6 +42,7 @@ begin
                     'move_head(bigint, bigint, bigint, tid, uuid, uuid)',
                     'newest_feed_place(tid)',
                     'note_writes(bigint, text[], text[], bigint)',
+                    'newest_gaps(int8multirange)',
                     'newest_place(tid)',
                     'number_text(numeric)',
                     'put_leaves(bigint, bigint, text[], text[], text[])',

@@ -20,19 +20,13 @@ public struct PendingWrite: Sendable, Equatable {
     public let id: WriteID
     public let path: Path
     public let content: Content
-    /// Which run of the app has made it, as its server is told; nil for a write of an older version of this library.
-    public let writer: String?
+    /// By which the server knows the write again; nil for a write of an older version of this library.
+    public let name: WriteName?
 
-    /// - Parameter writer: `WriteName.makeWriter`, once a run.
-    public init(id: WriteID, path: Path, content: Content, writer: String? = nil) {
-        self.writer = writer
+    public init(id: WriteID, path: Path, content: Content, name: WriteName? = nil) {
+        self.name = name
         self.id = id
         self.path = path
         self.content = content
     }
-}
-
-extension PendingWrite {
-    /// By which the server knows the write again.
-    var name: WriteName? { writer.flatMap { WriteName(writer: $0, number: id.rawValue) } }
 }

@@ -70,7 +70,7 @@ struct BatchCommit {
             self.connection = connection
             return .connected
         case .evaluate(let isRepeated):
-            return evaluate(at: isRepeated ? lost.first?.evaluation.timestamp : nil)
+            return try evaluate(at: isRepeated ? lost.first?.evaluation.timestamp : nil)
         case .keepLost:
             context.core.metrics.unknownCommits.add()
             if let current { lost.append(current) }
@@ -108,9 +108,12 @@ struct BatchCommit {
         case .lockHead:
             let (isHeld, batches) = try context.follower.lockHead(namespace, connection)
             return .locked(isHeld: isHeld, batches)
-        case .unlockHead: connection.unlockHead()
+        case .unlockHead:
+            if answersRepeated { try connection.confirmLockedHead() } else { connection.unlockHead() }
         case .checkHead:
-            return .headChecked(isNewest: try context.follower.isAtHead(namespace, connection))
+            let isNewest = try context.follower.isAtHead(namespace, connection)
+            if isNewest, answersRepeated { try connection.confirmHead(namespace.id) }
+            return .headChecked(isNewest: isNewest)
         case .forgetClaims:
             for claim in current?.batch.claims ?? [] { try connection.forgetSession(namespace.id, claim) }
         case .send(let isLocked):
@@ -122,19 +125,51 @@ struct BatchCommit {
     }
 
     /// - Parameter timestamp: milliseconds since 1970; nil: now.
-    private mutating func evaluate(at timestamp: Int64?) -> CommitMachine.Event {
+    private mutating func evaluate(at timestamp: Int64?) throws(LogStoreError) -> CommitMachine.Event {
         let snapshot = namespace.snapshot
-        let hasNames = waiting.contains { $0.write.name != nil }
-        var evaluation = Evaluation(
-            snapshot, timestamp: timestamp ?? Clock.unixMilliseconds, keepsSteps: namespace.listenerCount > 0,
-            done: hasNames ? namespace.doneWrites : DoneWrites())
-        context.stretches.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
+        let timestamp = timestamp ?? Clock.unixMilliseconds
+        var evaluation = evaluation(of: snapshot, at: timestamp)
+        // What was done when it came first may be refused now.
+        if !evaluation.refusedNames.isEmpty, try learnDone().knows(oneOf: evaluation.refusedNames) {
+            evaluation = self.evaluation(of: snapshot, at: timestamp)
+        }
         let batch = Batch(
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch,
             id: evaluation.batchID, records: evaluation.records, rows: evaluation.rows.sink,
             rules: evaluation.newRules, claims: evaluation.claims, names: evaluation.names)
         current = Evaluated(batch: batch, evaluation: evaluation)
         return .evaluated(batch: batch.id, hasRecords: !batch.records.isEmpty)
+    }
+
+    private func evaluation(of snapshot: Snapshot, at timestamp: Int64) -> Evaluation {
+        let hasNames = waiting.contains { $0.write.name != nil }
+        var evaluation = Evaluation(
+            snapshot, timestamp: timestamp, keepsSteps: namespace.listenerCount > 0,
+            done: hasNames ? namespace.doneWrites : DoneWrites())
+        context.stretches.measure("evaluation") { for item in waiting { evaluation.apply(item.write) } }
+        return evaluation
+    }
+
+    /// Whether writes are about to be answered by what became of them before, and no commit of this batch's says that this is
+    /// on the synchronous standbys.
+    private var answersRepeated: Bool {
+        current.map { $0.batch.records.isEmpty && $0.evaluation.repeatedWrites > 0 } ?? false
+    }
+
+    /// Finds out which of the named writes were done before.
+    private func learnDone() throws(LogStoreError) -> DoneWrites {
+        guard let connection else { return DoneWrites() }
+        // All of them at once, as no more is kept than of so many writers.
+        let names = Set(waiting.compactMap(\.write.name))
+        do throws(LogStoreError) {
+            let done = try connection.doneWrites(namespace.id, names)
+            namespace.learn(done)
+            return done
+        } catch {
+            // The head may be locked.
+            connection.unlockHead()
+            throw error
+        }
     }
 
     private mutating func send(
@@ -150,9 +185,7 @@ struct BatchCommit {
         case .alreadyClaimed: return .alreadyClaimed
         case .alreadyDone:
             // Whoever has done it has moved the head, unless that was followed already: the writes are evaluated again, knowing it.
-            // All of them at once, as no more is kept than of so many writers.
-            let names = Set(waiting.compactMap(\.write.name))
-            namespace.learn(try connection.doneWrites(namespace.id, names))
+            _ = try learnDone()
             return .headMoved
         case .headMoved:
             context.core.metrics.conflicts.add()

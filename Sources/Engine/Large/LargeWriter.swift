@@ -60,10 +60,13 @@ final class LargeWriter: Sendable {
         item.sink.complete([(item.token, .failed(error))])
     }
 
-    /// Whether a write of its name is in the log already: that is found, and answered, among the others.
+    /// Whether it is known what became of a write of its name: that is answered among the others.
     private func isDone(_ job: LargeQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Bool {
         guard let name = job.item.write.name else { return false }
-        return try connection.doneWrites(job.namespace.id, [name]).seq(of: name) != nil
+        let done = try connection.doneWrites(job.namespace.id, [name])
+        // Else they would make all of it, to find that out.
+        job.namespace.learn(done)
+        return done.fate(of: name) != nil
     }
 
     /// Evaluates a write and writes its rows; nil where it would be refused, as only the newest tree can say that.

@@ -17,7 +17,11 @@ struct Evaluation {
     private(set) var outcomes: [WriteOutcome] = []
     /// The names of the writes among the records.
     private(set) var names: Set<WriteName> = []
-    /// How many writes were answered without being done, as they had been before.
+    /// The greatest of them by writer.
+    private var greatestNumbers: [String: Int64] = [:]
+    /// The names of writes that were refused. They may have been done before: then they are not to be told as refused.
+    private(set) var refusedNames: Set<WriteName> = []
+    /// How many writes were answered by what became of them before.
     private(set) var repeatedWrites = 0
 
     let timestamp: Int64
@@ -43,11 +47,11 @@ struct Evaluation {
     }
 
     mutating func apply(_ write: Write) {
-        if let name = write.name {
-            // A connection that was thought lost, and the one after it, may both have brought it into this batch.
-            if let seq = done.seq(of: name) ?? (names.contains(name) ? head : nil) {
-                repeatedWrites += 1
-                return outcomes.append(.committed(seq: seq, changes: []))
+        if let name = write.name, let fate = fate(of: name) {
+            repeatedWrites += 1
+            switch fate {
+            case .done(let seq): return outcomes.append(.committed(seq: seq, changes: []))
+            case .passedOver: return outcomes.append(.refused(Self.passedOver))
             }
         }
         switch write.action {
@@ -55,12 +59,28 @@ struct Evaluation {
         case .update(_, let changes): apply(write, ApplicationOrder.sorted(changes))
         case .rules(let set): adopt(set, write)
         case .disconnect(let claim, let operations): disconnect(claim, operations, write)
+        case .recall:
+            if let name = write.name { refusedNames.insert(name) }
+            outcomes.append(.refused(Self.neverDone))
         }
+    }
+
+    private static let passedOver = "It was refused when it came first, and later writes of the client have been done."
+    private static let neverDone = "It was not done."
+
+    /// What became of a named write, before this batch or in it: a connection that was thought lost, and the one after it, may
+    /// both have brought it.
+    private func fate(of name: WriteName) -> DoneWrites.Fate? {
+        if let fate = done.fate(of: name) { return fate }
+        guard let greatest = greatestNumbers[name.writer], name.number <= greatest else { return nil }
+        return names.contains(name) ? .done(seq: head) : .passedOver
     }
 
     private mutating func apply(_ write: Write, _ asked: [Change]) {
         switch judge(write, asked) {
-        case .refused(let outcome): outcomes.append(outcome)
+        case .refused(let outcome):
+            if let name = write.name { refusedNames.insert(name) }
+            outcomes.append(outcome)
         case .accepted(let changes, let after): commit(write, asked, changes, before: root, after: after)
         }
     }
@@ -173,7 +193,10 @@ struct Evaluation {
             return
         }
         head += 1
-        if let name = write.name { names.insert(name) }
+        if let name = write.name {
+            names.insert(name)
+            greatestNumbers[name.writer] = name.number
+        }
         rows.sink.seq = head
         var current = before
         for change in changes {

@@ -14,6 +14,8 @@ public struct Write: Sendable {
         /// Executes a session's onDisconnect operations, each as a write of its own; a denied one is left out. They are
         /// executed once, whichever gateways try.
         case disconnect(SessionClaim, operations: [[Change]])
+        /// Does nothing: asks whether the write of its name was done, and is refused where it was not.
+        case recall
     }
 
     public let action: Action
@@ -58,7 +60,7 @@ public struct Write: Sendable {
         switch action {
         case .set(_, let node): node.rowCount + 1
         case .update(_, let changes): changes.reduce(changes.count) { $0 + $1.value.rowCount }
-        case .rules, .disconnect: 0
+        case .rules, .disconnect, .recall: 0
         }
     }
 
@@ -71,7 +73,7 @@ public struct Write: Sendable {
             // Asked on event loops: many places are many rows.
             changes.count > settings.largeWriteRows / 5
                 || changes.reduce(0) { $0 + $1.value.rowCount + root[$1.path].rowCount } > settings.largeWriteRows
-        case .rules, .disconnect: false
+        case .rules, .disconnect, .recall: false
         }
     }
 
@@ -85,7 +87,7 @@ public struct Write: Sendable {
         switch action {
         case .set(let path, _): path
         case .update(let base, _): base
-        case .rules, .disconnect: .root
+        case .rules, .disconnect, .recall: .root
         }
     }
 }

@@ -12,7 +12,7 @@ public enum WriteTrial {
         switch write.action {
         case .set(let path, let node): asked = [Change(path: path, value: node)]
         case .update(_, let changes): asked = ApplicationOrder.sorted(changes)
-        case .rules, .disconnect: return nil
+        case .rules, .disconnect, .recall: return nil
         }
         let evaluation = Evaluation(snapshot, timestamp: now, keepsSteps: false)
         guard case .refused(let outcome) = evaluation.judge(write, asked) else { return nil }

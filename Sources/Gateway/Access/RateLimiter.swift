@@ -28,20 +28,27 @@ final class RateLimiter: Sendable {
 
     let settings: RateLimiterSettings
     private let now: @Sendable () -> Int64
-    private let addresses: Buckets<IPAddress>?
-    private let identities: Buckets<Caller>?
-    private let namespaces: Buckets<String>?
+    private let addresses: LimitBuckets<IPAddress>?
+    private let identities: LimitBuckets<Caller>?
+    private let namespaces: LimitBuckets<String>?
     private let refusals: [Counter]
+    /// What callers have used at other gateways, as far as those have told.
+    let usedElsewhere = Counter()
 
     /// - Parameter now: milliseconds of a clock that never goes back.
     init(_ settings: RateLimiterSettings, now: @escaping @Sendable () -> Int64 = { Clock.monotonicMilliseconds }) {
         self.settings = settings
         self.now = now
-        addresses = settings.perAddress.map { Buckets($0, most: settings.maxTracked) }
-        identities = settings.perIdentity.map { Buckets($0, most: settings.maxTracked) }
-        namespaces = settings.writeBytesPerMinute.map {
-            Buckets(RateLimit(perSecond: Double($0) / 60, burst: Double($0)), most: settings.maxTracked)
+        let isShared = settings.shareMilliseconds > 0
+        func limit<Key>(
+            _ limit: RateLimit?, name: @escaping @Sendable (Key) -> LimitedCaller
+        ) -> LimitBuckets<Key>? {
+            limit.map { LimitBuckets($0, most: settings.maxTracked, name: isShared ? name : nil) }
         }
+        addresses = limit(settings.perAddress) { LimitedCaller(.address, "\($0)") }
+        identities = limit(settings.perIdentity) { LimitedCaller(.identity, "\($0.namespace) \($0.name)") }
+        let writes = settings.writeBytesPerMinute.map { RateLimit(perSecond: Double($0) / 60, burst: Double($0)) }
+        namespaces = limit(writes) { LimitedCaller(.writeBytes, $0) }
         refusals = Kind.allCases.map { _ in Counter() }
     }
 
@@ -63,8 +70,43 @@ final class RateLimiter: Sendable {
         return counted(.writeBytes, namespaces.take(Double(max(1, byteCount)), of: namespace, now()))
     }
 
+    /// Whether there is any limit.
+    var isLimiting: Bool { addresses != nil || identities != nil || namespaces != nil }
+
     /// How often each limit was exceeded.
     var counts: [(kind: Kind, count: Int)] { zip(Kind.allCases, refusals).map { ($0, $1.current) } }
+
+    // MARK: Other gateways
+
+    /// The most notices at one time; callers that don't fit are told of the next time.
+    private static let mostNotices = 8
+
+    /// What the other gateways of the database are to be told: what callers have used here since the last call.
+    func takeNotices() -> [UseNotice] {
+        var left = UseNotice.most * Self.mostNotices
+        func notices(_ kind: Kind, _ amounts: [UseNotice.Amount]?) -> [UseNotice] {
+            guard let amounts else { return [] }
+            left -= amounts.count
+            return stride(from: 0, to: amounts.count, by: UseNotice.most).map { start in
+                UseNotice(kind, Array(amounts[start..<min(start + UseNotice.most, amounts.count)]))
+            }
+        }
+        return notices(.writeBytes, namespaces?.takeUntold(most: left))
+            + notices(.identity, identities?.takeUntold(most: left))
+            + notices(.address, addresses?.takeUntold(most: left))
+    }
+
+    /// Another gateway has let callers have so much: it counts here, too.
+    func heard(_ notice: UseNotice) {
+        for used in notice.amounts {
+            usedElsewhere.add(used.amount)
+            switch notice.kind {
+            case .writeBytes: namespaces?.used(used, now())
+            case .identity: identities?.used(used, now())
+            case .address: addresses?.used(used, now())
+            }
+        }
+    }
 
     private func counted(_ kind: Kind, _ waitMilliseconds: Milliseconds?) -> Refusal? {
         guard let waitMilliseconds else { return nil }
@@ -91,32 +133,5 @@ final class RateLimiter: Sendable {
             if !isTrusted(address) { return client }
         }
         return client
-    }
-}
-
-/// Buckets of one limit by key, in parts with a lock each.
-private final class Buckets<Key: Hashable & Sendable>: Sendable {
-    private final class Part: Sendable {
-        let table: Mutex<RecentTable<Key, TokenBucket>>
-
-        init(capacity: Int) { table = Mutex(RecentTable(capacity: capacity)) }
-    }
-
-    private let limit: RateLimit
-    private let parts: [Part]
-
-    init(_ limit: RateLimit, most: Int) {
-        self.limit = limit
-        let count = most >= 1_024 ? 16 : 1
-        parts = (0..<count).map { _ in Part(capacity: most / count) }
-    }
-
-    func take(_ amount: Double, of key: Key, _ nowMilliseconds: Milliseconds) -> Int64? {
-        let limit = limit
-        return parts[Int(UInt(bitPattern: key.hashValue) % UInt(parts.count))].table.withLock { table in
-            table.with(key, new: TokenBucket(limit, nowMilliseconds: nowMilliseconds)) {
-                $0.take(amount, limit, nowMilliseconds: nowMilliseconds)
-            }
-        }
     }
 }

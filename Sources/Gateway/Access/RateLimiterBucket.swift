@@ -14,10 +14,7 @@ struct TokenBucket: Sendable {
     /// What is larger than what is there is let through all the same once there is a token at all; those that come
     /// later wait the longer. Otherwise nothing larger than the burst would ever get through.
     mutating func take(_ amount: Double, _ limit: RateLimit, nowMilliseconds: Int64) -> Int64? {
-        // A clock that steps back adds nothing.
-        let elapsed = max(0, nowMilliseconds - updatedMilliseconds)
-        updatedMilliseconds = max(updatedMilliseconds, nowMilliseconds)
-        tokens = min(limit.burst, tokens + Double(elapsed) * limit.perSecond / 1_000)
+        fill(limit, nowMilliseconds)
         let needed = min(amount, 1)
         // The fill of many short times may be short of a whole by rounding.
         if tokens + 1e-9 >= needed {
@@ -25,5 +22,20 @@ struct TokenBucket: Sendable {
             return nil
         }
         return Int64(((needed - tokens) * 1_000 / limit.perSecond).rounded(.up))
+    }
+
+    /// So much was used elsewhere at some time since the last call: what comes next waits the longer.
+    mutating func owe(_ amount: Double, since milliseconds: Int64, _ limit: RateLimit) {
+        fill(limit, milliseconds)
+        // A bucket that was made after that: what has come back since.
+        let returned = Double(max(0, updatedMilliseconds - milliseconds)) * limit.perSecond / 1_000
+        tokens = min(limit.burst, tokens - amount + returned)
+    }
+
+    private mutating func fill(_ limit: RateLimit, _ nowMilliseconds: Int64) {
+        // A clock that steps back adds nothing.
+        let elapsed = max(0, nowMilliseconds - updatedMilliseconds)
+        updatedMilliseconds = max(updatedMilliseconds, nowMilliseconds)
+        tokens = min(limit.burst, tokens + Double(elapsed) * limit.perSecond / 1_000)
     }
 }

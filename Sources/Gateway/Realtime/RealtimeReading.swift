@@ -10,7 +10,7 @@ struct RealtimeReading: Sendable {
     enum Outcome: Sendable {
         case message(ClientMessage)
         /// A large write that would not be done; with its place if it is a transaction.
-        case refused(Int64, WriteOutcome, TransactionKey?)
+        case refused(Int64, WriteName?, WriteOutcome, TransactionKey?)
     }
 
     private let auth: AuthContext
@@ -66,6 +66,6 @@ struct RealtimeReading: Sendable {
             return nil
         }
         let place = write.expectedHash.map { _ in TransactionKey(namespace: namespace.id, path: write.path) }
-        return .refused(request.number, outcome, place)
+        return .refused(request.number, request.name, outcome, place)
     }
 }

@@ -13,7 +13,7 @@ enum WaitingRequest {
     case reading
     case read(ClientRequest, MemoryShare?)
     /// A large write that was refused in a trial.
-    case refused(Int64, WriteOutcome, TransactionKey?)
+    case refused(Int64, WriteName?, WriteOutcome, TransactionKey?)
 }
 
 extension RealtimeSession {
@@ -150,10 +150,10 @@ extension RealtimeSession {
                 guard holds == 0, writes.isEmpty else { return }
                 waiting[nextWaiting] = .reading
                 return read(message, share)
-            case .refused(let number, let outcome, let place):
+            case .refused(let number, let name, let outcome, let place):
                 nextWaiting += 1
                 if let place { transacted(outcome, at: place) }
-                answer(number, outcome)
+                refuse(number, place == nil ? name : nil) { $0.answer(number, outcome) }
             case .read(let request, let share):
                 guard !mustWait(request) else { return }
                 waiting[nextWaiting] = .reading
@@ -195,8 +195,8 @@ extension RealtimeSession {
         guard nextWaiting < waiting.count, case .reading = waiting[nextWaiting] else { return true }
         switch result {
         case .failure(let error): return refused(error)
-        case .success(.refused(let number, let outcome, let place)):
-            waiting[nextWaiting] = .refused(number, outcome, place)
+        case .success(.refused(let number, let name, let outcome, let place)):
+            waiting[nextWaiting] = .refused(number, name, outcome, place)
         case .success(.message(.request(let request))):
             guard admits(request) else {
                 nextWaiting += 1
@@ -237,7 +237,7 @@ extension RealtimeSession {
         case .echo(let value): answer(number, "ok", .raw(value.text))
         case .denied:
             context.engine.metrics.deniedWrites.add()
-            answer(number, "permission_denied", .text("Permission denied"))
+            refuse(number, request.name) { $0.answer(number, "permission_denied", .text("Permission denied")) }
         case .refused(let reason): answer(number, "failure", .text(reason))
         }
     }

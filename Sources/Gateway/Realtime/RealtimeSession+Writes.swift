@@ -42,6 +42,15 @@ extension RealtimeSession {
         if isHeld { largeWrite = token }
     }
 
+    /// A write that is refused without the committers: what was done when it came first is not told as refused.
+    func refuse(_ number: Int64, _ name: WriteName?, _ refusal: @escaping (RealtimeSession) -> Void) {
+        guard isExtended, let name else { return refusal(self) }
+        let question = Write(.recall, operation: .set, byteCount: 64, auth: login.context, name: name)
+        _ = host.submit(question, for: self) { session, outcome in
+            if case .committed = outcome { session.answer(number, outcome) } else { refusal(session) }
+        }
+    }
+
     /// Whether the rules may let a write in as the tree is now. Those before it may make it otherwise.
     private func mayBeGiven(_ action: Write.Action) -> Bool {
         let snapshot = namespace.snapshot
@@ -49,7 +58,7 @@ extension RealtimeSession {
         return switch action {
         case .set(let path, _): permission.mayBeGiven(at: path, root: snapshot.root)
         case .update(_, let changes): permission.mayBeGiven(to: changes, root: snapshot.root)
-        case .rules, .disconnect: false
+        case .rules, .disconnect, .recall: false
         }
     }
 

@@ -8,13 +8,20 @@ extension LocalDatabase {
             callBack { completion?.tell(nil) }
             return
         }
-        let write = PendingWrite(id: writeNumbers.next(), path: path, content: content, writer: writer)
+        let write = PendingWrite(id: writeNumbers.next(), path: path, content: content, name: nextName())
         if let completion { completions[write.id] = completion }
         unanswered[write.id] = path
         cache?.save(write)
         raise(tree.apply(write, estimate: SyncTree.estimate(content, timestamp: serverTime)))
         machine.write(write, now: now)
         raise(transactions.overridden(at: content.places.map(path.appending)))
+    }
+
+    /// Not by the write's own number: transactions have such numbers, too, and no names, and the server takes what it misses for
+    /// refused.
+    private func nextName() -> WriteName? {
+        namedWrites += 1
+        return WriteName(writer: writer, number: namedWrites)
     }
 
     /// Goes on with the writes of an earlier run.

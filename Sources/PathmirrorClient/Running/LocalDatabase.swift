@@ -41,6 +41,7 @@ final class LocalDatabase {
     let writeNumbers = WriteNumbers()
     /// Names this run's writes. A run of its own for each, as a copy of the app's file must not number its writes like the first.
     let writer = WriteName.makeWriter()
+    var namedWrites: Int64 = 0
     var lastRequest: UInt64 = 0
     var disconnectRequests: [RequestID: (path: Path, completion: WriteCompletion?)] = [:]
     var disconnectQueue = DisconnectQueue()

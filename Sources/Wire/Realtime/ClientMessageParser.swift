@@ -36,7 +36,7 @@ public enum ClientMessageParser {
         _ number: Int64, _ name: String, _ body: MessageFields, _ mayWrite: (Path, _ isMerge: Bool) -> Bool
     ) -> ClientMessage {
         let action = action(name, body, mayWrite)
-        guard action.writes, let text = body[WriteName.member] else {
+        guard name == "p" || name == "m", let text = body[WriteName.member] else {
             return .request(ClientRequest(number: number, action: action))
         }
         guard let name = text.string.flatMap(WriteName.init) else {

@@ -17,6 +17,9 @@ enum LimitOptions {
         .init(
             "write-bytes-per-minute", "N",
             "the most bytes written to a namespace in a minute; the original's bound is 67108864; default: no bound"),
+        .init(
+            "rate-share-ms", "N",
+            "how often gateways tell one another what callers have used of these, 0 for each by itself; default 1000"),
         .init("max-body-bytes", "N", "the largest body of an administrator's request; default 268435456"),
         .init("max-user-body-bytes", "N", "the largest body, or realtime message, of anybody else; default 16777216"),
         .init(
@@ -43,6 +46,9 @@ enum LimitOptions {
         gateway.limits.perAddress = try rate(arguments, "rate-limit-per-address")
         gateway.limits.perIdentity = try rate(arguments, "rate-limit-per-identity")
         gateway.limits.writeBytesPerMinute = try arguments.integer("write-bytes-per-minute", in: 1...(1 << 50))
+        if let time = try arguments.integer("rate-share-ms", in: 0...60_000) {
+            gateway.limits.shareMilliseconds = Milliseconds(time)
+        }
         gateway.limits.trustedProxies = try networks(arguments, "trusted-proxies")
         gateway.metricsNetworks = try networks(arguments, "metrics-from")
         server.unlimitedNetworks = gateway.limits.trustedProxies

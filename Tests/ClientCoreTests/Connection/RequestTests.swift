@@ -64,7 +64,8 @@ import Wire
         harness.greet(isExtended: isExtended)
         for id in 1...3 as ClosedRange<Int64> {
             let write = PendingWrite(
-                id: WriteID(rawValue: id), path: Path(splitting: "a"), content: .overwrite(.int(id)), writer: "writer-1"
+                id: WriteID(rawValue: id), path: Path(splitting: "a"), content: .overwrite(.int(id)),
+                name: WriteName(writer: "writer-1", number: id)
             )
             harness { $0.write(write, hash: id == 2 ? "h" : nil, now: $1) }
         }

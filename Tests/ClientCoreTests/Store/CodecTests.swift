@@ -80,7 +80,8 @@ import Tree
                 ? .overwrite(number % 7 == 0 ? Self.leaves[number % Self.leaves.count] : generator.tree(depth: 3))
                 : .merge(generator.changes(atMost: 4, below: .root))
             let write = PendingWrite(
-                id: id, path: path, content: content, writer: number % 3 == 0 ? nil : "writer-\(number)")
+                id: id, path: path, content: content,
+                name: number % 3 == 0 ? nil : WriteName(writer: "writer-\(number)", number: 1 + Int64(number)))
             var bytes = WriteCodec.encode(write)
             let place = RowPath.encode(path)
             func decode(_ id: WriteID) -> PendingWrite? {

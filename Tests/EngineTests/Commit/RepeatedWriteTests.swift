@@ -92,19 +92,53 @@ import Tree
         }
     }
 
-    /// A write that was refused is judged anew: nothing of it was done.
+    /// A write that was refused is judged anew, but not once later ones of its client are done: those stand.
     @Test func aRefusedWriteIsNotDone() throws {
-        try withEngines { _, engines in
-            let namespace = try engines[0].namespace()
-            let name = try #require(WriteName("writer-1.1"))
+        try withEngines(2) { _, engines in
+            let namespaces = try engines.map { try $0.namespace() }
+            let namespace = namespaces[0]
+            func priority(_ number: Int64) -> Write {
+                Write(
+                    .set(Path(splitting: "a/.priority"), .int(number)), operation: .set, byteCount: 1, auth: .admin,
+                    name: WriteName(writer: "writer-1", number: number))
+            }
+            func isRefused(_ outcome: WriteOutcome?) -> Bool { if case .refused? = outcome { true } else { false } }
+            #expect(isRefused(namespace.write(priority(1))))
+            #expect(namespace.write(.set("a", .int(1)))?.committedSeq == 1)
+            #expect(namespace.write(priority(1))?.committedSeq == 2)
+            #expect(namespace.write(.set("a", .null))?.committedSeq == 3)
+            #expect(isRefused(namespace.write(priority(2))))
+            #expect(namespace.write(try counting(3))?.committedSeq == 4)
+            #expect(namespace.write(.set("a", .int(2)))?.committedSeq == 5)
+            for namespace in namespaces { #expect(isRefused(namespace.write(priority(2)))) }
+            for namespace in namespaces { #expect(namespace.write(priority(1))?.committedSeq == 4) }
+            #expect(namespace.snapshot.seq == 5)
+        }
+    }
+
+    /// What was done, and would be refused by now, is not told as refused: beside others and alone, here and elsewhere.
+    @Test func whatWouldBeRefusedByNowWasDone() throws {
+        try withEngines(2) { url, engines in
+            let namespaces = try engines.map { try $0.namespace() }
             let priority = Write(
-                .set(Path(splitting: "a/.priority"), .int(1)), operation: .set, byteCount: 1, auth: .admin, name: name)
-            guard case .refused? = namespace.write(priority) else { return #expect(Bool(false), "it was not refused") }
-            #expect(namespace.write(try counting(2))?.committedSeq == 1)
-            #expect(namespace.write(.set("a", .int(1)))?.committedSeq == 2)
-            #expect(namespace.write(priority)?.committedSeq == 3)
-            #expect(namespace.write(priority)?.committedSeq == 3)
-            #expect(namespace.snapshot.seq == 3)
+                .set(Path(splitting: "a/.priority"), .int(1)), operation: .set, byteCount: 1, auth: .admin,
+                name: WriteName("writer-1.1"))
+            #expect(namespaces[0].write(.set("a", .int(1)))?.committedSeq == 1)
+            #expect(namespaces[0].write(priority)?.committedSeq == 2)
+            #expect(namespaces[0].write(.set("a", .null))?.committedSeq == 3)
+            for namespace in namespaces {
+                #expect(namespace.write(priority)?.committedSeq == 2)
+                let sink = CollectingSink()
+                for token in 0..<50 as Range<UInt64> {
+                    namespace.submit(token == 25 ? priority : .set("b/\(token)", .int(1)), to: sink, token: token)
+                }
+                #expect(try #require(sink.all(50)).values.allSatisfy { $0.committedSeq != nil })
+            }
+            // One that was never done is still refused.
+            let other = Write(
+                .set(Path(splitting: "a/.priority"), .int(1)), operation: .set, byteCount: 1, auth: .admin,
+                name: WriteName("writer-1.2"))
+            guard case .refused? = namespaces[0].write(other) else { return #expect(Bool(false), "it was done") }
         }
     }
 

@@ -226,4 +226,26 @@ import Wire
             #expect(try bench.value("open/a") == "1")
         }
     }
+
+    /// What may be made once only is there by now; a long message is judged before it is queued, and its name all the same.
+    @Test(arguments: [10, 200]) func whatWasDoneIsNotToldAsRefused(length: Int) throws {
+        let rules = #"{"rules":{".read":true,".write":"!data.exists()"}}"#
+        try withBench(rules: rules) { settings in
+            settings.heavyBodyBytes = 100
+            settings.heavyRows = 0
+        } _: { bench in
+            let text = String(repeating: "x", count: length)
+            let write = #"{"p":"/a","d":{"b":"\#(text)"},"w":"writer-1.1"}"#
+            for _ in 0..<2 {
+                let client = try bench.connect(isLoopback: false, isExtended: true)
+                for _ in 0..<2 {
+                    try client.ask("p", write)
+                    #expect(try client.next().contains(#""s":"ok""#))
+                }
+                try client.ask("p", write.replacing("writer-1.1", with: "writer-2.1"))
+                #expect(try client.next().contains(#""s":"permission_denied""#))
+            }
+            #expect(try bench.value("a").contains(text))
+        }
+    }
 }

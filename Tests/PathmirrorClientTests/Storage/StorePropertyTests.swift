@@ -98,7 +98,7 @@ struct StoreWork {
                 id: WriteID(rawValue: lastWrite), path: generator.path(maxDepth: 4),
                 content: random.oneIn(2)
                     ? .overwrite(generator.tree(depth: 3)) : .merge(generator.changes(atMost: 4, below: .root)),
-                writer: random.oneIn(2) ? nil : "writer-\(random.below(3))")
+                name: random.oneIn(2) ? nil : WriteName(writer: "writer-\(random.below(3))", number: lastWrite))
             return { $0.save(write) }
         case 15:
             let id = WriteID(rawValue: Int64(random.below(Int(lastWrite) + 1)))

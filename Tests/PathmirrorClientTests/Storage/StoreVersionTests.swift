@@ -45,7 +45,8 @@ import Wire
         let path = folder + "/store"
         func write(_ id: Int64, _ writer: String?) -> PendingWrite {
             PendingWrite(
-                id: WriteID(rawValue: id), path: Path(splitting: "a"), content: .overwrite(.int(id)), writer: writer)
+                id: WriteID(rawValue: id), path: Path(splitting: "a"), content: .overwrite(.int(id)),
+                name: writer.flatMap { WriteName(writer: $0, number: id) })
         }
         let store = try SQLiteClientStore(path: path) { Issue.record("\($0)") }
         store.save(write(1, nil))

@@ -5,15 +5,15 @@ public enum WriteCodec {
     /// The bytes of a write's content. Its number and path are part of the check sum.
     public static func encode(_ write: PendingWrite) -> [UInt8] {
         var writer = ByteWriter()
-        let named: UInt8 = write.writer == nil ? 0 : Self.named
+        let named: UInt8 = write.name == nil ? 0 : Self.named
         switch write.content {
         case .overwrite(let node):
             writer.byte(named)
-            if let name = write.writer { writer.text(name) }
+            if let name = write.name { writer.text(name.text) }
             _ = NodeCodec.write(node, to: &writer, limit: .max)
         case .merge(let changes):
             writer.byte(named + 1)
-            if let name = write.writer { writer.text(name) }
+            if let name = write.name { writer.text(name.text) }
             writer.varint(UInt64(changes.count))
             for change in changes {
                 writer.varint(UInt64(change.path.depth))
@@ -37,16 +37,16 @@ public enum WriteCodec {
         guard sum == checkSum(content, of: id, at: Array(path)) else { return nil }
         var reader = ByteReader(content)
         guard let kind = reader.byte() else { return nil }
-        var writer: String?
+        var name: WriteName?
         if kind >= named {
-            guard let text = reader.text(), WriteName.isWriter(text) else { return nil }
-            writer = text
+            name = reader.text().flatMap { WriteName($0) }
+            if name == nil { return nil }
         }
         guard let decoded = self.content(kind % named, &reader), reader.isAtEnd else { return nil }
-        return PendingWrite(id: id, path: place, content: decoded, writer: writer)
+        return PendingWrite(id: id, path: place, content: decoded, name: name)
     }
 
-    /// Added to the kind of content where the writer stands before it.
+    /// Added to the kind of content where the name stands before it.
     private static let named: UInt8 = 2
 
     private static func content(_ kind: UInt8, _ reader: inout ByteReader) -> PendingWrite.Content? {
