@@ -38,7 +38,7 @@ test: toolchain ## Install what is missing, then run every check and test
 	@scripts/install-dependencies build run test faults
 	@exec scripts/test
 
-stack: ## Build the images, run the compose stack and try it, deaths and updates included (DOCKER; up to half an hour)
+stack: ## Build the images, run the compose stack and try it, deaths, updates and failovers included (DOCKER; about half an hour)
 	@exec scripts/stack $(ARGS)
 
 bench: toolchain ## Install what is missing, then run the benchmarks (ratios, one run)
