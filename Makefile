@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Options for the program a target runs, e.g. make run ARGS='--port 9010 --import export.json'
 ARGS ?=
-# What `make compare` compares: binaries, or directories that Tests/recorded/recorder.py has written
+# What `make compare` compares: binaries, or directories that Tests/recorded/recorder.py has written; `make upgrade` begins with OLD
 OLD ?=
 NEW ?=
 # More options for every release build, e.g. SWIFT_FLAGS=--static-swift-stdlib for a binary that runs without the toolchain
@@ -19,7 +19,7 @@ RELEASE = .build/release
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha mutants namespaces fuzz fuzz-live client-docs lint format install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces fuzz fuzz-live client-docs lint format install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -38,7 +38,7 @@ test: toolchain ## Install what is missing, then run every check and test
 	@scripts/install-dependencies build run test faults
 	@exec scripts/test
 
-stack: ## Build the images, run the compose stack and try it, deaths and updates included (DOCKER; up to half an hour)
+stack: ## Build the images, run the compose stack and try it, deaths, updates and failovers included (DOCKER; about half an hour)
 	@exec scripts/stack $(ARGS)
 
 bench: toolchain ## Install what is missing, then run the benchmarks (ratios, one run)
@@ -61,6 +61,12 @@ ha: toolchain ## Build, then fail over a PostgreSQL under Patroni 50 times while
 	@scripts/install-dependencies build run test ha
 	@$(RELEASE_BUILD) --product pathmirror
 	@exec scripts/ha $(ARGS)
+
+upgrade: toolchain ## Build, then update from an older version under load: make upgrade OLD=BINARY, `scripts/upgrade $(OLD) $(ARGS)`
+	@test -n "$(OLD)" || { echo "make upgrade: OLD must name the older version's binary." >&2; exit 1; }
+	@scripts/install-dependencies build run test
+	@$(RELEASE_BUILD) --product pathmirror
+	@exec scripts/upgrade $(OLD) $(ARGS)
 
 client-soak: toolchain ## Build, then try two clients over a bad network for an hour, `scripts/client-soak $(ARGS)`
 	@scripts/install-dependencies build run test

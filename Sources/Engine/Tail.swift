@@ -7,6 +7,8 @@ import Runtime
 /// has what this gateway has.
 final class Tail: AnnouncementListener {
     private let core: EngineCore
+    /// The newer schema that was last warned of.
+    private var newerSchema = 0
 
     init(_ core: EngineCore) { self.core = core }
 
@@ -22,15 +24,31 @@ final class Tail: AnnouncementListener {
     var stopsNow: Bool { core.stopsNow }
 
     func connect() throws -> LogConnection {
-        let connection = try core.connect("tail")
+        // Each gateway has one of these, always: `GatewayFacts` counts them.
+        let program = core.settings.program
+        let connection = try core.connect(program.isEmpty ? "tail" : "tail \(program)")
         do {
             connection.statementTimeoutMilliseconds = core.lookMilliseconds
-            try connection.checkSchema()
+            try checkSchema(connection)
             try connection.listen(to: [.commits, .messages])
             return connection
         } catch {
             connection.close()
             throw error
+        }
+    }
+
+    /// A schema that is newer than this program was migrated while the gateway ran, as it has not started on it: it goes on, here as on
+    /// the connections that it had then, until somebody replaces it.
+    private func checkSchema(_ connection: LogConnection) throws {
+        do {
+            try connection.checkSchema()
+        } catch LogStoreError.schemaTooNew(let found, let known) {
+            guard found != newerSchema else { return }
+            newerSchema = found
+            core.logger.warning(
+                "the database has been migrated by a newer version: replace this gateway soon, it will not start again",
+                [("schema", "\(found)"), ("known", "\(known)")])
         }
     }
 

@@ -34,6 +34,32 @@ import Tree
         }
     }
 
+    /// Between `migrate up` and its replacement a gateway of the version before loses its connections, as in a failover.
+    @Test func aSchemaThatWasMigratedMeanwhileDoesNotKeepAGatewayFromConnectingAgain() throws {
+        try withEngines(2) { url, engines in
+            let namespaces = try engines.map { try $0.namespace() }
+            #expect(namespaces[0].write(.increment("n"))?.committedSeq == 1)
+            let administrator = try PostgresConnection(url)
+            defer { administrator.close() }
+            try administrator.executeScript(
+                """
+                insert into pathmirror.migration (version, name, checksum) values (999, 'later', 'x');
+                select pg_terminate_backend(pid) from pg_stat_activity
+                where datname = current_database() and pid <> pg_backend_pid()
+                """)
+            // While connections are being lost a write may fail.
+            var seq: Int64?
+            #expect(
+                eventually {
+                    seq = namespaces[0].write(.increment("n"))?.committedSeq
+                    return seq != nil
+                })
+            // The other one hears of it on a connection that has come through all checks.
+            #expect(eventually { namespaces[1].snapshot.seq >= seq ?? .max })
+            #expect(eventually { engines.allSatisfy { $0.engine.health.isUp } })
+        }
+    }
+
     @Test func writesFailSoonWithoutTheDatabaseAndEverythingRecovers() throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)

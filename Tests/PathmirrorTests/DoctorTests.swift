@@ -136,6 +136,41 @@ import Testing
         return ServerDiagnosis.findings(facts, machineMilliseconds: 1_000_000, connectionsEach: 16, gateways: 2)
     }
 
+    @Test func programsOfGateways() {
+        func judge(_ programs: [String: Int64]) -> [Finding] {
+            var facts = GatewayFacts()
+            facts.programs = programs
+            return WorkDiagnosis.programs(facts, this: "0.2.0, schema 17")
+        }
+        #expect(judge([:]).isEmpty)
+        #expect(judge(["0.2.0, schema 17": 3]).map(\.level) == [.ok])
+        #expect(judge(["0.1.0, schema 16": 3]).map(\.level) == [.warning])
+        #expect(judge(["": 1]).map(\.level) == [.warning])
+        let mixed = judge(["0.2.0, schema 17": 1, "": 2])
+        #expect(mixed.map(\.level) == [.warning])
+        #expect(
+            mixed.first?.what
+                == "gateways that are connected: 1 of 0.2.0, schema 17; 2 of a version that doesn't say what it is")
+    }
+
+    /// Also where the schema is not this program's, as it is in the middle of an update.
+    @Test func gatewaysOfOtherVersionsAreFound() throws {
+        try withHistory { database throws in
+            #expect(try Self.findings(database)["gateways.versions"] == nil)
+            let name = "pathmirror tail \(VersionCommand.program)"
+            let mine = try PostgresConnection(database.url.withApplicationName(name))
+            defer { mine.close() }
+            #expect(try Self.level(Self.findings(database)["gateways.versions"]) == "ok")
+            let older = try PostgresConnection(database.url.withApplicationName("pathmirror tail"))
+            defer { older.close() }
+            try database.execute(
+                "insert into pathmirror.migration (version, name, checksum) values (999, 'later', 'x')")
+            let found = try Self.findings(database)["gateways.versions"]
+            #expect(Self.level(found) == "warning")
+            #expect(found?["what"]?.string?.contains("1 of \(VersionCommand.program); 1 of a version that") == true)
+        }
+    }
+
     @Test func servers() {
         #expect(Self.server().allSatisfy { $0.level == .ok })
         let changes: [(String, Finding.Level, (inout ServerFacts) -> Void)] = [

@@ -156,6 +156,21 @@ def test_the_tls_overlay_changes_the_proxy_only():
     assert "/deploy/tls/" in (ROOT / ".gitignore").read_text().split()
 
 
+def merged(below: dict, above: dict) -> dict:
+    """A service of two compose files, as far as this needs it: Compose puts lists one behind the other, except for these."""
+    both = {key: below[key] + value for key, value in above.items()
+            if isinstance(value, list) and isinstance(below.get(key), list) and key not in ("command", "networks", "volumes")}
+    return {**below, **above, **both}
+
+
+@pytest.mark.parametrize("overlay", sorted(DEPLOY.glob("compose.*.yml")), ids=lambda path: path.name)
+def test_no_list_has_something_twice_when_files_are_laid_over_one_another(overlay):
+    """Compose refuses them then, each of which is right alone."""
+    for name, service in load(overlay)["services"].items():
+        for key, value in merged(SERVICES.get(name, {}), service).items():
+            assert not isinstance(value, list) or len(value) == len({str(one) for one in value}), f"{name}: {key}: {value}"
+
+
 NODES, MEMBERS = ["postgres", "postgres-2", "postgres-3"], ["etcd-1", "etcd-2", "etcd-3"]
 
 
@@ -173,7 +188,8 @@ def test_the_ha_overlay_has_three_nodes_that_everybody_knows():
     for name in (*NODES, *MEMBERS):
         service = services[name]
         assert service["image"] == "pathmirror-patroni:local" and service["networks"] == ["database"] and "ports" not in service
-        assert service["cap_drop"] == ["ALL"] and service["security_opt"] == ["no-new-privileges:true"] and service["read_only"] is True
+        confined = merged(SERVICES.get(name, {}), service)
+        assert confined["cap_drop"] == ["ALL"] and confined["security_opt"] == ["no-new-privileges:true"] and confined["read_only"] is True
         assert service["restart"] == "unless-stopped" and service["healthcheck"]["test"][0] == "CMD"
         assert service["environment"]["NODE_NAME"] == name
         for volume in service["volumes"]:
@@ -198,7 +214,9 @@ def test_patroni_keeps_what_is_acknowledged_on_two_disks():
     assert patroni["etcd3"]["hosts"] == [f"{name}:2379" for name in MEMBERS]
     assert all(f"{name}=http://{name}:2380" in start for name in MEMBERS)
     assert "trust" not in "".join(rule for rule in patroni["postgresql"]["pg_hba"] if rule.startswith("host"))
-    for script in ("start", "after-bootstrap"):
+    # Else the first copy takes minutes, and with it the first write.
+    assert {"checkpoint": "fast"} in patroni["postgresql"]["basebackup"]
+    for script in ("start", "after-bootstrap", "healthy", "ctl"):
         assert (DEPLOY / "patroni" / script).stat().st_mode & 0o111
         run("sh", "-n", DEPLOY / "patroni" / script)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 from check.availability import Outage, longest_gap
+from check.streams import is_fresh
 from ensemble import Ensemble
 from harness.waiting import wait_until
 from nodes import Node
@@ -112,6 +113,12 @@ class Failovers(Onslaught):
                     wrong.append(f"writes by {name} stood still for {gap:.1f} s around {outage.text}")
             self.result.gaps[outage.kind] = max(self.result.gaps.get(outage.kind, 0.0), outage.longest)
         return wrong
+
+    def _count(self):
+        super()._count()
+        # What `_away` excuses, and what it has not had to.
+        fresh = [(before.seq, event.seq) for one in self.streams for before, event in zip(one.events, one.events[1:]) if is_fresh(event)]
+        self.result.figures["fresh puts that took a stream back"] = sum(seq < before for before, seq in fresh)
 
     def _trees(self, entries) -> list[str]:
         return super()._trees(entries) + self._standbys()

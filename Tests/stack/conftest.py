@@ -1,5 +1,7 @@
 """One stack for all tests: built and started once, and its logs searched for credentials at the end."""
 
+import os
+
 import pytest
 from load import Load
 from stack import Stack
@@ -7,9 +9,8 @@ from stack import Stack
 FIGURES: list[str] = []
 
 
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory):
-    running = Stack(tmp_path_factory.mktemp("stack"))
+def lived(running: Stack):
+    """Builds and starts it, and removes it in the end."""
     running.down()
     try:
         running.build()
@@ -19,6 +20,18 @@ def stack(tmp_path_factory):
         assert not [secret for secret in running.credentials if secret in text], "a credential is in a log"
     finally:
         running.down()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory):
+    yield from lived(Stack(tmp_path_factory.mktemp("stack")))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The stack with the overlay of docs/high-availability.md, beside the other."""
+    subnets = tuple(os.environ.get("STACK_HA_SUBNETS", "172.30.241.0/24,172.30.242.0/24,172.30.243.0/24").split(","))
+    yield from lived(Stack(tmp_path_factory.mktemp("cluster"), "pathmirror-stack-ha", ("deploy/compose.ha.yml",), subnets))
 
 
 @pytest.fixture

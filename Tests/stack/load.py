@@ -34,6 +34,8 @@ class Load:
     def __init__(self, rest: Rest, secret: str):
         self.rest, self.secret = rest.at(f"load/{uuid.uuid4().hex}"), secret
         self.outcomes: list[Outcome] = []
+        # What was said where a read was answered with something else than 200.
+        self.unread: list[str] = []
         # Names that were acknowledged as written, those that a removal was sent for, and those whose removal was acknowledged.
         self.written: set[str] = set()
         self.removing: set[str] = set()
@@ -74,6 +76,8 @@ class Load:
             response, result = None, type(error).__name__
             time.sleep(0.1)
         self.outcomes.append(Outcome(method, result, time.monotonic() - begin))
+        if method == "GET" and response is not None and result != 200:
+            self.unread.append(response.body.decode(errors="replace"))
         return response if result == 200 else None
 
     def _write(self, number: int):

@@ -40,29 +40,34 @@ class ReadsItsWrites(Rest):
         return response
 
 
-class Stack:
-    """`DOCKER` is the container program; `STACK_COMPOSE_FILES` names further compose files, for what an engine needs; on
-    `STACK_SUBNET` the proxy's network is made, on `STACK_MONITORING_SUBNET` Prometheus', on `STACK_DATABASE_SUBNET` PostgreSQL's."""
+# The addresses of the networks of the proxy, Prometheus and PostgreSQL.
+SUBNETS = tuple(os.environ.get(name, default) for name, default in (
+    ("STACK_SUBNET", "172.30.247.0/24"), ("STACK_MONITORING_SUBNET", "172.30.248.0/24"), ("STACK_DATABASE_SUBNET", "172.30.249.0/24")))
 
-    def __init__(self, directory: Path):
+
+class Stack:
+    """`DOCKER` is the container program; `STACK_COMPOSE_FILES` names further compose files, for what an engine needs; `overlays`
+    are files of the checkout that are laid over docker-compose.yml."""
+
+    def __init__(self, directory: Path, project: str = "pathmirror-stack-test", overlays: tuple[str, ...] = (),
+                 subnets: tuple[str, ...] = SUBNETS):
         self.directory = directory
         self.docker = os.environ.get("DOCKER", "docker")
         self.port, self.tls_port, self.prometheus_port = free_port(), free_port(), free_port()
         self.passwords = {name: secrets.token_hex(24) for name in
-                          ("POSTGRES_PASSWORD", "PATHMIRROR_OWNER_PASSWORD", "PATHMIRROR_GATEWAY_PASSWORD")}
+                          ("POSTGRES_PASSWORD", "PATHMIRROR_OWNER_PASSWORD", "PATHMIRROR_GATEWAY_PASSWORD", "PATHMIRROR_REPLICATION_PASSWORD")}
         self.secret = secrets.token_hex(24)
         # What must be in no log.
         self.credentials = [self.secret, *self.passwords.values()]
         self.secret_file = self.private("admin-secret", self.secret, GATEWAY_USER)
         # Remembers what all its clients have seen.
         self._reader = ReadsItsWrites(self.port)
-        self.files = [ROOT / "docker-compose.yml", *filter(None, os.environ.get("STACK_COMPOSE_FILES", "").split(":"))]
+        self.files = [ROOT / "docker-compose.yml", *[ROOT / overlay for overlay in overlays],
+                      *filter(None, os.environ.get("STACK_COMPOSE_FILES", "").split(":"))]
         self.settings = {
-            **self.passwords, "COMPOSE_PROJECT_NAME": "pathmirror-stack-test",
+            **self.passwords, "COMPOSE_PROJECT_NAME": project,
             "PATHMIRROR_ADMIN_SECRET_FILE": str(self.secret_file),
-            "PATHMIRROR_SUBNET": os.environ.get("STACK_SUBNET", "172.30.247.0/24"),
-            "PATHMIRROR_MONITORING_SUBNET": os.environ.get("STACK_MONITORING_SUBNET", "172.30.248.0/24"),
-            "PATHMIRROR_DATABASE_SUBNET": os.environ.get("STACK_DATABASE_SUBNET", "172.30.249.0/24"),
+            **dict(zip(("PATHMIRROR_SUBNET", "PATHMIRROR_MONITORING_SUBNET", "PATHMIRROR_DATABASE_SUBNET"), subnets, strict=True)),
             "PROXY_HTTP_ADDRESS": f"127.0.0.1:{self.port}", "PROMETHEUS_PORT": str(self.prometheus_port),
             "PROXY_HTTPS_ADDRESS": "127.0.0.1", "PROXY_HTTPS_PORT": str(self.tls_port), "PATHMIRROR_LOG_LEVEL": "debug",
         }

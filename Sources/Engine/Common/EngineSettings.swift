@@ -3,6 +3,8 @@ public import Runtime
 
 /// How the engine works; every field has its default.
 public struct EngineSettings: Sendable {
+    /// What the gateway's program is, such as `0.1.0, schema 16`: other programs find it in `pg_stat_activity`.
+    public var program = ""
     /// Threads that commit, each with a connection. Namespaces commit side by side, the batches of one after another.
     public var committers = 2
     /// The most writes in one SQL transaction.

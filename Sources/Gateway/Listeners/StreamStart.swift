@@ -31,7 +31,11 @@ enum StreamStart: Sendable, Equatable {
             group.ids(snapshot.rules).seen(text)
             ?? EventIDs.seen(text, givenBehind: snapshot.seq, group.namespace, group.key.path)
         let named = isAdmin ? Int64(text.prefix { $0 != "-" }).map { EventIDs.Seen(seq: $0, mark: nil) } : nil
-        guard let seen = sealed ?? named else { return .fresh }
+        guard let seen = sealed ?? named else {
+            // A bare seq, as version 0.1.0 gave them: it proves nothing, but its client is not taken back behind it.
+            if let bare = Int64(text), bare > snapshot.seq { return .waiting(bare) }
+            return .fresh
+        }
         if seen.seq > snapshot.seq { return .waiting(seen.seq) }
         let isSteady = snapshot.rules.seq <= seen.seq && snapshot.rules.set.isSteadyForReading(group.key.path)
         return isAdmin || isSteady || seen.seq == snapshot.seq ? .behind(seen) : .fresh

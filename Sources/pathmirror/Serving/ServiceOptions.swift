@@ -62,6 +62,7 @@ struct ServiceOptions {
         for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
         try LimitOptions.take(arguments, &gateway, &server, &engine)
         server.loops = min(4, Processors.count)
+        engine.program = VersionCommand.program
         engine.treeMemoryBytes = Self.defaultTreeMemory
         for setting in Self.settings + Self.memorySettings + Self.feedSettings { try setting.take(arguments, &self) }
         guard engine.leaseExpiryMilliseconds > engine.heartbeatMilliseconds else {

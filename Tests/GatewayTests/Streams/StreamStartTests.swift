@@ -43,6 +43,14 @@ import Tree
         #expect(start(namespace, id(namespace, 500)) == .waiting(500))
     }
 
+    /// They open nothing, but who has seen an entry is not told an older value.
+    @Test func bareSeqsOfTheFirstVersionAreWaitedForAndBeginAnew() {
+        let namespace = TestNamespace(seq: 10)
+        #expect(start(namespace, "11") == .waiting(11))
+        #expect(start(namespace, "11-AAAA") == .fresh)
+        for seq in 0...10 { #expect(start(namespace, "\(seq)") == .fresh) }
+    }
+
     @Test func idsOfOtherPlacesSayNothing() {
         let namespace = TestNamespace(seq: 10)
         #expect(start(namespace, id(namespace, 5, "b")) == .fresh)

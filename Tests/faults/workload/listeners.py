@@ -51,7 +51,7 @@ class StreamReader(Client):
             answer = connection.getresponse()
             if answer.status != 200:
                 if answer.status != 503:
-                    self.history.complain(f"a stream at {gateway}: {answer.status} {answer.read()[:200]!r}")
+                    self.refused(gateway, answer.status, answer.read())
                 return False
             self.connections += 1
             until = time.monotonic() + self.dice.uniform(4, 20)
@@ -61,6 +61,10 @@ class StreamReader(Client):
         finally:
             connection.close()
         return True
+
+    def refused(self, gateway: str, status: int, body: bytes):
+        """No gateway refuses a stream."""
+        self.history.complain(f"a stream at {gateway}: {status} {body[:200]!r}")
 
     def take(self, answer, gateway: str, until: float):
         """Reads events; goes elsewhere of its own accord after a while."""

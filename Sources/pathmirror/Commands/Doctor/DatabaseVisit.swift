@@ -60,6 +60,9 @@ struct DatabaseVisit {
             try connection.activityFacts(longerThanSeconds: longest)
         }
         if let activity { found += DatabaseDiagnosis.activity(activity) }
+        if let gateways = attempt("gateways", &found, { () throws in try connection.gatewayFacts() }) {
+            found += WorkDiagnosis.programs(gateways, this: VersionCommand.program)
+        }
         if let rights = attempt("rights", &found, { () throws in try connection.rightsFacts() }) {
             found += DatabaseDiagnosis.rights(rights, server?.user ?? "the user")
         }

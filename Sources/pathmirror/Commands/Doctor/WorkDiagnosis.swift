@@ -46,6 +46,29 @@ enum WorkDiagnosis {
         return found
     }
 
+    /// - Parameter this: the program that judges, as `GatewayFacts` names programs.
+    static func programs(_ facts: GatewayFacts, this: String) -> [Finding] {
+        let each = facts.programs.sorted { $0.key > $1.key }
+            .map { "\($0.value) of \($0.key.isEmpty ? "a version that doesn't say what it is" : $0.key)" }
+        let text = "gateways that are connected: \(each.joined(separator: "; "))"
+        switch facts.programs.count {
+        case 0: return []
+        case 1 where facts.programs[this] != nil: return [.ok("gateways.versions", text)]
+        case 1:
+            return [
+                .warning(
+                    "gateways.versions", "\(text); this program is \(this)",
+                    fix: "replace them, or use their program: a gateway doesn't start on a schema that is not its own")
+            ]
+        default:
+            return [
+                .warning(
+                    "gateways.versions", text,
+                    fix: "replace the older ones soon (docs/operations.md#updates): one that ends doesn't start again")
+            ]
+        }
+    }
+
     private static func mirrors(_ facts: WorkFacts) -> [Finding] {
         var found: [Finding] = []
         for mirror in facts.mirrors {
