@@ -40,7 +40,7 @@ public final class SyncTree {
     /// The server has answered: its own data decides now. `isRefused`: the write is taken back.
     public func acknowledge(_ id: WriteID, isRefused: Bool) -> SyncEffects {
         guard let record = writes.records[id] else { return SyncEffects() }
-        let shadowed = record.changes.map { writes.isShadowed(id, at: $0.path) }
+        let shadowed = record.changes.map { writes.isShadowed(id, at: $0.path) && !concernsPriorities(above: $0.path) }
         let accepted = isRefused ? [] : record.changes.filter { !$0.value.hasIncrement }
         _ = writes.remove(id)
         cache?.removeWrite(id)

@@ -114,7 +114,10 @@ extension SyncTree {
 
     private func spliced(_ node: Node, at path: Path, _ place: Path) -> Node {
         // Where a leaf or nothing was or is on the way, what lies under the writes decides what is there.
-        if let above = Self.firstWithoutChildren(node, above: place) { return reread(node, at: path, above) }
+        let places = [Self.firstWithoutChildren(node, above: place), firstWithPriority(node, at: path, above: place)]
+        if let above = places.compactMap(\.self).min(by: { $0.depth < $1.depth }) {
+            return reread(node, at: path, above)
+        }
         let value = value(at: path.appending(place)) ?? .null
         if node[place] == value { return node }
         let result = node.replacing(place, with: value)

@@ -36,6 +36,31 @@ import Tree
         #expect(tree.localValue(at: path) == Node(children: [(Key("y"), .int(2))]).withPriority(.int(5)))
     }
 
+    /// The priority came between a write that is refused and those that hide it: it has found nothing, and listeners see
+    /// so at once.
+    @Test func aPriorityThatHasFoundNothing() {
+        let tree = tree(.null)
+        overwrite(tree, 1, path.appending(Key("x")), .int(1))
+        overwrite(tree, 2, path.appending(.priority), .int(5))
+        overwrite(tree, 3, path.appending(Key("x")), .int(2))
+        overwrite(tree, 4, path.appending(Key("y")), .int(3))
+        let both = Node(children: [(Key("x"), .int(2)), (Key("y"), .int(3))])
+        #expect(tree.localValue(at: path) == both.withPriority(.int(5)))
+        let events = tree.acknowledge(WriteID(rawValue: 1), isRefused: true).events
+        #expect(tree.localValue(at: path) == both)
+        #expect(events.map(\.node) == [both])
+    }
+
+    /// The same with the server's priority, which was lost by a write that is refused.
+    @Test func aPriorityThatIsKeptAfterAll() {
+        let value = Node(children: [(Key("x"), .int(1))]).withPriority(.int(5))
+        let tree = tree(value)
+        overwrite(tree, 1, path.appending(Key("x")), .null)
+        overwrite(tree, 2, path.appending(Key("x")), .int(2))
+        let events = tree.acknowledge(WriteID(rawValue: 1), isRefused: true).events
+        #expect(events.map(\.node) == [value.replacingChild(Key("x"), with: .int(2))])
+    }
+
     /// Random writes over a random value against a tree to which they are applied in order.
     @Test(arguments: [11, 12, 13, 14] as [UInt64]) func againstTheWritesInOrder(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

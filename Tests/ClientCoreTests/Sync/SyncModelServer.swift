@@ -27,12 +27,20 @@ struct SyncModelServer {
     private(set) var tree = Node.null
     private(set) var listens: [Listen] = []
 
+    /// The connection is lost.
+    mutating func forgetListens() { listens = [] }
+
     /// Does a request; the messages are to be delivered in order, and together tell of one state.
-    mutating func perform(_ request: Request, refuses: Bool) -> [Message] {
+    ///
+    /// - Parameter known: what a client has of a listen that it sends again: then only what is new is sent.
+    mutating func perform(_ request: Request, refuses: Bool, known: Node? = nil) -> [Message] {
         switch request {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
-            return [.data(.put(.root, select(spec)), spec, tag, number), .complete(spec, tag)]
+            let value = select(spec)
+            guard let known else { return [.data(.put(.root, value), spec, tag, number), .complete(spec, tag)] }
+            let news = ChangeEvent(from: known, to: value).map { Message.data($0, spec, tag, number) }
+            return [news, .complete(spec, tag)].compactMap(\.self)
         case .unlisten(let spec, let tag):
             listens.removeAll { $0.spec == spec && $0.tag == tag }
             return []
@@ -53,7 +61,7 @@ struct SyncModelServer {
         let resolved = changes.map {
             Change(path: $0.path, value: $0.value.resolved(existing: old[$0.path], timestamp: 1))
         }
-        for change in resolved { tree = tree.replacing(change.path, with: change.value) }
+        for change in ApplicationOrder.sorted(resolved) { tree = tree.replacing(change.path, with: change.value) }
         var operation = Tree.Operation.set
         if case .merge = content { operation = .update }
         let entry = Entry(seq: 1, committedAt: 0, operation: operation, path: path, changes: resolved)

@@ -221,12 +221,12 @@ import Wire
 
     /// Who is shut out while it waits is told so, and not the value.
     @Test func waitingClientsAreJudgedAnew() throws {
-        try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 5) {
-            $0.minSeqWaitMilliseconds = 50
-        } _: { bench in
+        try withHub(root: try JSONParser.parse("{\"a\":1}"), seq: 5) { bench in
             let client = try bench.open(lastEventID: bench.id(6))
             #expect(try client.head().status == 200)
             try bench.namespace.adopt("{\"rules\":{}}")
+            // The wait ends by what it is for: however long the machine takes to come here, it has not run out.
+            bench.namespace.commit((path: "a", value: .int(2)))
             #expect(try client.event().name == "cancel")
             #expect(client.isAtEnd())
         }

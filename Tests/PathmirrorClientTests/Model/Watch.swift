@@ -7,15 +7,19 @@ import Tree
 
 /// A listener of the model: puts together again what it is told, and notes what can't be.
 ///
-/// What the list of children must be is known whenever a value is told: it ends a step, so that the children told before
-/// it, laid behind the siblings that were named, must stand in the query's order.
+/// Events don't say where a step ends: as long as not all of a query is known, children are told without a value behind
+/// them. But within a step what goes comes first, then what comes, what moves, and what changes. So the children are laid
+/// in the query's order anew at each event, and who is named as the sibling before must be it: for a change at once, for
+/// a move at the first change behind it (what moves also changes), and for a child that comes at once or, where its
+/// sibling moves in the same step, then.
 final class Watch: Sendable {
     fileprivate struct State {
-        var children: [(key: Key, node: Node)] = []
+        var children: [Key: Node] = [:]
         var value: Node?
-        /// Children that came or moved since the last value, and behind which siblings.
-        var placed: [Key: Key?] = [:]
-        var changed: [Key: Key?] = [:]
+        /// Behind which siblings those were said to be who may stand there only when all of the step has moved.
+        var waiting: [Key: Key?] = [:]
+        /// Those that moved and did not change yet, with what they were.
+        var moved: [Key: Node] = [:]
         var error: DatabaseError?
         var problems: [String] = []
         var log: [String] = []
@@ -51,17 +55,16 @@ final class Watch: Sendable {
             if state.log.count > 60 { state.log.removeFirst(20) }
             state.log.append("\(kind) \(PlainText.json(node))")
             switch kind {
-            case .childRemoved(let key): state.remove(key, node)
-            case .childAdded(let key, let previous): state.add(key, node, previous)
-            case .childMoved(let key, let previous): state.move(key, previous)
-            case .childChanged(let key, let previous): state.change(key, node, previous)
+            case .childRemoved(let key): state.remove(key, node, query)
+            case .childAdded(let key, let previous): state.add(key, node, previous, query)
+            case .childMoved(let key, let previous): state.move(key, node, previous)
+            case .childChanged(let key, let previous): state.change(key, node, previous, query)
             case .value:
                 if state.value == node { state.problems.append("the value \(PlainText.json(node)) is told twice") }
-                let ordered = query.ordered(node)
-                if ordered.map(\.key.text) != snapshot.childSnapshots.map(\.key) {
+                if query.ordered(node).map(\.key.text) != snapshot.childSnapshots.map(\.key) {
                     state.problems.append("the snapshot's children are in another order than the query's")
                 }
-                if kinds.contains(.allChildren) { state.endStep(ordered, isFirst: state.value == nil) }
+                if kinds.contains(.allChildren) { state.endStep(node, query) }
                 state.value = node
                 checkPairs(node, &state.problems)
             }
@@ -92,15 +95,8 @@ final class Watch: Sendable {
                 }
             }
             if kinds.contains(.allChildren) {
-                let all = query.ordered(expected)
-                let isSame =
-                    kinds.contains(.value)
-                    ? all.elementsEqual(state.children) { $0.key == $1.key && $0.node == $1.node }
-                    : Node(children: all.map { ($0.key, $0.node) })
-                        == Node(children: state.children.map { ($0.key, $0.node) })
-                if !isSame {
-                    let children = state.children.map { "\($0.key):\(PlainText.json($0.node))" }
-                    problems.append("\(self) has the children \(children), not \(PlainText.json(expected))")
+                if Watch.State.bare(expected) != Node(children: state.children.map { ($0.key, $0.value) }) {
+                    problems.append("\(self) has the children \(state.text), not \(PlainText.json(expected))")
                 }
             }
             return problems
@@ -113,83 +109,76 @@ extension Watch: CustomStringConvertible {
 }
 
 extension Watch.State {
-    private func index(of key: Key) -> Int? { children.firstIndex { $0.key == key } }
-
-    /// Behind a sibling; at the end where that isn't there (yet).
-    private mutating func insert(_ key: Key, _ node: Node, behind previous: Key?) {
-        let place = previous.map { index(of: $0).map { $0 + 1 } ?? children.count } ?? 0
-        children.insert((key, node), at: place)
+    fileprivate var text: String {
+        "\(children.sorted { $0.key < $1.key }.map { "\($0.key):\(PlainText.json($0.value))" })"
     }
 
-    fileprivate mutating func remove(_ key: Key, _ node: Node) {
-        guard let index = index(of: key) else { return problems.append("\(key) goes and wasn't there") }
-        if children.remove(at: index).node != node { problems.append("\(key) goes with another value than it had") }
-        placed[key] = nil
-        changed[key] = nil
-    }
+    /// The children alone.
+    fileprivate static func bare(_ node: Node) -> Node { node.isBranch ? node.withoutPriority : .null }
 
-    fileprivate mutating func add(_ key: Key, _ node: Node, _ previous: Key?) {
-        if index(of: key) != nil { return problems.append("\(key) comes and was there") }
-        insert(key, node, behind: previous)
-        placed.updateValue(previous, forKey: key)
-    }
-
-    fileprivate mutating func move(_ key: Key, _ previous: Key?) {
-        guard let index = index(of: key) else { return problems.append("\(key) moves and wasn't there") }
-        let child = children.remove(at: index)
-        insert(key, child.node, behind: previous)
-        placed.updateValue(previous, forKey: key)
-    }
-
-    fileprivate mutating func change(_ key: Key, _ node: Node, _ previous: Key?) {
-        guard let index = index(of: key) else { return problems.append("\(key) changes and wasn't there") }
-        if children[index].node == node { problems.append("\(key) changes to what it was") }
-        children[index].node = node
-        changed.updateValue(previous, forKey: key)
-    }
-
-    /// A value was told, whose children are these. Before the first one, children may have come in several steps.
-    fileprivate mutating func endStep(_ ordered: [(key: Key, node: Node)], isFirst: Bool) {
-        if isFirst {
-            children.sort { left, right in
-                let place = { (key: Key) in ordered.firstIndex { $0.key == key } ?? .max }
-                return place(left.key) < place(right.key)
-            }
-        } else if !ordered.elementsEqual(children, by: { $0.key == $1.key }) {
-            // A sibling that was named may have come or moved later in the same step.
-            arrange()
+    fileprivate mutating func remove(_ key: Key, _ node: Node, _ query: PlainQuery) {
+        arrive(query)
+        guard let old = children.removeValue(forKey: key) else {
+            return problems.append("\(key) goes and wasn't there")
         }
-        if !ordered.elementsEqual(children, by: { $0.key == $1.key && $0.node == $1.node }) {
-            let shown = children.map { "\($0.key):\(PlainText.json($0.node))" }
+        if old != node { problems.append("\(key) goes with another value than it had") }
+    }
+
+    fileprivate mutating func add(_ key: Key, _ node: Node, _ previous: Key?, _ query: PlainQuery) {
+        if children.updateValue(node, forKey: key) != nil { return problems.append("\(key) comes and was there") }
+        if sibling(before: key, query) != previous { waiting.updateValue(previous, forKey: key) }
+    }
+
+    fileprivate mutating func move(_ key: Key, _ node: Node, _ previous: Key?) {
+        guard let old = children[key] else { return problems.append("\(key) moves and wasn't there") }
+        moved[key] = old
+        children[key] = node
+        waiting.updateValue(previous, forKey: key)
+    }
+
+    fileprivate mutating func change(_ key: Key, _ node: Node, _ previous: Key?, _ query: PlainQuery) {
+        arrive(query)
+        guard let told = children.updateValue(node, forKey: key) else {
+            return problems.append("\(key) changes and wasn't there")
+        }
+        if let old = moved.removeValue(forKey: key) {
+            if told != node { problems.append("\(key) changes to another value than it moved with") }
+            if old == node { problems.append("\(key) changes to what it was") }
+        } else if told == node {
+            problems.append("\(key) changes to what it was")
+        }
+        checkPlace(of: key, behind: previous, query)
+    }
+
+    /// A value was told: the children that were told before it are its own.
+    fileprivate mutating func endStep(_ node: Node, _ query: PlainQuery) {
+        arrive(query)
+        if !moved.isEmpty { problems.append("\(moved.keys.sorted()) have moved and not changed") }
+        moved = [:]
+        if Self.bare(node) != Node(children: children.map { ($0.key, $0.value) }) {
+            problems.append("the children \(text) are not those of the value \(PlainText.json(node))")
+        }
+    }
+
+    /// All that comes and moves in a step has been told.
+    private mutating func arrive(_ query: PlainQuery) {
+        for (key, previous) in waiting.sorted(by: { $0.key < $1.key }) {
+            checkPlace(of: key, behind: previous, query)
+        }
+        waiting = [:]
+    }
+
+    private mutating func checkPlace(of key: Key, behind previous: Key?, _ query: PlainQuery) {
+        let before = sibling(before: key, query)
+        if before != previous {
             problems.append(
-                "the children \(shown) are not those of the value \(ordered.map { "\($0.key):\(PlainText.json($0.node))" })"
-            )
+                "\(key) is told behind \(previous.map(\.text) ?? "nobody"), not \(before.map(\.text) ?? "nobody")")
         }
-        for (key, previous) in changed where !isFirst {
-            guard let place = ordered.firstIndex(where: { $0.key == key }) else { continue }
-            let before = place == 0 ? nil : ordered[place - 1].key
-            if before != previous {
-                problems.append(
-                    "\(key) changes behind \(String(describing: previous)), not \(String(describing: before))")
-            }
-        }
-        placed = [:]
-        changed = [:]
     }
 
-    /// Lays the children that came or moved behind their siblings, as these stand at the end of the step.
-    private mutating func arrange() {
-        guard !placed.isEmpty else { return }
-        var waiting = children.filter { placed[$0.key] != nil }
-        children.removeAll { placed[$0.key] != nil }
-        while !waiting.isEmpty {
-            let ready = waiting.firstIndex { child in
-                guard let previous = placed[child.key] ?? nil else { return true }
-                return index(of: previous) != nil
-            }
-            guard let ready else { return problems.append("\(waiting.map(\.key)) are behind what isn't there") }
-            let child = waiting.remove(at: ready)
-            insert(child.key, child.node, behind: placed[child.key] ?? nil)
-        }
+    private func sibling(before key: Key, _ query: PlainQuery) -> Key? {
+        let ordered = query.ordered(Node(children: children.map { ($0.key, $0.value) }))
+        guard let place = ordered.firstIndex(where: { $0.key == key }), place > 0 else { return nil }
+        return ordered[place - 1].key
     }
 }

@@ -1,0 +1,117 @@
+import ClientCore
+import Testing
+import Tree
+
+@testable import PathmirrorClient
+
+/// The model's own check: right events raise no alarm, and wrong ones do.
+@Suite struct WatchTests {
+    private typealias Told = (kind: DataEvent.Kind, json: String)
+
+    private static let (a, b, c) = (Key("a"), Key("b"), Key("c"))
+    /// Of an app that never connects.
+    private static let ref = TestDatabases.offline().reference(withPath: "w")
+    private static let byValue: PlainQuery = {
+        var query = PlainQuery()
+        query.order = .value
+        return query
+    }()
+
+    private func problems(_ events: [Told], by query: PlainQuery = PlainQuery()) throws -> [String] {
+        let watch = Watch(place: Path(splitting: "/w"), query: query, kinds: [.value, .allChildren])
+        let index: Query.Index = query.order == .value ? .value : .priority
+        for event in events {
+            let node = try JSONParser.parse(event.json)
+            watch.take(event.kind, DataSnapshot(ref: Self.ref, node: node, index: index))
+        }
+        return watch.problems
+    }
+
+    /// A value that a pending write alone had told is not whole any more when the write is refused: then children are
+    /// told, step by step, and no value until the server's has come. A sibling that comes in between is no contradiction.
+    @Test func stepsWithoutAValue() throws {
+        let events: [Told] = [
+            (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.c, previous: Self.a), "1"),
+            (.value, #"{"a":1,"c":1}"#),
+            (.childChanged(Self.c, previous: Self.a), "2"),
+            (.childAdded(Self.b, previous: Self.a), "1"),
+            (.childChanged(Self.a, previous: nil), "2"),
+            (.value, #"{"a":2,"b":1,"c":2}"#),
+        ]
+        #expect(try problems(events) == [])
+    }
+
+    /// The library itself tells such steps: a write that made all of a place is refused before the server has sent any of
+    /// it.
+    @Test func stepsOfTheLibraryWithoutAValue() throws {
+        let place = Path(splitting: "/w")
+        let tree = SyncTree()
+        let listener = Registration(
+            id: RegistrationID(rawValue: 1), spec: QuerySpec(path: place), kinds: [.value, .allChildren])
+        var events = tree.add(listener).events
+        func write(_ id: Int64, _ path: Path, _ json: String) throws {
+            let content = PendingWrite.Content.overwrite(try JSONParser.parse(json))
+            let write = PendingWrite(id: WriteID(rawValue: id), path: path, content: content)
+            events += tree.apply(write, estimate: content).events
+        }
+        try write(1, place, #"{"a":1,"c":1}"#)
+        #expect(events.contains { $0.kind == .value }, "all of it is known")
+        try write(2, place.appending(Self.c), "2")
+        events += tree.acknowledge(WriteID(rawValue: 1), isRefused: true).events
+        let before = events.count
+        try write(3, place.appending(Self.c), "3")
+        try write(4, place.appending(Self.b), "1")
+        #expect(
+            events.dropFirst(before).map(\.kind) == [
+                .childChanged(Self.c, previous: nil), .childAdded(Self.b, previous: nil),
+            ])
+        events += tree.applyServer(.null, at: place, tag: nil).events
+        #expect(events.last?.kind == .value)
+        let watch = Watch(place: place, query: PlainQuery(), kinds: listener.kinds)
+        for event in events {
+            watch.take(event.kind, DataSnapshot(ref: Self.ref, node: event.node, index: event.index))
+        }
+        #expect(watch.problems == [])
+    }
+
+    @Test func aChangeBehindAnother() throws {
+        for previous in [nil, Self.a, Self.b, Self.c] {
+            let events: [Told] = [
+                (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.b, previous: Self.a), "1"),
+                (.childAdded(Self.c, previous: Self.b), "1"), (.childChanged(Self.c, previous: previous), "2"),
+            ]
+            #expect(try problems(events).isEmpty == (previous == Self.b), "\(previous as Any)")
+        }
+    }
+
+    /// A child that comes names a sibling that only then moves there. Who was before it in what was there until then is
+    /// taken, too: steps can't always be told apart.
+    @Test func comingBehindWhatMoves() throws {
+        for (previous, isRight) in [(Self.a, true), (Self.b, true), (nil, false)] {
+            let events: [Told] = [
+                (.childAdded(Self.a, previous: nil), "1"), (.childAdded(Self.b, previous: Self.a), "2"),
+                (.value, #"{"a":1,"b":2}"#),
+                (.childAdded(Self.c, previous: previous), "4"),
+                (.childMoved(Self.a, previous: Self.b), "3"), (.childChanged(Self.a, previous: Self.b), "3"),
+                (.value, #"{"a":3,"b":2,"c":4}"#),
+            ]
+            #expect(try problems(events, by: Self.byValue).isEmpty == isRight, "\(previous as Any)")
+        }
+    }
+
+    @Test(arguments: 0..<8) func whatContradictsItself(number: Int) throws {
+        let wrong: [[Told]] = [
+            [(.childAdded(Self.a, previous: nil), "1")],
+            [(.childRemoved(Self.b), "1")],
+            [(.childRemoved(Self.a), "2")],
+            [(.childChanged(Self.b, previous: nil), "2")],
+            [(.childChanged(Self.a, previous: nil), "1")],
+            [(.childMoved(Self.a, previous: nil), "2"), (.value, #"{"a":2}"#)],
+            [(.childAdded(Self.b, previous: nil), "2"), (.value, #"{"a":1,"b":2}"#)],
+            [(.value, #"{"a":1}"#)],
+        ]
+        let first: [Told] = [(.childAdded(Self.a, previous: nil), "1"), (.value, #"{"a":1}"#)]
+        #expect(try problems(first, by: Self.byValue) == [])
+        #expect(try !problems(first + wrong[number], by: Self.byValue).isEmpty)
+    }
+}
