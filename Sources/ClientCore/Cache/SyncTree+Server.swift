@@ -36,18 +36,21 @@ extension SyncTree {
     ///
     /// - Parameter mark: as of which entry; nil where that is what the data said, or not known.
     public func completeListen(_ spec: QuerySpec, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
-        cache?.complete(spec)
-        if let mark { cache?.note(mark, of: spec) }
         if let tag {
             guard let (place, view) = tagged[tag] else { return SyncEffects() }
             // The server had nothing new: what the query selects of what was there is its own from now on.
             let touched = releaseCovers(of: place)
-            view.own = view.own ?? ServerSet()
-            if let mark { view.own?.mark = mark }
-            let isNews = view.own?.isComplete == false
+            let own = view.own ?? ServerSet()
+            let isNews = !own.isComplete
+            view.own = own
             view.own?.isComplete = true
+            if let mark { view.own?.mark = mark }
+            cache?.complete(spec, children: view.query.select(from: own.node).childKeys)
+            if let mark { cache?.note(mark, of: spec) }
             return isNews ? refresh(view, at: place, touched) : refresh(touched)
         }
+        cache?.complete(spec)
+        if let mark { cache?.note(mark, of: spec) }
         guard let place = root.find(spec.path.keys[...]), place.isListening else { return SyncEffects() }
         if let mark, place.known != nil { place.mark = mark }
         guard place.cover == nil else { return SyncEffects() }

@@ -60,7 +60,8 @@ extension SyncTree {
                 visit(child, part, passedOn?.child(key), &events)
             }
         }
-        let own = touched.isWhole ? nil : touched.keys
+        guard !place.views.isEmpty else { return }
+        let own = touched.isWhole ? nil : change.keys ?? touched.keys
         if let index = place.index, let keys = change.keys, place.isLocalComplete || own != nil {
             for (view, keys) in index.concerned(
                 by: changes(of: keys, at: place, change.old), hasOwn: !place.isLocalComplete)

@@ -7,7 +7,8 @@ final class ViewIndex {
     private var byQuery: [Query: View] = [:]
     /// Those that leave nothing out.
     private var all: [View] = []
-    /// Who has a child in what the server has sent of the query, or in what the client has written beside it.
+    /// Who has a child in what the server has sent of the query, or in what the client has written beside it. In the order
+    /// in which they came.
     private var holders: [Key: [View]] = [:]
     /// Whose own data has changed since they were brought up to date.
     private var changed: [View] = []
@@ -79,9 +80,12 @@ final class ViewIndex {
         func settle(_ key: Key) {
             let did = !oldOwn.child(key).isNull || !oldInput.child(key).isNull
             let does = !own.child(key).isNull || !input.child(key).isNull
-            if does, !did { holders[key, default: []].append(view) }
-            if did, !does {
-                holders[key]?.removeAll { $0 === view }
+            guard did != does else { return }
+            let place = Self.place(of: view, in: holders[key] ?? [])
+            if does {
+                holders[key, default: []].insert(view, at: place)
+            } else {
+                holders[key]?.remove(at: place)
                 if holders[key]?.isEmpty ?? false { holders[key] = nil }
             }
         }
@@ -90,6 +94,17 @@ final class ViewIndex {
         Node.forEachDifference(oldOwn, own) { differing.insert($0) }
         Node.forEachDifference(oldInput, input) { differing.insert($0) }
         differing.forEach(settle)
+    }
+
+    /// Where a view is among views that are sorted by their numbers, or where it would go.
+    private static func place(of view: View, in views: [View]) -> Int {
+        var low = 0
+        var high = views.count
+        while low < high {
+            let middle = (low + high) / 2
+            if views[middle].number < view.number { low = middle + 1 } else { high = middle }
+        }
+        return low
     }
 
     // MARK: Finding
@@ -146,7 +161,7 @@ final class ViewIndex {
 
     /// A view that was sent the child.
     func holder(of key: Key) -> View? {
-        holders[key]?.filter { !($0.own?.node.child(key).isNull ?? true) }.min { $0.number < $1.number }
+        holders[key]?.first { !($0.own?.node.child(key).isNull ?? true) }
     }
 
     /// Other views of the same order with children that the view may select.
