@@ -4,11 +4,19 @@ public import Tree
 /// who listens, and what each of them was told.
 ///
 /// Pure but for its cache, and confined to the thread of its database. Each call returns what follows from it; nothing
-/// is told that mixes two states. The cost of a change depends on its size and on who listens at, above and below its
-/// place, not on the size of the tree or on other listeners.
+/// is told that mixes two states. The cost of a change depends on its size and on whose view it alters, not on the size
+/// of the tree or on other listeners, other queries at the same place included.
 public final class SyncTree {
     /// - Parameter cache: what is kept across restarts; nil for a database that keeps nothing.
-    public init(cache: CacheManager? = nil) { self.cache = cache }
+    public convenience init(cache: CacheManager? = nil) { self.init(cache: cache, many: 8) }
+
+    /// - Parameter many: from how many queries on a place has an index of them.
+    init(cache: CacheManager?, many: Int) {
+        self.cache = cache
+        self.many = many
+    }
+
+    let many: Int
 
     let root = Place(path: .root, parent: nil)
     let writes = WriteTree()
@@ -16,6 +24,8 @@ public final class SyncTree {
     /// Filtered queries that the server is asked for.
     var tagged: [ListenTag: (place: Place, view: View)] = [:]
     private var lastTag: Int64 = 0
+    /// How often a view was brought up to date: what a change costs.
+    var updates = 0
 
     func makeTag() -> ListenTag {
         lastTag += 1

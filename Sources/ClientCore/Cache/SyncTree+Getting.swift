@@ -11,12 +11,11 @@ extension SyncTree {
         let mark = seq.map { LogMark(seq: $0) }
         cache?.keep(value, of: spec, mark)
         guard spec.loadsAllData else {
-            guard let view = root.find(spec.path.keys[...])?.view(of: spec.query), view.tag != nil else {
-                return SyncEffects()
-            }
+            guard let place = root.find(spec.path.keys[...]), let view = place.view(of: spec.query), view.tag != nil
+            else { return SyncEffects() }
             view.own = ServerSet(node: spec.query.select(from: value), isComplete: true, mark: mark)
             view.ownChanges = nil
-            return refresh(Touched(spec.path))
+            return refresh(view, at: place)
         }
         var touched = Touched.nothing
         absorb(value, at: spec.path, isMerge: false, mark, &touched)

@@ -36,20 +36,21 @@ extension SyncTree {
     ///
     /// - Parameter mark: as of which entry; nil where that is what the data said, or not known.
     public func completeListen(_ spec: QuerySpec, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
-        cache?.complete(spec)
-        if let mark { cache?.note(mark, of: spec) }
         if let tag {
             guard let (place, view) = tagged[tag] else { return SyncEffects() }
             // The server had nothing new: what the query selects of what was there is its own from now on.
-            var touched = releaseCovers(of: place)
-            view.own = view.own ?? ServerSet()
+            let touched = releaseCovers(of: place)
+            let own = view.own ?? ServerSet()
+            let isNews = !own.isComplete
+            view.own = own
+            view.own?.isComplete = true
             if let mark { view.own?.mark = mark }
-            if view.own?.isComplete == false {
-                view.own?.isComplete = true
-                touched.insert(place.path)
-            }
-            return refresh(touched)
+            cache?.complete(spec, children: view.query.select(from: own.node).childKeys)
+            if let mark { cache?.note(mark, of: spec) }
+            return isNews ? refresh(view, at: place, touched) : refresh(touched)
         }
+        cache?.complete(spec)
+        if let mark { cache?.note(mark, of: spec) }
         guard let place = root.find(spec.path.keys[...]), place.isListening else { return SyncEffects() }
         if let mark, place.known != nil { place.mark = mark }
         guard place.cover == nil else { return SyncEffects() }
@@ -76,10 +77,12 @@ extension SyncTree {
                 return
             }
             guard depth < path.depth else { break }
+            let below = path.dropFirst(depth)
+            let isSettled = !above.views.isEmpty && isListening(below, above)
             for view in above.views {
-                guard let own = view.own, !isSettled(view, above, path.dropFirst(depth)) else { continue }
+                guard let own = view.own, !isSettled || !own.isComplete || view.tag == nil else { continue }
                 guard !isMerge || own.isComplete || !own.node.isNull else { continue }
-                if take(value, at: path.dropFirst(depth), view) {
+                if take(value, at: below, view, above) {
                     view.own?.mix(mark)
                     touched.insert(path)
                 }
@@ -103,11 +106,11 @@ extension SyncTree {
         }
     }
 
-    /// Whether what a query has is changed by its own listen alone, and not by a listen below that brings what is at the
-    /// path: the server tells one listen of several entries before it tells another of the same ones, so that these may be
-    /// older than what the query has. As the query is told changes only, what they let in or take out would stay so.
-    private func isSettled(_ view: View, _ place: Place, _ path: Path) -> Bool {
-        guard view.tag != nil, view.own?.isComplete == true else { return false }
+    /// Whether somebody listens on the way to a path or at it. What a query there has been sent completely is then changed
+    /// by its own listen alone: the server tells one listen of several entries before it tells another of the same ones,
+    /// so that these may be older than what the query has. As the query is told changes only, what they let in or take out
+    /// would stay so.
+    private func isListening(_ path: Path, _ place: Place) -> Bool {
         var place = place
         for key in path.keys {
             guard let below = place.children[key] else { return false }
@@ -216,32 +219,28 @@ extension SyncTree {
             cache?.applyServer(changes, at: path, of: spec)
         }
         cache?.note(mark, of: spec)
-        var touched = releaseCovers(of: place)
+        let touched = releaseCovers(of: place)
         for change in changes {
-            let place = path.appending(change.path)
-            let below = place.dropFirst(spec.path.depth)
+            let below = path.appending(change.path).dropFirst(spec.path.depth)
             if below.isRoot {
                 view.own = ServerSet(node: view.query.select(from: change.value), isComplete: true)
                 view.ownChanges = nil
-                touched.insert(place)
-            } else if take(change.value, at: below, view, trims: false) {
-                touched.insert(place)
+            } else {
+                _ = take(change.value, at: below, view, place, trims: false)
             }
         }
         view.own?.mark = mark
         if let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
-        if case .many(let none) = touched, none.isEmpty, !(view.ownChanges?.isEmpty ?? false) {
-            touched = Touched(spec.path)
-        }
-        return refresh(touched)
+        return refresh(view, at: place, touched)
     }
 
     /// Gives a filtered query a value below its place. Returns whether that concerns it.
-    private func take(_ value: Node, at path: Path, _ view: View, trims: Bool = true) -> Bool {
+    private func take(_ value: Node, at path: Path, _ view: View, _ place: Place, trims: Bool = true) -> Bool {
         if view.own == nil { view.own = ServerSet() }
         guard let key = view.own?.apply(value, at: path, of: view.query) else { return false }
         view.ownChanges?.append(key)
         if trims, let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
+        place.index?.note(view)
         return true
     }
 
@@ -255,7 +254,7 @@ extension SyncTree {
             if place.known != nil { return }
             if depth == path.depth - 1 {
                 for view in place.views where view.own?.isComplete == false {
-                    _ = take(value, at: Path([key]), view)
+                    _ = take(value, at: Path([key]), view, place)
                     view.own?.mark = nil
                 }
             }
@@ -284,6 +283,7 @@ extension SyncTree {
             view.own?.node = view.query.select(from: value)
             view.own?.mark = nil
             view.ownChanges = nil
+            place.index?.note(view)
         }
         for (key, below) in place.children { assume(value.child(key), for: below) }
     }

@@ -16,6 +16,10 @@ enum Touched {
         if case .whole = self { true } else { false }
     }
 
+    var isNothing: Bool {
+        if case .many(let children) = self { children.isEmpty } else { false }
+    }
+
     /// The children at or below which something is touched; nothing useful when the whole is.
     var keys: [Key] {
         switch self {

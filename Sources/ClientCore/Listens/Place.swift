@@ -12,7 +12,13 @@ final class Place {
     var known: Node?
     /// As of which entry that is, where the server has said so.
     var mark: LogMark?
-    var views: [View] = []
+    /// In the order in which they came.
+    private(set) var views: [View] = []
+    /// Finds those that a change concerns, where they are many.
+    private(set) var index: ViewIndex?
+    /// How many of the views select all.
+    private var defaultCount = 0
+    private var lastView = 0
     /// Whether the server is asked for all of the place.
     var isListening = false
 
@@ -20,6 +26,13 @@ final class Place {
     /// to date while somebody listens here.
     var local = Node.null
     var isLocalComplete = false
+    /// The orders of `local` that views have needed.
+    var orders: SharedOrders {
+        let orders = madeOrders ?? SharedOrders()
+        madeOrders = orders
+        return orders
+    }
+    private(set) var madeOrders: SharedOrders?
 
     init(path: Path, parent: Place?) {
         self.path = path
@@ -27,9 +40,36 @@ final class Place {
     }
 
     /// Whether somebody listens to all of the place.
-    var hasDefault: Bool { views.contains { $0.query.selectsAll } }
+    var hasDefault: Bool { defaultCount > 0 }
 
-    func view(of query: Query) -> View? { views.first { $0.query == query } }
+    func view(of query: Query) -> View? { index.map { $0[query] } ?? views.first { $0.query == query } }
+
+    /// - Parameter many: from how many views on they have an index.
+    func addView(_ query: Query, many: Int) -> View {
+        lastView += 1
+        let view = View(query, number: lastView)
+        views.append(view)
+        if query.selectsAll { defaultCount += 1 }
+        if let index {
+            index.add(view)
+        } else if views.count >= many {
+            index = ViewIndex(views)
+        }
+        return view
+    }
+
+    func remove(_ view: View) {
+        guard let place = views.firstIndex(where: { $0 === view }) else { return }
+        views.remove(at: place)
+        if view.query.selectsAll { defaultCount -= 1 }
+        index?.remove(view)
+        if views.isEmpty { index = nil }
+        if let index {
+            madeOrders?.drop { !index.has($0) }
+        } else {
+            madeOrders?.drop { unused in !views.contains { $0.query.index == unused } }
+        }
+    }
 
     /// The nearest place here or above whose whole value is known.
     var cover: Place? {

@@ -6,7 +6,8 @@ extension SyncTree {
     func childOfQuery(above path: Path) -> (node: Node, depth: Int)? {
         var place = root
         for (depth, key) in path.keys.enumerated() where key != .priority {
-            for view in place.views {
+            let views = place.index.map { $0.holder(of: key).map { [$0] } ?? [] } ?? place.views
+            for view in views {
                 guard let child = view.own?.node.child(key), !child.isNull else { continue }
                 return (child, depth + 1)
             }

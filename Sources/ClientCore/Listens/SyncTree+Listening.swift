@@ -13,10 +13,9 @@ extension SyncTree {
         // The cache may have told what increments of an earlier run count from.
         if writes.hasWaiting { effects.events += refresh(.nothing).events }
         let count = effects.events.count
-        view.join(registration, &effects.events)
-        if let place = root.find(registration.spec.path.keys[...]) {
-            mark(&effects.events, from: count, of: view, at: place)
-        }
+        let place = root.descend(registration.spec.path)
+        view.join(registration, place.local, source(of: view, at: place), &effects.events)
+        mark(&effects.events, from: count, of: view, at: place)
         return effects
     }
 
@@ -69,13 +68,12 @@ extension SyncTree {
     private func makeView(_ spec: QuerySpec, _ effects: inout SyncEffects) -> View {
         let place = root.descend(spec.path)
         if let view = place.view(of: spec.query) { return view }
-        let view = View(spec.query)
         let isCovered = place.hasDefault || place.isShadowed
         let isFirstDefault = spec.query.selectsAll && !place.hasDefault
         let isFirst = place.views.isEmpty
-        place.views.append(view)
+        let view = place.addView(spec.query, many: many)
         if !spec.query.selectsAll || isFirstDefault { readCache(spec, view, place) }
-        if isFirst || isFirstDefault { readLocal(place) }
+        if isFirst || isFirstDefault { readLocalAnew(place) }
         start(view, at: place, &effects.events)
         if spec.query.selectsAll {
             guard !isCovered else { return view }
@@ -119,8 +117,11 @@ extension SyncTree {
             var mark = cached?.mark
             for (key, child) in place.children {
                 guard let known = child.known else { continue }
-                node = node.replacingChild(key, with: known)
                 mark = nil
+                // What the query leaves out isn't worth its place.
+                if spec.query.admits(key, known) || !node.child(key).isNull {
+                    node = node.replacingChild(key, with: known)
+                }
             }
             let isComplete = cached?.isComplete ?? false
             let own = ServerSet(node: spec.query.select(from: node), isComplete: isComplete, mark: mark)
@@ -130,7 +131,8 @@ extension SyncTree {
 
     /// What another query at the place has been sent completely, where all that the view selects is among it.
     private func wider(than view: View, at place: Place) -> ServerSet? {
-        for other in place.views where other !== view && !other.query.selectsAll {
+        let others = place.index?.overlapping(view) ?? place.views
+        for other in others where other !== view && !other.query.selectsAll {
             guard let own = other.own, own.isComplete,
                 view.query.isServed(by: other.query, thatHasLoaded: own.node.childCount)
             else { continue }
@@ -162,9 +164,9 @@ extension SyncTree {
     private func removeIfUnused(_ view: View, at place: Place) -> SyncEffects {
         var effects = SyncEffects()
         guard view.registrations.isEmpty, !view.isKeptSynced,
-            let index = place.views.firstIndex(where: { $0 === view })
+            place.views.contains(where: { $0 === view })
         else { return effects }
-        place.views.remove(at: index)
+        place.remove(view)
         let spec = QuerySpec(path: place.path, query: view.query)
         if view.query.selectsAll {
             guard !place.hasDefault else { return effects }
@@ -197,7 +199,7 @@ extension SyncTree {
             child.prune()
         }
         // What filtered queries have had from all of the place they may have to do without.
-        if !place.views.isEmpty { readLocal(place) }
+        if !place.views.isEmpty { readLocalAnew(place) }
         for view in place.views where view.own == nil && place.cover == nil { view.own = ServerSet() }
         for view in place.views { start(view, at: place, &effects.events) }
         return effects

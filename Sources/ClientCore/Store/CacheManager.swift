@@ -104,6 +104,14 @@ public final class CacheManager {
         setComplete(query)
     }
 
+    /// The server has said that what a filtered query has is what it selects. Some of it may have come by listens to more.
+    func complete(_ spec: QuerySpec, children: [Key]) {
+        guard isOpen(for: spec.path), let query = tracked[Self.normalized(spec)] else { return }
+        let children = Set(children)
+        if keys(of: query) != children { setKeys(children, of: query) }
+        complete(spec)
+    }
+
     // MARK: Keeping
 
     /// At the end of each turn of the database's thread, before anybody is told that a write is kept.

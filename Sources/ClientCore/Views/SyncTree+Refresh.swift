@@ -14,25 +14,43 @@ extension SyncTree {
 
     func refresh(_ touched: Touched) -> SyncEffects {
         var effects = SyncEffects()
-        var touched = touched
-        if writes.hasWaiting {
-            for path in writes.countWaiting(over: known) {
-                touched.insert(path.namesPriority ? path.parent ?? .root : path)
-            }
-        }
-        if case .many(let children) = touched, children.isEmpty { return effects }
+        let touched = addingCounted(to: touched)
+        if touched.isNothing { return effects }
         visit(root, touched, nil, &effects.events)
         return effects
+    }
+
+    /// What a query alone was sent has changed: only its own view may show something else, unless more is touched.
+    func refresh(_ view: View, at place: Place, _ touched: Touched = .nothing) -> SyncEffects {
+        var effects = SyncEffects()
+        var touched = addingCounted(to: touched)
+        if touched.isNothing {
+            tell(view, at: place, local: [], own: [], &effects.events)
+        } else {
+            touched.insert(place.path)
+            visit(root, touched, nil, &effects.events)
+        }
+        return effects
+    }
+
+    /// Increments that had to wait and no longer have to change what is there, too.
+    private func addingCounted(to touched: Touched) -> Touched {
+        guard writes.hasWaiting else { return touched }
+        var touched = touched
+        for path in writes.countWaiting(over: known) {
+            touched.insert(path.namesPriority ? path.parent ?? .root : path)
+        }
+        return touched
     }
 
     /// Listeners further down are told first.
     private func visit(_ place: Place, _ touched: Touched, _ inherited: Inherited?, _ events: inout [DataEvent]) {
         if let inherited, inherited.isUnchanged { return }
         var passedOn = inherited
-        var keys: [Key]? = []
+        var change = LocalChange(old: .null, keys: [])
         if !place.views.isEmpty {
             let old = place.isLocalComplete ? place.local : nil
-            keys = updateLocal(place, touched, inherited)
+            change = changeLocal(place, touched, inherited)
             passedOn = place.isLocalComplete ? Inherited(old: old, new: place.local) : nil
         }
         if !place.children.isEmpty, !(passedOn?.isUnchanged ?? false) {
@@ -42,10 +60,59 @@ extension SyncTree {
                 visit(child, part, passedOn?.child(key), &events)
             }
         }
-        for view in place.views {
-            let count = events.count
-            update(view, at: place, touched, keys, &events)
-            mark(&events, from: count, of: view, at: place)
+        guard !place.views.isEmpty else { return }
+        let own = touched.isWhole ? nil : change.keys ?? touched.keys
+        if let index = place.index, let keys = change.keys, place.isLocalComplete || own != nil {
+            for (view, keys) in index.concerned(
+                by: changes(of: keys, at: place, change.old), hasOwn: !place.isLocalComplete)
+            {
+                tell(view, at: place, local: keys, own: keys, &events)
+            }
+        } else {
+            for view in place.views { tell(view, at: place, local: change.keys, own: own, &events) }
+        }
+    }
+
+    private func tell(
+        _ view: View, at place: Place, local: [Key]?, own: [Key]?, _ events: inout [DataEvent]
+    ) {
+        let count = events.count
+        update(view, at: place, local: local, own: own, &events)
+        mark(&events, from: count, of: view, at: place)
+    }
+
+    /// How what is locally at a place has changed.
+    private struct LocalChange {
+        let old: Node
+        /// The only children that may differ; nil when any may.
+        var keys: [Key]?
+    }
+
+    private func changeLocal(_ place: Place, _ touched: Touched, _ inherited: Inherited?) -> LocalChange {
+        let wasComplete = place.isLocalComplete
+        var change = LocalChange(old: place.local)
+        change.keys = updateLocal(place, touched, inherited)
+        let new = place.local
+        if !new.isIdentical(to: change.old), !new.isBranch || !change.old.isBranch {
+            change.keys = nil
+        } else if change.keys == nil, place.index != nil, wasComplete, place.isLocalComplete {
+            // Compared once for all views.
+            var keys: [Key] = []
+            Node.forEachDifference(change.old, new) { if change.old.child($0) != new.child($0) { keys.append($0) } }
+            change.keys = keys
+        }
+        place.madeOrders?.follow(new, change.keys)
+        return change
+    }
+
+    /// What the views of a place have to know of the changes of its children, to be found.
+    private func changes(of keys: [Key], at place: Place, _ old: Node) -> [ViewIndex.ChildChange] {
+        let point = place.isLocalComplete ? nil : writes.point(at: place.path)
+        let nothing = ServerSet()
+        return keys.map { key in
+            ViewIndex.ChildChange(
+                key: key, old: old.child(key), new: place.local.child(key),
+                written: Self.candidate(key, nothing, point))
         }
     }
 
@@ -85,6 +152,12 @@ extension SyncTree {
             place.local = place.hasDefault ? knownChildren(of: place) : .null
             place.isLocalComplete = false
         }
+    }
+
+    /// The same where no change is told of as one: views that stay are brought up to date as a whole.
+    func readLocalAnew(_ place: Place) {
+        readLocal(place)
+        place.madeOrders?.follow(place.local, nil)
     }
 
     /// The children whose whole values are known.
@@ -142,23 +215,32 @@ extension SyncTree {
 
     // MARK: Views
 
+    /// Brings one view up to date.
+    ///
+    /// - Parameters:
+    ///   - local: the only children that may differ in what is locally at the place; nil when any may.
+    ///   - own: the same of what the client has written over what the server has sent of the query.
     private func update(
-        _ view: View, at place: Place, _ touched: Touched, _ keys: [Key]?, _ events: inout [DataEvent]
+        _ view: View, at place: Place, local: [Key]?, own written: [Key]?, _ events: inout [DataEvent]
     ) {
+        updates += 1
         guard !place.isLocalComplete, let own = view.own else {
-            let keys = view.usesOwn ? nil : keys
+            let keys = view.usesOwn ? nil : local
             view.usesOwn = false
             view.ownChanges = []
-            view.update(to: place.local, isComplete: place.isLocalComplete, keys: keys, &events)
+            view.update(
+                to: place.local, isComplete: place.isLocalComplete, keys: keys, source(of: view, at: place), &events)
+            place.index?.settle(view, keys)
             return
         }
         let point = writes.point(at: place.path)
-        if view.usesOwn, !touched.isWhole, let changed = view.ownChanges {
-            let keys = changed.isEmpty ? touched.keys : Array(Set(touched.keys + changed))
+        if view.usesOwn, let written, let changed = view.ownChanges {
+            let keys = changed.isEmpty ? written : Array(Set(written + changed))
             var node = view.input
             for key in keys { node = node.replacingChild(key, with: Self.candidate(key, own, point)) }
             view.ownChanges = []
-            view.update(to: node, isComplete: own.isComplete, keys: keys, &events)
+            view.update(to: node, isComplete: own.isComplete, keys: keys, .own, &events)
+            place.index?.settle(view, keys)
             return
         }
         view.usesOwn = true
@@ -167,7 +249,13 @@ extension SyncTree {
         for key in (point?.children ?? [:]).keys {
             node = node.replacingChild(key, with: Self.candidate(key, own, point))
         }
-        view.update(to: node, isComplete: own.isComplete, keys: nil, &events)
+        view.update(to: node, isComplete: own.isComplete, keys: nil, .own, &events)
+        place.index?.settle(view, nil)
+    }
+
+    /// What a view chooses from.
+    func source(of view: View, at place: Place) -> View.Source {
+        view.usesOwn ? .own : .local(place.orders)
     }
 
     /// A child that a filtered query may choose: one that the server has sent or that was written as a whole.
@@ -181,9 +269,7 @@ extension SyncTree {
 
     /// Brings one view up to date for the first time.
     func start(_ view: View, at place: Place, _ events: inout [DataEvent]) {
-        let count = events.count
-        update(view, at: place, .whole, nil, &events)
-        mark(&events, from: count, of: view, at: place)
+        tell(view, at: place, local: nil, own: nil, &events)
     }
 
     // MARK: Reading

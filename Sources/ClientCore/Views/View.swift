@@ -14,7 +14,8 @@ final class View {
     /// Children of `own` that changed since the view was last brought up to date; nil for all.
     var ownChanges: [Key]? = []
 
-    /// What the query chooses from.
+    /// What the query chooses from, where that is `own` under the client's writes; null where it is what is locally at the
+    /// place, of which the place has the only copy.
     private(set) var input = Node.null
     /// What it has chosen.
     private(set) var shown = Node.null
@@ -26,30 +27,40 @@ final class View {
     private var waiting: Set<RegistrationID> = []
     /// The order of `input`, once it is needed.
     private var order: ViewOrder?
-    private var window = 0..<0
+    /// - Parameter number: greater than those of all views that the place had before.
+    init(_ query: Query, number: Int = 0) {
+        self.query = query
+        self.number = number
+    }
 
-    init(_ query: Query) { self.query = query }
-
-    /// Whether `input` came from `own`.
+    let number: Int
+    /// Whether it chooses from `own`.
     var usesOwn = false
+    /// Where the place's index finds the view; nil where the place has none.
+    var indexed: IndexedView?
 
     private var tellsChildren: Bool { childTellers > 0 }
 
     // MARK: Changing
 
-    /// Goes over to a new input and returns what to tell.
+    /// Goes over to a new value of the place and adds what to tell.
     ///
-    /// - Parameter keys: the only children that may differ; nil when any may.
-    func update(to node: Node, isComplete complete: Bool, keys: [Key]?, _ events: inout [DataEvent]) {
+    /// - Parameters:
+    ///   - node: what the query chooses from.
+    ///   - keys: the only children that may differ; nil when any may.
+    ///   - source: whose `node` is.
+    func update(
+        to node: Node, isComplete complete: Bool, keys: [Key]?, _ source: Source, _ events: inout [DataEvent]
+    ) {
         let wasComplete = isComplete
         isComplete = complete
         let isChanged: Bool
         let changes: ChildChanges?
         if query.selectsAll {
             isChanged = !Self.isSame(shown, node, keys)
-            changes = updateAll(to: node, isChanged: isChanged, keys)
+            changes = updateAll(to: node, isChanged: isChanged, keys, source)
         } else {
-            let chosen = updateChosen(to: node, keys)
+            let chosen = updateChosen(to: node, keys, source)
             isChanged = !chosen.isEmpty
             changes = chosen
         }
@@ -77,77 +88,100 @@ final class View {
     }
 
     /// A view that leaves nothing out. Nil where there is nothing to tell about single children.
-    private func updateAll(to node: Node, isChanged: Bool, _ keys: [Key]?) -> ChildChanges? {
+    private func updateAll(
+        to node: Node, isChanged: Bool, _ keys: [Key]?, _ source: Source
+    ) -> ChildChanges? {
         let old = shown
-        input = node
         shown = node
-        guard tellsChildren else {
-            order = nil
-            return nil
-        }
-        guard isChanged else { return nil }
-        var changes: ChildChanges
-        if let keys, let existing = order {
-            changes = ChildChanges(from: old, to: node, keys: keys, query)
-            order = existing.updated(to: node, changing: keys, query)
-        } else {
-            changes = ChildChanges(from: old, to: node, query)
-            order = ViewOrder(node, query)
-        }
-        window = order?.window(of: query) ?? 0..<0
-        arrange(&changes)
+        keep(node, source)
+        guard tellsChildren, isChanged else { return nil }
+        var changes =
+            keys.map { ChildChanges(from: old, to: node, keys: $0, query) } ?? ChildChanges(from: old, to: node, query)
+        arrange(&changes, order(of: node, keys, source))
         return changes
     }
 
-    private func arrange(_ changes: inout ChildChanges) {
-        guard let order else { return }
+    /// What the place has is not held here, too.
+    private func keep(_ node: Node, _ source: Source) { input = source.isOwn ? node : .null }
+
+    /// The order of what the query chooses from.
+    ///
+    /// - Parameter keys: the only children that may differ from when it was needed last; nil when any may.
+    private func order(of node: Node, _ keys: [Key]?, _ source: Source) -> ViewOrder {
+        let isRanked = query.limit != nil || (indexed != nil && !source.isOwn && query.index != .key)
+        if case .local(let orders) = source {
+            order = nil
+            return orders.order(of: query, in: node, isRanked: isRanked)
+        }
+        let made =
+            if let keys, let order {
+                order.updated(to: node, changing: keys, query.index, isRanked: isRanked)
+            } else {
+                ViewOrder(node, query.index, isRanked: isRanked)
+            }
+        order = made
+        return made
+    }
+
+    /// The outermost child of a limit that is reached.
+    private func edge(_ order: ViewOrder) -> OrderRange? {
+        guard case .index(let index) = order, let limit = query.limit else { return nil }
+        let window = index.ranks(of: query)
+        let key: Key
+        switch limit {
+        case .first(let count):
+            guard count > 0, window.count >= count else { return nil }
+            key = index.key(at: window.upperBound - 1)
+        case .last(let count):
+            guard count > 0, window.count >= count else { return nil }
+            key = index.key(at: window.lowerBound)
+        }
+        return OrderRange(query.indexValue(of: shown.child(key)), key)
+    }
+
+    private func arrange(_ changes: inout ChildChanges, _ order: ViewOrder) {
         let shown = shown
-        let window = window
+        let window = order.window(of: query)
         changes.arrange(query) { order.previous(of: $0, $1, in: shown, window: window) }
     }
 
     /// A view that chooses.
-    private func updateChosen(to node: Node, _ keys: [Key]?) -> ChildChanges {
+    private func updateChosen(to node: Node, _ keys: [Key]?, _ source: Source) -> ChildChanges {
         let old = shown
-        let isPart = keys != nil && input.isBranch && node.isBranch
-        let needsOrder = query.limit != nil || tellsChildren
-        if !needsOrder {
-            order = nil
-        } else if let keys, isPart, let existing = order {
-            order = existing.updated(to: node, changing: keys, query)
-        } else {
-            order = ViewOrder(node, query)
-        }
-        input = node
-        window = order?.window(of: query) ?? 0..<0
+        let isPart = keys != nil && node.isBranch && (!source.isOwn || input.isBranch)
+        let needsOrder = query.limit != nil || tellsChildren || (indexed != nil && !source.isOwn)
+        let order = needsOrder ? order(of: node, isPart ? keys : nil, source) : nil
+        if order == nil { self.order = nil }
+        keep(node, source)
         var touched: [Key]?
-        if let keys, isPart { touched = choose(keys) }
+        if let keys, isPart { touched = choose(keys, from: node, order) }
         if touched == nil {
             let chosen = if case .index(let index) = order { index.select(query) } else { query.select(from: node) }
             shown = chosen == old ? old : chosen
         }
+        indexed?.edge = source.isOwn ? nil : order.flatMap(edge)
         var changes =
             touched.map { ChildChanges(from: old, to: shown, keys: $0, query) }
             ?? ChildChanges(from: old, to: shown, query)
-        guard tellsChildren else { return changes }
-        arrange(&changes)
+        if tellsChildren, let order, !changes.isEmpty { arrange(&changes, order) }
         return changes
     }
-
     /// Brings what is shown up to date where only these children changed. Returns the children that may have come or
     /// gone, or nil when choosing anew is less work.
-    private func choose(_ keys: [Key]) -> [Key]? {
+    private func choose(_ keys: [Key], from node: Node, _ order: ViewOrder?) -> [Key]? {
         var chosen = shown
         guard query.limit != nil else {
             for key in keys {
-                let child = input.child(key)
+                let child = node.child(key)
                 let isIn = !child.isNull && query.admits(key, child)
                 chosen = chosen.replacingChild(key, with: isIn ? child : .null)
             }
             shown = chosen
             return keys
         }
-        guard case .index(let index) = order, keys.count * 4 < window.count else { return nil }
+        guard case .index(let index) = order else { return nil }
+        let window = index.ranks(of: query)
+        guard keys.count * 4 < window.count else { return nil }
         // A change moves the edges of the window by one place at most.
         var candidates = Set(keys)
         for edge in [window.lowerBound, window.upperBound] {
@@ -155,7 +189,7 @@ final class View {
             for rank in range { candidates.insert(index.key(at: rank)) }
         }
         for key in candidates {
-            let child = input.child(key)
+            let child = node.child(key)
             let isIn = !child.isNull && window.contains(index.rank(of: key, child))
             chosen = chosen.replacingChild(key, with: isIn ? child : .null)
         }
@@ -185,22 +219,31 @@ final class View {
     }
 
     /// What somebody is told who joins those who listen already.
-    func join(_ registration: Registration, _ events: inout [DataEvent]) {
+    ///
+    /// - Parameter local: what is locally at the place.
+    func join(_ registration: Registration, _ local: Node, _ source: Source, _ events: inout [DataEvent]) {
         registrations.append(registration)
         if registration.tellsChildren { childTellers += 1 }
-        if registration.kinds.contains(.childAdded) {
+        if registration.kinds.contains(.childAdded), shown.isBranch {
             var changes = ChildChanges(from: .null, to: shown, query)
-            prepareOrder()
-            arrange(&changes)
+            arrange(&changes, order(of: source.isOwn ? input : local, [], source))
             for change in changes.added {
                 let kind = DataEvent.Kind.childAdded(change.key, previous: change.previous)
                 events.append(
                     DataEvent(registration: registration.id, kind: kind, node: change.node, index: query.index))
             }
-        } else if tellsChildren {
-            prepareOrder()
         }
         if isComplete { tellValue(registration, &events) } else { waiting.insert(registration.id) }
+    }
+
+    /// Whose the value is that a query chooses from.
+    enum Source {
+        /// What the server has sent of the query alone, under the client's writes.
+        case own
+        /// What is locally at the place.
+        case local(SharedOrders)
+
+        var isOwn: Bool { if case .own = self { true } else { false } }
     }
 
     /// Somebody is told nothing more.
@@ -216,12 +259,6 @@ final class View {
             childTellers = 0
         }
         return registrations
-    }
-
-    private func prepareOrder() {
-        guard order == nil else { return }
-        order = ViewOrder(input, query)
-        window = order?.window(of: query) ?? 0..<0
     }
 }
 

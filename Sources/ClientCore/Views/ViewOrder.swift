@@ -6,32 +6,34 @@ enum ViewOrder {
     case keys
     case index(OrderedIndex)
 
-    /// - Parameter node: what is ordered. Nothing is built where the keys' order is the query's.
-    init(_ node: Node, _ query: Query) {
+    /// - Parameters:
+    ///   - node: what is ordered.
+    ///   - isRanked: whether places in the order are asked for. Else nothing is built where the keys' order is the index's.
+    init(_ node: Node, _ index: Query.Index, isRanked: Bool) {
         self = .keys
         guard case .branch(let branch) = node else { return }
-        switch query.index {
-        case .key where query.limit == nil: return
-        case .priority where query.limit == nil:
+        switch index {
+        case .key where !isRanked: return
+        case .priority where !isRanked:
             // Nearly no data has priorities any more.
             guard branch.children.contains(where: { !$0.node.priority.isNull }) else { return }
         default: break
         }
-        self = .index(OrderedIndex(branch, by: query.index))
+        self = .index(OrderedIndex(branch, by: index))
     }
 
     /// The order of a newer value, of which only these children differ.
-    func updated(to node: Node, changing keys: [Key], _ query: Query) -> ViewOrder {
+    func updated(to node: Node, changing keys: [Key], _ by: Query.Index, isRanked: Bool) -> ViewOrder {
         switch self {
         case .index(let index):
             guard case .branch(let branch) = node else { return .keys }
             return .index(index.updated(to: branch, changing: keys))
         case .keys:
-            if query.limit != nil { return ViewOrder(node, query) }
-            switch query.index {
+            if isRanked { return ViewOrder(node, by, isRanked: true) }
+            switch by {
             case .key: return .keys
             case .priority where keys.allSatisfy({ node.child($0).priority.isNull }): return .keys
-            default: return ViewOrder(node, query)
+            default: return ViewOrder(node, by, isRanked: false)
             }
         }
     }

@@ -12,14 +12,16 @@ struct Replay {
 
     private var query: Query { registration.spec.query }
 
-    /// Takes the events of one step. Returns what is wrong with them.
-    mutating func take(_ events: [DataEvent]) -> [String] {
+    /// Takes events. Returns what is wrong with them.
+    ///
+    /// - Parameter isOneStep: false for those of several changes, one after the other.
+    mutating func take(_ events: [DataEvent], isOneStep: Bool = true) -> [String] {
         var problems: [String] = []
         var lastKind = 0
         var isValueTold = false
         for event in events {
             let kind = Self.rank(event.kind)
-            if kind < lastKind { problems.append("\(event.kind) comes too late") }
+            if kind < lastKind, isOneStep { problems.append("\(event.kind) comes too late") }
             lastKind = kind
             switch event.kind {
             case .childRemoved(let key):
@@ -33,12 +35,12 @@ struct Replay {
                 problems.append("changed \(key) for nothing")
             case .value:
                 if value == event.node { problems.append("value told twice") }
-                if isValueTold { problems.append("two values in one step") }
+                if isValueTold, isOneStep { problems.append("two values in one step") }
                 isValueTold = true
                 value = event.node
             }
         }
-        return problems + checkOrder(events) + checkValue(isValueTold)
+        return problems + (isOneStep ? checkOrder(events) : []) + checkValue(isValueTold)
     }
 
     private static func rank(_ kind: DataEvent.Kind) -> Int {

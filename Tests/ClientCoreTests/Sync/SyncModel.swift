@@ -7,41 +7,58 @@ import Wire
 /// A client whose every step is compared with one that computes everything anew from what it was sent and what it has
 /// written.
 struct SyncModel {
-    let client = SyncTree()
+    var client: SyncTree
     var server = SyncModelServer()
     var random: SeededGenerator
-    private var generator: TreeGenerator
     var problems: [String] = []
-    private(set) var log: [String] = []
+    var log: [String] = []
 
     var replays: [RegistrationID: Replay] = [:]
     var pending: [PendingWrite] = []
-    private var requests: [SyncModelServer.Request] = []
+    var requests: [SyncModelServer.Request] = []
     /// What is on its way; each element tells of one state.
-    private var messages: [[SyncModelServer.Message]] = []
+    var messages: [[SyncModelServer.Message]] = []
     /// What each listen has been sent, until it ends.
-    private(set) var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?, isMixed: Bool)] = []
+    var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?, isMixed: Bool)] = []
+    /// The numbers of those that the server has said to be complete.
+    var complete: Set<Int> = []
     private var lastListen = 0
-    private var lastWrite: Int64 = 0
-    private var lastRegistration: UInt64 = 0
+    let numbers = Numbers()
+    /// What survives the app, for models that keep anything.
+    let store: OddStore?
+    var cache: CacheManager?
+    var transactions: TransactionQueue
+    /// How many outcomes each transaction has had.
+    var outcomes: [TransactionID: Int] = [:]
+    let many: Int
+
+    /// Many listeners at few places, or few at more.
+    let isCrowded: Bool
 
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
-        generator = TreeGenerator(seed: seed &+ 1)
+        isCrowded = seed % 2 == 1
+        // Found by an index from the first, from the third, or one after the other.
+        many = [1, 3, 100][Int(seed % 3)]
+        store = seed % 8 < 4 ? nil : OddStore()
+        // As if much had to be pruned all the time, or nothing.
+        store?.bytesFactor = seed % 8 < 6 ? 1 : 10_000
+        cache = store.map { CacheManager(store: $0) }
+        client = SyncTree(cache: cache, many: many)
+        transactions = Self.transactions(client, numbers)
         _ = server.change(.root, .overwrite(node(depth: 3)))
     }
 
     mutating func step() {
-        if random.oneIn(40) { return loseConnection() }
-        switch random.below(12) {
+        switch random.below(15) {
         case 0: listen()
         case 1: unlisten()
         case 2, 3: write()
         case 4: deliver(server.change(path(), .overwrite(node(depth: 2))))
         case 5: deliver(server.change(path(), .merge(changes())))
-        case 6, 7, 8:
-            guard !requests.isEmpty else { return }
-            perform()
+        case 6, 7, 8: perform()
+        case 9: transact()
+        case 10 where store != nil && random.oneIn(3): restart()
         default: receive()
         }
     }
@@ -49,16 +66,30 @@ struct SyncModel {
     /// Lets everything arrive.
     mutating func settle() {
         while !requests.isEmpty || !messages.isEmpty {
-            if !requests.isEmpty { perform() }
+            perform()
             receive()
         }
         check(everything: true)
+        checkTransactions()
+    }
+
+    private mutating func perform() {
+        guard !requests.isEmpty else { return }
+        let request = requests.removeFirst()
+        var hash: String?
+        // The client has sent the hash of what it has.
+        if case .listen(let spec, _, _) = request, messages.isEmpty, random.oneIn(2) {
+            hash = client.serverValue(of: spec).node.hash
+        }
+        deliver(server.perform(request, refuses: random.oneIn(4), hash: hash))
     }
 
     // MARK: Choosing
 
-    private mutating func path() -> Path {
-        Path((0..<random.below(4)).map { _ in Key(random.pick(["a", "b", "c", "1"])) })
+    mutating func path() -> Path {
+        Path(
+            (0..<random.below(isCrowded ? 3 : 4)).map { _ in Key(random.pick(isCrowded ? ["a"] : ["a", "b", "c", "1"]))
+            })
     }
 
     private mutating func leaf() -> Node {
@@ -77,7 +108,7 @@ struct SyncModel {
             priority: priority())
     }
 
-    private mutating func changes() -> [Change] {
+    mutating func changes() -> [Change] {
         var changes: [Change] = []
         for _ in 0..<(1 + random.below(3)) {
             let place = Path([Key(random.pick(["a", "b", "c", "d"]))] + path().keys)
@@ -107,14 +138,17 @@ struct SyncModel {
     // MARK: Doing
 
     private mutating func listen() {
-        guard replays.count < 8 else { return }
-        lastRegistration += 1
+        guard replays.count < (isCrowded ? 24 : 8) else { return }
         let kinds: EventKinds = random.pick([.value, .allChildren, [.value, .allChildren], [.value, .allChildren]])
         let registration = Registration(
-            id: RegistrationID(rawValue: lastRegistration), spec: QuerySpec(path: path(), query: query()), kinds: kinds)
+            id: numbers.registration(), spec: QuerySpec(path: path(), query: query()), kinds: kinds)
+        listen(registration)
+    }
+
+    mutating func listen(_ registration: Registration) {
         replays[registration.id] = Replay(registration)
-        follow(
-            client.add(registration), "listen \(Self.text(registration.spec)) \(kinds.rawValue) #\(lastRegistration)")
+        let text = "\(Self.text(registration.spec)) \(registration.kinds.rawValue) #\(registration.id.rawValue)"
+        follow(client.add(registration), "listen \(text)")
     }
 
     private mutating func unlisten() {
@@ -124,40 +158,24 @@ struct SyncModel {
     }
 
     private mutating func write() {
-        lastWrite += 1
         var content: PendingWrite.Content = random.oneIn(2) ? .overwrite(node(depth: 2)) : .merge(changes())
-        var place = path()
-        if random.oneIn(6), place.depth > 0 {
-            place = place.appending(.priority)
-            content = .overwrite(random.pick([.null, .int(1), .int(2), .string("p")]))
+        if random.oneIn(4) {
+            let increment = Node.serverValue(ServerValue(.increment(.int(1 + Int64(random.below(3))))))
+            content =
+                random.oneIn(2) ? .overwrite(increment) : .merge([Change(path: Path([Key("b")]), value: increment)])
         }
-        let write = PendingWrite(id: WriteID(rawValue: lastWrite), path: place, content: content)
+        let write = PendingWrite(id: numbers.write(), path: path(), content: content)
+        let counted = counted(write)
         pending.append(write)
         requests.append(.write(write))
-        follow(client.apply(write, estimate: content), "write \(lastWrite) \(write.path) \(Self.text(content))")
+        cache?.save(write)
+        follow(client.apply(write, estimate: content), "write \(write.id.rawValue) \(write.path) \(Self.text(content))")
+        checkCounted(write, counted)
+        let places = changes(of: write).map(\.path)
+        follow(transactions.overridden(at: places), "overridden")
     }
 
-    private mutating func perform() {
-        let request = requests.removeFirst()
-        var known: Node?
-        if case .listen(_, _, let number) = request, random.oneIn(2) {
-            known = received.first { $0.number == number && !$0.isMixed }?.node
-        }
-        deliver(server.perform(request, refuses: random.oneIn(4), known: known))
-    }
-
-    /// What was on its way is lost, and all that is still wanted is asked for anew: first the listens, then the writes,
-    /// even those that the server has done.
-    private mutating func loseConnection() {
-        guard !isWithinState else { return }
-        log.append("the connection is lost")
-        messages = []
-        server.forgetListens()
-        requests =
-            received.map { .listen($0.spec, $0.tag, $0.number) } + pending.map { .write($0) }
-    }
-
-    private mutating func deliver(_ group: [SyncModelServer.Message]) {
+    mutating func deliver(_ group: [SyncModelServer.Message]) {
         if !group.isEmpty { messages.append(group) }
     }
 
@@ -179,15 +197,35 @@ struct SyncModel {
                     client.applyServer(changes, at: spec.path.appending(place), tag: tag),
                     "patch \(place) of \(Self.text(spec)) \(Self.text(.merge(changes)))")
             }
-        case .complete(let spec, let tag): follow(client.completeListen(spec, tag: tag), "complete \(Self.text(spec))")
+        case .same(let node, let spec, _, let number):
+            log.append("same \(Self.text(spec)) \(Self.text(node))")
+            note(.put(.root, node), number, of: spec)
+        case .complete(let spec, let tag):
+            if let listen = received.first(where: { $0.spec == spec && $0.tag == tag }) {
+                complete.insert(listen.number)
+            }
+            follow(client.completeListen(spec, tag: tag), "complete \(Self.text(spec))")
         case .answer(let id, let isRefused):
+            let places = pending.first { $0.id == id }.map { changes(of: $0).map(\.path) } ?? []
             pending.removeAll { $0.id == id }
             follow(client.acknowledge(id, isRefused: isRefused), "answer \(id.rawValue) \(isRefused)")
+            for place in places where isRefused { follow(transactions.dataChanged(at: place), "refused") }
+        case .transactionAnswer(let id, let outcome):
+            if let effects = transactions.answered(id, outcome) {
+                follow(effects, "transaction \(id.rawValue) \(outcome)")
+            }
         }
+        guard case .data(let event, let spec, _, _) = message else { return }
+        let place =
+            switch event {
+            case .put(let place, _): place
+            case .patch(let place, _): place
+            }
+        follow(transactions.dataChanged(at: spec.path.appending(place)), "changed")
     }
 
     /// Whether more messages of the same state are to come.
-    private var isWithinState = false
+    var isWithinState = false
 
     private mutating func note(_ event: ChangeEvent, _ number: Int, of spec: QuerySpec) {
         guard let index = received.firstIndex(where: { $0.number == number }) else {
@@ -213,8 +251,9 @@ struct SyncModel {
         }
     }
 
-    private mutating func follow(_ effects: SyncEffects, _ step: String) {
+    mutating func follow(_ effects: SyncEffects, _ step: String, isOneStep: Bool = true) {
         guard problems.isEmpty else { return }
+        cache?.commit()
         log.append(step)
         for listen in effects.listens {
             switch listen {
@@ -238,30 +277,9 @@ struct SyncModel {
                 problems.append("#\(id.rawValue) is told after it left")
                 continue
             }
-            problems += replay.take(events).map { "#\(id.rawValue): \($0)" }
+            problems += replay.take(events, isOneStep: isOneStep).map { "#\(id.rawValue): \($0)" }
             replays[id] = replay
         }
         if !isWithinState { check(everything: false) }
-    }
-
-    // MARK: Saying what happened
-
-    static func text(_ node: Node) -> String {
-        String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
-    }
-
-    private static func text(_ content: PendingWrite.Content) -> String {
-        switch content {
-        case .overwrite(let node): text(node)
-        case .merge(let changes): changes.map { "\($0.path)=\(text($0.value))" }.joined(separator: " ")
-        }
-    }
-
-    private static func text(_ spec: QuerySpec) -> String {
-        let query = spec.query
-        let bounds = [("start", query.start), ("end", query.end)].compactMap { name, bound in
-            bound.map { "\(name)\($0.isInclusive ? "At" : "") \(text($0.value.node))" }
-        }
-        return "\(spec.path) by \(query.index) \(bounds) \(query.limit.map { "\($0)" } ?? "")"
     }
 }

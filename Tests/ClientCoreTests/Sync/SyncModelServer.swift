@@ -8,14 +8,19 @@ struct SyncModelServer {
     enum Request {
         /// With a number, as the same query may be asked for again.
         case listen(QuerySpec, ListenTag?, Int)
+        /// With the hash of what it is to replace.
+        case transaction(PendingWrite, hash: String)
         case unlisten(QuerySpec, ListenTag?)
         case write(PendingWrite)
     }
 
     enum Message {
         case data(ChangeEvent, QuerySpec, ListenTag?, Int)
+        /// What the listen selects, where the client has it already.
+        case same(Node, QuerySpec, ListenTag?, Int)
         case complete(QuerySpec, ListenTag?)
         case answer(WriteID, isRefused: Bool)
+        case transactionAnswer(WriteID, RequestOutcome)
     }
 
     struct Listen {
@@ -27,26 +32,29 @@ struct SyncModelServer {
     private(set) var tree = Node.null
     private(set) var listens: [Listen] = []
 
-    /// The connection is lost.
-    mutating func forgetListens() { listens = [] }
+    /// The connection has ended.
+    mutating func disconnect() { listens = [] }
 
     /// Does a request; the messages are to be delivered in order, and together tell of one state.
     ///
-    /// - Parameter known: what a client has of a listen that it sends again: then only what is new is sent.
-    mutating func perform(_ request: Request, refuses: Bool, known: Node? = nil) -> [Message] {
+    /// - Parameter hash: of what the client has of the query that it asks for.
+    mutating func perform(_ request: Request, refuses: Bool, hash: String? = nil) -> [Message] {
         switch request {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
-            let value = select(spec)
-            guard let known else { return [.data(.put(.root, value), spec, tag, number), .complete(spec, tag)] }
-            let news = ChangeEvent(from: known, to: value).map { Message.data($0, spec, tag, number) }
-            return [news, .complete(spec, tag)].compactMap(\.self)
+            let node = select(spec)
+            if let hash, hash == node.hash { return [.same(node, spec, tag, number), .complete(spec, tag)] }
+            return [.data(.put(.root, select(spec)), spec, tag, number), .complete(spec, tag)]
         case .unlisten(let spec, let tag):
             listens.removeAll { $0.spec == spec && $0.tag == tag }
             return []
         case .write(let write):
             if refuses { return [.answer(write.id, isRefused: true)] }
             return change(write.path, write.content) + [.answer(write.id, isRefused: false)]
+        case .transaction(let write, let hash):
+            guard hash == tree[write.path].hash else { return [.transactionAnswer(write.id, .refused(Self.stale))] }
+            if refuses { return [.transactionAnswer(write.id, .refused(Self.denied))] }
+            return change(write.path, write.content) + [.transactionAnswer(write.id, .done)]
         }
     }
 
@@ -75,6 +83,9 @@ struct SyncModelServer {
             return event.map { .data($0, listen.spec, listen.tag, listen.number) }
         }
     }
+
+    private static let stale = RequestFailure(status: .dataStale)
+    private static let denied = RequestFailure(status: .permissionDenied)
 
     private func select(_ spec: QuerySpec) -> Node {
         spec.loadsAllData ? tree[spec.path] : spec.query.select(from: tree[spec.path])

@@ -1,0 +1,82 @@
+import TestSupport
+import Tree
+import Wire
+
+@testable import ClientCore
+
+/// What should be there, from what was sent and written.
+extension SyncModel {
+    mutating func check(everything: Bool) {
+        checkKept()
+        guard problems.isEmpty else { return }
+        for (id, replay) in replays.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            guard let expected = expected(replay.registration.spec) else {
+                let isMixed = received.contains { $0.spec == replay.registration.spec && $0.isMixed }
+                if everything, !isMixed { problems.append("#\(id.rawValue) has not been served") }
+                continue
+            }
+            problems += replay.check(expected).map { "#\(id.rawValue) \($0), not \(Self.text(expected))" }
+        }
+    }
+
+    /// The writes that are shown over what the server has sent, one after the other. Increments count once, when they are made
+    /// (`checkCounted`) or when it is known what from; the value then is the client's. Transactions are its own, too.
+    private var overlay: [[Change]] {
+        client.writes.records.sorted { $0.key < $1.key }.compactMap { id, record in
+            guard record.isVisible else { return nil }
+            let plain = pending.first { $0.id == id }.map(changes)
+            return zip(record.changes, plain ?? record.changes).compactMap { counted, plain in
+                if counted.value.hasIncrement { return nil }
+                return plain.value.hasIncrement ? counted : plain
+            }
+        }
+    }
+
+    /// What a listener should be shown, where that follows from what was sent.
+    func expected(_ spec: QuerySpec) -> Node? {
+        let full = received.first { $0.tag == nil && $0.spec.path.contains(spec.path) }
+        if let full {
+            guard let node = full.node else { return nil }
+            let local = written(node, at: full.spec.path)?[spec.path.relative(to: full.spec.path)] ?? .null
+            return spec.loadsAllData ? local : spec.query.select(from: local)
+        }
+        guard let own = received.first(where: { $0.spec == spec && !$0.isMixed })?.node else { return nil }
+        if let local = written(nil, at: spec.path) { return spec.query.select(from: local) }
+        var keys = Set((own.isBranch ? Array(children(own)) : []).map(\.0))
+        for changes in overlay {
+            for change in changes where spec.path.contains(change.path) && change.path != spec.path {
+                keys.insert(change.path[spec.path.depth])
+            }
+        }
+        let candidates = keys.map { key in
+            let sent = own.child(key)
+            return (key, written(sent.isNull ? nil : sent, at: spec.path.appending(key)) ?? .null)
+        }
+        return spec.query.select(from: Node(children: candidates))
+    }
+
+    private func children(_ node: Node) -> [(Key, Node)] {
+        guard case .branch(let branch) = node else { return [] }
+        return branch.children.map { ($0.key, $0.node) }
+    }
+
+    func changes(of write: PendingWrite) -> [Change] {
+        switch write.content {
+        case .overwrite(let node): [Change(path: write.path, value: node)]
+        case .merge(let changes): changes.map { Change(path: write.path.appending($0.path), value: $0.value) }
+        }
+    }
+
+    /// A value with all pending writes in it, one after the other; nil while nothing says what is there.
+    func written(_ node: Node?, at path: Path) -> Node? {
+        var node = node
+        for change in overlay.flatMap({ $0 }) {
+            if change.path.contains(path) {
+                node = change.value[path.relative(to: change.path)]
+            } else if path.contains(change.path) {
+                node = node?.replacing(change.path.relative(to: path), with: change.value)
+            }
+        }
+        return node
+    }
+}

@@ -1,0 +1,144 @@
+import TestSupport
+import Tree
+import Wire
+
+@testable import ClientCore
+
+/// Restarts, transactions and increments.
+extension SyncModel {
+    final class Numbers {
+        private var lastWrite: Int64 = 0
+        private var lastRegistration: UInt64 = 0
+
+        func write() -> WriteID {
+            lastWrite += 1
+            return WriteID(rawValue: lastWrite)
+        }
+
+        func registration() -> RegistrationID {
+            lastRegistration += 1
+            return RegistrationID(rawValue: lastRegistration)
+        }
+    }
+
+    static func transactions(_ tree: SyncTree, _ numbers: Numbers) -> TransactionQueue {
+        TransactionQueue(
+            tree: tree, makeWriteID: { numbers.write() }, makeRegistrationID: { numbers.registration() },
+            serverTime: { 1 })
+    }
+
+    // MARK: Restarting
+
+    /// The app ends and begins again. What was on its way to it is lost, and its writes are sent once more.
+    mutating func restart() {
+        guard let store else { return }
+        log.append("restart")
+        store.restart()
+        let cache = CacheManager(store: store)
+        self.cache = cache
+        client = SyncTree(cache: cache, many: many)
+        transactions = Self.transactions(client, numbers)
+        let before = replays.values.map(\.registration).sorted { $0.id.rawValue < $1.id.rawValue }
+        (replays, messages, requests, isWithinState) = ([:], [], [], false)
+        outcomes = [:]
+        // What was sent completely of what nobody has sent anything of since.
+        let sent = received.filter { complete.contains($0.number) && $0.node != nil && !$0.isMixed }
+        received = []
+        server.disconnect()
+        if cache.pendingWrites() != pending { problems.append("other writes were kept: \(cache.pendingWrites())") }
+        for write in pending {
+            requests.append(.write(write))
+            // Nobody listens yet.
+            _ = client.apply(write, estimate: write.content)
+        }
+        for old in before where random.oneIn(2) {
+            let registration = Registration(id: numbers.registration(), spec: old.spec, kinds: old.kinds)
+            let isFirst = received.isEmpty
+            listen(registration)
+            guard isFirst, let kept = sent.first(where: { $0.spec == old.spec }), let node = kept.node else {
+                continue
+            }
+            checkServed(registration, node)
+        }
+    }
+
+    /// Whoever listened when the app ended is served what he was sent last, under the writes that are not answered.
+    private mutating func checkServed(_ registration: Registration, _ node: Node) {
+        guard problems.isEmpty, let replay = replays[registration.id] else { return }
+        let spec = registration.spec
+        guard let found = cache?.cached(spec), found.isComplete else {
+            return problems.append("\(Self.text(spec)) was not kept")
+        }
+        let kept = spec.loadsAllData ? found.node : spec.query.select(from: found.node)
+        if kept != node { problems.append("\(Self.text(spec)) was kept as \(Self.text(kept)), not \(Self.text(node))") }
+        guard pending.isEmpty else { return }
+        problems += replay.check(node).map { "from the cache: \($0)" }
+    }
+
+    /// What is listened to and was sent completely is in the store as it was sent, whatever was pruned.
+    mutating func checkKept() {
+        if !pending.allSatisfy({ client.writes.records[$0.id] != nil }) { problems.append("a write has gone") }
+        guard let cache, problems.isEmpty else { return }
+        if cache.pendingWrites() != pending { problems.append("other writes are kept") }
+        for listen in received where complete.contains(listen.number) && !listen.isMixed {
+            guard let node = listen.node else { continue }
+            let found = cache.cached(listen.spec)
+            let kept = listen.spec.loadsAllData ? found.node : listen.spec.query.select(from: found.node)
+            guard found.isComplete, kept == node else {
+                problems.append("\(Self.text(listen.spec)) is kept as \(Self.text(kept)), not \(Self.text(node))")
+                return
+            }
+        }
+    }
+
+    // MARK: Transactions
+
+    mutating func transact() {
+        let gives = random.below(4)
+        let (id, effects) = transactions.begin(at: path(), appliesLocally: !random.oneIn(3)) { node in
+            if gives == 0, node.isNull { return nil }
+            if case .int(let number) = node { return .int(number + 1) }
+            guard node.isBranch else { return .int(1) }
+            return node.replacingChild(Key("b"), with: gives == 1 ? .null : .int(7))
+        }
+        if outcomes[id] == nil { outcomes[id] = 0 }
+        follow(effects, "transaction \(id.rawValue)")
+    }
+
+    mutating func follow(_ effects: TransactionEffects, _ step: String) {
+        let wasWithin = isWithinState
+        follow(effects.sync, step, isOneStep: false)
+        isWithinState = wasWithin
+        for put in effects.puts {
+            log.append("  put \(put.write.id.rawValue) \(put.write.path) \(Self.text(put.write.content))")
+            requests.append(.transaction(put.write, hash: put.hash))
+        }
+        for outcome in effects.outcomes { outcomes[outcome.id, default: 0] += 1 }
+    }
+
+    mutating func checkTransactions() {
+        guard problems.isEmpty else { return }
+        for (id, count) in outcomes where count != 1 {
+            problems.append("transaction \(id.rawValue) has ended \(count) times")
+        }
+        if !client.writes.records.isEmpty { problems.append("writes are left") }
+    }
+
+    // MARK: Increments
+
+    /// What an increment should come to, where it is known what it counts from.
+    func counted(_ write: PendingWrite) -> [Node?] {
+        changes(of: write).map { change in
+            guard change.value.hasIncrement, client.writes.records.values.allSatisfy(\.isVisible) else { return nil }
+            return expected(QuerySpec(path: change.path)).map { change.value.resolved(existing: $0, timestamp: 1) }
+        }
+    }
+
+    mutating func checkCounted(_ write: PendingWrite, _ counted: [Node?]) {
+        guard problems.isEmpty, let record = client.writes.records[write.id] else { return }
+        for (change, expected) in zip(record.changes, counted) {
+            guard let expected, change.value != expected else { continue }
+            problems.append("\(write.id.rawValue) counts to \(Self.text(change.value)), not \(Self.text(expected))")
+        }
+    }
+}

@@ -1,0 +1,26 @@
+import Tree
+import Wire
+
+@testable import ClientCore
+
+/// Saying what happened.
+extension SyncModel {
+    static func text(_ node: Node) -> String {
+        String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
+    }
+
+    static func text(_ content: PendingWrite.Content) -> String {
+        switch content {
+        case .overwrite(let node): text(node)
+        case .merge(let changes): changes.map { "\($0.path)=\(text($0.value))" }.joined(separator: " ")
+        }
+    }
+
+    static func text(_ spec: QuerySpec) -> String {
+        let query = spec.query
+        let bounds = [("start", query.start), ("end", query.end)].compactMap { name, bound in
+            bound.map { "\(name)\($0.isInclusive ? "At" : "") \(text($0.value.node))" }
+        }
+        return "\(spec.path) by \(query.index) \(bounds) \(query.limit.map { "\($0)" } ?? "")"
+    }
+}
