@@ -23,6 +23,8 @@ struct SyncModel {
     /// The numbers of those that the server has said to be complete.
     var complete: Set<Int> = []
     private var lastListen = 0
+    /// Of what the client had when it asked, by the listens' numbers.
+    private var hashes: [Int: String] = [:]
     let numbers = Numbers()
     /// What survives the app, for models that keep anything.
     let store: OddStore?
@@ -77,10 +79,7 @@ struct SyncModel {
         guard !requests.isEmpty else { return }
         let request = requests.removeFirst()
         var hash: String?
-        // The client has sent the hash of what it has.
-        if case .listen(let spec, _, _) = request, messages.isEmpty, random.oneIn(2) {
-            hash = client.serverValue(of: spec).node.hash
-        }
+        if case .listen(_, _, let number) = request, messages.isEmpty, random.oneIn(2) { hash = hashes[number] }
         deliver(server.perform(request, refuses: random.oneIn(4), hash: hash))
     }
 
@@ -92,20 +91,13 @@ struct SyncModel {
             })
     }
 
-    private mutating func leaf() -> Node {
-        random.pick([Node.int(1), .int(2), .int(3), .bool(true), .string("x")]).withPriority(priority())
-    }
-
-    private mutating func priority() -> Node {
-        random.oneIn(6) ? random.pick([.int(1), .int(2), .string("p")]) : .null
-    }
+    private mutating func leaf() -> Node { random.pick([.int(1), .int(2), .int(3), .bool(true), .string("x")]) }
 
     private mutating func node(depth: Int) -> Node {
         if depth == 0 || random.oneIn(4) { return random.oneIn(4) ? .null : leaf() }
         let keys = ["a", "b", "c", "d", "e", "1", "10"]
         return Node(
-            children: (0..<random.below(6)).map { _ in (Key(random.pick(keys)), node(depth: depth - 1)) },
-            priority: priority())
+            children: (0..<random.below(6)).map { _ in (Key(random.pick(keys)), node(depth: depth - 1)) })
     }
 
     mutating func changes() -> [Change] {
@@ -122,11 +114,11 @@ struct SyncModel {
         if random.oneIn(2) { return Query() }
         var query = Query(index: random.pick([.key, .value, .child(Path([Key("a")])), .priority]))
         if random.oneIn(3) {
-            let value = query.index == .key ? .string(random.pick(["1", "b", "c"])) : leaf().withoutPriority
+            let value: Node = query.index == .key ? .string(random.pick(["1", "b", "c"])) : leaf()
             query.start = .init(value: .init(value), isInclusive: random.oneIn(2))
         }
         if random.oneIn(4) {
-            let value = query.index == .key ? .string(random.pick(["b", "d", "x"])) : leaf().withoutPriority
+            let value: Node = query.index == .key ? .string(random.pick(["b", "d", "x"])) : leaf()
             query.end = .init(value: .init(value), isInclusive: random.oneIn(2))
         }
         if !random.oneIn(3) {
@@ -261,6 +253,7 @@ struct SyncModel {
                 log.append("  start \(Self.text(spec)) \(tag?.rawValue ?? 0)")
                 lastListen += 1
                 requests.append(.listen(spec, tag, lastListen))
+                hashes[lastListen] = client.serverValue(of: spec).node.hash
                 received.append((spec, tag, lastListen, nil, false))
             case .stop(let spec, let tag):
                 log.append("  stop \(Self.text(spec)) \(tag?.rawValue ?? 0)")

@@ -43,7 +43,7 @@ struct SyncModelServer {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
             let node = select(spec)
-            if let hash, hash == node.hash { return [.same(node, spec, tag, number), .complete(spec, tag)] }
+            if let hash, !hash.isEmpty, hash == node.hash { return [.same(node, spec, tag, number), .complete(spec, tag)] }
             return [.data(.put(.root, select(spec)), spec, tag, number), .complete(spec, tag)]
         case .unlisten(let spec, let tag):
             listens.removeAll { $0.spec == spec && $0.tag == tag }
@@ -69,7 +69,7 @@ struct SyncModelServer {
         let resolved = changes.map {
             Change(path: $0.path, value: $0.value.resolved(existing: old[$0.path], timestamp: 1))
         }
-        for change in ApplicationOrder.sorted(resolved) { tree = tree.replacing(change.path, with: change.value) }
+        for change in resolved { tree = tree.replacing(change.path, with: change.value) }
         var operation = Tree.Operation.set
         if case .merge = content { operation = .update }
         let entry = Entry(seq: 1, committedAt: 0, operation: operation, path: path, changes: resolved)
