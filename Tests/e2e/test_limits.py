@@ -119,7 +119,8 @@ def test_gateways_count_together(serve, scratch):
         had += 1
     assert had == 20
     assert not get(second, "bob")
-    assert not refused(first.rest.put("a", "x" * 1_000_000))
+    # A third more than there is in a minute.
+    assert not refused(first.rest.put("a", "x" * 1_333_000))
     wait_until(lambda: refused(second.rest.put("b", "x")), "the bytes to count")
 
 
