@@ -31,7 +31,8 @@ extension SyncModel {
 
     /// The app ends and begins again. What was on its way to it is lost, and its writes are sent once more.
     mutating func restart() {
-        guard let store else { return }
+        // What had been half told would be known by half.
+        guard let store, !isWithinState else { return }
         log.append("restart")
         store.restart()
         let cache = CacheManager(store: store)
