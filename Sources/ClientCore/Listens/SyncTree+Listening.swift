@@ -74,6 +74,7 @@ extension SyncTree {
         let view = place.addView(spec.query, many: many)
         if !spec.query.selectsAll || isFirstDefault { readCache(spec, view, place) }
         if isFirst || isFirstDefault { readLocalAnew(place) }
+        if isFirstDefault, place.known != nil { startAnew(below: place, &effects.events) }
         start(view, at: place, &effects.events)
         if spec.query.selectsAll {
             guard !isCovered else { return view }
@@ -91,6 +92,15 @@ extension SyncTree {
             startTagged(view, at: place, &effects)
         }
         return view
+    }
+
+    /// All of a place has come from the cache: those who listen below it have had their own data, or none, and choose from that
+    /// from now on. The server's data may be the same, and then nothing would tell them.
+    private func startAnew(below place: Place, _ events: inout [DataEvent]) {
+        for below in place.allBelow.reversed() where !below.views.isEmpty {
+            readLocalAnew(below)
+            for view in below.views { start(view, at: below, &events) }
+        }
     }
 
     /// Fills in what the cache and other listeners know already.

@@ -97,4 +97,29 @@ import Wire
         let selected = try node(#"{"b":1,"c":2}"#)
         #expect(tree.localValue(of: spec) == selected)
     }
+
+    /// All of a place has come from the cache, and the server has the same: who came meanwhile to a query within it is told its
+    /// value at once, and not never.
+    @Test(arguments: [true, false]) func whatTheCacheBringsReachesThoseBelow(isNothing: Bool) throws {
+        let store = MemoryStore()
+        let value = isNothing ? Node.null : try node(#"{"b":1,"c":2,"d":3}"#)
+        do {
+            let tree = SyncTree(cache: CacheManager(store: store))
+            let all = registration(1, QuerySpec(path: above))
+            _ = tree.add(all)
+            _ = tree.applyServer(isNothing ? .null : Node(children: [(Key("q"), value)]), at: above, tag: nil)
+            _ = tree.completeListen(all.spec, tag: nil)
+            _ = tree.remove(all)
+        }
+        let tree = SyncTree(cache: CacheManager(store: store))
+        // It had been told that there is something else, and nothing of that is left.
+        let tag = try tag(
+            tree.add(registration(2, QuerySpec(path: place, query: Query(index: .value, limit: .last(1))))))
+        _ = tree.applyServer(.null, at: place, tag: tag)
+        _ = tree.add(registration(3, QuerySpec(path: above)))
+        #expect(tree.add(registration(4, first3)).events.map(\.node) == [value])
+        #expect(
+            tree.applyServer(isNothing ? .null : Node(children: [(Key("q"), value)]), at: above, tag: nil).events
+                .isEmpty)
+    }
 }
