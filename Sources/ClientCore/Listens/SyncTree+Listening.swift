@@ -73,9 +73,12 @@ extension SyncTree {
         let isFirst = place.views.isEmpty
         let view = place.addView(spec.query, many: many)
         if !spec.query.selectsAll || isFirstDefault { readCache(spec, view, place) }
+        let bringsAll = isFirstDefault && place.known != nil
+        let counted = bringsAll ? countWaiting() : .nothing
         if isFirst || isFirstDefault { readLocalAnew(place) }
-        if isFirstDefault, place.known != nil { startAnew(below: place, &effects.events) }
+        if bringsAll { startAnew(below: place, &effects.events) }
         start(view, at: place, &effects.events)
+        if !counted.isNothing { effects.events += refresh(counted).events }
         if spec.query.selectsAll {
             guard !isCovered else { return view }
             place.isListening = true

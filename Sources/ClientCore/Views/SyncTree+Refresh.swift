@@ -35,12 +35,23 @@ extension SyncTree {
 
     /// Increments that had to wait and no longer have to change what is there, too.
     private func addingCounted(to touched: Touched) -> Touched {
-        guard writes.hasWaiting else { return touched }
         var touched = touched
+        countWaiting(&touched)
+        return touched
+    }
+
+    /// Lets increments that had to wait change what is there, where what they count from is known by now. Returns where.
+    func countWaiting() -> Touched {
+        var touched = Touched.nothing
+        countWaiting(&touched)
+        return touched
+    }
+
+    private func countWaiting(_ touched: inout Touched) {
+        guard writes.hasWaiting else { return }
         for path in writes.countWaiting(over: known) {
             touched.insert(path.namesPriority ? path.parent ?? .root : path)
         }
-        return touched
     }
 
     /// Listeners further down are told first.

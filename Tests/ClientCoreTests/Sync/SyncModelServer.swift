@@ -43,7 +43,9 @@ struct SyncModelServer {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
             let node = select(spec)
-            if let hash, !hash.isEmpty, hash == node.hash { return [.same(node, spec, tag, number), .complete(spec, tag)] }
+            if let hash, !hash.isEmpty, hash == node.hash {
+                return [.same(node, spec, tag, number), .complete(spec, tag)]
+            }
             return [.data(.put(.root, select(spec)), spec, tag, number), .complete(spec, tag)]
         case .unlisten(let spec, let tag):
             listens.removeAll { $0.spec == spec && $0.tag == tag }

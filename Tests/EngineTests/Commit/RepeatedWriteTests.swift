@@ -144,7 +144,9 @@ import Tree
 
     /// Prepared beside the others, and repeated by the other gateway.
     @Test func largeWritesToo() throws {
-        try withEngines(2, { settings, _ in settings.largeWriteRows = 100 }) { url, engines in
+        try withEngines(2) { settings, _ in
+            settings.largeWriteRows = 100
+        } _: { url, engines in
             let namespaces = try engines.map { try $0.namespace() }
             #expect(namespaces[0].write(try counting(1, rows: 300).overtakable)?.committedSeq == 1)
             #expect(engines[0].metrics.largeWrites.current == 1)

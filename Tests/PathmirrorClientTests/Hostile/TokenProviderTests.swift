@@ -45,7 +45,9 @@ import Wire
             url: server.url,
             tokenProvider: { isForced in
                 asked.record(isForced)
-                if isSilent.withLock({ $0 }) { await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in } }
+                if isSilent.withLock({ $0 }) {
+                    await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+                }
                 return "a.b.c"
             })
         database.configure { $0.tokenWait = 200 }
