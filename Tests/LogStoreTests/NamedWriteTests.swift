@@ -132,15 +132,22 @@ import Tree
                 "select pathmirror.note_writes($1, '{writer-1}', '{\"{[2,2]}\"}', 2)", [.int8(writer.namespace)])
             let forgotten = Condition<Int?>(nil)
             let thread = Thread(name: "forgetting") {
-                let there = try? LogConnection(url)
-                let count = try? there?.forgetWriters(unusedForDays: 30)
+                var count: Int?
+                if let there = try? LogConnection(url) {
+                    // It waits for as long as a busy machine takes to look.
+                    there.statementTimeoutMilliseconds = 600_000
+                    count = try? there.forgetWriters(unusedForDays: 30)
+                    there.close()
+                }
                 forgotten.broadcast { $0 = count ?? -1 }
-                there?.close()
             }
-            let waits = eventually {
-                let waiting =
+            // By a connection of its own: within a transaction what others do is seen as it was at the first look.
+            let watcher = try PostgresConnection(url)
+            defer { watcher.close() }
+            let waits = try eventually(seconds: 120) {
+                try watcher.execute(
                     "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-                return (try? here.sql.execute(waiting).rowCount) == 1
+                ).rowCount == 1
             }
             #expect(waits)
             try here.sql.executeScript("commit")

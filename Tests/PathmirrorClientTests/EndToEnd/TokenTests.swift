@@ -8,7 +8,7 @@ import Tokens
 
 extension EndToEnd {
     /// Tokens that end while they are in use: nothing of what the app does is lost by that.
-    @Suite(.timeLimit(.minutes(2))) struct Tokens {
+    @Suite(.timeLimit(.minutes(5))) struct Tokens {
         private static var seconds: Int64 { Int64(Date().timeIntervalSince1970) }
 
         /// Signed as the gateway wants it, by the secret that stays.
@@ -43,11 +43,18 @@ extension EndToEnd {
             database.reference(withPath: "users/mia/\(UInt64.random(in: 0 ... .max))")
         }
 
-        /// The app is asked for another one before the first one's end.
-        @Test func aTokenThatIsReplacedInTime() async throws {
+        /// The app is asked for another one before the first one's end. On a machine that is too busy for a short life, a longer
+        /// one is given.
+        @Test(arguments: [[6, 20, 80] as [Int64]]) func aTokenThatIsReplacedInTime(lives: [Int64]) async throws {
+            for life in lives where try await isReplacedInTime(life) { return }
+            Issue.record("the machine was too busy for a token of \(lives) seconds")
+        }
+
+        /// False where the first token had ended before the other one was with the server.
+        private func isReplacedInTime(_ life: Int64) async throws -> Bool {
             let gateway = try #require(TestGateway.current)
             let asked = Recorder<Bool>()
-            let end = Self.seconds + 6
+            let end = Self.seconds + life
             let database = client(
                 gateway, asked: asked, first: Self.token("mia", until: end),
                 next: { Self.token("mia", until: end + 3_600) })
@@ -56,10 +63,14 @@ extension EndToEnd {
             try await ref.setValue(1)
             try await until("another one is asked for") { asked.events.contains(true) }
             try await ref.setValue(2)
-            try await until("the first one has ended") { Self.seconds > end + 1 }
-            try await ref.setValue(3)
-            #expect(connections.events == [false, true], "it stays connected")
+            let isInTime = Self.seconds < end
+            if isInTime {
+                try await until("the first one has ended") { Self.seconds > end + 1 }
+                try await ref.setValue(3)
+                #expect(connections.events == [false, true], "it stays connected")
+            }
             await database.app?.delete()
+            return isInTime
         }
 
         /// The app has another one only when the server has taken the login back.
