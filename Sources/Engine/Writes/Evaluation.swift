@@ -51,7 +51,10 @@ struct Evaluation {
             repeatedWrites += 1
             switch fate {
             case .done(let seq): return outcomes.append(.committed(seq: seq, changes: []))
-            case .passedOver: return outcomes.append(.refused(Self.passedOver))
+            case .passedOver:
+                // By a later one in this batch only: it may have been done before that.
+                if done.fate(of: name) == nil { refusedNames.insert(name) }
+                return outcomes.append(.refused(Self.passedOver))
             }
         }
         switch write.action {

@@ -71,6 +71,23 @@ import Tree
         }
     }
 
+    /// A late copy of the second write comes before the first one's second copy: both were done, or are.
+    @Test func aLateCopyBeforeAnEarlierOne() throws {
+        try withEngines(2) { url, engines in
+            let (here, there) = (try engines[0].namespace(), try engines[1].namespace())
+            #expect(there.write(try counting(1))?.committedSeq == 1)
+            let sink = CollectingSink()
+            // The first holds the batch up that the others are then in together.
+            for token in 0..<60 as Range<UInt64> {
+                let write: Write =
+                    token < 30 ? .set("k/\(token)", .int(1)) : try counting([2, 1, 2][Int(token) % 3])
+                here.submit(write, to: sink, token: token)
+            }
+            #expect(try #require(sink.all(60)).values.allSatisfy { $0.committedSeq != nil })
+            #expect(sum(here) == .int(2))
+        }
+    }
+
     /// Two gateways are given the same writes at once, again and again.
     @Test func bothGatewaysAtOnce() throws {
         try withEngines(2) { url, engines in
