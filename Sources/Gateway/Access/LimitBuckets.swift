@@ -31,6 +31,8 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
     private let name: (@Sendable (Key) -> LimitedCaller)?
     /// Less than this of a caller is not worth telling the others.
     private let worthTelling: Double
+    /// So many callers of a part wait to be told of at most: those whose buckets were forgotten meanwhile stand there, too.
+    private let mostToTell: Int
 
     /// - Parameter name: what the other gateways call a caller; nil where each counts for itself.
     init(_ limit: RateLimit, most: Int, name: (@Sendable (Key) -> LimitedCaller)? = nil) {
@@ -39,14 +41,16 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
         worthTelling = max(1, limit.burst / 50)
         elsewhere = OthersUse(limit, most: most)
         let count = most >= 1_024 ? 16 : 1
+        mostToTell = max(1, most / count)
         parts = (0..<count).map { _ in Part(capacity: most / count) }
     }
 
     /// Takes from a caller's bucket, or says in how many milliseconds it may be asked again.
     func take(_ amount: Double, of key: Key, _ nowMilliseconds: Int64) -> Int64? {
         part(of: key).table.withLock { table in
+            let mayTell = table.toTell.count < mostToTell
             let (wait, isToBeTold) = table.buckets.with(key, new: newBucket(key, nowMilliseconds)) { bucket in
-                take(amount, from: &bucket, nowMilliseconds)
+                take(amount, from: &bucket, mayTell: mayTell, nowMilliseconds)
             }
             if isToBeTold { table.toTell.append(key) }
             return wait
@@ -54,14 +58,16 @@ final class LimitBuckets<Key: Hashable & Sendable>: Sendable {
     }
 
     /// Also says whether the caller has just become one of those to tell of.
-    private func take(_ amount: Double, from bucket: inout Bucket, _ now: Int64) -> (Int64?, Bool) {
+    private func take(
+        _ amount: Double, from bucket: inout Bucket, mayTell: Bool, _ now: Int64
+    ) -> (Int64?, Bool) {
         if let caller = bucket.caller, let debt = elsewhere.take(caller) {
             bucket.tokens.owe(debt.amount, since: debt.since, limit)
         }
         let wait = bucket.tokens.take(amount, limit, nowMilliseconds: now)
         guard wait == nil, bucket.caller != nil else { return (wait, false) }
         bucket.untold += amount
-        guard !bucket.isToBeTold, bucket.untold >= worthTelling else { return (nil, false) }
+        guard mayTell, !bucket.isToBeTold, bucket.untold >= worthTelling else { return (nil, false) }
         bucket.isToBeTold = true
         return (nil, true)
     }

@@ -44,10 +44,13 @@ extension RealtimeSession {
 
     /// A write that is refused without the committers: what was done when it came first is not told as refused.
     func refuse(_ number: Int64, _ name: WriteName?, _ refusal: @escaping (RealtimeSession) -> Void) {
-        guard isExtended, let name else { return refusal(self) }
+        guard isExtended, let name, writes.count < settings.maxWaitingRequests else { return refusal(self) }
         let question = Write(.recall, operation: .set, byteCount: 64, auth: login.context, name: name)
         _ = host.submit(question, for: self) { session, outcome in
-            if case .committed = outcome { session.answer(number, outcome) } else { refusal(session) }
+            switch outcome {
+            case .committed, .failed: session.answer(number, outcome)
+            default: refusal(session)
+            }
         }
     }
 
