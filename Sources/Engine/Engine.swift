@@ -52,7 +52,7 @@ public final class Engine: Sendable {
             threads.append(Thread(name: "loader-\(index)") { Loader(core, host, index: index).run() })
         }
         threads.append(Thread(name: "memory") { core.memory.run(core.health) })
-        threads.append(Thread(name: "tail") { Tail(core).run(wake) })
+        threads.append(Thread(name: "tail") { Tail(core, wake: wake).run() })
         threads.append(Thread(name: "log-reader") { reader.run() })
         for index in 0..<settings.logReaders {
             threads.append(Thread(name: "log-stream-\(index)") { logs.run() })
@@ -69,6 +69,8 @@ public final class Engine: Sendable {
         while !core.health.isUp, Clock.monotonicMilliseconds < deadline { core.pause(milliseconds: 2) }
     }
 
+    /// What the engine hears of its database, for others that follow it.
+    public var announcements: Announcements { core.announcements }
     public var metrics: EngineMetrics { core.metrics }
     public var health: DatabaseHealth { core.health }
     /// What kept each committer from all else.

@@ -2,22 +2,28 @@ import LogStore
 import Postgres
 import Runtime
 
-/// Follows the announcements of commits: one thread, one connection that listens. A lost announcement does no harm, as
-/// the heads are looked at every so often, too; the same look tells whether the database is there, and whether it still
-/// has what this gateway has.
+/// Announces what this gateway commits, and follows what is announced: one thread, and the one connection of the program
+/// that listens. A lost announcement does no harm, as the heads are looked at every so often, too; the same look tells
+/// whether the database is there, and whether it still has what this gateway has.
 final class Tail: AnnouncementListener {
     private let core: EngineCore
+    private let wake: WakeHandle
     /// The newer schema that was last warned of.
     private var newerSchema = 0
 
-    init(_ core: EngineCore) { self.core = core }
+    /// - Parameter wake: ends a wait for announcements early.
+    init(_ core: EngineCore, wake: WakeHandle) {
+        self.core = core
+        self.wake = wake
+    }
 
     /// Listens until the engine stops.
-    func run(_ wake: WakeHandle) {
+    func run() {
         let machine = ListeningMachine(
             pollMilliseconds: Milliseconds(core.settings.pollMilliseconds),
             backoff: Backoff(firstMilliseconds: 50, longestMilliseconds: 1_000))
-        var loop = AnnouncementLoop(machine, wake: wake)
+        var loop = AnnouncementLoop(machine)
+        core.news.wakes(wake)
         loop.run(self)
     }
 
@@ -30,7 +36,8 @@ final class Tail: AnnouncementListener {
         do {
             connection.statementTimeoutMilliseconds = core.lookMilliseconds
             try checkSchema(connection)
-            try connection.listen(to: [.commits, .messages])
+            try connection.listen(to: Announcement.Kind.allCases)
+            core.announcements.tellOfGap()
             return connection
         } catch {
             connection.close()
@@ -55,18 +62,36 @@ final class Tail: AnnouncementListener {
     /// On a new connection nobody has been told yet that the database is there: it may be another one than before.
     func look(_ connection: LogConnection, isNew: Bool) throws { try core.look(connection, isNew: isNew) }
 
-    func heard(_ announcement: Announcement) -> Bool {
-        switch announcement {
-        case .commit(let id, let head):
-            core.metrics.notifications.add()
-            core.namespaces.announced(id, head: head)?.headSeen(head)
-        case .message(let message): core.peers.received(message)
-        case .mirrors, .feeds: break
+    func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool {
+        try announce(connection)
+        for announcement in try connection.waitForAnnouncements(milliseconds: milliseconds, wake: wake) {
+            switch announcement {
+            case .commit(let id, let head):
+                core.metrics.notifications.add()
+                core.namespaces.announced(id, head: head)?.headSeen(head)
+            case .message(let message): core.peers.received(message)
+            case .mirrors, .feeds: break
+            }
+            core.announcements.tell(announcement)
         }
         return false
     }
 
+    /// Tells everybody what this gateway has committed.
+    private func announce(_ connection: LogConnection) throws {
+        let news = core.news.take()
+        guard !news.isEmpty else { return }
+        do {
+            try connection.announce(news)
+        } catch {
+            core.news.putBack(news)
+            throw error
+        }
+    }
+
     func failed(_ error: any Error, askedAt: Int64) {
+        // The others find out by themselves whether they have lost the database, too.
+        core.announcements.tellOfGap()
         let error = LogStoreError(error)
         if error.isSilence {
             core.databaseIsSilent(since: askedAt, error)
@@ -75,7 +100,11 @@ final class Tail: AnnouncementListener {
         }
     }
 
-    func close(_ connection: LogConnection) { connection.close() }
+    func close(_ connection: LogConnection) {
+        // What was committed last, where the engine stops.
+        if connection.isOpen { try? announce(connection) }
+        connection.close()
+    }
 
     func pause(milliseconds: Milliseconds) { core.pause(milliseconds: milliseconds) }
 }

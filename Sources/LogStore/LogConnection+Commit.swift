@@ -44,10 +44,9 @@ extension LogConnection {
         // Not prepared: a plan that was made while the table was small, and kept, would go through all of it and compare
         // each row with each path. One that is made for the paths at hand doesn't, whatever the statistics say.
         static let deleteRows = "delete from pathmirror.node where namespace_id = $1 and path = any($2)"
-        static let notify = PostgresStatement("notify", "select pg_notify('pathmirror', $1)", types: [.text])
     }
 
-    /// Commits a batch: its log entries, its rows, its announcement, in one transaction.
+    /// Commits a batch: its log entries and its rows, in one transaction. To be announced when it is committed (`announce`).
     ///
     /// One round trip (a large batch takes a few, as COPY can't be pipelined). When the head was not the expected one,
     /// nothing is written.
@@ -162,7 +161,6 @@ extension LogConnection {
         if deleteCount > 0 { steps.append(.query(SQL.deleteRows, deletes)) }
         steps.append(contentsOf: rulesSteps(batch))
         steps.append(contentsOf: claimSteps(batch))
-        steps.append(.prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]))
         steps.append(.prepared(SQL.commit))
         return steps
     }
@@ -249,10 +247,7 @@ extension LogConnection {
                 }
             }
             try postgres.pipeline(
-                rulesSteps(batch) + claimSteps(batch) + [
-                    .prepared(SQL.notify, [.text("\(batch.namespace) \(batch.newHead)")]),
-                    .prepared(SQL.commit),
-                ])
+                rulesSteps(batch) + claimSteps(batch) + [.prepared(SQL.commit)])
         } catch {
             if postgres.isOpen { try postgres.executeScript("rollback") }
             throw error

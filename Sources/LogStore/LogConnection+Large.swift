@@ -87,7 +87,8 @@ extension LogConnection {
         }
     }
 
-    /// Makes the large write the next entry, and commits. The head's lock is held, and the head is the batch's.
+    /// Makes the large write the next entry, and commits. The head's lock is held, and the head is the batch's. To be announced when it
+    /// is committed (`announce`).
     ///
     /// - Parameter batch: one record, whose changes are in the parts.
     /// - Throws: `isConnectionLost`: the outcome is unknown until `findBatch` says it.
@@ -115,10 +116,7 @@ extension LogConnection {
                     .query(
                         "insert into pathmirror.large_write (id, namespace_id, seq) values (-$2::bigint, $1, $3)",
                         numbers),
-                ] + nameSteps(batch) + [
-                    .query("select pg_notify('pathmirror', $1)", [.text("\(batch.namespace) \(batch.newHead)")]),
-                    .query("commit"),
-                ])
+                ] + nameSteps(batch) + [.query("commit")])
             try notePlace(batch.namespace, results[0], column: 0)
         }
     }

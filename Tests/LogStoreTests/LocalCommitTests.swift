@@ -116,6 +116,34 @@ import Tree
         #expect(try server.cancellingWaits { Self.localCommit { _ = try connection.commit(batch) } })
     }
 
+    /// PostgreSQL lets one transaction at a time commit that has announced something: batches announce nothing, and wait for nobody.
+    @Test func aCommitWaitsForNobodyWhoAnnouncesSomething() throws {
+        let server = try Lonely()
+        let administrator = try PostgresConnection(server.url)
+        defer { administrator.close() }
+        try administrator.executeScript("create table t (n bigint)")
+        var settings = LogConnection.Settings()
+        settings.synchronousCommit = "local"
+        let connection = try LogConnection(server.url, settings: settings)
+        defer { connection.close() }
+        var writer = BatchWriter(try connection.make())
+        try server.synchronous(true)
+        let url = server.url
+        let waiting = Thread(name: "waiting") {
+            let other = try? PostgresConnection(url)
+            try? other?.executeScript("begin; insert into t values (1); notify pathmirror, '0 0'; commit")
+        }
+        func isWaiting() throws -> Bool {
+            try administrator.execute("select exists (select from pg_stat_activity where wait_event = 'SyncRep')::text")
+                .string(0, 0) == "true"
+        }
+        #expect(try eventually { try isWaiting() })
+        #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+        #expect(try isWaiting(), "it has been waiting all the time")
+        try server.synchronous(false)
+        waiting.join()
+    }
+
     /// A batch that is there is found only by who has waited for the standby, too.
     @Test func searchingWaits() throws {
         let server = try Lonely()

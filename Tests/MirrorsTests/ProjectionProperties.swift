@@ -27,7 +27,7 @@ import Tree
             defer { log.close() }
             let operators = try MirrorAdministration(url, environment: [:])
             defer { operators.close() }
-            var services = try (0..<2).map { _ in try makeService(url) }
+            var services = (0..<2).map { _ in makeService(url, engines[0]) }
             defer { for service in services { service.stop() } }
             var count = 0
             for _ in 0..<40 {
@@ -41,7 +41,7 @@ import Tree
                     _ = try operators.execute(try operators.plan(definition, namespace: "test"))
                 case 2:
                     services.removeFirst().stop()
-                    services.append(try makeService(url))
+                    services.append(makeService(url, engines[0]))
                 case 3: try loseConnections(log.sql)
                 case 4: try load(url, &generator)
                 case 5:
@@ -75,14 +75,16 @@ import Tree
         }
     }
 
-    private func makeService(_ url: PostgresURL) throws -> MirrorService {
+    private func makeService(_ url: PostgresURL, _ engine: TestEngine) -> MirrorService {
         var settings = MirrorSettings()
         settings.pollMilliseconds = 100
         settings.takeoverMilliseconds = 50
         settings.firstRetryMilliseconds = 10
         settings.maxRetryMilliseconds = 200
         settings.entriesAtOnce = 7
-        return try MirrorService(url: url, settings: settings, logger: Logger(level: .error, descriptor: -1))
+        return MirrorService(
+            url: url, settings: settings, announcements: engine.engine.announcements,
+            logger: Logger(level: .error, descriptor: -1))
     }
 
     private func check(_ log: LogConnection, _ operators: MirrorAdministration) throws {

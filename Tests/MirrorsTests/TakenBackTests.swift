@@ -67,8 +67,10 @@ import Testing
         settings.pollMilliseconds = 20
         settings.takeoverMilliseconds = 20
         settings.environment = environment
-        let service = try MirrorService(
-            url: url, settings: settings, logger: Logger(level: .error, descriptor: -1))
+        // Nobody tells what is announced: the poll finds it.
+        let service = MirrorService(
+            url: url, settings: settings, announcements: Announcements(),
+            logger: Logger(level: .error, descriptor: -1))
         defer { service.stop() }
         try body()
     }

@@ -243,6 +243,7 @@ struct BatchCommit {
         let bytes = waiting.reduce(0) { $0 + $1.write.byteCount }
         namespace.grew(by: bytes + rows * NamespaceMemory.bytesOfRow)
         context.answers.complete(waiting, evaluation.outcomes)
+        context.core.news.add(namespace.id, head: evaluation.snapshot.seq)
     }
 
     /// The steps with the log's time.

@@ -22,6 +22,8 @@ final class EngineCore: Sendable {
     let recent = RecentPositions()
     let namespaces: NamespaceTable
     let peers = PeerMailbox()
+    let announcements = Announcements()
+    let news = CommitNews()
     let blockers = DatabaseStays()
     let large = LargeQueue()
     let rules = SharedRules()

@@ -150,6 +150,7 @@ struct LargeCommit {
         context.follower.publish(
             [Step(entry: entry, before: before.root, after: write.tree.root, batch: write.id)],
             Snapshot(seq: entry.seq, root: write.tree.root, rules: before.rules, batch: write.id), in: namespace)
+        context.core.news.add(namespace.id, head: entry.seq)
     }
 }
 

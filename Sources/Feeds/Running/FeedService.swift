@@ -13,7 +13,7 @@ public final class FeedService: Sendable {
     private let writer: FeedWriter
     private let administrator: FeedAdministrator
     private let keeper: FeedAdministrator
-    private let wake: WakeHandle
+    private let announcements: AnnouncementSubscription
     private let threads: [Thread]
     private let dispatcherThread: Thread
     private let writerThread: Thread
@@ -22,18 +22,19 @@ public final class FeedService: Sendable {
     /// Starts the threads; the database may be absent, and come later.
     ///
     /// - Parameters:
+    ///   - announcements: what is heard of the database.
     ///   - trees: knows recent trees.
     ///   - sinks: makes what feeds' definitions say that messages go to.
     ///   - servers: which servers are gone on with; one for all that this program does with the database.
     public init(
         url: PostgresURL, settings: FeedSettings = FeedSettings(),
-        connectionSettings: LogConnection.Settings = LogConnection.Settings(), trees: any TreeSource, logger: Logger,
-        sinks: SinkMaker, servers: ServerFence = ServerFence()
-    ) throws(PostgresError) {
+        connectionSettings: LogConnection.Settings = LogConnection.Settings(), announcements: Announcements,
+        trees: any TreeSource, logger: Logger, sinks: SinkMaker, servers: ServerFence = ServerFence()
+    ) {
         let core = FeedCore(
             url: url, settings: settings, connectionSettings: connectionSettings, trees: trees, logger: logger,
             servers: servers)
-        let wake = try WakeHandle()
+        let announcements = announcements.subscribe(to: .feeds)
         let dispatcher = FeedDispatcher(core)
         let troubles = FeedTroubles()
         let writer = FeedWriter(core, lost: { troubles.lose($0) })
@@ -43,7 +44,7 @@ public final class FeedService: Sendable {
             failed: { troubles.add($0, $1) })
         let administrator = FeedAdministrator(core)
         self.core = core
-        self.wake = wake
+        self.announcements = announcements
         self.dispatcher = dispatcher
         self.writer = writer
         self.readers = readers
@@ -56,7 +57,9 @@ public final class FeedService: Sendable {
         threads =
             [
                 Thread(name: "feed-watch") {
-                    FeedSupervisor(core, dispatcher, readers, writer, troubles, administrator, sinks).run(wake)
+                    FeedSupervisor(
+                        core, dispatcher, readers, writer, troubles, administrator, sinks, announcements
+                    ).run()
                 },
                 Thread(name: "feed-admin") { administrator.run() },
                 Thread(name: "feed-trees") { keeper.run() },
@@ -166,7 +169,7 @@ public final class FeedService: Sendable {
         dispatcherThread.join()
         writer.stop()
         core.stop()
-        wake.wake()
+        announcements.end()
         writerThread.join()
         for thread in threads { thread.join() }
         core.close()

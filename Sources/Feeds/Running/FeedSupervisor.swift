@@ -17,6 +17,7 @@ final class FeedSupervisor: AnnouncementListener {
     private let writer: FeedWriter
     private let troubles: FeedTroubles
     private let sinks: SinkMaker
+    private let announcements: AnnouncementSubscription
     private var watch: BeatWatch
     private var mine: [Int64: Mine] = [:]
     /// When feeds that could not be begun are tried again.
@@ -25,7 +26,8 @@ final class FeedSupervisor: AnnouncementListener {
 
     init(
         _ core: FeedCore, _ dispatcher: FeedDispatcher, _ readers: FeedReaders, _ writer: FeedWriter,
-        _ troubles: FeedTroubles, _ administrator: FeedAdministrator, _ sinks: SinkMaker
+        _ troubles: FeedTroubles, _ administrator: FeedAdministrator, _ sinks: SinkMaker,
+        _ announcements: AnnouncementSubscription
     ) {
         reporter = FeedReporter(administrator)
         self.core = core
@@ -34,19 +36,20 @@ final class FeedSupervisor: AnnouncementListener {
         self.writer = writer
         self.troubles = troubles
         self.sinks = sinks
+        self.announcements = announcements
         watch = BeatWatch(
             leaseExpiryMilliseconds: core.settings.expiryMilliseconds,
             beatMilliseconds: core.settings.beatMilliseconds)
     }
 
     /// Runs until the service stops.
-    func run(_ wake: WakeHandle) {
+    func run() {
         let machine = ListeningMachine(
             pollMilliseconds: core.settings.beatMilliseconds,
             backoff: Backoff(
                 firstMilliseconds: core.settings.firstRetryMilliseconds,
                 longestMilliseconds: core.settings.beatMilliseconds))
-        var loop = AnnouncementLoop(machine, wake: wake)
+        var loop = AnnouncementLoop(machine)
         loop.run(self)
     }
 
@@ -56,23 +59,14 @@ final class FeedSupervisor: AnnouncementListener {
 
     func connect() throws -> LogConnection {
         let connection = try core.connect("feeds")
-        do {
-            connection.statementTimeoutMilliseconds = core.settings.expiryMilliseconds
-            try connection.listen(to: [.commits, .feeds])
-            return connection
-        } catch {
-            connection.close()
-            throw error
-        }
+        connection.statementTimeoutMilliseconds = core.settings.expiryMilliseconds
+        return connection
     }
 
-    func heard(_ announcement: Announcement) -> Bool {
-        switch announcement {
-        case .feeds: return true
-        case .commit(let namespace, _): readers.headSeen(namespace)
-        case .message, .mirrors: break
-        }
-        return false
+    func listen(_ connection: LogConnection, milliseconds: Milliseconds) -> Bool {
+        let heard = announcements.wait(milliseconds: milliseconds)
+        for namespace in heard.heads.keys { readers.headSeen(namespace) }
+        return heard.wantsLook
     }
 
     func failed(_ error: any Error, askedAt: Int64) {
@@ -94,8 +88,10 @@ final class FeedSupervisor: AnnouncementListener {
         try keep(feeds, connection)
         try claim(feeds, worker, connection)
         tellRoutes(feeds)
+        let namespaces = Set(mine.values.map(\.claim.namespace))
+        announcements.follow(namespaces)
         // Announcements may have been lost.
-        for namespace in Set(mine.values.map(\.claim.namespace)) { readers.headSeen(namespace) }
+        for namespace in namespaces { readers.headSeen(namespace) }
         let claims = mine.mapValues(\.claim)
         try reporter.report(dispatcher.board, claims, feeds.filter { $0.worker == worker }, connection)
     }

@@ -28,6 +28,16 @@ public enum Announcement: Sendable, Equatable {
         }
     }
 
+    /// Which kind it is of.
+    public var kind: Kind {
+        switch self {
+        case .commit: .commits
+        case .message: .messages
+        case .mirrors: .mirrors
+        case .feeds: .feeds
+        }
+    }
+
     /// Kinds of announcements that a connection may listen to.
     public enum Kind: Sendable, CaseIterable {
         case commits, messages, mirrors, feeds
@@ -44,6 +54,24 @@ public enum Announcement: Sendable, Equatable {
 }
 
 extension LogConnection {
+    private enum SQL {
+        static let announce = PostgresStatement(
+            "announce", "select pg_notify('\(LogConnection.channel)', news) from unnest($1) as news",
+            types: [.textArray])
+    }
+
+    /// Tells everybody who listens how far the logs of namespaces reach.
+    ///
+    /// In a transaction of its own, that waits for no disk: PostgreSQL lets one transaction at a time commit that announces something,
+    /// in all of its databases.
+    public func announce(_ heads: [Int64: Int64]) throws(LogStoreError) {
+        var news = PostgresArray(of: .text)
+        for (namespace, head) in heads { news.appendText("\(namespace) \(head)") }
+        var parameters = PostgresParameters()
+        parameters.append(news)
+        try translated { () throws(PostgresError) in _ = try postgres.executePrepared(SQL.announce, parameters) }
+    }
+
     /// From now on `waitForAnnouncements` hears of these.
     public func listen(to kinds: [Announcement.Kind]) throws(LogStoreError) {
         try translated { () throws(PostgresError) in

@@ -1,16 +1,16 @@
-public import Postgres
 public import Runtime
 
 /// Who is told by an `AnnouncementLoop`. Belongs to the loop's thread.
 public protocol AnnouncementListener: AnyObject {
     /// Whether the loop is to end.
     var stopsNow: Bool { get }
-    /// Opens a connection that listens.
+    /// Opens the connection that looks, and makes sure that it is heard from now on what is announced.
     func connect() throws -> LogConnection
     /// Looks at what may have been announced unheard. `isNew`: for the first time on this connection.
     func look(_ connection: LogConnection, isNew: Bool) throws
-    /// Something was announced. True where a look has to find out more about it.
-    func heard(_ announcement: Announcement) -> Bool
+    /// Waits until something is announced, for so long or until the loop is to end, and attends to it. True where a look has to find
+    /// out more about it.
+    func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool
     /// The connection was lost, or could not be opened, or a look has failed.
     ///
     /// - Parameter askedAt: when the question was asked that had no answer, in monotonic milliseconds.
@@ -21,22 +21,16 @@ public protocol AnnouncementListener: AnyObject {
     func pause(milliseconds: Milliseconds)
 }
 
-/// The one loop that listens to announcements: it opens a connection, listens, looks, waits for announcements, looks again
+/// The one loop that listens to announcements: it opens a connection, looks, waits for announcements, looks again
 /// every so often, as announcements may be lost, and begins anew when the connection is lost. `ListeningMachine` says what
 /// comes when.
 public struct AnnouncementLoop {
     private var machine: ListeningMachine
-    private let wake: WakeHandle
     /// When the question was asked that waits for an answer.
     private var askedAt: Int64 = 0
 
-    /// - Parameters:
-    ///   - machine: how often to look, and how long to pause after failures.
-    ///   - wake: ends a wait for announcements early.
-    public init(_ machine: ListeningMachine, wake: WakeHandle) {
-        self.machine = machine
-        self.wake = wake
-    }
+    /// - Parameter machine: how often to look, and how long to pause after failures.
+    public init(_ machine: ListeningMachine) { self.machine = machine }
 
     /// Runs until the listener says that it is to end.
     public mutating func run(_ listener: some AnnouncementListener) {
@@ -68,11 +62,7 @@ public struct AnnouncementLoop {
             machine.looked(startingAt: now)
         case .listen(let milliseconds):
             guard let connection else { return machine.failed() }
-            for announcement in try connection.waitForAnnouncements(
-                milliseconds: milliseconds, wake: wake)
-            where listener.heard(announcement) {
-                machine.lookSoon()
-            }
+            if try listener.listen(connection, milliseconds: milliseconds) { machine.lookSoon() }
         case .pause(let milliseconds):
             listener.pause(milliseconds: milliseconds)
             machine.paused()

@@ -28,21 +28,23 @@ public struct MirrorSettings: Sendable {
 /// gateways share the work; each group of mirrors is run by one of them.
 public final class MirrorService: Sendable {
     private let core: MirrorCore
-    private let wake: WakeHandle
+    private let announcements: AnnouncementSubscription
     private let thread: Thread
 
     /// Starts; the database may be absent, and come later.
     ///
-    /// - Parameter servers: which servers are gone on with; one for all that this program does with the database.
+    /// - Parameters:
+    ///   - announcements: what is heard of the database.
+    ///   - servers: which servers are gone on with; one for all that this program does with the database.
     public init(
-        url: PostgresURL, settings: MirrorSettings = MirrorSettings(), logger: Logger,
+        url: PostgresURL, settings: MirrorSettings = MirrorSettings(), announcements: Announcements, logger: Logger,
         servers: ServerFence = ServerFence()
-    ) throws(PostgresError) {
+    ) {
         let core = MirrorCore(url: url, settings: settings, logger: logger, servers: servers)
-        let wake = try WakeHandle()
+        let announcements = announcements.subscribe(to: .mirrors)
         self.core = core
-        self.wake = wake
-        thread = Thread(name: "mirrors") { MirrorSupervisor(core).run(wake) }
+        self.announcements = announcements
+        thread = Thread(name: "mirrors") { MirrorSupervisor(core, announcements).run() }
     }
 
     /// How the mirrors fare.
@@ -51,7 +53,7 @@ public final class MirrorService: Sendable {
     /// Ends all work at once: what was under way is rolled back and done again by the next to run.
     public func stop() {
         core.stop()
-        wake.wake()
+        announcements.end()
         thread.join()
     }
 }

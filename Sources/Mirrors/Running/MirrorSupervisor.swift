@@ -5,18 +5,22 @@ import Runtime
 /// Follows announcements of commits and of changed mirrors, and sees that each group of mirrors has its runner.
 final class MirrorSupervisor: AnnouncementListener {
     private let core: MirrorCore
+    private let announcements: AnnouncementSubscription
     private var runners: [MirrorGroup: (runner: GroupRunner, thread: Thread)] = [:]
 
-    init(_ core: MirrorCore) { self.core = core }
+    init(_ core: MirrorCore, _ announcements: AnnouncementSubscription) {
+        self.core = core
+        self.announcements = announcements
+    }
 
     /// Runs the mirrors until the service stops.
-    func run(_ wake: WakeHandle) {
+    func run() {
         let machine = ListeningMachine(
             pollMilliseconds: core.settings.pollMilliseconds,
             backoff: Backoff(
                 firstMilliseconds: core.settings.firstRetryMilliseconds,
                 longestMilliseconds: core.settings.maxRetryMilliseconds))
-        var loop = AnnouncementLoop(machine, wake: wake)
+        var loop = AnnouncementLoop(machine)
         loop.run(self)
         for (runner, thread) in runners.values {
             runner.stop()
@@ -28,23 +32,14 @@ final class MirrorSupervisor: AnnouncementListener {
 
     func connect() throws -> LogConnection {
         let log = try core.source("mirrors")
-        do {
-            log.statementTimeoutMilliseconds = MirrorCore.lookMilliseconds
-            try log.listen(to: [.commits, .mirrors])
-            return log
-        } catch {
-            core.close(log)
-            throw error
-        }
+        log.statementTimeoutMilliseconds = MirrorCore.lookMilliseconds
+        return log
     }
 
-    func heard(_ announcement: Announcement) -> Bool {
-        switch announcement {
-        case .mirrors: return true
-        case .commit(let namespace, let head): headSeen(namespace, head)
-        case .message, .feeds: break
-        }
-        return false
+    func listen(_ connection: LogConnection, milliseconds: Milliseconds) -> Bool {
+        let heard = announcements.wait(milliseconds: milliseconds)
+        for (namespace, head) in heard.heads { headSeen(namespace, head) }
+        return heard.wantsLook
     }
 
     func failed(_ error: any Error, askedAt: Int64) {
@@ -82,7 +77,9 @@ final class MirrorSupervisor: AnnouncementListener {
             core.board.set(group.description, nil)
             runners[group] = nil
         }
-        let heads = try connection.heads(Array(Set(groups.keys.map(\.namespaceID))))
+        let namespaces = Set(groups.keys.map(\.namespaceID))
+        announcements.follow(namespaces)
+        let heads = try connection.heads(Array(namespaces))
         for (namespace, head, _) in heads { headSeen(namespace, head) }
     }
 }

@@ -33,15 +33,17 @@ final class Service {
         engine = try Engine(
             url: url, settings: options.engine, connectionSettings: options.connection, metrics: EngineMetrics(),
             logger: options.logger, servers: servers)
-        let mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger, servers: servers)
+        let mirrors = MirrorService(
+            url: url, settings: options.mirrors, announcements: engine.announcements, logger: options.logger,
+            servers: servers)
         self.mirrors = mirrors
         let feedClient = try HTTPClient(options.forwardingClient)
         self.feedClient = feedClient
         let webhookClient = try HTTPClient(options.webhookClient)
         self.webhookClient = webhookClient
-        let feeds = try FeedService(
-            url: url, settings: options.feeds, connectionSettings: options.connection, trees: RecentTrees(engine),
-            logger: options.logger,
+        let feeds = FeedService(
+            url: url, settings: options.feeds, connectionSettings: options.connection,
+            announcements: engine.announcements, trees: RecentTrees(engine), logger: options.logger,
             sinks: SinkMaker(
                 client: webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
                 environment: options.environment),

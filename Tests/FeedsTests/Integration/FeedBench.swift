@@ -82,8 +82,9 @@ final class FeedBench {
         change(&settings)
         var session = LogConnection.Settings()
         session.connection.sessionSettings["role"] = role
-        let service = try FeedService(
-            url: url ?? self.url, settings: settings, connectionSettings: session, trees: NoTrees(),
+        let service = FeedService(
+            url: url ?? self.url, settings: settings, connectionSettings: session,
+            announcements: engine.engine.announcements, trees: NoTrees(),
             logger: Logger(level: .error, descriptor: -1),
             sinks: SinkMaker(client: client, exceptions: .thisMachine, servers: .thisMachine, environment: [:]))
         service.begin(port: 1)

@@ -124,7 +124,9 @@ final class PostgresContract: LogContract {
     }
 
     func commit(_ batch: Batch, isLocked: Bool) throws -> LogConnection.CommitOutcome {
-        try connection.commit(batch, isLocked: isLocked)
+        let outcome = try connection.commit(batch, isLocked: isLocked)
+        if outcome == .committed { try connection.announce([batch.namespace: batch.newHead]) }
+        return outcome
     }
 
     func lockHead(_ namespace: Int64, expectedHead: Int64) throws -> Int64 {

@@ -24,10 +24,12 @@ import Tree
         let state = Condition(State())
         let url: PostgresURL
         private let wantsLook: Bool
+        private let wake: WakeHandle
 
-        init(_ url: PostgresURL, wantsLook: Bool = false) {
+        init(_ url: PostgresURL, wantsLook: Bool, wake: WakeHandle) {
             self.url = url
             self.wantsLook = wantsLook
+            self.wake = wake
         }
 
         var stopsNow: Bool { state.withLock { $0.stops } }
@@ -49,9 +51,10 @@ import Tree
             if fails { throw LogStoreError.corrupt("a look that fails") }
         }
 
-        func heard(_ announcement: Announcement) -> Bool {
-            state.broadcast { $0.heard.append(announcement) }
-            return wantsLook
+        func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool {
+            let heard = try connection.waitForAnnouncements(milliseconds: milliseconds, wake: wake)
+            state.broadcast { $0.heard += heard }
+            return wantsLook && !heard.isEmpty
         }
 
         func failed(_ error: any Error, askedAt: Int64) { state.broadcast { $0.failures += 1 } }
@@ -73,13 +76,13 @@ import Tree
         _ url: PostgresURL, poll: Int64 = 600_000, wantsLook: Bool = false, failingLooks: Int = 0,
         _ body: (Recorder, WakeHandle) throws -> Void
     ) throws {
-        let recorder = Recorder(url, wantsLook: wantsLook)
-        recorder.state.withLock { $0.failingLooks = failingLooks }
         let wake = try WakeHandle()
+        let recorder = Recorder(url, wantsLook: wantsLook, wake: wake)
+        recorder.state.withLock { $0.failingLooks = failingLooks }
         let machine = ListeningMachine(
             pollMilliseconds: poll, backoff: Backoff(firstMilliseconds: 1, longestMilliseconds: 8))
         let thread = Thread(name: "listening") {
-            var loop = AnnouncementLoop(machine, wake: wake)
+            var loop = AnnouncementLoop(machine)
             loop.run(recorder)
         }
         defer {
@@ -100,6 +103,8 @@ import Tree
                 defer { connection.close() }
                 var writer = BatchWriter(try connection.make())
                 #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+                #expect(recorder.state.withLock { $0.heard } == [], "a commit announces nothing by itself")
+                try connection.announce([writer.namespace: 1])
                 let message = try #require(PeerMessage(sender: "one", text: "hello you"))
                 try connection.tellPeers(message)
                 let mirror = try connection.addMirror(
@@ -122,6 +127,7 @@ import Tree
                 defer { connection.close() }
                 var writer = BatchWriter(try connection.make())
                 #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+                try connection.announce([writer.namespace: 1])
                 #expect(recorder.waits { $0.looks == [true, false] })
             }
         }
@@ -166,6 +172,7 @@ import Tree
                 defer { connection.close() }
                 var writer = BatchWriter(try connection.make())
                 #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+                try connection.announce([writer.namespace: 1])
                 #expect(recorder.waits { $0.heard == [.commit(namespace: writer.namespace, head: 1)] })
             }
         }

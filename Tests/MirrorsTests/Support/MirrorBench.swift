@@ -13,10 +13,12 @@ final class MirrorBench {
     let namespace: LiveNamespace
     let operators: MirrorAdministration
     let sql: PostgresConnection
+    private let announcements: Announcements
 
     private init(_ url: PostgresURL, _ engine: TestEngine) throws {
         self.url = url
         namespace = try engine.namespace()
+        announcements = engine.engine.announcements
         operators = try MirrorAdministration(url, environment: [:])
         sql = try PostgresConnection(url)
         try sql.executeScript("set timezone = 'UTC'")
@@ -84,7 +86,8 @@ final class MirrorBench {
         settings.firstRetryMilliseconds = 10
         settings.maxRetryMilliseconds = 100
         change(&settings)
-        let service = try MirrorService(url: url, settings: settings, logger: Logger(level: .error, descriptor: -1))
+        let service = MirrorService(
+            url: url, settings: settings, announcements: announcements, logger: Logger(level: .error, descriptor: -1))
         defer { service.stop() }
         try body(service)
     }

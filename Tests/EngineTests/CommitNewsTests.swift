@@ -1,0 +1,79 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+
+/// What was committed and is not announced yet, and who hears of it.
+@Suite struct CommitNewsTests {
+    @Test func theNewestHeadOfEach() {
+        let news = CommitNews()
+        news.add(1, head: 5)
+        news.add(2, head: 7)
+        news.add(1, head: 6)
+        #expect(news.take() == [1: 6, 2: 7])
+        #expect(news.take() == [:])
+    }
+
+    @Test func whatCouldNotBeAnnouncedIsNoNewerThanWhatCameMeanwhile() {
+        let news = CommitNews()
+        news.add(1, head: 5)
+        news.add(2, head: 7)
+        let taken = news.take()
+        news.add(1, head: 6)
+        news.putBack(taken)
+        #expect(news.take() == [1: 6, 2: 7])
+    }
+
+    /// What a gateway commits, everybody hears of who listens: sooner or later the newest head of each namespace, however many batches there were.
+    @Test func everybodyHearsOfTheNewestHead() throws {
+        try withEngines { url, engines in
+            let listener = try LogConnection(url)
+            defer { listener.close() }
+            try listener.listen(to: [.commits])
+            var expected: [Int64: Int64] = [:]
+            for name in ["one", "two", "three"] {
+                let namespace = try engines[0].namespace(name)
+                for number in 0..<50 as Range<Int64> {
+                    expected[namespace.id] = try #require(namespace.write(.set("a", .int(number)))?.committedSeq)
+                }
+            }
+            var heard: [Int64: Int64] = [:]
+            var wentBack = false
+            let isComplete = try eventually {
+                for case .commit(let namespace, let head) in try listener.waitForAnnouncements(
+                    milliseconds: 100, wake: nil)
+                {
+                    wentBack = wentBack || head < heard[namespace, default: 0]
+                    heard[namespace] = head
+                }
+                return heard == expected
+            }
+            #expect(isComplete && !wentBack, "\(heard) \(expected)")
+        }
+    }
+
+    /// A gateway that stops has announced the last thing that it committed.
+    @Test func theLastCommitBeforeAStop() throws {
+        try withDatabase { url in
+            let listener = try LogConnection(url)
+            defer { listener.close() }
+            try listener.listen(to: [.commits])
+            for round in 1...5 as ClosedRange<Int64> {
+                let engine = try TestEngine(url)
+                let namespace = try engine.namespace()
+                #expect(namespace.write(.set("a", .int(round)))?.committedSeq == round)
+                engine.stop()
+                var heard: [Announcement] = []
+                let isHeard = try eventually {
+                    heard += try listener.waitForAnnouncements(milliseconds: 100, wake: nil)
+                    return heard.last == .commit(namespace: namespace.id, head: round)
+                }
+                #expect(isHeard, "\(heard)")
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import LogStore
+import Runtime
+import Testing
+
+/// What parts of a program are told of what its one listening session hears.
+@Suite struct AnnouncementsTests {
+    private let announcements = Announcements()
+
+    /// What has been heard by now.
+    private func heard(_ subscription: AnnouncementSubscription) -> AnnouncementSubscription.Heard {
+        subscription.wait(milliseconds: 0)
+    }
+
+    @Test func newestHeadsOfNamespacesThatArePartOfIt() {
+        let subscription = announcements.subscribe(to: .mirrors)
+        subscription.follow([1, 2])
+        for (namespace, head) in [(1, 5), (2, 7), (3, 9), (1, 6)] as [(Int64, Int64)] {
+            announcements.tell(.commit(namespace: namespace, head: head))
+        }
+        #expect(heard(subscription) == .init(heads: [1: 6, 2: 7], wantsLook: false))
+        #expect(heard(subscription) == .init(), "each is heard once")
+    }
+
+    @Test func aHeadThatWasTakenBackIsHeard() {
+        let subscription = announcements.subscribe(to: .feeds)
+        subscription.follow([1])
+        announcements.tell(.commit(namespace: 1, head: 9))
+        announcements.tell(.commit(namespace: 1, head: 4))
+        #expect(heard(subscription).heads == [1: 4])
+    }
+
+    @Test func whatIsNotFollowedAnyMoreIsNotHeard() {
+        let subscription = announcements.subscribe(to: .feeds)
+        subscription.follow([1, 2])
+        announcements.tell(.commit(namespace: 1, head: 1))
+        announcements.tell(.commit(namespace: 2, head: 2))
+        subscription.follow([2, 3])
+        announcements.tell(.commit(namespace: 1, head: 3))
+        announcements.tell(.commit(namespace: 3, head: 4))
+        #expect(heard(subscription).heads == [2: 2, 3: 4])
+    }
+
+    @Test func eachKindIsHeardByThoseWhoAsked() {
+        let mirrors = announcements.subscribe(to: .mirrors)
+        let feeds = announcements.subscribe(to: .feeds)
+        announcements.tell(.mirrors)
+        #expect(heard(mirrors).wantsLook)
+        #expect(!heard(feeds).wantsLook)
+        announcements.tell(.feeds)
+        #expect(!heard(mirrors).wantsLook)
+        #expect(heard(feeds).wantsLook)
+        announcements.tellOfGap()
+        #expect(heard(mirrors).wantsLook && heard(feeds).wantsLook)
+    }
+
+    @Test func whoWaitsIsWoken() {
+        let subscription = announcements.subscribe(to: .mirrors)
+        subscription.follow([1])
+        let found = Condition<[AnnouncementSubscription.Heard]>([])
+        let thread = Thread(name: "waiting") {
+            for _ in 0..<3 {
+                let heard = subscription.wait(milliseconds: 600_000)
+                found.broadcast { $0.append(heard) }
+            }
+        }
+        func waits(_ count: Int) -> Bool {
+            found.wait(milliseconds: 30_000) { $0.count == count ? true : nil } ?? false
+        }
+        announcements.tell(.commit(namespace: 1, head: 3))
+        #expect(waits(1))
+        announcements.tellOfGap()
+        #expect(waits(2))
+        subscription.end()
+        #expect(waits(3))
+        thread.join()
+        #expect(found.withLock { $0 } == [.init(heads: [1: 3]), .init(wantsLook: true), .init()])
+        #expect(heard(subscription) == .init(), "nobody waits any more")
+    }
+}
