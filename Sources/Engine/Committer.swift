@@ -13,11 +13,12 @@ final class Committer {
 
     /// Works until the engine stops.
     func run() {
+        var unfinished: LiveNamespace?
         while true {
-            switch core.takeJob() {
+            switch core.jobs.next(for: context.index, again: unfinished) {
             case .work(let namespace):
                 let isRead = work(namespace)
-                if namespace.finishedTask(followsLog: isRead) { core.add(.work(namespace)) }
+                unfinished = namespace.finishedTask(followsLog: isRead) ? namespace : nil
             case .stop: return context.connection.drop()
             }
         }

@@ -51,51 +51,16 @@ import Testing
 
     // MARK: Work
 
-    private static func kind(_ job: EngineCore.Job) -> String {
-        switch job {
-        case .work(let namespace): "work \(namespace.name)"
-        case .stop: "stop"
-        }
-    }
-
-    @Test func jobsAreTakenInOrder() throws {
-        let core = try Self.core()
-        core.add(.work(.test(name: "a")))
-        core.add(.work(.test(name: "b")))
-        core.add(.work(.test(name: "c")))
-        #expect((0..<3).map { _ in Self.kind(core.takeJob()) } == ["work a", "work b", "work c"])
-    }
-
     /// What was asked for before the end is done before it, and each committer ends once.
     @Test(arguments: [1, 2, 5]) func eachCommitterIsStopped(count: Int) throws {
         let core = try Self.core { settings, _ in settings.committers = count }
-        core.add(.work(.test(name: "a")))
+        core.jobs.add(.work(.test(name: "a")))
         #expect(!core.stopsNow)
         core.beginStop()
         #expect(core.stopsNow)
-        #expect(Self.kind(core.takeJob()) == "work a")
-        #expect((0..<count).map { _ in Self.kind(core.takeJob()) } == Array(repeating: "stop", count: count))
+        #expect(core.jobs.next(for: 0).kind == "work a")
+        #expect((0..<count).map { core.jobs.next(for: $0).kind } == Array(repeating: "stop", count: count))
         #expect(core.stretches.count == count)
-    }
-
-    /// Several committers wait, and each job goes to one of them.
-    @Test func eachJobIsDoneOnce() throws {
-        let core = try Self.core { settings, _ in settings.committers = 3 }
-        let done = MutexBox<[String]>([])
-        let threads = (0..<3).map { _ in
-            Thread(name: "committer") {
-                while true {
-                    let job = Self.kind(core.takeJob())
-                    if job == "stop" { return }
-                    done.withLock { $0.append(job) }
-                }
-            }
-        }
-        for number in 0..<200 { core.add(.work(.test(name: "\(number)"))) }
-        #expect(eventually { done.withLock { $0.count } == 200 })
-        core.beginStop()
-        for thread in threads { thread.join() }
-        #expect(Set(done.withLock { $0 }).count == 200)
     }
 
     @Test func aPauseEndsWithTheEngine() throws {

@@ -6,7 +6,7 @@ public struct EngineSettings: Sendable {
     /// What the gateway's program is, such as `0.1.0, schema 16`: other programs find it in `pg_stat_activity`.
     public var program = ""
     /// Threads that commit, each with a connection. Namespaces commit side by side, the batches of one after another.
-    public var committers = 2
+    public var committers = 4
     /// The most writes in one SQL transaction.
     public var maxBatchWrites = 1_000
     /// About how many bytes of values one SQL transaction takes before it is closed; a larger write goes alone.

@@ -5,12 +5,6 @@ import Synchronization
 
 /// What the engine's threads share.
 final class EngineCore: Sendable {
-    /// A piece of work for the next free committer.
-    enum Job: Sendable {
-        case work(LiveNamespace)
-        case stop
-    }
-
     let url: PostgresURL
     let settings: EngineSettings
     let connectionSettings: LogConnection.Settings
@@ -31,8 +25,8 @@ final class EngineCore: Sendable {
     let memory: TreeMemory
     /// One a committer.
     let stretches: [StretchMeter]
-    private let jobs = Condition<[Job]>([])
-    /// Waited on by those who pause. Not `jobs`: its wakes are for committers.
+    let jobs: CommitterJobs
+    /// Waited on by those who pause.
     private let stopping = Condition(false)
     private let isStopping = Atomic<Bool>(false)
     private let histories = Atomic<Int>(0)
@@ -59,6 +53,7 @@ final class EngineCore: Sendable {
         self.connectionSettings = connectionSettings
         self.metrics = metrics
         self.logger = logger
+        jobs = CommitterJobs(committers: settings.committers)
         namespaces = NamespaceTable()
         loads = LoadQueue(loaders: settings.loaders, maxWaiting: settings.maxWaitingLoads)
         memory = TreeMemory(settings.treeMemoryBytes, namespaces, metrics, logger)
@@ -78,12 +73,6 @@ final class EngineCore: Sendable {
 
     var stopsNow: Bool { isStopping.load(ordering: .acquiring) }
 
-    func add(_ job: Job) { jobs.signal { $0.append(job) } }
-
-    func takeJob() -> Job {
-        jobs.wait { jobs in jobs.isEmpty ? nil : jobs.removeFirst() } ?? .stop
-    }
-
     func beginStop() {
         isStopping.store(true, ordering: .releasing)
         stopping.broadcast { $0 = true }
@@ -91,15 +80,13 @@ final class EngineCore: Sendable {
         large.stop()
         for name in loads.stop() { namespaces.loaded(name, .failure(.stopping)) }
         memory.stop()
-        jobs.broadcast { jobs in
-            for _ in 0..<settings.committers { jobs.append(.stop) }
-        }
+        jobs.stop()
     }
 
     /// Who works for the namespaces of this engine.
     func makeHost() -> NamespaceHost {
         NamespaceHost(
-            schedule: { [self] in add(.work($0)) }, prepare: { [self] in large.add($0, in: $1) },
+            schedule: { [self] in jobs.add(.work($0)) }, prepare: { [self] in large.add($0, in: $1) },
             recount: { [self] in memory.recount($0) }, needRoom: { [self] in memory.needRoom() })
     }
 

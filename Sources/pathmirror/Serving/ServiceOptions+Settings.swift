@@ -12,7 +12,7 @@ extension ServiceOptions {
         .number("loops", 1...256, "event loops (threads) for requests; default: one a core, at most 4") {
             $0.server.loops = $1
         },
-        .number("committers", 1...64, "threads that commit, each with a connection; default 2") {
+        .number("committers", 1...64, "threads that commit, each with a connection; default 4") {
             $0.engine.committers = $1
         },
         .number("workers", 1...64, "threads for large bodies and answers; default 2") {
