@@ -30,7 +30,8 @@ final class Tail: AnnouncementListener {
         do {
             connection.statementTimeoutMilliseconds = core.lookMilliseconds
             try checkSchema(connection)
-            try connection.listen(to: [.commits, .messages])
+            try connection.listen(
+                to: core.placement == nil ? [.commits, .messages] : [.commits, .messages, .placement])
             return connection
         } catch {
             connection.close()
@@ -53,7 +54,10 @@ final class Tail: AnnouncementListener {
     }
 
     /// On a new connection nobody has been told yet that the database is there: it may be another one than before.
-    func look(_ connection: LogConnection, isNew: Bool) throws { try core.look(connection, isNew: isNew) }
+    func look(_ connection: LogConnection, isNew: Bool) throws {
+        try core.placement?.look(connection, isNew: isNew)
+        try core.look(connection, isNew: isNew)
+    }
 
     func heard(_ announcement: Announcement) -> Bool {
         switch announcement {
@@ -61,6 +65,7 @@ final class Tail: AnnouncementListener {
             core.metrics.notifications.add()
             core.namespaces.announced(id, head: head)?.headSeen(head)
         case .message(let message): core.peers.received(message)
+        case .placement: return core.placement != nil
         case .mirrors, .feeds: break
         }
         return false

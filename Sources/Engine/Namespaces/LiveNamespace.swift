@@ -49,6 +49,9 @@ public final class LiveNamespace: Sendable {
         self.host = host
     }
 
+    /// It among the namespaces of all databases.
+    public var key: NamespaceKey { NamespaceKey(database: settings.database, id: id) }
+
     /// The newest state that this gateway has.
     public var snapshot: Snapshot { published.snapshot }
     public var listenerCount: Int { published.listenerCount }

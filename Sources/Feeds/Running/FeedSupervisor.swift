@@ -70,7 +70,7 @@ final class FeedSupervisor: AnnouncementListener {
         switch announcement {
         case .feeds: return true
         case .commit(let namespace, _): readers.headSeen(namespace)
-        case .message, .mirrors: break
+        case .message, .mirrors, .placement: break
         }
         return false
     }

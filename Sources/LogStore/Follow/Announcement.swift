@@ -11,6 +11,8 @@ public enum Announcement: Sendable, Equatable {
     case mirrors
     /// Feeds were made, changed or removed, or somebody has stopped working some.
     case feeds
+    /// Databases were added or changed, or namespaces placed.
+    case placement
 
     /// What a notification says; nil where it is none of ours.
     public init?(channel: String, payload: String) {
@@ -24,13 +26,14 @@ public enum Announcement: Sendable, Equatable {
             self = .message(message)
         case LogConnection.mirrorChannel: self = .mirrors
         case LogConnection.feedChannel: self = .feeds
+        case LogConnection.placementChannel: self = .placement
         default: return nil
         }
     }
 
     /// Kinds of announcements that a connection may listen to.
     public enum Kind: Sendable, CaseIterable {
-        case commits, messages, mirrors, feeds
+        case commits, messages, mirrors, feeds, placement
 
         var channel: String {
             switch self {
@@ -38,6 +41,7 @@ public enum Announcement: Sendable, Equatable {
             case .messages: LogConnection.peerChannel
             case .mirrors: LogConnection.mirrorChannel
             case .feeds: LogConnection.feedChannel
+            case .placement: LogConnection.placementChannel
             }
         }
     }

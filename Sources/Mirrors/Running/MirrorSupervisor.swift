@@ -42,7 +42,7 @@ final class MirrorSupervisor: AnnouncementListener {
         switch announcement {
         case .mirrors: return true
         case .commit(let namespace, let head): headSeen(namespace, head)
-        case .message, .feeds: break
+        case .message, .feeds, .placement: break
         }
         return false
     }

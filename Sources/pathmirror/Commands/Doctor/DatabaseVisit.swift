@@ -13,7 +13,7 @@ struct DatabaseVisit {
 
     /// - Throws: where no database is named.
     init(_ arguments: ParsedArguments, _ options: ServiceOptions?) throws {
-        url = try Database.url(arguments)
+        url = try Database.url(arguments, of: .home)
         self.options = options
         hasRulesFile = options?.hasRulesFile ?? (arguments["rules"] != nil)
     }
