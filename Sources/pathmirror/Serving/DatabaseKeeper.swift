@@ -16,6 +16,8 @@ final class DatabaseKeeper: Sendable {
         /// What the log has said last of each that can't be used: what stays so is not said again.
         var told: [String: String] = [:]
         var isNews = false
+        /// All that the home named at the start have been tried once.
+        var hasTried = false
         var isStopping = false
     }
     private let shared: DatabaseServices.Shared
@@ -37,7 +39,7 @@ final class DatabaseKeeper: Sendable {
 
     /// The home names these.
     func found(_ records: [DatabaseRecord]) {
-        state.signal { state in
+        state.broadcast { state in
             state.awaited = records.filter { state.started[$0.name] == nil }
             state.isNews = true
         }
@@ -52,8 +54,13 @@ final class DatabaseKeeper: Sendable {
         for services in started { services.feeds.begin(port: port) }
     }
 
-    /// Starts those that can be; called by one thread at a time.
-    func startAwaited() {
+    /// Waits until all that are known have been started, or can't be for now; at most so long.
+    func waitUntilTried(milliseconds: Milliseconds) {
+        _ = state.wait(milliseconds: milliseconds) { state in state.hasTried ? true : nil }
+    }
+
+    /// Starts those that can be.
+    private func startAwaited() {
         var failed: [String] = []
         for record in state.withLock({ $0.awaited }) {
             if state.withLock({ $0.isStopping }) { return }
@@ -68,6 +75,7 @@ final class DatabaseKeeper: Sendable {
             }
         }
         databases.await(failed)
+        state.broadcast { $0.hasTried = true }
     }
 
     private func start(_ record: DatabaseRecord) throws {

@@ -45,17 +45,31 @@ final class DatabaseServices: Sendable {
         settings.databaseName = name
         // In another database only namespaces are made that were placed there.
         if number > 0 { settings.createsNamespaces = false }
-        engine = try Engine(
+        let engine = try Engine(
             url: url, settings: settings, connectionSettings: options.connection, metrics: shared.metrics,
             logger: options.logger, servers: servers, budget: shared.budget, placement: placement)
-        mirrors = try MirrorService(url: url, settings: options.mirrors, logger: options.logger, servers: servers)
-        feeds = try FeedService(
-            url: url, settings: options.feeds, connectionSettings: options.connection, trees: RecentTrees(engine),
-            logger: options.logger,
-            sinks: SinkMaker(
-                client: shared.webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
-                environment: options.environment),
-            servers: servers)
+        self.engine = engine
+        do {
+            let mirrors = try MirrorService(
+                url: url, settings: options.mirrors, logger: options.logger, servers: servers)
+            self.mirrors = mirrors
+            do {
+                feeds = try FeedService(
+                    url: url, settings: options.feeds, connectionSettings: options.connection,
+                    trees: RecentTrees(engine), logger: options.logger,
+                    sinks: SinkMaker(
+                        client: shared.webhookClient, exceptions: options.webhookExceptions,
+                        servers: options.sinkServers, environment: options.environment),
+                    servers: servers)
+            } catch {
+                mirrors.stop()
+                throw error
+            }
+        } catch {
+            // It is tried again, and must not be there twice.
+            engine.stop(milliseconds: 0)
+            throw error
+        }
         retention = RetentionService(
             url: url, settings: options.retention, connectionSettings: options.connection, logger: options.logger,
             metrics: retentionMetrics, servers: servers)

@@ -57,8 +57,9 @@ final class Service {
         home.engine.waitUntilConnected(milliseconds: 5_000)
         placement.onNews { keeper.found($0) }
         keeper.found(placement.databases)
-        keeper.startAwaited()
         keeperThread = Thread(name: "databases") { keeper.run() }
+        // One that can't be reached keeps the others waiting for a moment, and no longer.
+        keeper.waitUntilTried(milliseconds: 5_000)
         do {
             server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
             let server = server
