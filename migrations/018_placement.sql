@@ -39,13 +39,25 @@ comment on table pathmirror.placement_version is 'How often databases and placem
 
 insert into pathmirror.placement_version (version) values (0);
 
+-- A gateway that finds a namespace of its own gone looks here whether that was meant, or whether the database has lost something.
+create table pathmirror.former_namespace (
+    id bigint primary key,
+    name text collate "C" not null,
+    stream_key uuid not null,
+    removed_at timestamptz not null default now()
+);
+
+comment on table pathmirror.former_namespace is 'Namespaces that were removed from this database on purpose.';
+
 do $$
 begin
     if exists (select from pg_roles where rolname = 'pathmirror_gateway') then
-        grant select on pathmirror.database, pathmirror.placement, pathmirror.placement_version to pathmirror_gateway;
+        grant select on pathmirror.database, pathmirror.placement, pathmirror.placement_version, pathmirror.former_namespace
+            to pathmirror_gateway;
     end if;
     if exists (select from pg_roles where rolname = 'pathmirror_reader') then
-        grant select on pathmirror.database, pathmirror.placement, pathmirror.placement_version to pathmirror_reader;
+        grant select on pathmirror.database, pathmirror.placement, pathmirror.placement_version, pathmirror.former_namespace
+            to pathmirror_reader;
     end if;
 end
 $$;

@@ -1,6 +1,7 @@
 """Namespaces in several databases behind one gateway: each is served by its own, and no other one has any of it."""
 
 import json
+import signal
 
 import pytest
 from harness import cli, sql
@@ -10,6 +11,7 @@ from harness.gateway import SECRET
 from harness.scratch import scratch_directory
 from harness.sse import Listener
 from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
 
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
 
@@ -152,6 +154,48 @@ def test_removed_and_made_elsewhere(placed, database_url, other):
     wait_until(lambda: away.put("x", 2).status == 200, "it to be made anew")
     assert "away" in named(database_url) and named(other) == {"far"}
     assert away.value("x") == 2
+
+
+def test_a_gateway_that_missed_it_writes_to_no_former_place(placed, serve, database_url, other):
+    """A gateway that stood still while a namespace was removed and made elsewhere still has it where it was. What it acknowledges
+    is where the namespace is now."""
+    late = serve(name="late")
+    place = "b"
+    for number in range(4):
+        assert late.rest.at(ns="away").put("x", number).status == 200
+        late.process.child.send_signal(signal.SIGSTOP)
+        run(database_url, "namespace", "rm", "away", "--confirm", "away")
+        place = "home" if place == "b" else "b"
+        run(database_url, "namespace", "create", "away", "--in", place)
+        late.process.child.send_signal(signal.SIGCONT)
+        first = late.rest.at(ns="away").put("first", number)
+        assert first.status in (200, 404, 503), first.status
+        wait_until(lambda: late.rest.at(ns="away").put("later", 1).status == 200, "the late gateway to find it", 30)
+        url, former = (other, database_url) if place == "b" else (database_url, other)
+        assert "away" in named(url) and "away" not in named(former)
+        written = {key for _, changes in sql.log_entries(url, "away") for key in changes}
+        assert "/later" in written and ("/first" in written) == (first.status == 200)
+        for table in ("node", "log"):
+            assert sql.rows(former, f"SELECT count(*) FROM pathmirror.{table} WHERE namespace_id NOT IN "
+                            "(SELECT id FROM pathmirror.namespace)") == [(0,)], "written to a namespace that is gone"
+
+
+def test_a_removed_namespace_costs_the_others_nothing(placed, database_url):
+    """Its realtime sessions are closed; those of other namespaces of the same database go on."""
+    with RealtimeClient(placed.port, ns="away") as gone, RealtimeClient(placed.port, ns="far") as stays:
+        for client in (gone, stays):
+            client.put("x", 1)
+            client.listen("x")
+            assert client.ok("o", {"p": "/bye", "d": 1}) == ""
+        run(database_url, "namespace", "rm", "away", "--confirm", "away")
+        gone.socket.wait_for_close()
+        stays.put("x", 2)
+        assert placed.rest.at(ns="far").value("x") == 2
+        assert placed.ready()
+        log = placed.process.err.read_text()
+        assert "namespace removed" in log and "LOST A NAMESPACE" not in log, log
+        assert placed.rest.at(ns="far").value("bye") is None
+    wait_until(lambda: placed.rest.at(ns="far").value("bye") == 1, "what the other wanted done at its end")
 
 
 def test_a_drained_database_takes_no_more(placed, database_url):

@@ -170,6 +170,8 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         guard let session = sessions[id] else { return }
         let now = Clock.monotonicMilliseconds
         let timeout = Milliseconds(context.settings.sessionTimeoutMilliseconds)
+        // There may be another one of its name, in another database: the client finds it when it comes back.
+        if session.namespace.hasEnded { return session.close() }
         session.recheckLogin(now: Clock.unixMilliseconds)
         session.transport.tick()
         if now - session.lastHeard > timeout

@@ -58,9 +58,31 @@ extension LogConnection {
         }
     }
 
+    /// Whether a namespace is gone from this database on purpose.
+    ///
+    /// - Parameter streamKey: its key, by which a namespace is told from an older one with its id; nil where only the id is known.
+    public func wasRemoved(_ namespace: Int64, streamKey: String? = nil) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                select exists (
+                    select from pathmirror.former_namespace as former
+                    where former.id = $1 and ($2 is null or former.stream_key = $2::text::uuid)
+                        and not exists (select from pathmirror.namespace as known where known.id = former.id))
+                """, [.int8(namespace), streamKey.map { .text($0) } ?? .null(.text)]
+            ).bool(0, 0)
+        }
+    }
+
     private func remove(_ namespace: Int64) throws(PostgresError) -> Bool {
         // The head's row goes first: its lock keeps writers out.
-        let removed = try postgres.execute("delete from pathmirror.namespace where id = $1", [.int8(namespace)])
+        let removed = try postgres.execute(
+            """
+            with gone as (delete from pathmirror.namespace where id = $1 returning id, name, stream_key)
+            insert into pathmirror.former_namespace (id, name, stream_key) select id, name, stream_key from gone
+            on conflict (id) do update
+            set name = excluded.name, stream_key = excluded.stream_key, removed_at = excluded.removed_at
+            """, [.int8(namespace)])
         guard removed.affectedRows == 1 else { return false }
         let tables = try postgres.execute(
             """
