@@ -94,6 +94,7 @@ let package = Package(
                 .embedInCode("Migrations/015_feed_owners.sql"),
                 .embedInCode("Migrations/016_retention.sql"),
                 .embedInCode("Migrations/017_write_names.sql"),
+                .embedInCode("Migrations/018_placement.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -107,6 +108,7 @@ let package = Package(
                 .embedInCode("Migrations/functions/feed_status.sql"),
                 .embedInCode("Migrations/functions/retention.sql"),
                 .embedInCode("Migrations/functions/named_writes.sql"),
+                .embedInCode("Migrations/functions/placement.sql"),
                 .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 
@@ -128,18 +130,23 @@ let package = Package(
                 "Runtime",
             ]),
 
+        // The databases of a gateway: which there are, and which of them has which namespace.
+        target("Placement", ["Engine", "Feeds", "LogStore", "Runtime"]),
+
         // The doors: REST and its streams, operations.
         .target(
             name: "Gateway",
             dependencies: [
-                "Engine", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree", "Crypto",
-                "Compression", "JSONText", "Runtime",
+                "Placement", "Engine", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens",
+                "Tree",
+                "Crypto", "Compression", "JSONText", "Runtime",
             ], resources: [.embedInCode("Description/openapi.json")], swiftSettings: settings),
 
         .executableTarget(
             name: "pathmirror",
             dependencies: [
-                "Gateway", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer", "HTTPClient",
+                "Gateway", "Placement", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer",
+                "HTTPClient",
                 "PostgresCluster",
                 "Postgres", "Rules", "TLS", "Wire", "Tokens", "Tree", "Compression", "Crypto", "Runtime",
             ], swiftSettings: settings),
@@ -226,13 +233,15 @@ let package = Package(
         tests(
             "GatewayTests",
             [
-                "Gateway", "Engine", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree",
+                "Gateway", "Placement", "Engine", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens",
+                "Tree",
                 "Crypto", "Compression", "Runtime", "TestSupport",
             ]),
         tests(
             "PathmirrorTests",
             [
-                "pathmirror", "Gateway", "Engine", "Mirrors", "Feeds", "Retention", "LogStore", "HTTPServer",
+                "pathmirror", "Gateway", "Placement", "Engine", "Mirrors", "Feeds", "Retention", "LogStore",
+                "HTTPServer",
                 "HTTPClient",
                 "PostgresCluster",
                 "Postgres", "Rules", "TLS", "Tokens", "Tree", "Compression", "Crypto", "Runtime", "TestSupport",

@@ -22,15 +22,18 @@ public final class Engine: Sendable {
 
     /// Starts the threads; the database may be absent, and come later.
     ///
-    /// - Parameter servers: which servers are gone on with; one for all that this program does with the database. Its own if nil.
+    /// - Parameters:
+    ///   - servers: which servers are gone on with; one for all that this program does with the database. Its own if nil.
+    ///   - budget: what trees may take of memory, shared with engines of other databases. What the settings say if nil.
+    ///   - placement: is kept as the database says, where that is the home.
     public init(
         url: PostgresURL, settings: EngineSettings = EngineSettings(),
         connectionSettings: LogConnection.Settings = LogConnection.Settings(), metrics: EngineMetrics, logger: Logger,
-        servers: ServerFence? = nil
+        servers: ServerFence? = nil, budget: TreeBudget? = nil, placement: PlacementMap? = nil
     ) throws(PostgresError) {
         let core = EngineCore(
             url: url, settings: settings, connectionSettings: connectionSettings, metrics: metrics, logger: logger,
-            servers: servers)
+            servers: servers, budget: budget, placement: placement)
         let wake = try WakeHandle()
         let reader = LogReader(core)
         self.core = core
@@ -73,6 +76,9 @@ public final class Engine: Sendable {
     public var announcements: Announcements { core.announcements }
     public var metrics: EngineMetrics { core.metrics }
     public var health: DatabaseHealth { core.health }
+    /// Which of the program's databases it is, and its name; see `EngineSettings`.
+    public var database: Int { core.settings.database }
+    public var databaseName: String { core.settings.databaseName }
     /// What kept each committer from all else.
     public var stretches: [StretchMeter] { core.stretches }
 

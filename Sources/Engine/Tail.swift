@@ -60,21 +60,26 @@ final class Tail: AnnouncementListener {
     }
 
     /// On a new connection nobody has been told yet that the database is there: it may be another one than before.
-    func look(_ connection: LogConnection, isNew: Bool) throws { try core.look(connection, isNew: isNew) }
+    func look(_ connection: LogConnection, isNew: Bool) throws {
+        try core.placement?.look(connection, isNew: isNew)
+        try core.look(connection, isNew: isNew)
+    }
 
     func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool {
         try announce(connection)
+        var wantsLook = false
         for announcement in try connection.waitForAnnouncements(milliseconds: milliseconds, wake: wake) {
             switch announcement {
             case .commit(let id, let head):
                 core.metrics.notifications.add()
                 core.namespaces.announced(id, head: head)?.headSeen(head)
             case .message(let message): core.peers.received(message)
+            case .placement: wantsLook = wantsLook || core.placement != nil
             case .mirrors, .feeds: break
             }
             core.announcements.tell(announcement)
         }
-        return false
+        return wantsLook
     }
 
     /// Tells everybody what this gateway has committed.

@@ -1,7 +1,7 @@
 public import Engine
-public import Feeds
 public import HTTPClient
 public import HTTPServer
+public import Placement
 public import Runtime
 
 /// The gateway's transports: what a server calls with requests. Shared by all event loops.
@@ -9,7 +9,8 @@ public final class Gateway: Sendable {
     /// What callers can prove who they are with.
     public typealias Credentials = GatewayCredentials
 
-    public let engine: Engine
+    /// The databases that it serves.
+    public let databases: Databases
     public let metrics = GatewayMetrics()
     let settings: GatewaySettings
     let authenticator: Authenticator
@@ -22,67 +23,75 @@ public final class Gateway: Sendable {
     let logger: Logger
     let facts: GatewayFacts
     let feedBasePath: FeedBasePath
-    let feeds: FeedGate?
+    /// What passes requests of feeds on to other gateways; nil where this gateway has no feeds.
+    let feedClient: HTTPClient?
 
-    /// The feeds, and what passes their requests on to other gateways.
-    public struct FeedGate: Sendable {
-        let service: FeedService
-        let client: HTTPClient
-
-        public init(_ service: FeedService, client: HTTPClient) {
-            self.service = service
-            self.client = client
-        }
+    /// A gateway of one database, without feeds.
+    public convenience init(
+        engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
+        logger: Logger, serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
+        feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
+    ) {
+        self.init(
+            databases: Databases(home: engine), settings: settings, credentials: credentials, logger: logger,
+            serverReport: serverReport, feedBasePath: feedBasePath)
     }
 
     /// - Parameters:
+    ///   - feedClient: what passes requests of feeds on to other gateways; nil where the databases have no feeds.
     ///   - serverReport: the server's own counts, for the metrics.
     ///   - feedBasePath: what of the log feeds' tokens are good for.
     public init(
-        engine: Engine, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
-        feeds: FeedGate? = nil, logger: Logger,
+        databases: Databases, settings: GatewaySettings = GatewaySettings(), credentials: Credentials = Credentials(),
+        feedClient: HTTPClient? = nil, logger: Logger,
         serverReport: @escaping @Sendable () -> ServerReport = { ServerReport() },
         feedBasePath: @escaping FeedBasePath = { _, _, completion in completion(.success(nil)) }
     ) {
         self.feedBasePath = feedBasePath
-        self.engine = engine
+        self.databases = databases
         self.settings = settings
         self.logger = logger
-        self.feeds = feeds
+        self.feedClient = feedClient
         let keySet = credentials.idTokens.map { KeySet($0, logger: logger) }
         keySet?.prepare()
         authenticator = Authenticator(credentials, keySet: keySet)
         limiter = RateLimiter(settings.limits)
         workers = WorkerPool(name: "worker", threads: settings.workers)
-        realtime = RealtimeContext(engine, settings, metrics, groups, authenticator, limiter, workers, logger)
+        realtime = RealtimeContext(databases, settings, metrics, groups, authenticator, limiter, workers, logger)
         facts = GatewayFacts(
-            engine: engine, metrics: metrics, limiter: limiter, memory: settings.memory,
+            databases: databases, metrics: metrics, limiter: limiter, memory: settings.memory,
             maxReadyLag: settings.maxReadyLag, serverReport: serverReport)
-        closeSessionsWhenLeaseExpires()
-        followPeers()
+        follow(databases.home)
+        databases.forEachOther { [weak self] in self?.follow($0) }
+    }
+
+    private func follow(_ database: Databases.Member) {
+        closeSessionsWhenLeaseExpires(in: database)
+        followPeers(of: database)
     }
 
     /// When the gateway's lease has expired, other gateways have executed what the sessions here wanted done at their ends:
     /// the clients are to come back, and to say it anew.
-    private func closeSessionsWhenLeaseExpires() {
-        engine.leases.onExpired { [directory = realtime.directory, logger] in
+    private func closeSessionsWhenLeaseExpires(in database: Databases.Member) {
+        database.engine.leases.onExpired { [directory = realtime.directory, logger] in
             logger.warning(
                 "what realtime sessions want done is not this gateway's any more (others took it for dead, or the database has lost entries); closing them all"
             )
-            directory.closeAll()
+            directory.closeAll(in: database.number)
         }
     }
 
-    /// Has other gateways' clients take part in the queues of transactions here, and what they have used of their rates count.
-    private func followPeers() {
+    /// Has other gateways' clients take part in the queues of transactions here. What they have used of their rates counts, too:
+    /// that is told in the home, which all gateways with the same placements have.
+    private func followPeers(of database: Databases.Member) {
         let directory = realtime.directory
         let queues = realtime.transactionQueues
         let hasQueues = settings.transactionSlotMilliseconds > 0
-        engine.onPeerMessage { [limiter] sender, text in
-            if let notice = UseNotice(text) { return limiter.heard(notice) }
+        database.engine.onPeerMessage { [limiter] sender, text in
+            if database.number == 0, let notice = UseNotice(text) { return limiter.heard(notice) }
             guard hasQueues else { return }
             // Without sessions here nobody contends with the other gateway's.
-            guard let notice = SlotNotice(text), let home = directory.anyHome else { return }
+            guard let notice = SlotNotice(text, in: database.number), let home = directory.anyHome else { return }
             home.follow(queues.noticed(notice, from: sender), at: notice.place)
         }
     }

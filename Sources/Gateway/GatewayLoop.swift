@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 
 /// One event loop's part of the gateway: makes the handlers and hubs of the loop, and keeps their clocks. Lives on its loop's
@@ -23,15 +24,15 @@ final class GatewayLoop: HTTPLoopHandler {
             loop: loop, settings: gateway.settings, metrics: gateway.metrics, workers: gateway.workers,
             responder: Responder(gateway.metrics))
         callers = Callers(gateway.authenticator, gateway.limiter, gateway.logger, services)
-        streams = StreamHub(services, gateway.engine, gateway.groups, gateway.authenticator)
-        logs = LogHub(services, gateway.engine, gateway.authenticator, gateway.feedBasePath)
+        streams = StreamHub(services, gateway.databases, gateway.groups, gateway.authenticator)
+        logs = LogHub(services, gateway.databases, gateway.authenticator, gateway.feedBasePath)
         realtime = RealtimeHub(gateway.realtime, loop)
-        let namespaces = NamespaceWaits(gateway.engine, services)
+        let namespaces = NamespaceWaits(gateway.databases, services)
         let writes = RESTWrites(
-            services, callers, gateway.pushIDs, deniedWrites: gateway.engine.metrics.deniedWrites)
+            services, callers, gateway.pushIDs, deniedWrites: gateway.databases.home.engine.metrics.deniedWrites)
         let callers = self.callers
-        let feeds = gateway.feeds.map {
-            FeedsHandler(services, callers, $0.service, $0.client, gateway.authenticator)
+        let feeds = gateway.feedClient.map {
+            FeedsHandler(services, callers, gateway.databases, $0, gateway.authenticator)
         }
         self.feeds = feeds
         router = Router(
@@ -42,7 +43,7 @@ final class GatewayLoop: HTTPLoopHandler {
                 rules: RulesHandler(services, callers, namespaces),
                 webSockets: WebSocketHandler(services, callers, namespaces, gateway.realtime, realtime),
                 polls: LongPollHandler(services, callers, namespaces, gateway.realtime, realtime), feeds: feeds,
-                log: LogHandler(services, gateway.engine, callers, namespaces, logs, gateway.feedBasePath)))
+                log: LogHandler(services, gateway.databases, callers, namespaces, logs, gateway.feedBasePath)))
         link = LoopLink(loop)
         link.lead(to: self)
         scheduleKeepAlives()
@@ -51,7 +52,7 @@ final class GatewayLoop: HTTPLoopHandler {
         scheduleFeedChecks()
         let interval = gateway.settings.limits.shareMilliseconds
         if loop.index == 0, interval > 0, gateway.limiter.isLimiting {
-            shareUse(gateway.limiter, with: gateway.engine, every: interval)
+            shareUse(gateway.limiter, with: gateway.databases.home.engine, every: interval)
         }
     }
 
@@ -75,7 +76,7 @@ final class GatewayLoop: HTTPLoopHandler {
         }
     }
 
-    /// Tells the database's other gateways what callers have used of their rates here.
+    /// Tells the home's other gateways what callers have used of their rates here.
     private func shareUse(_ limiter: RateLimiter, with engine: Engine, every interval: Milliseconds) {
         _ = loop.schedule(afterMilliseconds: interval) { [weak self] in
             guard let self else { return }

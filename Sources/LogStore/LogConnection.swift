@@ -92,7 +92,8 @@ public final class LogConnection {
 
     // MARK: Namespaces
 
-    /// The namespace of that name; made if it isn't there and `creating` says so.
+    /// The namespace of that name; made if it isn't there and `creating` says so. Throws `misplaced` where it can't be made, as it
+    /// lives in another database.
     public func namespace(named name: String, creating: Bool = false) throws(LogStoreError) -> NamespaceRecord? {
         if let record = try namespaces(where: "name = $1", [.text(name)]).first { return record }
         guard creating else { return nil }
@@ -125,7 +126,7 @@ public final class LogConnection {
     }
 
     private func records(_ sql: String, _ parameters: PostgresParameters) throws(LogStoreError) -> [NamespaceRecord] {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             let rows = try postgres.execute(sql, parameters)
             var records: [NamespaceRecord] = []
             for row in 0..<rows.rowCount {

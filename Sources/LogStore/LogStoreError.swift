@@ -13,6 +13,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     /// The database's functions are not those of this program's files.
     case functionsChanged(file: String)
     case unknownNamespace(String)
+    /// A namespace lives in another database, or can't live in this one: nothing was made.
+    case misplaced(String)
     /// An import in chunks met somebody else's write.
     case importConflict(String)
     /// Something in the database that this program would never have written.
@@ -53,7 +55,7 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
         case .functionsChanged(let file):
             "The database's functions of \"\(file)\" are not this program's: run 'pathmirror migrate up'."
         case .unknownNamespace(let name): "There is no namespace \"\(name)\"."
-        case .importConflict(let what): what
+        case .importConflict(let what), .misplaced(let what): what
         case .corrupt(let what): "The database holds what Pathmirror never writes: \(what)."
         }
     }

@@ -35,6 +35,7 @@ public enum Migrations {
             Migration(version: 15, name: "015_feed_owners", sql: PackageResources._15_feed_owners_sql),
             Migration(version: 16, name: "016_retention", sql: PackageResources._16_retention_sql),
             Migration(version: 17, name: "017_write_names", sql: PackageResources._17_write_names_sql),
+            Migration(version: 18, name: "018_placement", sql: PackageResources._18_placement_sql),
         ]
     }
 

@@ -45,6 +45,30 @@ public struct PostgresURL: Sendable, Equatable {
         with("dbname", name)
     }
 
+    /// The hosts or their addresses, if given; several are separated by commas.
+    public var host: String? { options["host"] ?? options["hostaddr"] }
+    /// The port, or as many as there are hosts, if given.
+    public var port: String? { options["port"] }
+
+    /// The same login, at another place.
+    ///
+    /// - Parameter port: nil for the default one.
+    public func at(host: String, port: String?, database: String) -> PostgresURL {
+        var copy = self
+        copy.options["hostaddr"] = nil
+        copy.options["host"] = host
+        copy.options["port"] = port
+        copy.options["dbname"] = database
+        return copy
+    }
+
+    /// The same with everything that another one says.
+    public func with(_ other: PostgresURL) -> PostgresURL {
+        var copy = self
+        copy.options.merge(other.options) { _, theirs in theirs }
+        return copy
+    }
+
     /// The same, showing as `name` in `pg_stat_activity`.
     public func withApplicationName(_ name: String) -> PostgresURL {
         with("application_name", name)

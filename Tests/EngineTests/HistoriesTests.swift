@@ -117,6 +117,29 @@ import Tree
         }
     }
 
+    /// A namespace that was removed on purpose ends. (That nothing else does: `e2e/test_placement.py`.)
+    @Test func aNamespaceThatWasRemoved() throws {
+        try withDatabase { url in
+            let engine = try TestEngine(url) { settings, _ in settings.pollMilliseconds = 20 }
+            defer { engine.stop() }
+            let namespace = try engine.namespace("removed")
+            _ = namespace.write(.set("x", .int(1)))
+            let listener = RecordingListener()
+            listener.started(namespace.subscribe(listener, at: .root), at: .root)
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            #expect(try !connection.wasRemoved(namespace.id))
+            #expect(try connection.removeNamespace(namespace.id))
+            #expect(try connection.wasRemoved(namespace.id))
+            #expect(listener.wait { $0.hasEnded } != nil)
+            #expect(namespace.hasEnded)
+            #expect(eventually { namespace.write(.set("x", .int(2)))?.failure == .unknownNamespace("removed") })
+            let again = try engine.namespace("removed")
+            #expect(again.id != namespace.id && again.snapshot.root == .null)
+            #expect(again.write(.set("x", .int(3)))?.committedSeq == 1)
+        }
+    }
+
     /// Removing what is old is not losing: neither a reload nor an alarm.
     @Test func pruningIsNoLoss() throws {
         try withEngines(2) { settings, _ in

@@ -1,3 +1,4 @@
+import Engine
 import Testing
 import Tree
 
@@ -177,12 +178,13 @@ private final class Line {
     @Test func notices() {
         for path in ["/", "/a/b c/é", "/x y/ z "] {
             for kind in [TransactionQueue.Notice.asks, .isDone] {
-                let notice = SlotNotice(kind, TransactionKey(namespace: 7, path: Path(splitting: path)))
-                #expect(SlotNotice(notice.text) == notice)
+                let notice = SlotNotice(
+                    kind, TransactionKey(namespace: NamespaceKey(id: 7), path: Path(splitting: path)))
+                #expect(SlotNotice(notice.text, in: 0) == notice)
             }
         }
         for text in ["", "turn", "turn asks 1", "turn asks x /", "turn wants 1 /", "other asks 1 /"] {
-            #expect(SlotNotice(text) == nil)
+            #expect(SlotNotice(text, in: 0) == nil)
         }
     }
 }

@@ -31,8 +31,10 @@ import Testing
             "LogStore", "Postgres", "HTTPClient", "NATSClient", "KafkaClient", "Rules", "Crypto", "JSONText", "Tree",
             "Runtime",
         ],
+        "Placement": ["Engine", "Feeds", "LogStore", "Runtime"],
         "Gateway": [
-            "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire", "Tokens", "Tree",
+            "Placement", "Engine", "Mirrors", "Feeds", "LogStore", "HTTPServer", "HTTPClient", "Rules", "Wire",
+            "Tokens", "Tree",
             "Crypto",
             "Compression", "JSONText", "Runtime",
         ],

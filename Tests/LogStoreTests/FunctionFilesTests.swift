@@ -74,7 +74,8 @@ import Testing
                         execute 'drop view ' || one;
                     end loop;
                     for one in select oid::regprocedure from pg_proc where pronamespace = 'pathmirror'::regnamespace loop
-                        execute 'drop function ' || one;
+                        -- With triggers that call it: they are in the files, too.
+                        execute 'drop function ' || one || ' cascade';
                     end loop;
                 end
                 $$;
@@ -128,7 +129,7 @@ import Testing
     @Test func aChangedFileComesWithAMigration() {
         let checksums = FunctionFiles.all.map { "\($0.name) \($0.checksum)" }.joined(separator: "\n")
         let digest = Hex.encode(Digest.sha256(Array(checksums.utf8)))
-        #expect("\(Migrations.newest) \(digest.prefix(16))" == "17 587c7277b187ee04")
+        #expect("\(Migrations.newest) \(digest.prefix(16))" == "18 1c3cd5a2dd2ed4b9")
     }
 
     // MARK: When they are applied

@@ -17,17 +17,18 @@ import Testing
 
     @Test func byItsURL() throws {
         let url = try PostgresURL("postgresql://u@h:5/d")
-        #expect(try Database.url(Self.parsed(["--database-url", "postgresql://u@h:5/d"])) == url)
-        #expect(try Database.url(Self.parsed([], ["PATHMIRROR_DATABASE_URL": "host=h port=5 user=u dbname=d"])) == url)
+        #expect(try Database.home(Self.parsed(["--database-url", "postgresql://u@h:5/d"])) == url)
+        #expect(try Database.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL": "host=h port=5 user=u dbname=d"])) == url)
         // A URL goes before a folder.
-        #expect(try Database.url(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"])) == url)
+        #expect(
+            try Database.home(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"])) == url)
     }
 
     @Test func byAFolderWithNothingInIt() throws {
         let folder = try ScratchFolder()
         for option in ["data", "dev-data"] {
             let error = #expect(throws: CommandFailure.self) {
-                try Database.url(Self.parsed(["--\(option)", folder.path]), dataOption: option)
+                try Database.home(Self.parsed(["--\(option)", folder.path]), dataOption: option)
             }
             #expect(
                 error?.description.contains("or --\(option) with the directory of a running 'pathmirror dev'") == true)

@@ -118,6 +118,70 @@ import Testing
         }
     }
 
+    // MARK: Several databases
+
+    /// The findings about one database, or about the home and what is of none.
+    private static func findings(_ database: CommandDatabase, about name: String?) throws -> [String: JSONText] {
+        let run = try database.run(["doctor", "--json"])
+        var found: [String: JSONText] = [:]
+        for finding in try run.json() where finding["database"]?.string == name {
+            found[finding["check"]?.string ?? ""] = finding
+        }
+        return found
+    }
+
+    @Test func otherDatabasesAreLookedAtAsTheHomeIs() throws {
+        try withHistory { home throws in
+            #expect(try Self.findings(home)["placement.rows"] == nil, "there is no other one")
+            try withHistory { other throws in
+                // Databases of tests are copies of one.
+                try other.execute("update pathmirror.installation set id = gen_random_uuid()")
+                try home.output("database", "add", "b", other.connectionText)
+                try home.output("namespace", "create", "shop", "--in", "b")
+                var found = try Self.findings(home, about: "b")
+                #expect(Self.level(found["schema.version"]) == "ok")
+                #expect(Self.level(found["clock.server"]) == "ok")
+                #expect(found["schema.version"]?["what"]?.string?.hasPrefix("b: ") == true)
+                // Its own `default` was not placed, and the home has one of that name.
+                #expect(Self.level(found["placement.hidden"]) == "warning")
+                #expect(try Self.findings(home, about: nil)["schema.version"] != nil)
+                try other.execute("update pathmirror.namespace set name = 'other' where name = 'default'")
+                found = try Self.findings(home, about: "b")
+                #expect(Self.level(found["placement.unplaced"]) == "note")
+                #expect(found["placement.hidden"] == nil)
+                try other.execute("update pathmirror.namespace set name = 'gone' where name = 'shop'")
+                #expect(try Self.level(Self.findings(home, about: "b")["placement.missing"]) == "problem")
+                try other.execute(
+                    "insert into pathmirror.migration (version, name, checksum) values (999, 'later', 'x')")
+                #expect(try Self.level(Self.findings(home, about: "b")["schema.version"]) == "problem")
+                try other.execute(
+                    "delete from pathmirror.migration where version = 999; update pathmirror.installation set id = gen_random_uuid()"
+                )
+                #expect(try Self.level(Self.findings(home, about: "b")["placement.installation"]) == "problem")
+                try home.execute("update pathmirror.database set host = '/nowhere'")
+                #expect(try Self.level(Self.findings(home, about: "b")["postgresql.reachable"]) == "problem")
+            }
+        }
+    }
+
+    @Test func whereNamespacesAre() {
+        func checks(_ change: (inout PlacementFacts) -> Void) -> [String] {
+            var facts = PlacementFacts()
+            facts.placed = ["x": "b", "y": "c"]
+            facts.atHome = ["z"]
+            facts.present = ["b": ["x"], "c": ["y"]]
+            change(&facts)
+            return PlacementDiagnosis.findings(facts).map { "\($0.check) \($0.level)" }
+        }
+        #expect(checks { _ in } == ["placement.rows ok"])
+        #expect(checks { $0.present["b"] = nil } == ["placement.rows ok"], "that it can't be asked is told elsewhere")
+        #expect(checks { $0.present["b"] = [] } == ["placement.missing problem"])
+        #expect(checks { $0.atHome.insert("x") } == ["placement.home problem"])
+        #expect(checks { $0.present["c"]?.insert("x") } == ["placement.hidden warning"])
+        #expect(checks { $0.present["c"]?.insert("z") } == ["placement.hidden warning"])
+        #expect(checks { $0.present["c"]?.insert("w") } == ["placement.unplaced note"])
+    }
+
     // MARK: Judgements
 
     private static func server(_ change: (inout ServerFacts) -> Void = { _ in }) -> [Finding] {

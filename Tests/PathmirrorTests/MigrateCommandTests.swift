@@ -14,7 +14,7 @@ import Testing
         try Self.withEmpty { database throws in
             let before = try database.run(["migrate", "status"])
             #expect(before.exitCode == 1)
-            #expect(before.lines.filter { !$0.hasPrefix("functions/") }.count == Migrations.newest)
+            #expect(before.lines.filter { !$0.hasPrefix("functions/") }.count == Migrations.all.count)
             #expect(before.lines.allSatisfy { $0.hasSuffix("  missing") })
             #expect(
                 before.errors
@@ -22,7 +22,8 @@ import Testing
             )
             let up = try database.output("migrate", "up").split(separator: "\n").map(String.init)
             #expect(
-                up.filter { $0.hasPrefix("applied ") && !$0.hasPrefix("applied functions/") }.count == Migrations.newest
+                up.filter { $0.hasPrefix("applied ") && !$0.hasPrefix("applied functions/") }.count
+                    == Migrations.all.count
             )
             #expect(up.last == "The schema is at version \(Migrations.newest).")
             let after = try database.output("migrate", "status").split(separator: "\n")
@@ -38,11 +39,11 @@ import Testing
             let missing = try database.run(["migrate", "status", "--json"])
             #expect(missing.exitCode == 1)
             let rows = try #require(try missing.json().first)
-            #expect(rows.items.compactMap { $0["version"]?.int } == (1...Migrations.newest).map { $0 })
+            #expect(rows.items.compactMap { $0["version"]?.int } == Migrations.all.map(\.version))
             #expect(rows.items.allSatisfy { $0["appliedAt"] == .null })
             let up = try #require(try database.json("migrate", "up").first)
             #expect(up["version"]?.int == Migrations.newest)
-            #expect(up["applied"]?.items.count == Migrations.newest)
+            #expect(up["applied"]?.items.count == Migrations.all.count)
             let again = try #require(try database.json("migrate", "up").first)
             #expect(again["applied"]?.items == [])
             let status = try #require(try database.json("migrate", "status").first)

@@ -47,5 +47,9 @@ public struct EngineSettings: Sendable {
     /// What a committer may do without a pause, and without waiting for the database, before the log says so; 0: never.
     public var longStretchMilliseconds: Milliseconds = 100
 
+    /// Which of the program's databases it is, and its name in logs and metrics; 0 and none for the home.
+    public var database = 0
+    public var databaseName = ""
+
     public init() {}
 }

@@ -8,4 +8,11 @@ public struct MemoryFacts: Sendable, Equatable {
     public let budget: Int
     /// Namespaces that wait to be loaded.
     public let waitingLoads: Int
+
+    /// With what another engine of the same budget has in memory. Bytes are of all engines that share it already.
+    public func adding(_ other: MemoryFacts) -> MemoryFacts {
+        MemoryFacts(
+            namespaces: namespaces + other.namespaces, bytes: bytes, budget: budget,
+            waitingLoads: waitingLoads + other.waitingLoads)
+    }
 }

@@ -12,6 +12,8 @@ final class EngineCore: Sendable {
     let logger: Logger
     let health = DatabaseHealth()
     let servers: ServerFence
+    /// What the home says of the other databases; nil where this is not the home, or nobody asks.
+    let placement: PlacementMap?
     let connections = OpenConnections()
     let recent = RecentPositions()
     let namespaces: NamespaceTable
@@ -33,9 +35,10 @@ final class EngineCore: Sendable {
 
     init(
         url: PostgresURL, settings: EngineSettings, connectionSettings: LogConnection.Settings, metrics: EngineMetrics,
-        logger: Logger, servers: ServerFence? = nil
+        logger: Logger, servers: ServerFence? = nil, budget: TreeBudget? = nil, placement: PlacementMap? = nil
     ) {
         self.url = url
+        self.placement = placement
         self.servers = servers ?? ServerFence(logger)
         self.settings = settings
         var connectionSettings = connectionSettings
@@ -56,9 +59,9 @@ final class EngineCore: Sendable {
         jobs = CommitterJobs(committers: settings.committers)
         namespaces = NamespaceTable()
         loads = LoadQueue(loaders: settings.loaders, maxWaiting: settings.maxWaitingLoads)
-        memory = TreeMemory(settings.treeMemoryBytes, namespaces, metrics, logger)
+        memory = TreeMemory(budget ?? TreeBudget(bytes: settings.treeMemoryBytes), namespaces, metrics, logger)
         stretches = (0..<settings.committers).map { index in
-            let name = "committer-\(index)"
+            let name = "\(settings.databaseName.isEmpty ? "" : "\(settings.databaseName)/")committer-\(index)"
             return StretchMeter(name: name, tooLongMilliseconds: settings.longStretchMilliseconds) {
                 kind, nanoseconds, count in
                 logger.longStretch(of: name, kind, nanoseconds, count)
@@ -103,11 +106,16 @@ final class EngineCore: Sendable {
 
     func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
         if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
-            logger.error("database lost", [("error", "\(error)")])
+            logger.error("database lost", nameInLogs + [("error", "\(error)")])
         }
     }
 
     func databaseAnswered() {
-        if health.markUp() { logger.notice("database connected") }
+        if health.markUp() { logger.notice("database connected", nameInLogs) }
+    }
+
+    /// Which database it is, for who reads the log of a gateway with several.
+    private var nameInLogs: [(String, String)] {
+        settings.databaseName.isEmpty ? [] : [("database", settings.databaseName)]
     }
 }

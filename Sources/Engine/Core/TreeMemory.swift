@@ -13,8 +13,7 @@ final class TreeMemory: Sendable {
         var isStopped = false
     }
 
-    let budget: Int
-    let total: MemoryTotal
+    private let shared: TreeBudget
     private let namespaces: NamespaceTable
     private let metrics: EngineMetrics
     private let logger: Logger
@@ -30,18 +29,23 @@ final class TreeMemory: Sendable {
     /// After so many looks in a row that found too much in use, the log says so.
     private static let looksUntilTold = 4
 
-    init(_ budget: Int, _ namespaces: NamespaceTable, _ metrics: EngineMetrics, _ logger: Logger) {
-        self.budget = budget
-        total = MemoryTotal(budget: budget)
+    init(_ shared: TreeBudget, _ namespaces: NamespaceTable, _ metrics: EngineMetrics, _ logger: Logger) {
+        self.shared = shared
         self.namespaces = namespaces
         self.metrics = metrics
         self.logger = logger
+        shared.add(self)
     }
+
+    var budget: Int { total.budget }
+    var total: MemoryTotal { shared.total }
+    /// What the namespace takes that is kept although it takes more than the budget.
+    var keptBytes: Int { namespaces.keptBytes }
 
     /// Whether the trees take more than they may.
     private var isOver: Bool {
         let bytes = total.bytes
-        return bytes > budget && bytes - namespaces.keptBytes > budget
+        return bytes > budget && bytes - shared.keptBytes > budget
     }
 
     /// Has it counted what a namespace takes.
@@ -93,6 +97,8 @@ final class TreeMemory: Sendable {
         while countNext(isHurried: isOver) {
             isAsked.store(false, ordering: .relaxed)
             letGo(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
+            // What is unused may be another database's. Each look asks: who gave enough for the last one waits again.
+            if isOver { shared.needRoom(besides: self) }
             looks = isOver ? looks + 1 : 0
             if looks == Self.looksUntilTold {
                 logger.warning(
@@ -121,6 +127,7 @@ final class TreeMemory: Sendable {
     }
 
     func stop() {
+        shared.remove(self)
         state.broadcast { state in
             state.isStopped = true
             state.toCount = []

@@ -97,6 +97,8 @@ final class DisconnectExecutor {
         if let namespace = core.namespaces.live(id: stored.namespace) {
             return namespace.submit(write, to: sink, token: 0)
         }
+        // Else one would be made that has the name of this.
+        if try connection.wasRemoved(stored.namespace) { return completion(.committed(seq: 0, changes: [])) }
         let name = stored.namespaceName
         core.withNamespace(name) { result in
             switch result {

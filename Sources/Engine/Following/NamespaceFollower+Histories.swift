@@ -38,9 +38,14 @@ extension NamespaceFollower {
         else {
             core.namespaces.forget(namespace)
             namespace.end(with: Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules))
-            core.noteOtherHistory()
-            core.logger.error(
-                "THE DATABASE HAS LOST A NAMESPACE: this gateway had it", [("namespace", namespace.name)])
+            let key = String(decoding: namespace.streamKey, as: UTF8.self)
+            if try connection.wasRemoved(namespace.id, streamKey: key) {
+                core.logger.notice("namespace removed", [("namespace", namespace.name)])
+            } else {
+                core.noteOtherHistory()
+                core.logger.error(
+                    "THE DATABASE HAS LOST A NAMESPACE: this gateway had it", [("namespace", namespace.name)])
+            }
             throw .unknownNamespace(namespace.name)
         }
         let (head, root, stored, batch) = try connection.loadTree(namespace.id)

@@ -22,6 +22,7 @@ public final class LiveNamespace: Sendable {
     private let settings: EngineSettings
     private let health: DatabaseHealth?
     private let host: NamespaceHost
+    private let ended = Atomic<Bool>(false)
 
     convenience init(
         _ record: NamespaceRecord, _ snapshot: Snapshot, _ settings: EngineSettings, memory: NamespaceMemory,
@@ -49,6 +50,9 @@ public final class LiveNamespace: Sendable {
         self.host = host
     }
 
+    /// It among the namespaces of all databases.
+    public var key: NamespaceKey { NamespaceKey(database: settings.database, id: id) }
+
     /// The newest state that this gateway has.
     public var snapshot: Snapshot { published.snapshot }
     public var listenerCount: Int { published.listenerCount }
@@ -58,6 +62,9 @@ public final class LiveNamespace: Sendable {
         let head = scheduling.withLock { $0.remoteHead }
         return max(0, head - snapshot.seq)
     }
+
+    /// The database has it no more: nothing comes from it and nothing goes to it.
+    public var hasEnded: Bool { ended.load(ordering: .acquiring) }
 
     // MARK: Listening
 
@@ -238,6 +245,7 @@ public final class LiveNamespace: Sendable {
 
     /// The database has this namespace no more: what listens ends, and so do writes.
     func end(with snapshot: Snapshot) {
+        ended.store(true, ordering: .releasing)
         refuseWrites(.unknownNamespace(name))
         published.end(with: snapshot)
     }

@@ -3,7 +3,7 @@ import Synchronization
 /// What all namespaces of a gateway take of memory together, by estimate. Any thread.
 final class MemoryTotal: Sendable {
     private let sum = Atomic<Int>(0)
-    private let budget: Int
+    let budget: Int
 
     /// - Parameter budget: what they may take, in bytes.
     init(budget: Int = .max) { self.budget = budget }

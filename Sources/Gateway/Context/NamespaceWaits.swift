@@ -1,20 +1,21 @@
 import Engine
 import HTTPServer
+import Placement
 
 /// The one place where requests wait until the namespace that they are for is loaded. One for each loop.
 final class NamespaceWaits {
-    private let engine: Engine
+    private let databases: Databases
     private let responder: Responder
     private let waits: ExchangeWaits<Result<LiveNamespace, EngineError>>
 
-    init(_ engine: Engine, _ services: LoopServices) {
-        self.engine = engine
+    init(_ databases: Databases, _ services: LoopServices) {
+        self.databases = databases
         responder = services.responder
         waits = ExchangeWaits(services.loop)
     }
 
     /// The namespace, if it is loaded.
-    func loaded(_ name: String) -> LiveNamespace? { engine.liveNamespace(name) }
+    func loaded(_ name: String) -> LiveNamespace? { databases.liveNamespace(name) }
 
     /// Does `work` with the namespace once it is loaded, but never before this call returns. Answers by itself where the
     /// namespace can't be had; forgets `work` where the client goes away.
@@ -25,6 +26,6 @@ final class NamespaceWaits {
             case .failure(let error): responder.respond(error, to: exchange)
             }
         }
-        engine.withNamespace(name, loaded)
+        databases.withNamespace(name, loaded)
     }
 }

@@ -7,6 +7,8 @@ import Tree
 final class FeedStream {
     let exchange: HTTPExchange
     let feed: FeedName
+    /// Those of the feed's database.
+    let feeds: FeedService
     let consumer: String
     /// How many messages it may have that are not acknowledged.
     let most: Int
@@ -28,11 +30,13 @@ final class FeedStream {
     var isFull = false
 
     init(
-        _ exchange: HTTPExchange, _ feed: FeedName, consumer: String, most: Int, _ identity: Identity,
+        _ exchange: HTTPExchange, _ feed: FeedName, of feeds: FeedService, consumer: String, most: Int,
+        _ identity: Identity,
         authorization: String?, credentialParameters: String, lastEventID: String?
     ) {
         self.exchange = exchange
         self.feed = feed
+        self.feeds = feeds
         self.consumer = consumer
         self.most = most
         self.identity = identity

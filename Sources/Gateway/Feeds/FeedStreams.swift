@@ -8,7 +8,6 @@ import Wire
 /// The event streams of feeds on one loop: each asks for messages, sends them, and asks again when its reader has taken them.
 final class FeedStreams {
     private let services: LoopServices
-    private let feeds: FeedService
     private let forwarding: FeedForwarding
     private let authenticator: Authenticator
     private var streams: [UInt64: FeedStream] = [:]
@@ -18,10 +17,9 @@ final class FeedStreams {
     private static let mostAtOnce = 100
 
     init(
-        _ services: LoopServices, _ feeds: FeedService, _ forwarding: FeedForwarding, _ authenticator: Authenticator
+        _ services: LoopServices, _ forwarding: FeedForwarding, _ authenticator: Authenticator
     ) {
         self.services = services
-        self.feeds = feeds
         self.forwarding = forwarding
         self.authenticator = authenticator
         link = LoopLink(services.loop)
@@ -29,7 +27,7 @@ final class FeedStreams {
     }
 
     func open(
-        _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+        _ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
         guard services.metrics.streams.current < services.settings.maxStreams else {
             return services.responder.respond(
@@ -47,7 +45,7 @@ final class FeedStreams {
             throw RESTError(400, "Last-Event-ID must be the id of a message")
         }
         let stream = FeedStream(
-            exchange, feed, consumer: consumer, most: most, identity,
+            exchange, feed, of: feeds, consumer: consumer, most: most, identity,
             authorization: request.headerText("authorization"),
             credentialParameters: Self.credentialParameters(request.query),
             lastEventID: lastEventID)
@@ -65,6 +63,7 @@ final class FeedStreams {
     private func ask(_ stream: FeedStream) {
         // HEAD only asks whether there is one: it takes nothing, and gives nothing back.
         let isHead = stream.exchange.isHead
+        let feeds = stream.feeds
         if stream.resumes, !isHead { feeds.resume(stream.feed, consumer: stream.consumer, through: stream.lastEventID) }
         let id = stream.exchange.id
         let feed = stream.feed
@@ -72,7 +71,7 @@ final class FeedStreams {
         stream.pull = feeds.pull(
             feed, consumer: consumer, most: isHead ? 0 : min(stream.most, Self.mostAtOnce), mostHeld: stream.most,
             waitMilliseconds: stream.hasBegun ? Self.waitMilliseconds : 0
-        ) { [link, feeds] result in
+        ) { [link] result in
             link.post { hub in
                 guard let stream = hub.streams[id], stream.exchange.isOpen else {
                     if case .success(let deliveries) = result, !deliveries.isEmpty {
@@ -186,7 +185,7 @@ final class FeedStreams {
     private func closed(_ id: UInt64) {
         guard let stream = streams.removeValue(forKey: id) else { return }
         if stream.hasBegun { services.metrics.streams.add(-1) }
-        if let pull = stream.pull { feeds.cancel(pull) }
+        if let pull = stream.pull { stream.feeds.cancel(pull) }
         guard stream.hasBegun, !stream.exchange.isHead else { return }
         if let forwarded = stream.forwarded {
             forwarding.cancel(forwarded)
@@ -194,7 +193,7 @@ final class FeedStreams {
             forwarding.giveBack(
                 url(stream, address), authorization: stream.authorization, consumer: stream.consumer)
         } else {
-            feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
+            stream.feeds.resume(stream.feed, consumer: stream.consumer, through: nil)
         }
     }
 

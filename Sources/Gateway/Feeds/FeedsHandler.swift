@@ -2,6 +2,7 @@ import Feeds
 import HTTPClient
 import HTTPServer
 import LogStore
+import Placement
 import Runtime
 import Wire
 
@@ -9,21 +10,21 @@ import Wire
 final class FeedsHandler {
     private let services: LoopServices
     private let callers: Callers
-    private let feeds: FeedService
+    private let databases: Databases
     private let forwarding: FeedForwarding
     private let streams: FeedStreams
     private let pulls: FeedPulls
     private let link: LoopLink<FeedsHandler>
 
     init(
-        _ services: LoopServices, _ callers: Callers, _ feeds: FeedService, _ client: HTTPClient,
+        _ services: LoopServices, _ callers: Callers, _ databases: Databases, _ client: HTTPClient,
         _ authenticator: Authenticator
     ) {
         self.services = services
         self.callers = callers
-        self.feeds = feeds
+        self.databases = databases
         forwarding = FeedForwarding(client)
-        streams = FeedStreams(services, feeds, forwarding, authenticator)
+        streams = FeedStreams(services, forwarding, authenticator)
         pulls = FeedPulls(services, authenticator)
         link = LoopLink(services.loop)
         link.lead(to: self)
@@ -56,30 +57,35 @@ final class FeedsHandler {
     private func serve(
         _ path: FeedPath, _ namespace: String, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
+        // The feeds of the database in which the namespace lives.
+        guard let feeds = databases.member(of: namespace)?.feeds else {
+            return services.responder.respond(
+                RESTError(503, "The database is unavailable. Try again later."), to: exchange, retryAfter: 1)
+        }
         let feed = FeedName(namespace: namespace, name: path.name ?? "")
         switch path {
-        case .list: list(namespace, exchange)
-        case .definition(_, .show): show(feed, exchange)
-        case .definition(_, .apply): apply(feed, request, exchange)
+        case .list: list(feeds, namespace, exchange)
+        case .definition(_, .show): show(feeds, feed, exchange)
+        case .definition(_, .apply): apply(feeds, feed, request, exchange)
         case .definition(_, .remove):
-            administer(exchange) { [feeds] administration in
+            administer(feeds, exchange) { administration in
                 feeds.moved(feed, try administration.remove(feed))
                 return FeedAnswer(Array("{\"removed\":true}".utf8))
             }
-        case .pull: try pull(feed, request, exchange, identity)
-        case .settle(_, let verb): try settle(feed, verb, request, exchange)
-        case .stream: try streams.open(feed, request, exchange, identity)
+        case .pull: try pull(feeds, feed, request, exchange, identity)
+        case .settle(_, let verb): try settle(feeds, feed, verb, request, exchange)
+        case .stream: try streams.open(feeds, feed, request, exchange, identity)
         case .seek:
             let start = try FeedBodies.seek(request.body)
-            administer(exchange) { [feeds] administration in
+            administer(feeds, exchange) { administration in
                 let (seq, change) = try administration.seek(feed, to: start)
                 feeds.moved(feed, change)
                 return FeedAnswer(Array("{\"seq\":\(seq)}".utf8))
             }
-        case .dead: try dead(feed, request, exchange)
-        case .retry: try change(feed, request, exchange) { try $0.retry(feed, $1) }
-        case .drop: try change(feed, request, exchange) { try $0.drop(feed, $1) }
-        case .status: status(feed, request, exchange)
+        case .dead: try dead(feeds, feed, request, exchange)
+        case .retry: try change(feeds, feed, request, exchange) { try $0.retry(feed, $1) }
+        case .drop: try change(feeds, feed, request, exchange) { try $0.drop(feed, $1) }
+        case .status: status(feeds, feed, request, exchange)
         }
     }
 
@@ -87,7 +93,8 @@ final class FeedsHandler {
 
     /// Answers with what `body` says, which is done on the thread for that.
     private func administer(
-        _ exchange: HTTPExchange, _ body: @escaping @Sendable (FeedAdministration) throws -> FeedAnswer
+        _ feeds: FeedService, _ exchange: HTTPExchange,
+        _ body: @escaping @Sendable (FeedAdministration) throws -> FeedAnswer
     ) {
         let reference = exchange.reference
         let isQueued = feeds.administer { result in
@@ -103,17 +110,17 @@ final class FeedsHandler {
         FeedAnswer(RESTError(503, "Too many requests are waiting"), retryAfter: 1).send(to: exchange)
     }
 
-    private func list(_ namespace: String, _ exchange: HTTPExchange) {
-        administer(exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: namespace))) }
+    private func list(_ feeds: FeedService, _ namespace: String, _ exchange: HTTPExchange) {
+        administer(feeds, exchange) { FeedAnswer(FeedTexts.list(try $0.feeds(of: namespace))) }
     }
 
-    private func show(_ feed: FeedName, _ exchange: HTTPExchange) {
-        administer(exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
+    private func show(_ feeds: FeedService, _ feed: FeedName, _ exchange: HTTPExchange) {
+        administer(feeds, exchange) { FeedAnswer(FeedTexts.definition(try $0.feed(feed))) }
     }
 
-    private func apply(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
+    private func apply(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let body = request.body
-        administer(exchange) { [feeds] administration in
+        administer(feeds, exchange) { administration in
             let definition = try FeedDefinition.read(body, name: feed.name, namespace: feed.namespace)
             let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: true)
             if let change = applied.change { feeds.moved(feed, change) }
@@ -121,18 +128,20 @@ final class FeedsHandler {
         }
     }
 
-    private func dead(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) throws(RESTError) {
+    private func dead(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange)
+        throws(RESTError)
+    {
         let query = FeedQuery(request.query)
         let limit = try query.number("limit", 1...1_000) ?? 100
         let after = query["after"].flatMap { FeedPosition(id: $0, in: feed.namespace) }
         if query["after"] != nil, after == nil { throw RESTError(400, "after must be a message's id") }
-        administer(exchange) {
+        administer(feeds, exchange) {
             FeedAnswer(FeedTexts.dead(try $0.deadLetters(feed, after: after, limit: limit)))
         }
     }
 
     private func change(
-        _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange,
+        _ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange,
         _ body: @escaping @Sendable (FeedAdministration, LogConnection.LetterSelection) throws -> Int64
     ) throws(RESTError) {
         let selection: LogConnection.LetterSelection
@@ -145,16 +154,16 @@ final class FeedsHandler {
                     LogConnection.FeedPlace(seq: $0.seq, index: $0.index, isSnapshot: $0.isSnapshot)
                 })
         }
-        administer(exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
+        administer(feeds, exchange) { FeedAnswer(Array("{\"count\":\(try body($0, selection))}".utf8)) }
     }
 
-    private func status(_ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
+    private func status(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let reference = exchange.reference
         feeds.report(feed) { [link, forwarding] report, refusal in
             let answer: @Sendable () -> Void = {
                 link.post { handler in
                     guard let exchange = handler.services.loop.exchange(for: reference) else { return }
-                    handler.administer(exchange) {
+                    handler.administer(feeds, exchange) {
                         FeedAnswer(FeedTexts.status(try $0.status(feed), report, feed.name))
                     }
                 }
@@ -175,7 +184,7 @@ final class FeedsHandler {
     private static let heavyBytes = 256 << 10
 
     private func pull(
-        _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
+        _ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange, _ identity: Identity
     ) throws(RESTError) {
         let body = try FeedBodies.pull(request.body)
         if body.resumes { feeds.resume(feed, consumer: body.consumer, through: body.after) }
@@ -183,7 +192,7 @@ final class FeedsHandler {
         let pull = feeds.pull(
             feed, consumer: body.consumer, most: body.most, mostHeld: body.mostHeld,
             waitMilliseconds: body.waitMilliseconds
-        ) { [feeds, forwarding, workers = services.workers] result in
+        ) { [forwarding, workers = services.workers] result in
             switch result {
             case .success(let deliveries):
                 let unsent: @Sendable () -> Void = { feeds.unsent(deliveries, feed, consumer: body.consumer) }
@@ -206,12 +215,13 @@ final class FeedsHandler {
             }
         }
         exchange.endsWithInput = true
-        exchange.onClose = { [feeds] in feeds.cancel(pull) }
+        exchange.onClose = { feeds.cancel(pull) }
         if body.waitMilliseconds > 0 { pulls.add(exchange, identity) }
     }
 
     private func settle(
-        _ feed: FeedName, _ verb: FeedBodies.Verb, _ request: HTTPRequest, _ exchange: HTTPExchange
+        _ feeds: FeedService, _ feed: FeedName, _ verb: FeedBodies.Verb, _ request: HTTPRequest,
+        _ exchange: HTTPExchange
     ) throws(RESTError) {
         let body = try FeedBodies.settlement(verb, request.body)
         let reference = exchange.reference

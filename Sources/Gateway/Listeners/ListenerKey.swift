@@ -1,3 +1,4 @@
+import Engine
 import Tree
 import Wire
 
@@ -12,7 +13,7 @@ struct ListenerKey: Hashable, Sendable {
         case markedRealtime
     }
 
-    let namespace: Int64
+    let namespace: NamespaceKey
     let path: Path
     let query: Query?
     let encoding: Encoding

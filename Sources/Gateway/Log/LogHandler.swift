@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 import Tokens
 import Tree
@@ -9,7 +10,7 @@ import Wire
 /// One for each loop.
 final class LogHandler {
     private let services: LoopServices
-    private let engine: Engine
+    private let databases: Databases
     private let callers: Callers
     private let namespaces: NamespaceWaits
     private let hub: LogHub
@@ -19,11 +20,12 @@ final class LogHandler {
     private let slices: ExchangeWaits<Result<LogSlice, LogReadError>>
 
     init(
-        _ services: LoopServices, _ engine: Engine, _ callers: Callers, _ namespaces: NamespaceWaits, _ hub: LogHub,
+        _ services: LoopServices, _ databases: Databases, _ callers: Callers, _ namespaces: NamespaceWaits,
+        _ hub: LogHub,
         _ feedBasePath: @escaping FeedBasePath
     ) {
         self.services = services
-        self.engine = engine
+        self.databases = databases
         self.callers = callers
         self.namespaces = namespaces
         self.hub = hub
@@ -119,7 +121,7 @@ final class LogHandler {
                 readFirst(asked, extent, exchange)
             }
         }
-        engine.logs.extent(asked.view.namespace, name: asked.view.name, found)
+        databases.engine(of: asked.namespace).logs.extent(asked.view.namespace, name: asked.view.name, found)
     }
 
     private func describe(_ extent: LogExtent, _ exchange: HTTPExchange) {
@@ -149,7 +151,7 @@ final class LogHandler {
             case .success(let slice): begin(asked, extent, start, slice, exchange)
             }
         }
-        engine.logs.slice(asked.view, at: start, found)
+        databases.engine(of: asked.namespace).logs.slice(asked.view, at: start, found)
     }
 
     private func begin(

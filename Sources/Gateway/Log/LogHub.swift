@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 import Tokens
 import Tree
@@ -7,7 +8,7 @@ import Tree
 /// A loop's readings of logs: gives them slices, keeps them alive, and ends them. One for each loop.
 final class LogHub: LogReadingHost {
     private let services: LoopServices
-    private let engine: Engine
+    private let databases: Databases
     private let authenticator: Authenticator
     private let feedBasePath: FeedBasePath
     private let link: LoopLink<LogHub>
@@ -16,12 +17,12 @@ final class LogHub: LogReadingHost {
     private var identityWatch = IdentityWatch()
 
     init(
-        _ services: LoopServices, _ engine: Engine, _ authenticator: Authenticator,
+        _ services: LoopServices, _ databases: Databases, _ authenticator: Authenticator,
         _ feedBasePath: @escaping FeedBasePath
     ) {
         self.feedBasePath = feedBasePath
         self.services = services
-        self.engine = engine
+        self.databases = databases
         self.authenticator = authenticator
         link = LoopLink(services.loop)
         link.lead(to: self)
@@ -72,7 +73,7 @@ final class LogHub: LogReadingHost {
 
     func read(_ reading: any LogReading, at place: LogPlace) {
         let id = reading.exchange.id
-        engine.logs.slice(reading.view, at: place) { [link] result in
+        databases.engine(of: reading.namespace).logs.slice(reading.view, at: place) { [link] result in
             link.post { hub in hub.tell(id) { $0.received(result) } }
         }
     }

@@ -1,9 +1,9 @@
-import Engine
 import HTTPServer
+import Placement
 
 /// What metrics and readiness are made of.
 struct GatewayFacts: Sendable {
-    let engine: Engine
+    let databases: Databases
     let metrics: GatewayMetrics
     let limiter: RateLimiter
     let memory: MemoryBudget

@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 
 /// The numbers at `/.metrics`.
@@ -8,19 +9,20 @@ struct MetricsReport {
 
     init(_ facts: GatewayFacts) {
         var metrics = MetricsText()
-        Self.addEngine(facts.engine, &metrics)
+        Self.addEngine(facts.databases.home.engine.metrics, &metrics)
+        Self.addDatabases(facts.databases, &metrics)
         Self.addTransports(facts, &metrics)
         let report = facts.serverReport()
         Self.addServer(report, &metrics)
         Self.addMirrors(report.mirrors, &metrics)
         FeedGauges(report.feeds).write(to: &metrics)
         Self.addRetention(report.retention, &metrics)
-        Self.addBounds(facts, report.stretches + facts.engine.stretches, &metrics)
+        Self.addBounds(facts, report.stretches + facts.databases.all.flatMap(\.engine.stretches), &metrics)
         text = metrics.text
     }
 
-    private static func addEngine(_ engine: Engine, _ metrics: inout MetricsText) {
-        let counts = engine.metrics
+    /// - Parameter counts: those that the engines of all databases have in common.
+    private static func addEngine(_ counts: EngineMetrics, _ metrics: inout MetricsText) {
         metrics.counter("pathmirror_writes_total", "Writes committed by this gateway.", counts.writes.current)
         metrics.counter(
             "pathmirror_writes_failed_precondition_total", "Writes whose precondition did not hold.",
@@ -60,24 +62,35 @@ struct MetricsReport {
             counts.takenBackEntries.current)
         metrics.counter(
             "pathmirror_notifications_total", "Announcements of commits received.", counts.notifications.current)
-        metrics.gauge("pathmirror_database_up", "1 while the database answers.", engine.health.isUp ? 1 : 0)
-        NamespaceGauges(engine.liveNamespaces).write(to: &metrics)
-        addMemory(engine, &metrics)
     }
 
-    private static func addMemory(_ engine: Engine, _ metrics: inout MetricsText) {
-        let memory = engine.memory
+    private static func addDatabases(_ databases: Databases, _ metrics: inout MetricsText) {
+        let all = databases.reachable
+        let help = "1 while the database answers."
+        // Which one it is, is told where there are several.
+        if all.count == 1 {
+            metrics.gauge("pathmirror_database_up", help, databases.home.engine.health.isUp ? 1 : 0)
+        } else {
+            metrics.gauges(
+                "pathmirror_database_up", help, label: "database",
+                all.map { ($0.name, $0.isUp ? 1 : 0) })
+        }
+        NamespaceGauges(databases.all.flatMap(\.engine.liveNamespaces)).write(to: &metrics)
+        addMemory(databases.memory, databases.home.engine.metrics, &metrics)
+    }
+
+    private static func addMemory(_ memory: MemoryFacts, _ counts: EngineMetrics, _ metrics: inout MetricsText) {
         metrics.gauge("pathmirror_tree_bytes", "What namespaces take of memory, by estimate.", memory.bytes)
         metrics.gauge(
             "pathmirror_tree_memory_bytes", "What they may take before some are let go (--tree-memory).", memory.budget)
         metrics.counter(
-            "pathmirror_namespace_loads_total", "Namespaces read from the database.", engine.metrics.loads.current)
+            "pathmirror_namespace_loads_total", "Namespaces read from the database.", counts.loads.current)
         metrics.histogram(
             "pathmirror_namespace_load_seconds", "From the first question for a namespace to its tree.",
-            engine.metrics.loadSeconds)
+            counts.loadSeconds)
         metrics.counter(
             "pathmirror_namespaces_let_go_total", "Namespaces that left memory, as it was short.",
-            engine.metrics.evictions.current)
+            counts.evictions.current)
         metrics.gauge(
             "pathmirror_waiting_loads", "Namespaces that wait to be loaded.", memory.waitingLoads)
     }

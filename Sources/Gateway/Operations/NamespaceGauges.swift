@@ -44,7 +44,9 @@ struct NamespaceGauges {
 
     init(_ namespaces: [LiveNamespace]) {
         // Always the same ones, as series that come and go are no use.
-        let ordered = namespaces.count > Self.mostNamed ? namespaces.sorted { $0.id < $1.id } : namespaces
+        let ordered =
+            namespaces.count > Self.mostNamed
+            ? namespaces.sorted { ($0.key.database, $0.id) < ($1.key.database, $1.id) } : namespaces
         self.init(
             ordered.map { namespace in
                 let snapshot = namespace.snapshot

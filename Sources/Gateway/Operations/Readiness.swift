@@ -1,18 +1,24 @@
 import Engine
+import Placement
 import Tree
 
-/// Whether the gateway should be sent requests, and why not. True only with a reachable database and a tail that keeps up.
+/// Whether the gateway should be sent requests, and why not. True only with a reachable database and a
+/// tail that keeps up. Of several databases one will do: all gateways lose one that is away, and those that were sent nothing would
+/// serve the others no more.
 struct Readiness {
     let isReady: Bool
     let body: [UInt8]
 
     /// - Parameter hasDetails: whether more is told than whether it is ready: that is the operators'.
     init(_ facts: GatewayFacts, hasDetails: Bool) {
-        let health = facts.engine.health
-        let isUp = health.isUp
-        let lag = facts.engine.liveNamespaces.map(\.lag).max() ?? 0
+        let databases = facts.databases.all
+        let reachable = databases.filter { $0.engine.health.isUp }
+        let isUp = !reachable.isEmpty
+        let health = facts.databases.home.engine.health
+        let namespaces = (isUp ? reachable : databases).flatMap(\.engine.liveNamespaces)
+        let lag = namespaces.map(\.lag).max() ?? 0
         // What the database has lost, and this gateway still has, is no better than what it can't see.
-        let isStale = !isUp || facts.engine.liveNamespaces.contains(where: \.isSuspect)
+        let isStale = !isUp || namespaces.contains(where: \.isSuspect)
         isReady = !isStale && lag <= facts.maxReadyLag
         var writer = JSONWriter(form: .plain)
         writer.beginObject()
@@ -34,11 +40,23 @@ struct Readiness {
             writer.writeKey("unreachableMilliseconds", isFirst: false)
             writer.writeInteger(health.millisecondsSinceChange)
         }
+        let all = facts.databases.reachable
+        if all.count > 1 { Self.write(all, to: &writer) }
         // A broken mirror is told of, but keeps no gateway from serving.
         let mirrors = facts.serverReport().mirrors
         if !mirrors.isEmpty { Self.write(mirrors, to: &writer) }
         writer.endObject()
         body = writer.bytes + [0x0A]
+    }
+
+    private static func write(_ databases: [(name: String, isUp: Bool)], to writer: inout JSONWriter) {
+        writer.writeKey("databases", isFirst: false)
+        writer.beginObject()
+        for (index, database) in databases.enumerated() {
+            writer.writeKey(database.name, isFirst: index == 0)
+            writer.writeString(database.isUp ? "reachable" : "unreachable")
+        }
+        writer.endObject()
     }
 
     private static func write(_ mirrors: [MirrorFacts], to writer: inout JSONWriter) {

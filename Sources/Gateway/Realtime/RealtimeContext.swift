@@ -1,10 +1,11 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 
 /// What realtime sessions need of the gateway. Shared by all loops.
 final class RealtimeContext: Sendable {
-    let engine: Engine
+    let databases: Databases
     let settings: GatewaySettings
     let metrics: GatewayMetrics
     let groups: ListenerGroups
@@ -19,10 +20,10 @@ final class RealtimeContext: Sendable {
     let logger: Logger
 
     init(
-        _ engine: Engine, _ settings: GatewaySettings, _ metrics: GatewayMetrics, _ groups: ListenerGroups,
+        _ databases: Databases, _ settings: GatewaySettings, _ metrics: GatewayMetrics, _ groups: ListenerGroups,
         _ authenticator: Authenticator, _ limiter: RateLimiter, _ workers: WorkerPool, _ logger: Logger
     ) {
-        self.engine = engine
+        self.databases = databases
         self.settings = settings
         self.metrics = metrics
         self.groups = groups

@@ -45,8 +45,8 @@ protocol SessionHome: AnyObject, Sendable {
         to id: String, otherwise: @escaping @Sendable () -> Void, _ work: @escaping @Sendable (RealtimeSession) -> Void)
     /// Closes a session and ends it, and calls `completion` once what it wanted done then is done; at once where it has ended.
     func end(_ id: String, _ completion: @escaping @Sendable () -> Void)
-    /// Closes all sessions of the loop once their writes are done.
-    func closeAll()
+    /// Closes all sessions of the loop, of the namespaces of a database, once their writes are done.
+    func closeAll(in database: Int)
     /// See `RealtimeHost.follow`.
     func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey)
 }

@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 import Synchronization
 import Wire
@@ -78,14 +79,18 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         if let home = context.directory.home(of: last) {
             home.end(last, release)
         } else {
-            context.engine.disconnects.takeOver(last, in: session.namespace, release)
+            context.databases.engine(of: session.namespace).disconnects.takeOver(last, in: session.namespace, release)
         }
     }
 
     /// Closes all sessions once their writes are done; what they want done then is begun at once, however long clients
     /// take to let go of their connections.
-    func closeSessions() {
-        for session in sessions.all { session.close() }
+    ///
+    /// - Parameter database: only those whose namespaces live there; nil for all.
+    func closeSessions(in database: Int? = nil) {
+        for session in sessions.all where database == nil || session.namespace.key.database == database {
+            session.close()
+        }
     }
 
     /// The same, and no session begins any more.
@@ -98,7 +103,7 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
 
     func join(_ target: ListenTarget, _ session: RealtimeSession) -> (RealtimeListen, Snapshot) {
         let key = ListenerKey(
-            namespace: session.namespace.id, path: target.path, query: target.query,
+            namespace: session.namespace.key, path: target.path, query: target.query,
             encoding: session.isExtended ? .markedRealtime : .realtime)
         let (group, snapshot) = context.groups.join(key, session.namespace, link)
         lastListen += 1
@@ -165,6 +170,8 @@ final class RealtimeHub: RealtimeHost, GroupHearer {
         guard let session = sessions[id] else { return }
         let now = Clock.monotonicMilliseconds
         let timeout = Milliseconds(context.settings.sessionTimeoutMilliseconds)
+        // There may be another one of its name, in another database: the client finds it when it comes back.
+        if session.namespace.hasEnded { return session.close() }
         session.recheckLogin(now: Clock.unixMilliseconds)
         session.transport.tick()
         if now - session.lastHeard > timeout
@@ -199,7 +206,7 @@ extension LoopLink: SessionHome where Owner == RealtimeHub {
         }
     }
 
-    func closeAll() { post { $0.closeSessions() } }
+    func closeAll(in database: Int) { post { $0.closeSessions(in: database) } }
 
     func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { post { $0.follow(outcome, at: key) } }
 }

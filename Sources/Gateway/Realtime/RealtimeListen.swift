@@ -109,6 +109,6 @@ extension RealtimeListen: Listener {
 
     func shutOut() { session.cancel(self) }
 
-    /// Realtime sessions are closed with the gateway's lease.
+    /// Realtime sessions are closed by the next sweep.
     func namespaceEnded() {}
 }

@@ -73,7 +73,7 @@ extension RealtimeSession {
     }
 
     private func begin(_ save: DisconnectSaving.Save) {
-        context.engine.disconnects.save(stored, number: save.number, isFirst: save.isFirst) {
+        engine.disconnects.save(stored, number: save.number, isFirst: save.isFirst) {
             [home = host.home, id] outcome in
             home.post(to: id) { $0.saveEnded(outcome) }
         }

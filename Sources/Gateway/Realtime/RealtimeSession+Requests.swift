@@ -236,7 +236,7 @@ extension RealtimeSession {
         case .wait(let seq, let path): wait(number, seq, path)
         case .echo(let value): answer(number, "ok", .raw(value.text))
         case .denied:
-            context.engine.metrics.deniedWrites.add()
+            engine.metrics.deniedWrites.add()
             refuse(number, request.name) { $0.answer(number, "permission_denied", .text("Permission denied")) }
         case .refused(let reason): answer(number, "failure", .text(reason))
         }

@@ -27,7 +27,7 @@ extension RealtimeSession {
         let reading = ResumeReading(group.key, group.ids(joined.rules), maxBytes: settings.streamBufferBytes)
         let listenID = listen.id
         let isMeant = { @Sendable (batch: [UInt8]) in seen.isOf(batch) }
-        context.engine.readLog(
+        engine.readLog(
             namespace.id, after: seen.seq, through: joined.seq, isMeant: isMeant, each: reading.take
         ) { [home = host.home, id] result in
             let missed = reading.finish(result, expecting: joined.seq)

@@ -20,7 +20,7 @@ extension RealtimeSession {
     ///   - mayJoin: false for what the rules would refuse as the tree is: nobody waits for that.
     ///   - mayWait: false when requests wait behind it.
     func transact(_ number: Int64, _ write: Write, mayJoin: Bool, mayWait: Bool) {
-        let place = TransactionKey(namespace: namespace.id, path: write.path)
+        let place = TransactionKey(namespace: namespace.key, path: write.path)
         let queues = context.transactionQueues
         guard settings.transactionSlotMilliseconds > 0, mayJoin else {
             return submit(number, write, at: place, performed)

@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Rules
 import Runtime
 import Tree
@@ -16,6 +17,8 @@ final class RealtimeSession {
     unowned let host: any RealtimeHost
     let loop: EventLoop
     let namespace: LiveNamespace
+    /// The namespace's.
+    let engine: Engine
     var transport: any RealtimeTransport {
         didSet { for listen in listens.values { listen.transport = transport } }
     }
@@ -92,7 +95,8 @@ final class RealtimeSession {
         self.transport = transport
         self.isLoopback = isLoopback
         self.remoteAddress = remoteAddress
-        lease = context.engine.leases.current
+        engine = context.databases.engine(of: namespace)
+        lease = engine.leases.current
         login = .anonymous(isLoopback: isLoopback)
         address = IPAddress(remoteAddress)
     }
@@ -163,8 +167,8 @@ final class RealtimeSession {
         waiting.removeAll()
         nextWaiting = 0
         guard saving.mustBeExecuted else { return completion() }
-        guard let largeWrite else { return context.engine.disconnects.execute(stored, completion) }
-        let disconnects = context.engine.disconnects
+        guard let largeWrite else { return engine.disconnects.execute(stored, completion) }
+        let disconnects = engine.disconnects
         let stored = stored
         host.afterWrite(largeWrite) { disconnects.execute(stored, completion) }
     }

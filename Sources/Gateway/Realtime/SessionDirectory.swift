@@ -13,12 +13,12 @@ final class SessionDirectory: Sendable {
     /// The home of one of the sessions.
     var anyHome: (any SessionHome)? { homes.withLock { $0.first?.value } }
 
-    /// Closes all sessions, on their loops.
-    func closeAll() {
+    /// Closes all sessions whose namespaces live in a database, on their loops.
+    func closeAll(in database: Int) {
         let homes = homes.withLock { homes in
             Dictionary(homes.values.map { (ObjectIdentifier($0), $0) }) { first, _ in first }
         }
-        for home in homes.values { home.closeAll() }
+        for home in homes.values { home.closeAll(in: database) }
     }
 
     /// Waits until no session is left; at most so long.

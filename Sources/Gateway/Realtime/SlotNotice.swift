@@ -1,3 +1,4 @@
+import Engine
 import Tree
 
 /// What gateways tell one another about slots: `turn asks|done NAMESPACE PATH`.
@@ -11,7 +12,9 @@ struct SlotNotice: Equatable {
     }
 
     /// Nil when it is something else.
-    init?(_ text: String) {
+    ///
+    /// - Parameter database: the one by which it came.
+    init?(_ text: String, in database: Int) {
         let parts = text.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == "turn", let namespace = Int64(parts[2]) else { return nil }
         switch parts[1] {
@@ -19,7 +22,8 @@ struct SlotNotice: Equatable {
         case "done": kind = .isDone
         default: return nil
         }
-        place = TransactionKey(namespace: namespace, path: Path(splitting: parts[3]))
+        place = TransactionKey(
+            namespace: NamespaceKey(database: database, id: namespace), path: Path(splitting: parts[3]))
     }
 
     var text: String {
@@ -28,6 +32,6 @@ struct SlotNotice: Equatable {
             case .asks: "asks"
             case .isDone: "done"
             }
-        return "turn \(verb) \(place.namespace) \(place.path)"
+        return "turn \(verb) \(place.namespace.id) \(place.path)"
     }
 }

@@ -1,10 +1,11 @@
+import Engine
 import Runtime
 import Synchronization
 import Tree
 
 /// A path for which clients contend.
 struct TransactionKey: Hashable, Sendable {
-    let namespace: Int64
+    let namespace: NamespaceKey
     let path: Path
 }
 

@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 
 /// Does what the queues of transactions say: tells other gateways, begins slots, and ends those that take too long. One
@@ -19,7 +20,9 @@ final class TransactionSlots {
 
     /// Does what follows from an event in a queue.
     func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) {
-        if let notice = outcome.notice { context.engine.tellPeers(SlotNotice(notice, key).text) }
+        if let notice = outcome.notice {
+            context.databases[key.namespace.database].engine.tellPeers(SlotNotice(notice, key).text)
+        }
         guard let slot = outcome.next else { return }
         if slot.isRemote { return watch(slot, at: key) }
         // A session that is ending meanwhile leaves its queues by itself.

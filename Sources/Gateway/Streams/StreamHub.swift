@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Runtime
 import Wire
 
@@ -14,13 +15,13 @@ final class StreamHub: GroupHearer {
     /// When credentials of open streams have to be looked at again.
     private var identityWatch = IdentityWatch()
 
-    init(_ services: LoopServices, _ engine: Engine, _ groups: ListenerGroups, _ authenticator: Authenticator) {
+    init(_ services: LoopServices, _ databases: Databases, _ groups: ListenerGroups, _ authenticator: Authenticator) {
         self.services = services
         self.groups = groups
         self.authenticator = authenticator
         streams = ListenerTable(
             services.loop, bufferBytes: services.settings.streamBufferBytes, delivered: services.metrics.streamEvents)
-        opener = StreamOpener(services, engine, streams)
+        opener = StreamOpener(services, databases, streams)
         link = LoopLink(services.loop)
         link.lead(to: self)
     }
@@ -33,7 +34,7 @@ final class StreamHub: GroupHearer {
                 RESTError(503, "Too many streams are open"), to: exchange, retryAfter: 5)
         }
         let key = ListenerKey(
-            namespace: namespace.id, path: request.path, query: request.query, encoding: .events(request.form))
+            namespace: namespace.key, path: request.path, query: request.query, encoding: .events(request.form))
         let (group, snapshot) = groups.join(key, namespace, link)
         let stream = Stream(
             exchange, group, request.identity, seq: snapshot.seq, resumeID: request.lastEventID, opener)

@@ -1,5 +1,6 @@
 import Engine
 import HTTPServer
+import Placement
 import Rules
 import Runtime
 import Tree
@@ -9,13 +10,13 @@ import Wire
 /// each loop.
 final class StreamOpener: StreamHost {
     private let services: LoopServices
-    private let engine: Engine
+    private let databases: Databases
     private let streams: ListenerTable<Stream>
     private let link: LoopLink<StreamOpener>
 
-    init(_ services: LoopServices, _ engine: Engine, _ streams: ListenerTable<Stream>) {
+    init(_ services: LoopServices, _ databases: Databases, _ streams: ListenerTable<Stream>) {
         self.services = services
-        self.engine = engine
+        self.databases = databases
         self.streams = streams
         link = LoopLink(services.loop)
         link.lead(to: self)
@@ -71,7 +72,7 @@ final class StreamOpener: StreamHost {
         let reading = ResumeReading(
             group.key, group.ids(snapshot.rules), maxBytes: services.settings.streamBufferBytes * 8)
         let isMeant = { @Sendable (batch: [UInt8]) in seen.isOf(batch) }
-        engine.readLog(
+        databases.engine(of: group.namespace).readLog(
             group.namespace.id, after: seen.seq, through: snapshot.seq, isMeant: isMeant, each: reading.take
         ) { [link] result in
             let missed = reading.finish(result, expecting: snapshot.seq)

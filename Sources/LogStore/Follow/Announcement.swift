@@ -11,6 +11,8 @@ public enum Announcement: Sendable, Equatable {
     case mirrors
     /// Feeds were made, changed or removed, or somebody has stopped working some.
     case feeds
+    /// Databases were added or changed, or namespaces placed.
+    case placement
 
     /// What a notification says; nil where it is none of ours.
     public init?(channel: String, payload: String) {
@@ -24,6 +26,7 @@ public enum Announcement: Sendable, Equatable {
             self = .message(message)
         case LogConnection.mirrorChannel: self = .mirrors
         case LogConnection.feedChannel: self = .feeds
+        case LogConnection.placementChannel: self = .placement
         default: return nil
         }
     }
@@ -35,12 +38,13 @@ public enum Announcement: Sendable, Equatable {
         case .message: .messages
         case .mirrors: .mirrors
         case .feeds: .feeds
+        case .placement: .placement
         }
     }
 
     /// Kinds of announcements that a connection may listen to.
     public enum Kind: Sendable, CaseIterable {
-        case commits, messages, mirrors, feeds
+        case commits, messages, mirrors, feeds, placement
 
         var channel: String {
             switch self {
@@ -48,6 +52,7 @@ public enum Announcement: Sendable, Equatable {
             case .messages: LogConnection.peerChannel
             case .mirrors: LogConnection.mirrorChannel
             case .feeds: LogConnection.feedChannel
+            case .placement: LogConnection.placementChannel
             }
         }
     }

@@ -58,6 +58,13 @@ struct Console {
         return readAnswer().first.map { $0 == UInt8(ascii: "y") || $0 == UInt8(ascii: "Y") } ?? false
     }
 
+    /// What is typed after a question on a terminal; nil where there is none.
+    func answer(_ question: String) -> String? {
+        guard isatty(input) == 1 else { return nil }
+        Self.writeBytes(Array(question.utf8), to: errors)
+        return String(decoding: readAnswer(), as: UTF8.self)
+    }
+
     /// One line of the input.
     private func readAnswer() -> [UInt8] {
         var line: [UInt8] = []

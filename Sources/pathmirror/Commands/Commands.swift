@@ -16,7 +16,9 @@ enum Commands {
             MirrorPauseCommand.self, MirrorResumeCommand.self, MirrorDropCommand.self, MirrorErrorsCommand.self,
             FeedApplyCommand.self, FeedListCommand.self, FeedShowCommand.self, FeedStatusCommand.self,
             FeedSeekCommand.self, FeedDeadListCommand.self, FeedDeadRetryCommand.self, FeedDeadDropCommand.self,
-            FeedRemoveCommand.self, DoctorCommand.self, VersionCommand.self,
+            FeedRemoveCommand.self, NamespaceListCommand.self, NamespaceCreateCommand.self, NamespaceShowCommand.self,
+            NamespaceRemoveCommand.self, DatabaseListCommand.self, DatabaseAddCommand.self, DatabaseDrainCommand.self,
+            DoctorCommand.self, VersionCommand.self,
         ]
     }
 

@@ -2,15 +2,38 @@ import LogStore
 import Postgres
 import PostgresCluster
 
-/// How commands find the database: a URL, or the private cluster of `pathmirror dev`.
+/// How commands find the database: a URL, or the private cluster of `pathmirror dev`. That is the home; what is about a namespace
+/// goes to the database in which it lives, as the home says.
 enum Database {
     static let options: [OptionSpecification] = [
-        .init("database-url", "URL", "the PostgreSQL database, as libpq takes it"),
+        .init("database-url", "URL", "the PostgreSQL database, as libpq takes it; of several the home"),
         .init("data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror"),
+        .init("in", "DB", "the database of several; default the namespace's, or the home"), DatabaseLogins.option,
     ]
 
+    /// Which database a command is about, unless `--in` says so.
+    enum Subject {
+        case home
+        /// That of the namespace that `--ns` names, or else of the default one.
+        case namespace
+        /// That of the namespace that `--ns` names, or else the home.
+        case namespaceIfGiven
+        case of(String)
+
+        func namespace(_ arguments: ParsedArguments) -> String? {
+            switch self {
+            case .home: nil
+            case .namespace: Database.namespaceName(arguments)
+            case .namespaceIfGiven: arguments["ns"].map { _ in Database.namespaceName(arguments) }
+            case .of(let name): name
+            }
+        }
+    }
+
+    /// The home.
+    ///
     /// - Parameter dataOption: the option that names the data directory, where `--data` is something else.
-    static func url(_ arguments: ParsedArguments, dataOption: String = "data") throws -> PostgresURL {
+    static func home(_ arguments: ParsedArguments, dataOption: String = "data") throws -> PostgresURL {
         if let text = arguments["database-url"] { return try PostgresURL(text) }
         let directory = arguments[dataOption] ?? ".pathmirror"
         guard let url = PostgresCluster.runningURL(dataDirectory: directory) else {
@@ -21,17 +44,69 @@ enum Database {
         return url
     }
 
+    /// Where what a command is about lives.
+    static func url(
+        _ arguments: ParsedArguments, of subject: Subject = .namespace, dataOption: String = "data"
+    ) throws -> PostgresURL {
+        let home = try home(arguments, dataOption: dataOption)
+        guard arguments["in"] ?? subject.namespace(arguments) != nil else { return home }
+        let connection = try LogConnection(home.withApplicationName("pathmirror placement"))
+        defer { connection.close() }
+        return try other(arguments, subject, connection, home) ?? home
+    }
+
     /// A session on a database whose schema is this program's.
     static func connection(
-        _ arguments: ParsedArguments, _ purpose: String, dataOption: String = "data"
+        _ arguments: ParsedArguments, _ purpose: String, of subject: Subject = .namespace, dataOption: String = "data"
     ) throws -> LogConnection {
+        let home = try home(arguments, dataOption: dataOption)
+        let connection = try open(home, purpose)
+        guard let other = try other(arguments, subject, connection, home) else { return connection }
+        connection.close()
+        return try open(other, purpose)
+    }
+
+    /// A session on a database that the home names; on the home for nil.
+    static func open(_ url: PostgresURL, _ purpose: String) throws -> LogConnection {
         var settings = LogConnection.Settings()
         // What an operator starts takes as long as it takes.
         settings.connection.statementTimeoutMilliseconds = 0
-        let connection = try LogConnection(
-            try url(arguments, dataOption: dataOption).withApplicationName("pathmirror \(purpose)"), settings: settings)
+        let connection = try LogConnection(url.withApplicationName("pathmirror \(purpose)"), settings: settings)
         try connection.checkSchema()
         return connection
+    }
+
+    /// The other database that a command is about; nil for the home.
+    private static func other(
+        _ arguments: ParsedArguments, _ subject: Subject, _ connection: LogConnection, _ home: PostgresURL
+    ) throws -> PostgresURL? {
+        let record: DatabaseRecord?
+        if let name = arguments["in"] {
+            record = name == DatabaseRecord.home ? nil : try Self.record(name, connection)
+        } else {
+            record = try subject.namespace(arguments).flatMap { try connection.database(of: $0) }
+        }
+        return try record.map { try DatabaseLogins(arguments).url(of: $0, home: home) }
+    }
+
+    /// The database of that name, as the home has it.
+    static func record(_ name: String, _ home: LogConnection) throws -> DatabaseRecord {
+        guard let record = try home.databases().first(where: { $0.name == name }) else {
+            throw CommandFailure("There is no database \"\(name)\": see 'pathmirror database ls'.")
+        }
+        return record
+    }
+
+    /// Throws where namespaces live in more than one database: what is done to all of them at once can't be.
+    static func checkAreTogether(_ namespaces: Set<String>, _ arguments: ParsedArguments) throws {
+        guard namespaces.count > 1, arguments["in"] == nil else { return }
+        let connection = try open(try home(arguments), "placement")
+        defer { connection.close() }
+        let databases = Set(try namespaces.map { try connection.database(of: $0)?.name })
+        guard databases.count > 1 else { return }
+        throw CommandFailure(
+            "The namespaces \(namespaces.sorted().joined(separator: ", ")) live in several databases: do it for those of each apart."
+        )
     }
 
     /// What `--ns` names: as for `serve`, the first namespace is the default one.

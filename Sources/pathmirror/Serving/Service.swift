@@ -5,88 +5,80 @@ import HTTPClient
 import HTTPServer
 import LogStore
 import Mirrors
+import Placement
 import Postgres
 import Retention
 import Runtime
 import Synchronization
 import TLS
 
-/// A running gateway: engine, gateway and server, started in this order and stopped in the other.
+/// A running gateway: what each database needs, gateway and server, started in this order and stopped in the other.
 final class Service {
     private let options: ServiceOptions
-    private let engine: Engine
+    private let home: DatabaseServices
+    private let keeper: DatabaseKeeper
+    private let keeperThread: Thread
     private let gateway: Gateway
     private let server: HTTPServer
-    private let mirrors: MirrorService
-    private let feeds: FeedService
-    private let retention: RetentionService
     private let feedClient: HTTPClient
     private let webhookClient: HTTPClient
     private let secretWatch: SecretWatch?
     private let certificateWatch: CertificateWatch?
 
     /// Starts everything; requests are served when it returns.
-    init(_ options: ServiceOptions, url: PostgresURL) throws {
+    ///
+    /// - Parameter placement: which namespaces live in other databases, as the home at `url` has said.
+    init(_ options: ServiceOptions, url: PostgresURL, placement: PlacementMap) throws {
         self.options = options
-        // One for all: whoever meets the new primary first makes the others let go of the old one.
-        let servers = ServerFence(options.logger)
-        engine = try Engine(
-            url: url, settings: options.engine, connectionSettings: options.connection, metrics: EngineMetrics(),
-            logger: options.logger, servers: servers)
-        let mirrors = MirrorService(
-            url: url, settings: options.mirrors, announcements: engine.announcements, logger: options.logger,
-            servers: servers)
-        self.mirrors = mirrors
         let feedClient = try HTTPClient(options.forwardingClient)
         self.feedClient = feedClient
         let webhookClient = try HTTPClient(options.webhookClient)
         self.webhookClient = webhookClient
-        let feeds = FeedService(
-            url: url, settings: options.feeds, connectionSettings: options.connection,
-            announcements: engine.announcements, trees: RecentTrees(engine), logger: options.logger,
-            sinks: SinkMaker(
-                client: webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
-                environment: options.environment),
-            servers: servers)
-        self.feeds = feeds
-        let retention = RetentionService(
-            url: url, settings: options.retention, connectionSettings: options.connection, logger: options.logger,
-            servers: servers)
-        self.retention = retention
+        let shared = DatabaseServices.Shared(options, webhookClient)
+        let home = try DatabaseServices(shared, url, placement: placement)
+        self.home = home
+        let databases = Databases(home: home.engine, feeds: home.feeds, map: placement)
+        let keeper = DatabaseKeeper(shared, home: url, databases)
+        self.keeper = keeper
         let statistics = MutexBox<HTTPServer?>(nil)
         let gateway = Gateway(
-            engine: engine, settings: options.gateway, credentials: options.credentials,
-            feeds: Gateway.FeedGate(feeds, client: feedClient), logger: options.logger
+            databases: databases, settings: options.gateway, credentials: options.credentials,
+            feedClient: feedClient, logger: options.logger
         ) {
-            let server = statistics.withLock { $0 }
-            return ServerReport(
-                server: server?.statistics ?? HTTPServerStatistics(),
-                certificateExpiresAt: server?.settings.tls?.expiresAt, mirrors: mirrors.reports.map(Service.facts),
-                feeds: feeds.figures.map { FeedFacts($0, now: Clock.unixMilliseconds) },
-                retention: RetentionFacts(
-                    dropped: retention.metrics.droppedEntries.current, snapshots: retention.metrics.snapshots.current,
-                    failures: retention.metrics.failures.current, heldBack: retention.metrics.heldBack.current),
-                stretches: server?.loops.map(\.stretches) ?? [])
+            Self.report(statistics.withLock { $0 }, [home] + keeper.others)
         } feedBasePath: { feed, namespace, completion in
+            guard let feeds = databases.member(of: namespace)?.feeds else {
+                return completion(.failure(EngineError.unavailable("it is not connected yet")))
+            }
             feeds.findBasePath(FeedName(namespace: namespace, name: feed), completion)
         }
         self.gateway = gateway
         // The first requests should not meet a gateway that is still connecting.
-        engine.waitUntilConnected(milliseconds: 5_000)
+        home.engine.waitUntilConnected(milliseconds: 5_000)
+        placement.onNews { keeper.found($0) }
+        keeper.found(placement.databases)
+        keeperThread = Thread(name: "databases") { keeper.run() }
+        // One that can't be reached keeps the others waiting for a moment, and no longer.
+        keeper.waitUntilTried(milliseconds: 5_000)
         do {
             server = try HTTPServer(settings: options.server) { gateway.makeHandler($0) }
             let server = server
             statistics.withLock { $0 = server }
             try server.start()
-            feeds.begin(port: server.boundAddresses.first?.port ?? 0)
+            let port = server.boundAddresses.first?.port ?? 0
+            home.feeds.begin(port: port)
+            keeper.begin(port: port)
         } catch {
             // Threads that still connect when the program ends bring it down.
-            retention.stop()
-            feeds.stop()
+            keeper.stop()
+            keeperThread.join()
+            for services in [home] + keeper.others {
+                services.drain()
+                services.engine.stop(milliseconds: 0)
+                services.stopMirrors()
+            }
             feedClient.stop()
             webhookClient.stop()
-            engine.stop(milliseconds: 0)
-            mirrors.stop()
             options.authentication.client?.stop()
             throw error
         }
@@ -116,14 +108,18 @@ final class Service {
         let deadline = Clock.monotonicMilliseconds + options.shutdownMilliseconds
         options.logger.notice("shutting down")
         server.beginDrain()
-        retention.stop()
-        // Consumers that wait are answered, and others can have the feeds at once.
-        feeds.stop()
+        keeper.stop()
+        keeperThread.join()
+        let all = [home] + keeper.others
+        for services in all { services.drain() }
         gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))
-        engine.stop(milliseconds: Milliseconds(options.shutdownMilliseconds))
+        for (index, services) in all.enumerated() {
+            // Those behind it have what is left.
+            let left = deadline - Clock.monotonicMilliseconds
+            services.engine.stop(milliseconds: index == 0 ? options.shutdownMilliseconds : max(100, left))
+        }
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
-        // After the last write, and with no hurry: what a mirror lacks its next runner gets from the log.
-        mirrors.stop()
+        for services in all { services.stopMirrors() }
         gateway.stop()
         feedClient.stop()
         webhookClient.stop()
@@ -131,6 +127,23 @@ final class Service {
         certificateWatch?.stop()
         options.authentication.client?.stop()
         options.logger.notice("stopped")
+    }
+
+    private static func report(
+        _ server: HTTPServer?, _ all: [DatabaseServices]
+    ) -> ServerReport {
+        let retention = all.map(\.retentionMetrics)
+        return ServerReport(
+            server: server?.statistics ?? HTTPServerStatistics(),
+            certificateExpiresAt: server?.settings.tls?.expiresAt,
+            mirrors: all.flatMap { $0.mirrors.reports.map(facts) },
+            feeds: all.flatMap { $0.feeds.figures.map { FeedFacts($0, now: Clock.unixMilliseconds) } },
+            retention: RetentionFacts(
+                dropped: retention.reduce(0) { $0 + $1.droppedEntries.current },
+                snapshots: retention.reduce(0) { $0 + $1.snapshots.current },
+                failures: retention.reduce(0) { $0 + $1.failures.current },
+                heldBack: retention.reduce(0) { $0 + $1.heldBack.current }),
+            stretches: server?.loops.map(\.stretches) ?? [])
     }
 
     private static func facts(_ mirror: MirrorReport) -> MirrorFacts {

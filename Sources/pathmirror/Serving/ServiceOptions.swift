@@ -12,7 +12,8 @@ import Runtime
 struct ServiceOptions {
     static let options =
         AuthenticationOptions.options + OriginOptions.options + TLSOptions.options + LimitOptions.options
-        + [rulesOption] + (settings + memorySettings + feedSettings).map(\.specification) + logOptions
+        + [rulesOption, DatabaseLogins.option] + (settings + memorySettings + feedSettings).map(\.specification)
+        + logOptions
 
     private static let rulesOption = OptionSpecification(
         "rules", "FILE", "security rules, as for the original database")
@@ -40,6 +41,10 @@ struct ServiceOptions {
     let tls: TLSOptions?
     /// What `--allow-origin` says.
     let origins: [AllowedOrigin]
+    /// How to get into databases besides the home.
+    let databaseLogins: DatabaseLogins
+    /// Whether schemas are brought to this program's version.
+    var migrates = true
     /// Whether `--rules` was given.
     var hasRulesFile = false
     var shutdownMilliseconds: Milliseconds = 10_000
@@ -59,6 +64,8 @@ struct ServiceOptions {
         credentials = authentication.credentials
         origins = try OriginOptions.read(arguments)
         tls = try TLSOptions(arguments)
+        databaseLogins = DatabaseLogins(arguments)
+        try databaseLogins.warning()?.log(logger)
         for warning in authentication.warnings + (tls.map(\.warnings) ?? []) { warning.log(logger) }
         try LimitOptions.take(arguments, &gateway, &server, &engine)
         server.loops = min(4, Processors.count)

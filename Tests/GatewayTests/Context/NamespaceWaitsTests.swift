@@ -1,4 +1,5 @@
 import Engine
+import Placement
 import TestSupport
 import Testing
 
@@ -16,7 +17,7 @@ import Testing
         } _: { _, engines in
             try withLoop { test in
                 let engine = engines[0]
-                let waits = try test.on { LoopBound(NamespaceWaits(engine.engine, test.services())) }
+                let waits = try test.on { LoopBound(NamespaceWaits(Databases(home: engine.engine), test.services())) }
                 try body(test, engine, waits)
             }
         }

@@ -15,7 +15,7 @@ import Wire
     private func key(
         _ path: String, _ encoding: ListenerKey.Encoding = .realtime, query: Query? = nil
     ) -> ListenerKey {
-        ListenerKey(namespace: 1, path: Path(splitting: path), query: query, encoding: encoding)
+        ListenerKey(namespace: NamespaceKey(id: 1), path: Path(splitting: path), query: query, encoding: encoding)
     }
 
     private func texts(_ news: [GroupNews]) -> [[String]] {

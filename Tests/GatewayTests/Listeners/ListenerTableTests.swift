@@ -23,7 +23,9 @@ import Tree
             self.test = test
             namespace = TestNamespace(rules: rules)
             group = ListenerGroup(
-                ListenerKey(namespace: 1, path: Path(splitting: "a"), query: nil, encoding: .realtime), namespace.live)
+                ListenerKey(
+                    namespace: NamespaceKey(id: 1), path: Path(splitting: "a"), query: nil, encoding: .realtime),
+                namespace.live)
             let delivered = delivered
             table = LoopBound(try test.on { ListenerTable(test.loop, bufferBytes: 1_000, delivered: delivered) })
         }

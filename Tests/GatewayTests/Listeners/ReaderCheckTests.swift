@@ -72,7 +72,8 @@ import Tree
     @Test func groupsAreJudgedByTheNewestState() throws {
         let namespace = try namespace("root.child('open').val() == true", root: "{\"open\":true}")
         let group = ListenerGroup(
-            ListenerKey(namespace: 1, path: Path(splitting: "a"), query: nil, encoding: .realtime), namespace.live)
+            ListenerKey(namespace: NamespaceKey(id: 1), path: Path(splitting: "a"), query: nil, encoding: .realtime),
+            namespace.live)
         let before = Check(ReaderCheck(group))
         namespace.commit((path: "open", value: .bool(false)))
         let after = Check(ReaderCheck(group))

@@ -1,4 +1,5 @@
 import Engine
+import Placement
 import Runtime
 import TestSupport
 import Testing
@@ -26,7 +27,8 @@ import Wire
                 credentials.administratorSecrets = [.init(Array("a secret of an administrator, long".utf8))]
                 credentials.databaseSecrets = ["default": [.init(Array("a secret of one database, and long".utf8))]]
                 let facts = GatewayFacts(
-                    engine: engine, metrics: services.metrics, limiter: RateLimiter(services.settings.limits),
+                    databases: Databases(home: engine), metrics: services.metrics,
+                    limiter: RateLimiter(services.settings.limits),
                     memory: services.settings.memory, maxReadyLag: services.settings.maxReadyLag,
                     serverReport: { report.content })
                 return LoopBound(

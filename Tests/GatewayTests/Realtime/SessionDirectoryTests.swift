@@ -18,7 +18,7 @@ import Testing
         }
 
         func end(_ id: String, _ completion: @escaping @Sendable () -> Void) { completion() }
-        func closeAll() { closed.add() }
+        func closeAll(in database: Int) { closed.add() }
         func follow(_ outcome: TransactionQueue.Outcome, at key: TransactionKey) { followed.add() }
     }
 
@@ -41,10 +41,10 @@ import Testing
     @Test func everyLoopClosesItsSessions() {
         for number in 0..<10 { directory.add("one\(number)", one) }
         directory.add("two", two)
-        directory.closeAll()
+        directory.closeAll(in: 0)
         #expect(one.closed.current == 1 && two.closed.current == 1)
         for number in 0..<10 { directory.remove("one\(number)") }
-        directory.closeAll()
+        directory.closeAll(in: 0)
         #expect(one.closed.current == 1 && two.closed.current == 2)
     }
 

@@ -196,7 +196,7 @@ import Tree
     // MARK: Other gateways
 
     private func key(_ bench: SessionBench) -> TransactionKey {
-        TransactionKey(namespace: bench.namespace.id, path: Path(splitting: "n"))
+        TransactionKey(namespace: bench.namespace.key, path: Path(splitting: "n"))
     }
 
     private func hears(_ kind: TransactionQueue.Notice, from gateway: String, _ bench: SessionBench) throws {

@@ -9,7 +9,8 @@ import Tree
 @Suite struct StreamStartTests {
     private func group(_ namespace: TestNamespace, _ path: String = "a") -> ListenerGroup {
         ListenerGroup(
-            ListenerKey(namespace: 1, path: Path(splitting: path), query: nil, encoding: .events(.plain)),
+            ListenerKey(
+                namespace: NamespaceKey(id: 1), path: Path(splitting: path), query: nil, encoding: .events(.plain)),
             namespace.live)
     }
 

@@ -1,3 +1,4 @@
+import Engine
 import Rules
 import Runtime
 import TestSupport
@@ -31,7 +32,8 @@ import Tree
         init(_ test: TestLoop, buffer: Int32? = nil) throws {
             self.test = test
             let group = ListenerGroup(
-                ListenerKey(namespace: 1, path: Path(splitting: "a"), query: nil, encoding: .events(.plain)),
+                ListenerKey(
+                    namespace: NamespaceKey(id: 1), path: Path(splitting: "a"), query: nil, encoding: .events(.plain)),
                 namespace.live)
             self.group = group
             client = try test.client(buffer: buffer)

@@ -7,15 +7,22 @@ import Runtime
 
 /// Asks a database everything that `doctor` judges. What can't be asked is a finding, and the rest is asked all the same.
 struct DatabaseVisit {
-    private let url: PostgresURL
+    let url: PostgresURL
     private let options: ServiceOptions?
     private let hasRulesFile: Bool
 
     /// - Throws: where no database is named.
     init(_ arguments: ParsedArguments, _ options: ServiceOptions?) throws {
-        url = try Database.url(arguments)
+        url = try Database.url(arguments, of: .home)
         self.options = options
         hasRulesFile = options?.hasRulesFile ?? (arguments["rules"] != nil)
+    }
+
+    /// Asks another database the same.
+    init(_ other: DatabaseVisit, at url: PostgresURL) {
+        self.url = url
+        options = other.options
+        hasRulesFile = other.hasRulesFile
     }
 
     func findings() -> [Finding] {
@@ -30,15 +37,20 @@ struct DatabaseVisit {
         }
         let connection: LogConnection
         do {
-            var settings = LogConnection.Settings()
-            settings.connection.statementTimeoutMilliseconds = 30_000
-            connection = try LogConnection(url.withApplicationName("pathmirror doctor"), settings: settings)
+            connection = try connect()
         } catch {
             let fix = "look whether it runs, at the URL, and at pg_hba.conf"
             return found + [.problem("postgresql.reachable", "the database can't be reached: \(error)", fix: fix)]
         }
         defer { connection.close() }
         return found + ask(connection)
+    }
+
+    /// A session whose statements end after a while.
+    func connect() throws(LogStoreError) -> LogConnection {
+        var settings = LogConnection.Settings()
+        settings.connection.statementTimeoutMilliseconds = 30_000
+        return try LogConnection(url.withApplicationName("pathmirror doctor"), settings: settings)
     }
 
     private func ask(_ connection: LogConnection) -> [Finding] {

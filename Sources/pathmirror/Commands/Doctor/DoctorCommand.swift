@@ -7,7 +7,7 @@ import Runtime
 struct DoctorCommand: Command {
     static let specification = CommandSpecification(
         "doctor",
-        "looks at PostgreSQL, the schema, rights, clocks, replication, disk, mirrors, feeds and a gateway's options; exits 1 if something is wrong",
+        "looks at the databases, the schema, rights, clocks, replication, disk, mirrors, feeds and a gateway's options; exits 1 if something is wrong",
         options: [
             .init("gateway", "URL[,URL…]", "gateways to ask whether they are ready"),
             .init("data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror"), .json,
@@ -21,7 +21,9 @@ struct DoctorCommand: Command {
             findings += SettingsDiagnosis.findings(
                 options, listen: arguments["listen"], now: Clock.unixMilliseconds / 1_000)
         }
-        findings += try DatabaseVisit(arguments, options).findings()
+        let home = try DatabaseVisit(arguments, options)
+        findings += home.findings()
+        findings += PlacementVisit(home, arguments).findings()
         findings += try gateways(arguments)
         write(findings, asJSON: arguments.has("json"), console)
         let problems = findings.count { $0.level == .problem }
@@ -60,6 +62,7 @@ struct DoctorCommand: Command {
                     JSONOutput.object([
                         "check": .text(finding.check), "level": .text(finding.level.rawValue),
                         "what": .text(finding.what), "fix": JSONOutput(finding.fix),
+                        "database": JSONOutput(finding.database),
                     ]).line)
             }
             return

@@ -17,6 +17,8 @@ struct Finding: Sendable, Equatable {
     let what: String
     /// What to do, where there is something.
     let fix: String?
+    /// The database that it is about, besides the home; nil for the home and for what is of none.
+    var database: String?
 
     static func ok(_ check: String, _ what: String) -> Finding {
         Finding(check: check, level: .ok, what: what, fix: nil)
@@ -29,5 +31,12 @@ struct Finding: Sendable, Equatable {
     }
     static func problem(_ check: String, _ what: String, fix: String) -> Finding {
         Finding(check: check, level: .problem, what: what, fix: fix)
+    }
+
+    /// The same of a database besides the home.
+    func of(_ database: String) -> Finding {
+        var copy = Finding(check: check, level: level, what: "\(database): \(what)", fix: fix)
+        copy.database = database
+        return copy
     }
 }

@@ -14,7 +14,10 @@ struct FeedApplyCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let feeds = try read(arguments, console)
         let creates = arguments.has("create")
-        try FeedOptions.administer(arguments, "feed apply") { administration, connection in
+        let namespaces = Set(feeds.map(\.namespace))
+        try FeedOptions.administer(arguments, "feed apply", of: .of(feeds.first?.namespace ?? "default")) {
+            administration, connection in
+            try Database.checkAreTogether(namespaces, arguments)
             // A mistake in the last definition is told before the first is applied. Where the namespace will be new, so is the feed.
             let plans = try feeds.map { feed -> FeedAdministration.Applied? in
                 guard try connection.namespace(named: feed.namespace) == nil else {

@@ -7,7 +7,7 @@ struct FeedListCommand: Command {
         options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedOptions.administer(arguments, "feed ls") { administration, connection in
+        try FeedOptions.administer(arguments, "feed ls", of: .namespaceIfGiven) { administration, connection in
             let records =
                 try arguments["ns"] == nil
                 ? administration.allFeeds()

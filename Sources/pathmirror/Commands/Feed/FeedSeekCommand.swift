@@ -16,7 +16,7 @@ struct FeedSeekCommand: Command {
         let place = try place(arguments)
         let name = try FeedOptions.name(arguments)
         console.signals.unblock()
-        try FeedOptions.administer(arguments, "feed seek") { administration, _ in
+        try FeedOptions.administer(arguments, "feed seek", of: .of(name.namespace)) { administration, _ in
             let seq: Int64
             do {
                 seq = try administration.seek(name, to: place).seq

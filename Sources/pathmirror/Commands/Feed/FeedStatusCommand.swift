@@ -9,7 +9,9 @@ struct FeedStatusCommand: Command {
         options: [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedOptions.administer(arguments, "feed status") { administration, _ in
+        let subject: Database.Subject =
+            arguments.positionals.isEmpty ? .namespaceIfGiven : .of(try FeedOptions.name(arguments).namespace)
+        try FeedOptions.administer(arguments, "feed status", of: subject) { administration, _ in
             var names = try administration.allFeeds().map { FeedName(namespace: $0.namespace, name: $0.name) }
             if !arguments.positionals.isEmpty {
                 let name = try FeedOptions.name(arguments)

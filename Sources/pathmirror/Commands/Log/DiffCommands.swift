@@ -10,6 +10,7 @@ struct DiffCommand: Command {
         options: [ReplayOptions.path, ReplayProgress.rateOption, .json] + Database.options)
 
     private struct Side {
+        let connection: LogConnection
         let namespace: NamespaceRecord
         let seq: Int64
     }
@@ -18,17 +19,16 @@ struct DiffCommand: Command {
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
         console.signals.unblock()
-        let connection = try Database.connection(arguments, "diff")
-        defer { connection.close() }
-        let sides = try arguments.positionals.map { try side($0, connection) }
+        let sides = try arguments.positionals.map { try side($0, arguments) }
+        defer { for side in sides { side.connection.close() } }
         let load = { (side: Side) throws -> PastTree in
-            try ReplayOptions.tree(connection, side.namespace, at: side.seq, within: path) {
+            try ReplayOptions.tree(side.connection, side.namespace, at: side.seq, within: path) {
                 ReplayProgress(console, "replay", total: side.seq - $0.seq, rate: rate)
             }
         }
         let old: Node
         let new: Node
-        if sides[0].namespace.id == sides[1].namespace.id {
+        if sides[0].namespace.streamKey == sides[1].namespace.streamKey {
             // One way through the log passes both.
             let earlier = sides[0].seq <= sides[1].seq ? 0 : 1
             var tree = try load(sides[earlier])
@@ -44,7 +44,7 @@ struct DiffCommand: Command {
         diff.sink.flush()
     }
 
-    private static func side(_ text: String, _ connection: LogConnection) throws -> Side {
+    private static func side(_ text: String, _ arguments: ParsedArguments) throws -> Side {
         var name = text
         var moment = LogPosition.head
         if let at = text.lastIndex(of: "@") {
@@ -55,10 +55,11 @@ struct DiffCommand: Command {
                 throw UsageError("\(text): \(error)")
             }
         }
+        let connection = try Database.connection(arguments, "diff", of: .of(name))
         guard let namespace = try connection.namespace(named: name) else {
             throw CommandFailure("There is no namespace \"\(name)\".")
         }
-        return Side(namespace: namespace, seq: try moment.seq(connection, namespace))
+        return Side(connection: connection, namespace: namespace, seq: try moment.seq(connection, namespace))
     }
 }
 

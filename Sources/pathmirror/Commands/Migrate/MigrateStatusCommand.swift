@@ -7,7 +7,8 @@ struct MigrateStatusCommand: Command {
         "migrate status", "lists the migrations; exits 1 if some are missing", options: Database.options + [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        let connection = try LogConnection(
+            try Database.url(arguments, of: .home).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
         let (migrations, files) = try connection.migrationStatus()
         if arguments.has("json") {

@@ -3,20 +3,46 @@ import Postgres
 
 struct MigrateUpCommand: Command {
     static let specification = CommandSpecification(
-        "migrate up", "brings the database's schema to this program's version", options: Database.options + [.json])
+        "migrate up",
+        "brings the schema of the database, and of those that were added to it, to this program's version",
+        options: DatabaseOptions.home + [.json])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
+        let home = try Database.home(arguments)
+        let connection = try LogConnection(home.withApplicationName("pathmirror migrate"))
         defer { connection.close() }
         let done = try connection.migrate()
+        // Those of the other databases follow: gateways look for all of them.
+        var failures: [String] = []
+        for record in try connection.databases() {
+            do {
+                let isChanged = try migrate(record, home, arguments)
+                if isChanged, !arguments.has("json") { console.write("\(record.name): migrated") }
+            } catch {
+                failures.append("\(record.name) (\(error))")
+            }
+        }
         if arguments.has("json") {
             let names = done.migrations.map { "\"\($0.name)\"" }.joined(separator: ",")
             let files = done.functionFiles.map { "\"\($0)\"" }.joined(separator: ",")
             console.write("{\"applied\":[\(names)],\"functions\":[\(files)],\"version\":\(Migrations.newest)}")
-            return
+        } else {
+            for migration in done.migrations { console.write("applied \(migration.name)") }
+            for file in done.functionFiles { console.write("applied functions/\(file)") }
+            console.write("The schema is at version \(Migrations.newest).")
         }
-        for migration in done.migrations { console.write("applied \(migration.name)") }
-        for file in done.functionFiles { console.write("applied functions/\(file)") }
-        console.write("The schema is at version \(Migrations.newest).")
+        guard failures.isEmpty else {
+            throw CommandFailure("Databases that could not be migrated: \(failures.joined(separator: "; ")).")
+        }
+    }
+
+    /// Brings another database to this program's version. False where it was there already.
+    private static func migrate(
+        _ record: DatabaseRecord, _ home: PostgresURL, _ arguments: ParsedArguments
+    ) throws -> Bool {
+        let url = try DatabaseLogins(arguments).url(of: record, home: home)
+        let other = try LogConnection(url.withApplicationName("pathmirror migrate"))
+        defer { other.close() }
+        return try !other.migrate().isEmpty
     }
 }

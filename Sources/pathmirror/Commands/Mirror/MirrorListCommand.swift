@@ -7,7 +7,7 @@ struct MirrorListCommand: Command {
         "mirror ls", "lists the mirrors", options: [.json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let administration = try MirrorOptions.administration(arguments)
+        let administration = try MirrorOptions.administration(arguments, of: .home)
         defer { administration.close() }
         for mirror in try administration.mirrors() {
             if arguments.has("json") {

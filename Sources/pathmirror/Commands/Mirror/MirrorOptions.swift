@@ -6,9 +6,11 @@ import Postgres
 enum MirrorOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
 
-    static func administration(_ arguments: ParsedArguments) throws -> MirrorAdministration {
+    static func administration(
+        _ arguments: ParsedArguments, of subject: Database.Subject = .namespace
+    ) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
-            try Database.url(arguments), environment: arguments.environment.all)
+            try Database.url(arguments, of: subject), environment: arguments.environment.all)
         try administration.source.checkSchema()
         return administration
     }

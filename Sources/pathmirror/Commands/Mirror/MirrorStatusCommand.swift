@@ -7,7 +7,8 @@ struct MirrorStatusCommand: Command {
         options: [MirrorOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let administration = try MirrorOptions.administration(arguments)
+        let administration = try MirrorOptions.administration(
+            arguments, of: arguments.positionals.isEmpty ? .namespaceIfGiven : .namespace)
         defer { administration.close() }
         var statuses = try administration.statuses()
         if let name = arguments.positionals.first {

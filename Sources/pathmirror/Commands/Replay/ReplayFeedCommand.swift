@@ -24,7 +24,7 @@ struct ReplayFeedCommand: Command {
         let rate = try ReplayProgress.rate(arguments)
         let name = try FeedOptions.name(arguments)
         console.signals.unblock()
-        try FeedOptions.administer(arguments, "replay feed") { _, connection in
+        try FeedOptions.administer(arguments, "replay feed", of: .of(name.namespace)) { _, connection in
             guard let namespace = try connection.namespace(named: name.namespace) else {
                 throw CommandFailure("There is no namespace \"\(name.namespace)\".")
             }

@@ -8,7 +8,7 @@ struct RetentionRunCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         console.signals.unblock()
-        let connection = try Database.connection(arguments, "retention")
+        let connection = try Database.connection(arguments, "retention", of: .home)
         defer { connection.close() }
         guard try connection.takeRetentionTurn() else {
             throw CommandFailure("A gateway, or another 'retention run', is at it right now.")

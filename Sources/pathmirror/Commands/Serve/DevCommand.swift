@@ -41,10 +41,12 @@ struct DevCommand: Command {
             logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
         }
         if let file = arguments["import"] { try ImportCommand.load(file, into: namespace, connection, console) }
-        _ = try connection.namespace(named: namespace, creating: true)
+        let placement = PlacementMap()
+        try placement.look(connection, isNew: true)
+        if placement.database(of: namespace) == nil { _ = try connection.namespace(named: namespace, creating: true) }
         connection.close()
 
-        let service = try start(options, cluster.url, port)
+        let service = try start(options, cluster.url, port, placement)
         defer { service.stop() }
         let address = service.addresses.first?.description ?? ""
         console.write("pathmirror: ready on http://\(address)")
@@ -85,9 +87,11 @@ struct DevCommand: Command {
         options.engine.defaultRules = RulesVersion(seq: 0, set: .allowThisMachine, enforcesIndexes: false)
     }
 
-    private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int) throws -> Service {
+    private static func start(_ options: ServiceOptions, _ url: PostgresURL, _ port: Int, _ placement: PlacementMap)
+        throws -> Service
+    {
         do {
-            return try Service(options, url: url)
+            return try Service(options, url: url, placement: placement)
         } catch let error as HTTPServerError {
             throw CommandFailure("Port \(port) of 127.0.0.1 can't be used: \(error). Try another --port.")
         }

@@ -47,12 +47,17 @@ struct ServeCommand: Command {
                 options.logger.info("functions applied", [("files", done.functionFiles.joined(separator: " "))])
             }
         }
-        for name in names { _ = try connection.namespace(named: name, creating: true) }
+        let placement = PlacementMap()
+        try placement.look(connection, isNew: true)
+        for name in names where placement.database(of: name) == nil {
+            _ = try connection.namespace(named: name, creating: true)
+        }
         connection.close()
+        options.migrates = !arguments.has("no-migrate")
 
         let service: Service
         do {
-            service = try Service(options, url: url)
+            service = try Service(options, url: url, placement: placement)
         } catch let error as HTTPServerError {
             throw CommandFailure("\(error).")
         }

@@ -1,0 +1,110 @@
+import Postgres
+
+/// What there is of a namespace, as an administrator wants to know before it goes.
+public struct NamespaceFacts: Sendable, Equatable {
+    /// Leaves and priorities.
+    public let rows: Int64
+    /// Entries in the log.
+    public let entries: Int64
+    public let snapshots: Int64
+    public let rules: Int64
+    /// Realtime sessions whose onDisconnect operations are kept.
+    public let sessions: Int64
+    /// The names of its feeds and mirrors.
+    public let feeds: [String]
+    public let mirrors: [String]
+}
+
+extension LogConnection {
+    /// Counts what there is of a namespace; it takes a look at each of its rows.
+    public func facts(of namespace: Int64) throws(LogStoreError) -> NamespaceFacts {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select (select count(*) from pathmirror.node where namespace_id = $1),
+                    (select count(*) from pathmirror.log where namespace_id = $1),
+                    (select count(*) from pathmirror.snapshot where namespace_id = $1),
+                    (select count(*) from pathmirror.rule where namespace_id = $1),
+                    (select count(*) from pathmirror.session where namespace_id = $1)
+                """, [.int8(namespace)])
+            return NamespaceFacts(
+                rows: try rows.int64(0, 0), entries: try rows.int64(0, 1), snapshots: try rows.int64(0, 2),
+                rules: try rows.int64(0, 3), sessions: try rows.int64(0, 4),
+                feeds: try names("select name from pathmirror.feed where namespace_id = $1 order by 1", namespace),
+                mirrors: try names("select name from pathmirror.mirror where namespace_id = $1 order by 1", namespace))
+        }
+    }
+
+    private func names(_ sql: String, _ namespace: Int64) throws(PostgresError) -> [String] {
+        let rows = try postgres.execute(sql, [.int8(namespace)])
+        var found: [String] = []
+        for row in 0..<rows.rowCount { found.append(try rows.string(row, 0)) }
+        return found
+    }
+
+    /// Removes a namespace with all that is of it, in one transaction: whoever writes to it meanwhile fails. False where it is not
+    /// there any more. Takes the schema's owner. Its mirrors' tables are not touched: drop the mirrors first.
+    public func removeNamespace(_ namespace: Int64) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.executeScript("begin")
+            do throws(PostgresError) {
+                let isThere = try remove(namespace)
+                try postgres.executeScript("commit")
+                return isThere
+            } catch {
+                try? postgres.executeScript("rollback")
+                throw error
+            }
+        }
+    }
+
+    /// Whether a namespace is gone from this database on purpose.
+    ///
+    /// - Parameter streamKey: its key, by which a namespace is told from an older one with its id; nil where only the id is known.
+    public func wasRemoved(_ namespace: Int64, streamKey: String? = nil) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                select exists (
+                    select from pathmirror.former_namespace as former
+                    where former.id = $1 and ($2 is null or former.stream_key = $2::text::uuid)
+                        and not exists (select from pathmirror.namespace as known where known.id = former.id))
+                """, [.int8(namespace), streamKey.map { .text($0) } ?? .null(.text)]
+            ).bool(0, 0)
+        }
+    }
+
+    private func remove(_ namespace: Int64) throws(PostgresError) -> Bool {
+        // The head's row goes first: its lock keeps writers out.
+        let removed = try postgres.execute(
+            """
+            with gone as (delete from pathmirror.namespace where id = $1 returning id, name, stream_key)
+            insert into pathmirror.former_namespace (id, name, stream_key) select id, name, stream_key from gone
+            on conflict (id) do update
+            set name = excluded.name, stream_key = excluded.stream_key, removed_at = excluded.removed_at
+            """, [.int8(namespace)])
+        guard removed.affectedRows == 1 else { return false }
+        let tables = try postgres.execute(
+            """
+            select relname from pg_class join pg_attribute on attrelid = pg_class.oid and attname = 'namespace_id'
+            where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1
+            """)
+        // Partitions of its own are dropped at the end: everybody who reads or writes the log waits for that.
+        let partitions = try postgres.execute(
+            """
+            select relname from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r'
+                and relname ~ ('^log_' || $1 || '_[0-9]+$') order by 1
+            """, [.text("\(namespace)")])
+        for row in 0..<tables.rowCount {
+            let table = try tables.string(row, 0)
+            guard table != "log" else { continue }
+            _ = try postgres.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(namespace)])
+        }
+        _ = try postgres.execute("delete from pathmirror.log_begin where namespace_id = $1", [.int8(namespace)])
+        if partitions.rowCount > 0 { try postgres.executeScript("set local lock_timeout = '5s'") }
+        for row in 0..<partitions.rowCount {
+            try postgres.executeScript("drop table pathmirror.\(try partitions.string(row, 0))")
+        }
+        return true
+    }
+}

@@ -1,0 +1,119 @@
+import Postgres
+
+/// Which database has which namespace; all of it is asked of the home.
+extension LogConnection {
+    static let placementChannel = "pathmirror_placement"
+
+    /// Counts the changes of databases and placements.
+    public func placementVersion() throws(LogStoreError) -> Int64 {
+        try translated { () throws(PostgresError) in
+            try postgres.execute("select version from pathmirror.placement_version").int64(0, 0)
+        }
+    }
+
+    /// All databases besides the home, by name.
+    public func databases() throws(LogStoreError) -> [DatabaseRecord] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select name, host, port, dbname, installation::text, is_draining from pathmirror.database order by name
+                """)
+            var found: [DatabaseRecord] = []
+            for row in 0..<rows.rowCount {
+                found.append(
+                    DatabaseRecord(
+                        name: try rows.string(row, 0), host: try rows.string(row, 1),
+                        port: rows.isNull(row, 2) ? nil : try rows.string(row, 2),
+                        databaseName: try rows.string(row, 3), installation: try rows.string(row, 4),
+                        isDraining: try rows.bool(row, 5)))
+            }
+            return found
+        }
+    }
+
+    /// What has been placed since a version: each namespace with its database, nil where it has none but the home.
+    public func placements(
+        since version: Int64
+    ) throws(LogStoreError) -> [(namespace: String, database: String?)] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select namespace, database from pathmirror.placement where version > $1 order by namespace",
+                [.int8(version)])
+            var found: [(String, String?)] = []
+            for row in 0..<rows.rowCount {
+                found.append((try rows.string(row, 0), rows.isNull(row, 1) ? nil : try rows.string(row, 1)))
+            }
+            return found
+        }
+    }
+
+    /// The database in which a namespace lives; nil for the home.
+    public func database(of namespace: String) throws(LogStoreError) -> DatabaseRecord? {
+        let name = try translated { () throws(PostgresError) -> String? in
+            let rows = try postgres.execute(
+                "select database from pathmirror.placement where namespace = $1 and database is not null",
+                [.text(namespace)])
+            return rows.rowCount == 0 ? nil : try rows.string(0, 0)
+        }
+        guard let name else { return nil }
+        return try databases().first { $0.name == name }
+    }
+
+    /// Says that a namespace lives in a database, where it is to be made then; nil: in none but the home. Nothing changes where
+    /// that is so already. Throws `misplaced` where it can't be. Takes the schema's owner.
+    public func place(_ namespace: String, in database: String?) throws(LogStoreError) {
+        try mayBeMisplaced { () throws(PostgresError) in
+            _ = try postgres.execute(
+                "select pathmirror.place($1, $2)", [.text(namespace), database.map { .text($0) } ?? .null(.text)])
+        }
+    }
+
+    /// Adds a database, or says where one is now that was there before. Takes the schema's owner.
+    ///
+    /// - Throws: `misplaced` where the name, or the database itself, is another's.
+    public func addDatabase(_ record: DatabaseRecord) throws(LogStoreError) {
+        let added = try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                insert into pathmirror.database as known (name, host, port, dbname, installation, version)
+                select $1, $2, $3, $4, $5::text::uuid, pathmirror.next_placement_version()
+                where not exists (select from pathmirror.database where installation = $5::text::uuid and name <> $1)
+                on conflict (name) do update set host = excluded.host, port = excluded.port, dbname = excluded.dbname,
+                    version = excluded.version
+                where known.installation = excluded.installation
+                """,
+                [
+                    .text(record.name), .text(record.host), record.port.map { .text($0) } ?? .null(.text),
+                    .text(record.databaseName), .text(record.installation),
+                ]
+            ).affectedRows
+        }
+        guard added == 1 else {
+            throw .misplaced(
+                "There is a database \"\(record.name)\" already, or this one is known under another name: see 'pathmirror database ls'."
+            )
+        }
+    }
+
+    /// From now on, or not any more, no namespace is placed in a database. False where there is none of that name. Takes the
+    /// schema's owner.
+    public func drainDatabase(_ name: String, _ isDraining: Bool) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                update pathmirror.database set is_draining = $2, version = pathmirror.next_placement_version() where name = $1
+                """, [.text(name), .bool(isDraining)]
+            ).affectedRows == 1
+        }
+    }
+
+    /// Runs what may make a namespace, or place one.
+    func mayBeMisplaced<Result>(_ body: () throws(PostgresError) -> Result) throws(LogStoreError) -> Result {
+        do throws(PostgresError) {
+            return try body()
+        } catch {
+            guard error.sqlState == "PM005" else { throw .database(error) }
+            throw .misplaced("\(error.message.prefix(1).uppercased())\(error.message.dropFirst()).")
+        }
+    }
+}

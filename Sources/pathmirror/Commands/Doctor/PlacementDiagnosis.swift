@@ -1,0 +1,78 @@
+import LogStore
+
+/// What the home says of namespaces, and what is where.
+struct PlacementFacts {
+    /// Of each namespace that lives in another database, its name.
+    var placed: [String: String] = [:]
+    var atHome: Set<String> = []
+    /// What each other database has that could be asked.
+    var present: [String: Set<String>] = [:]
+}
+
+/// Judges whether namespaces are where the home says. Pure.
+enum PlacementDiagnosis {
+    static func findings(_ facts: PlacementFacts) -> [Finding] {
+        var found: [Finding] = []
+        let twice = facts.placed.keys.filter(facts.atHome.contains).sorted()
+        if !twice.isEmpty {
+            found.append(
+                .problem(
+                    "placement.home",
+                    "namespaces that were placed elsewhere are in the home as well, where nobody serves them: \(list(twice))",
+                    fix:
+                        "compare them ('pathmirror export --in home --ns NAME'), and remove the one that is not wanted by SQL as its owner"
+                ))
+        }
+        for (name, present) in facts.present.sorted(by: { $0.key < $1.key }) {
+            found += findings(name, present, facts).map { $0.of(name) }
+        }
+        if found.isEmpty {
+            found.append(
+                .ok(
+                    "placement.rows",
+                    "all \(facts.placed.count) namespaces that were placed are in their databases, as far as those can be asked"
+                ))
+        }
+        return found
+    }
+
+    /// What is wrong in one database.
+    private static func findings(_ name: String, _ present: Set<String>, _ facts: PlacementFacts) -> [Finding] {
+        var found: [Finding] = []
+        let missing = facts.placed.filter { $0.value == name && !present.contains($0.key) }.keys.sorted()
+        if !missing.isEmpty {
+            found.append(
+                .problem(
+                    "placement.missing", "namespaces were placed there and are not there: \(list(missing))",
+                    fix:
+                        "pathmirror namespace create NAME --in \(name), or pathmirror namespace rm NAME; or restore the database"
+                ))
+        }
+        let strangers = present.filter { facts.placed[$0] != name }
+        let hidden = strangers.filter { facts.atHome.contains($0) || facts.placed[$0] != nil }.sorted()
+        if !hidden.isEmpty {
+            found.append(
+                .warning(
+                    "placement.hidden",
+                    "namespaces are there that are served from another database, where others of the same names are: \(list(hidden))",
+                    fix: "look which one is the right one: the home may have been restored to before they were placed"))
+        }
+        let unplaced = strangers.subtracting(hidden).sorted()
+        if !unplaced.isEmpty {
+            found.append(
+                .note(
+                    "placement.unplaced",
+                    "namespaces are there that nobody placed there, and so are not served: \(list(unplaced))",
+                    fix: "pathmirror namespace create NAME --in \(name) has them served"))
+        }
+        return found
+    }
+
+    static func anotherDatabase(_ record: DatabaseRecord) -> Finding {
+        .problem(
+            "placement.installation", "at \(record.address) there is another database than the one that was added",
+            fix: "say where it is now: pathmirror database add \(record.name) URL")
+    }
+
+    private static func list(_ names: [String]) -> String { DatabaseDiagnosis.list(names) }
+}

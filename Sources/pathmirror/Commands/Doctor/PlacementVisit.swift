@@ -1,0 +1,58 @@
+import LogStore
+import Postgres
+
+/// Looks at the databases that the home names: at each as at the home, and whether the namespaces are where the home says.
+struct PlacementVisit {
+    private let home: DatabaseVisit
+    private let arguments: ParsedArguments
+
+    init(_ home: DatabaseVisit, _ arguments: ParsedArguments) {
+        self.home = home
+        self.arguments = arguments
+    }
+
+    /// Nothing where the home names no other database, and where it can't be asked: that is a finding of its own.
+    func findings() -> [Finding] {
+        guard let (records, placed) = try? askHome(), !records.isEmpty else { return [] }
+        var found: [Finding] = []
+        var facts = placed
+        for record in records {
+            let (findings, namespaces) = look(at: record)
+            found += findings.map { $0.of(record.name) }
+            facts.present[record.name] = namespaces
+        }
+        return found + PlacementDiagnosis.findings(facts)
+    }
+
+    private func askHome() throws -> ([DatabaseRecord], PlacementFacts) {
+        let connection = try home.connect()
+        defer { connection.close() }
+        try connection.checkSchema()
+        let records = try connection.databases()
+        var facts = PlacementFacts()
+        for (namespace, database) in try connection.placements(since: -1) { facts.placed[namespace] = database }
+        facts.atHome = Set(try connection.allNamespaces().map(\.name))
+        return (records, facts)
+    }
+
+    /// What is found there, and which namespaces are; nil where that can't be known.
+    private func look(at record: DatabaseRecord) -> ([Finding], Set<String>?) {
+        let url: PostgresURL
+        do {
+            url = try DatabaseLogins(arguments).url(of: record, home: home.url)
+        } catch {
+            let fix = "correct the file of --database-credentials"
+            return ([.problem("placement.login", "how to get in can't be read: \(error)", fix: fix)], nil)
+        }
+        let visit = DatabaseVisit(home, at: url)
+        let findings = visit.findings()
+        guard let connection = try? visit.connect() else { return (findings, nil) }
+        defer { connection.close() }
+        guard let installation = try? connection.installation() else { return (findings, nil) }
+        guard installation == record.installation else {
+            return (findings + [PlacementDiagnosis.anotherDatabase(record)], nil)
+        }
+        guard let namespaces = try? connection.allNamespaces() else { return (findings, nil) }
+        return (findings, Set(namespaces.map(\.name)))
+    }
+}

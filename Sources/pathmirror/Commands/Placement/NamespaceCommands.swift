@@ -1,0 +1,186 @@
+import LogStore
+import Postgres
+
+/// What the commands about namespaces have in common.
+enum NamespaceOptions {
+    /// The namespace that the first argument names, and the database in which it lives, or would: nil for the home.
+    static func name(_ arguments: ParsedArguments) throws -> String {
+        let name = arguments.positionals[0]
+        guard (1...64).contains(name.utf8.count),
+            name.utf8.allSatisfy({
+                (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
+                    || $0 == 0x5F
+            })
+        else { throw UsageError("a namespace's name has 1 to 64 letters, digits, - and _.") }
+        return name
+    }
+
+    /// A session on the database in which a namespace lives; the home is the caller's to close.
+    static func database(
+        _ record: DatabaseRecord?, _ home: LogConnection, _ arguments: ParsedArguments
+    ) throws -> LogConnection {
+        guard let record else { return home }
+        let url = try DatabaseLogins(arguments).url(of: record, home: try Database.home(arguments))
+        return try Database.open(url, "namespace")
+    }
+}
+
+/// Makes a namespace, in a database.
+struct NamespaceCreateCommand: Command {
+    static let specification = CommandSpecification(
+        "namespace create", "makes a namespace in the home or, with --in, in another database; again: changes nothing",
+        positionals: ["NS"], options: [.json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = try NamespaceOptions.name(arguments)
+        let home = try Database.open(try Database.home(arguments), "namespace create")
+        defer { home.close() }
+        let target = arguments["in"].flatMap { $0 == DatabaseRecord.home ? nil : $0 }
+        let record = try target.map { try Database.record($0, home) }
+        // Reached before anything is said of it: else the namespace would be nowhere until somebody tries again.
+        let database = try NamespaceOptions.database(record, home, arguments)
+        defer { if record != nil { database.close() } }
+        if record != nil { try home.place(name, in: target) }
+        let isThere = try database.namespace(named: name) != nil
+        _ = try database.namespace(named: name, creating: true)
+        let place = target ?? DatabaseRecord.home
+        console.write(
+            arguments.has("json")
+                ? JSONOutput.object(["name": .text(name), "database": .text(place), "isNew": .bool(!isThere)]).line
+                : isThere ? "\(name) is in \(place) already." : "\(name) is in \(place).")
+    }
+}
+
+/// Lists namespaces.
+struct NamespaceListCommand: Command {
+    static let specification = CommandSpecification(
+        "namespace ls", "lists the namespaces with their databases; exits 1 if a database can't be asked",
+        options: [.json] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let home = try Database.open(try Database.home(arguments), "namespace ls")
+        defer { home.close() }
+        let wanted = arguments["in"]
+        if let wanted, wanted != DatabaseRecord.home { _ = try Database.record(wanted, home) }
+        let placements = try home.placements(since: -1).filter { $0.database != nil }
+        var found: [(name: String, database: String, head: Int64?)] = []
+        if wanted ?? DatabaseRecord.home == DatabaseRecord.home {
+            found = try home.allNamespaces().map { ($0.name, DatabaseRecord.home, $0.head) }
+        }
+        var failures: [String] = []
+        for record in try home.databases() where wanted == nil || wanted == record.name {
+            let names = placements.filter { $0.database == record.name }.map(\.namespace)
+            var heads: [String: Int64] = [:]
+            do {
+                let database = try NamespaceOptions.database(record, home, arguments)
+                defer { database.close() }
+                for namespace in try database.allNamespaces() { heads[namespace.name] = namespace.head }
+            } catch {
+                failures.append("\(record.name) (\(error))")
+            }
+            found += names.map { ($0, record.name, heads[$0]) }
+        }
+        for (name, database, head) in found.sorted(by: { $0.name < $1.name }) {
+            console.write(
+                arguments.has("json")
+                    ? JSONOutput.object([
+                        "name": .text(name), "database": .text(database), "head": head.map { .number($0) } ?? .null,
+                    ]).line : "\(name)  \(database)" + (head.map { "  seq \($0)" } ?? ""))
+        }
+        if !failures.isEmpty {
+            throw CommandFailure("Databases that can't be asked: \(failures.joined(separator: "; ")).")
+        }
+    }
+}
+
+/// Shows a namespace.
+struct NamespaceShowCommand: Command {
+    static let specification = CommandSpecification(
+        "namespace show", "shows where a namespace lives, and what there is of it", positionals: ["NS"],
+        options: [.json] + DatabaseOptions.home)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = try NamespaceOptions.name(arguments)
+        let home = try Database.open(try Database.home(arguments), "namespace show")
+        defer { home.close() }
+        let record = try home.database(of: name)
+        let database = try NamespaceOptions.database(record, home, arguments)
+        defer { if record != nil { database.close() } }
+        guard let namespace = try database.namespace(named: name) else {
+            throw CommandFailure(missing(name, record))
+        }
+        let facts = try database.facts(of: namespace.id)
+        let place = record?.name ?? DatabaseRecord.home
+        guard arguments.has("json") else {
+            console.write("\(name)  in \(place)  seq \(namespace.head), log from \(namespace.retainedFrom)")
+            return console.write(facts.text)
+        }
+        console.write(
+            JSONOutput.object([
+                "name": .text(name), "database": .text(place), "head": .number(namespace.head),
+                "retainedFrom": .number(namespace.retainedFrom), "rows": .number(facts.rows),
+                "entries": .number(facts.entries), "snapshots": .number(facts.snapshots), "rules": .number(facts.rules),
+                "sessions": .number(facts.sessions), "feeds": .list(facts.feeds.map { .text($0) }),
+                "mirrors": .list(facts.mirrors.map { .text($0) }),
+            ]).line)
+    }
+
+    private static func missing(_ name: String, _ record: DatabaseRecord?) -> String {
+        guard let record else { return "There is no namespace \"\(name)\"." }
+        return
+            "\"\(name)\" was placed in \(record.name) and not made there: 'pathmirror namespace create \(name) --in \(record.name)' does it."
+    }
+}
+
+/// Removes a namespace.
+struct NamespaceRemoveCommand: Command {
+    static let specification = CommandSpecification(
+        "namespace rm", "removes a namespace with its tree, log, rules and feeds, once its name was typed again",
+        positionals: ["NS"],
+        options: [.init("confirm", "NS", "the namespace's name once more, instead of typing it"), .json]
+            + DatabaseOptions.home)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = try NamespaceOptions.name(arguments)
+        let home = try Database.open(try Database.home(arguments), "namespace rm")
+        defer { home.close() }
+        let record = try home.database(of: name)
+        let database = try NamespaceOptions.database(record, home, arguments)
+        defer { if record != nil { database.close() } }
+        let namespace = try database.namespace(named: name)
+        guard namespace != nil || record != nil else { throw CommandFailure("There is no namespace \"\(name)\".") }
+        if let namespace { try confirm(namespace, try database.facts(of: namespace.id), arguments, console) }
+        // Its database first: as long as it is placed there, nobody makes another one of that name elsewhere.
+        let isRemoved = try namespace.map { try database.removeNamespace($0.id) } ?? false
+        if record != nil { try home.place(name, in: nil) }
+        console.write(
+            arguments.has("json")
+                ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : "\(name) was removed.")
+    }
+
+    /// - Throws: where it may not go.
+    private static func confirm(
+        _ namespace: NamespaceRecord, _ facts: NamespaceFacts, _ arguments: ParsedArguments, _ console: Console
+    ) throws {
+        guard facts.mirrors.isEmpty else {
+            throw CommandFailure(
+                "\(namespace.name) has mirrors (\(facts.mirrors.joined(separator: ", "))), whose tables would stay: drop them first, with 'pathmirror mirror drop'."
+            )
+        }
+        console.error("\(namespace.name) and all that is of it goes for good: \(facts.text)")
+        let given = arguments["confirm"] ?? console.answer("Type its name to remove it: ")
+        guard given == namespace.name else {
+            throw CommandFailure(
+                "Nothing was changed. Give --confirm \(namespace.name) to remove it without being asked.")
+        }
+    }
+}
+
+extension NamespaceFacts {
+    /// For people.
+    var text: String {
+        "\(rows) rows, \(entries) entries of the log, \(snapshots) snapshots, \(rules) versions of rules, "
+            + "\(sessions) sessions with onDisconnect operations, feeds: \(feeds.isEmpty ? "none" : feeds.joined(separator: ", ")), "
+            + "mirrors: \(mirrors.isEmpty ? "none" : mirrors.joined(separator: ", "))"
+    }
+}

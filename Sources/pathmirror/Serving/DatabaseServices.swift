@@ -1,0 +1,75 @@
+import Engine
+import Feeds
+import HTTPClient
+import LogStore
+import Mirrors
+import Postgres
+import Retention
+import Runtime
+
+/// What a gateway runs for one database: engine, mirrors, feeds, retention. Those of another database know nothing of it.
+final class DatabaseServices: Sendable {
+    /// What the services of all databases have in common.
+    struct Shared: Sendable {
+        let options: ServiceOptions
+        let metrics = EngineMetrics()
+        let budget: TreeBudget
+        let webhookClient: HTTPClient
+
+        init(_ options: ServiceOptions, _ webhookClient: HTTPClient) {
+            self.options = options
+            self.webhookClient = webhookClient
+            budget = TreeBudget(bytes: options.engine.treeMemoryBytes)
+        }
+    }
+
+    let engine: Engine
+    let mirrors: MirrorService
+    let feeds: FeedService
+    let retentionMetrics = RetentionMetrics()
+    private let retention: RetentionService
+
+    /// Starts all of it; the database may be absent, and come later.
+    ///
+    /// - Parameters:
+    ///   - number: 0 for the home.
+    ///   - placement: is kept as the home says.
+    init(
+        _ shared: Shared, _ url: PostgresURL, number: Int = 0, name: String = "", placement: PlacementMap? = nil
+    ) throws {
+        let options = shared.options
+        // One for all: whoever meets the new primary first makes the others let go of the old one.
+        let servers = ServerFence(options.logger)
+        var settings = options.engine
+        settings.database = number
+        settings.databaseName = name
+        // In another database only namespaces are made that were placed there.
+        if number > 0 { settings.createsNamespaces = false }
+        let engine = try Engine(
+            url: url, settings: settings, connectionSettings: options.connection, metrics: shared.metrics,
+            logger: options.logger, servers: servers, budget: shared.budget, placement: placement)
+        self.engine = engine
+        mirrors = MirrorService(
+            url: url, settings: options.mirrors, announcements: engine.announcements, logger: options.logger,
+            servers: servers)
+        feeds = FeedService(
+            url: url, settings: options.feeds, connectionSettings: options.connection,
+            announcements: engine.announcements, trees: RecentTrees(engine), logger: options.logger,
+            sinks: SinkMaker(
+                client: shared.webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,
+                environment: options.environment),
+            servers: servers)
+        retention = RetentionService(
+            url: url, settings: options.retention, connectionSettings: options.connection, logger: options.logger,
+            metrics: retentionMetrics, servers: servers)
+    }
+
+    /// Begins to stop: consumers that wait are answered, and others can have the feeds at once.
+    func drain() {
+        retention.stop()
+        feeds.stop()
+    }
+
+    /// Ends the mirrors: after the last write, and with no hurry. What a mirror lacks its next runner gets from the log.
+    func stopMirrors() { mirrors.stop() }
+}

@@ -1,0 +1,60 @@
+import Engine
+import LogStore
+import Placement
+import Runtime
+import TestSupport
+import Testing
+
+/// The router in front of several databases.
+@Suite struct DatabasesTests {
+    @Test func namespacesAreFoundWhereTheyArePlaced() throws {
+        try withDatabase { homeURL in
+            try withDatabase { otherURL in
+                let connection = try LogConnection(homeURL)
+                defer { connection.close() }
+                let map = PlacementMap()
+                let home = try TestEngine(homeURL)
+                defer { home.stop() }
+                let databases = Databases(home: home.engine, map: map)
+                try connection.addDatabase(
+                    DatabaseRecord(
+                        name: "b", host: "h", port: nil, databaseName: "x",
+                        installation: "00000000-0000-0000-0000-000000000001"))
+                try connection.place("away", in: "b")
+                try map.look(connection, isNew: true)
+
+                // Placed, and nobody knows how to get there yet.
+                #expect(databases.member(of: "away") == nil && databases.liveNamespace("away") == nil)
+                #expect(databases.member(of: "here")?.number == 0)
+                let refusal = MutexBox(false)
+                databases.withNamespace("away") { result in
+                    if case .failure(.unavailable) = result { refusal.withLock { $0 = true } }
+                }
+                #expect(refusal.withLock { $0 })
+                databases.await(["b"])
+                #expect(databases.reachable.map(\.name) == ["home", "b"])
+                #expect(databases.reachable.last?.isUp == false)
+
+                let told = MutexBox<[Int]>([])
+                databases.forEachOther { member in told.withLock { $0.append(member.number) } }
+                let other = try TestEngine(otherURL) { settings, _ in
+                    settings.database = 1
+                    settings.databaseName = "b"
+                }
+                defer { other.stop() }
+                #expect(databases.nextNumber == 1)
+                databases.add(Databases.Member(number: 1, name: "b", engine: other.engine, feeds: nil))
+                databases.await([])
+                #expect(told.withLock { $0 } == [1] && databases.nextNumber == 2)
+
+                // The same ids, and not the same namespaces.
+                let here = try home.namespace("here")
+                let away = try other.namespace("away")
+                #expect(here.id == away.id && here.key != away.key)
+                #expect(databases.liveNamespace("away") === away && databases.liveNamespace("here") === here)
+                #expect(databases.engine(of: away) === other.engine && databases.engine(of: here) === home.engine)
+                #expect(databases.memory.namespaces == 2)
+            }
+        }
+    }
+}

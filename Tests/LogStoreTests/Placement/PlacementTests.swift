@@ -1,0 +1,186 @@
+import LogStore
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Which database has which namespace: one at a time, whoever says so when.
+@Suite struct PlacementTests {
+    private static func record(_ name: String, _ number: Int = 1, host: String = "127.0.0.1") -> DatabaseRecord {
+        DatabaseRecord(
+            name: name, host: host, port: "5432", databaseName: "x",
+            installation: "00000000-0000-0000-0000-00000000000\(number)")
+    }
+
+    private static func isMisplaced(_ body: () throws -> Void) -> Bool {
+        do {
+            try body()
+            return false
+        } catch LogStoreError.misplaced {
+            return true
+        } catch {
+            Issue.record("\(error)")
+            return false
+        }
+    }
+
+    @Test func aPlacedNamespaceIsNotMadeInTheHome() throws {
+        try withSession { home in
+            try home.addDatabase(Self.record("b"))
+            try home.place("n", in: "b")
+            try home.place("n", in: "b")
+            #expect(try home.database(of: "n")?.name == "b")
+            #expect(Self.isMisplaced { _ = try home.namespace(named: "n", creating: true) })
+            try home.place("n", in: nil)
+            #expect(try home.database(of: "n") == nil)
+            #expect(try home.namespace(named: "n", creating: true) != nil)
+            #expect(Self.isMisplaced { try home.place("n", in: "b") }, "it is in the home")
+        }
+    }
+
+    @Test func whatCannotBePlaced() throws {
+        try withSession { home in
+            #expect(Self.isMisplaced { try home.place("n", in: "b") })
+            try home.addDatabase(Self.record("b"))
+            try home.addDatabase(Self.record("c", 2))
+            try home.place("n", in: "b")
+            #expect(Self.isMisplaced { try home.place("n", in: "c") })
+            #expect(try home.drainDatabase("c", true))
+            #expect(Self.isMisplaced { try home.place("m", in: "c") })
+            #expect(try home.drainDatabase("c", false))
+            try home.place("m", in: "c")
+            #expect(try !home.drainDatabase("d", true))
+        }
+    }
+
+    @Test func aDatabaseIsAddedOnceAndCanMove() throws {
+        try withSession { home in
+            try home.addDatabase(Self.record("b"))
+            try home.addDatabase(Self.record("b", host: "10.0.0.1"))
+            #expect(try home.databases().map(\.host) == ["10.0.0.1"])
+            #expect(Self.isMisplaced { try home.addDatabase(Self.record("b", 2)) }, "another one of that name")
+            #expect(Self.isMisplaced { try home.addDatabase(Self.record("c")) }, "the same one of another name")
+            #expect(throws: LogStoreError.self) { try home.addDatabase(Self.record("home", 3)) }
+        }
+    }
+
+    /// Whoever makes it in the home and whoever places it elsewhere at the same time: one of them succeeds.
+    @Test func neverInTwoPlaces() throws {
+        try withDatabase { url in
+            let home = try LogConnection(url)
+            defer { home.close() }
+            try home.addDatabase(Self.record("b"))
+            for number in 0..<30 {
+                let successes = MutexBox(0)
+                let threads = [true, false].map { places in
+                    Thread(name: "place") {
+                        guard let connection = try? LogConnection(url) else { return }
+                        defer { connection.close() }
+                        do {
+                            if places {
+                                try connection.place("n\(number)", in: "b")
+                            } else {
+                                _ = try connection.namespace(named: "n\(number)", creating: true)
+                            }
+                            successes.withLock { $0 += 1 }
+                        } catch {}
+                    }
+                }
+                for thread in threads { thread.join() }
+                #expect(successes.withLock { $0 } == 1)
+            }
+        }
+    }
+
+    @Test func aMapFollows() throws {
+        try withDatabase { url in
+            let home = try LogConnection(url)
+            defer { home.close() }
+            let map = PlacementMap()
+            let news = MutexBox(0)
+            map.onNews { _ in news.withLock { $0 += 1 } }
+            try map.look(home, isNew: true)
+            #expect(map.database(of: "n") == nil && map.databases.isEmpty)
+            try home.addDatabase(Self.record("b"))
+            try home.place("n", in: "b")
+            try home.place("m", in: "b")
+            try map.look(home, isNew: false)
+            #expect(map.database(of: "n") == "b" && map.database(of: "m") == "b" && map.database(of: "o") == nil)
+            let count = news.withLock { $0 }
+            try map.look(home, isNew: false)
+            #expect(news.withLock { $0 } == count, "nothing has changed")
+            try home.place("n", in: nil)
+            try map.look(home, isNew: false)
+            #expect(map.database(of: "n") == nil && map.database(of: "m") == "b")
+            // A backup was put back: what it doesn't have is forgotten.
+            try home.sql.executeScript("truncate pathmirror.placement")
+            try map.look(home, isNew: true)
+            #expect(map.database(of: "m") == nil)
+        }
+    }
+
+    @Test func changesAreAnnounced() throws {
+        try withDatabase { url in
+            let home = try LogConnection(url)
+            let listener = try LogConnection(url)
+            defer {
+                home.close()
+                listener.close()
+            }
+            try listener.listen(to: [.placement])
+            try home.addDatabase(Self.record("b"))
+            #expect(
+                try eventually { try listener.waitForAnnouncements(milliseconds: 100, wake: nil).contains(.placement) })
+            try home.place("n", in: "b")
+            #expect(
+                try eventually { try listener.waitForAnnouncements(milliseconds: 100, wake: nil).contains(.placement) })
+        }
+    }
+
+    @Test func gatewaysPlaceNothing() throws {
+        try withSession { home in
+            try home.addDatabase(Self.record("b"))
+            try home.sql.executeScript("set session authorization pathmirror_gateway")
+            #expect(try home.databases().count == 1)
+            #expect(throws: LogStoreError.self) { try home.place("n", in: "b") }
+            #expect(throws: LogStoreError.self) { try home.addDatabase(Self.record("c", 2)) }
+            #expect(throws: LogStoreError.self) { try home.drainDatabase("b", true) }
+            // And make namespaces all the same.
+            #expect(try home.namespace(named: "m", creating: true) != nil)
+        }
+    }
+
+    @Test func aRemovedNamespaceLeavesNothing() throws {
+        try withSession { connection in
+            let gone = try #require(try connection.namespace(named: "gone", creating: true)).id
+            let stays = try #require(try connection.namespace(named: "stays", creating: true)).id
+            for id in [gone, stays] {
+                _ = try connection.setRules(
+                    id, source: Array("{\"rules\": {\".read\": true}}".utf8),
+                    origin: Origin(uid: nil, isAdmin: true, via: .cli, address: nil))
+                _ = try connection.takeSnapshot(id) { _ in }
+                // A partition of its own.
+                try connection.sql.executeScript("select pathmirror.ensure_log_partition(\(id), 66000, 1000)")
+            }
+            #expect(try connection.facts(of: gone).entries == 1)
+            #expect(try connection.removeNamespace(gone))
+            #expect(try !connection.removeNamespace(gone))
+            let tables = try connection.sql.execute(
+                """
+                select relname::text from pg_class join pg_attribute on attrelid = pg_class.oid and attname = 'namespace_id'
+                where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p')
+                """)
+            #expect(tables.rowCount > 10)
+            for row in 0..<tables.rowCount {
+                let table = try tables.string(row, 0)
+                let left = try connection.sql.execute(
+                    "select count(*) from pathmirror.\(table) where namespace_id = \(gone)")
+                #expect(try left.int64(0, 0) == 0, "\(table)")
+                #expect(!table.hasPrefix("log_\(gone)_"))
+            }
+            #expect(try connection.facts(of: stays).entries == 1)
+            #expect(try connection.facts(of: stays).snapshots == 1)
+        }
+    }
+}
