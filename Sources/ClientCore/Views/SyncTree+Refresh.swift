@@ -104,7 +104,9 @@ extension SyncTree {
         var change = LocalChange(old: place.local)
         change.keys = updateLocal(place, touched, inherited)
         let new = place.local
-        if !new.isIdentical(to: change.old), !new.isBranch || !change.old.isBranch {
+        // The place's own priority is none of its children, and shown to all who listen to all of it.
+        let isSameKind = new.isBranch && change.old.isBranch && new.priority == change.old.priority
+        if !new.isIdentical(to: change.old), !isSameKind {
             change.keys = nil
         } else if change.keys == nil, place.index != nil, wasComplete, place.isLocalComplete {
             // Compared once for all views.
