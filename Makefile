@@ -19,7 +19,7 @@ RELEASE = .build/release
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces fuzz fuzz-live client-docs lint format install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces fuzz fuzz-live sanitize client-docs lint format install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -92,6 +92,11 @@ fuzz-live: toolchain ## Fuzz a gateway over its sockets under AddressSanitizer, 
 	@scripts/install-dependencies build run
 	@$(SWIFT) build -c release --sanitize=address --scratch-path .build/asan --product pathmirror
 	@PATHMIRROR_BINARY=$(CURDIR)/.build/asan/release/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $(PYTHON) Tests/fuzz/live.py $(ARGS)
+
+sanitize: toolchain ## Run the client's suites under ThreadSanitizer and AddressSanitizer, `scripts/sanitize $(ARGS)`
+	@scripts/install-dependencies build run test
+	@$(RELEASE_BUILD) --product pathmirror
+	@exec scripts/sanitize $(ARGS)
 
 client-docs: toolchain ## Build the client library's API documentation: make client-docs ARGS=FOLDER
 	@scripts/install-dependencies build run

@@ -71,28 +71,34 @@ extension CacheManager {
 
     private func take(_ node: Node, at path: Path) {
         guard !tracked.isInActiveDefault(path), !isInActiveFilter(path) else { return }
-        var node = node
         if path.namesPriority || node.hasIncrement {
             // They depend on what is there.
             guard let place = path.namesPriority ? path.parent : path, tracked.completeDefault(over: place) != nil
             else {
                 return
             }
-            node = node.resolved(existing: store.serverData(at: path), timestamp: 0)
+            let node = keepingListened(node.resolved(existing: store.serverData(at: path), timestamp: 0), at: path)
             forgetMarks(at: path)
             return store.setServerData(node, at: path)
         }
-        // What somebody listens to below has the server's own values.
-        for query in tracked.all(below: path)
-        where query.isActive && query.spec.loadsAllData && query.spec.path.depth > path.depth {
-            let place = query.spec.path
-            node = node.replacing(place.relative(to: path), with: store.serverData(at: place))
-        }
+        let node = keepingListened(node, at: path)
         // Its server values are estimates.
         forgetMarks(at: path)
         store.setServerData(node, at: path)
         trackAsComplete(path)
         completeDefaults(below: path)
+    }
+
+    /// What somebody listens to at or below the path has the server's own values. They may be newer than the write: where its
+    /// answer was lost with a connection, it was done before what the listens were sent since, and is not done again.
+    private func keepingListened(_ node: Node, at path: Path) -> Node {
+        var node = node
+        for query in tracked.all(below: path) where query.isActive {
+            let place = query.spec.path
+            let listened = query.spec.loadsAllData ? [place] : keys(of: query).map(place.appending)
+            for place in listened { node = node.replacing(place.relative(to: path), with: store.serverData(at: place)) }
+        }
+        return node
     }
 
     /// Whether an active filtered query above the path has its child.

@@ -104,7 +104,9 @@ extension SyncTree {
         var change = LocalChange(old: place.local)
         change.keys = updateLocal(place, touched, inherited)
         let new = place.local
-        if !new.isIdentical(to: change.old), !new.isBranch || !change.old.isBranch {
+        // The place's own priority is none of its children, and shown to all who listen to all of it.
+        let isSameKind = new.isBranch && change.old.isBranch && new.priority == change.old.priority
+        if !new.isIdentical(to: change.old), !isSameKind {
             change.keys = nil
         } else if change.keys == nil, place.index != nil, wasComplete, place.isLocalComplete {
             // Compared once for all views.
@@ -199,19 +201,16 @@ extension SyncTree {
     private func spliced(_ node: Node, at path: Path, _ place: Path) -> Node {
         // Where a leaf or nothing was or is on the way, what lies under the writes decides what is there.
         let places = [Self.firstWithoutChildren(node, above: place), firstWithPriority(node, at: path, above: place)]
-        if let above = places.compactMap(\.self).min(by: { $0.depth < $1.depth }) {
-            return reread(node, at: path, above)
-        }
-        let value = value(at: path.appending(place)) ?? .null
-        if node[place] == value { return node }
-        let result = node.replacing(place, with: value)
-        guard value.isNull, let above = Self.firstWithoutChildren(result, above: place) else { return result }
-        return reread(node, at: path, above)
+        return reread(node, at: path, places.compactMap(\.self).min { $0.depth < $1.depth } ?? place)
     }
 
     private func reread(_ node: Node, at path: Path, _ place: Path) -> Node {
         let value = value(at: path.appending(place)) ?? .null
-        return node[place] == value ? node : node.replacing(place, with: value)
+        if node[place] == value { return node }
+        let result = node.replacing(place, with: value)
+        // What has lost its last child may be a leaf again.
+        guard value.isNull, let above = Self.firstWithoutChildren(result, above: place) else { return result }
+        return reread(node, at: path, above)
     }
 
     /// The topmost place on the way that has no children.

@@ -139,6 +139,27 @@ import Tree
         #expect(cache.cached(last(4)).node.child(Key("a")) == .int(1))
     }
 
+    /// The connection that was to bring the answer was lost, and the write is not done again: what the listens were sent since is
+    /// newer than the write.
+    @Test func anAnswerThatComesLateTakesNothingBack() {
+        let cache = CacheManager(store: storeWithFourScores())
+        _ = cache.activate(last(4))
+        let below = QuerySpec(path: Path(splitting: "notes/1"))
+        _ = cache.activate(below)
+        cache.applyServer(.int(8), at: below.path, of: below)
+        cache.acknowledge(.overwrite(.null), at: scores)
+        #expect(cache.cached(last(4)).node == node(["a": 1, "b": 2, "c": 3, "d": 4]))
+        cache.acknowledge(.overwrite(node(["a": 9, "e": 5])), at: scores)
+        #expect(cache.cached(last(4)).node == node(["a": 1, "b": 2, "c": 3, "d": 4]))
+        cache.acknowledge(.overwrite(.null), at: Path(splitting: "notes"))
+        #expect(cache.cached(below).node == .int(8))
+        let increment = Node.serverValue(ServerValue(.increment(.int(2))))
+        cache.acknowledge(.overwrite(increment), at: scores)
+        cache.acknowledge(.overwrite(increment), at: Path(splitting: "notes"))
+        #expect(cache.cached(last(4)).node == node(["a": 1, "b": 2, "c": 3, "d": 4]))
+        #expect(cache.cached(below).node == .int(8))
+    }
+
     @Test func incrementsCountFromWhatIsKnown() {
         let cache = CacheManager(store: MemoryStore())
         let increment = Node.serverValue(ServerValue(.increment(.int(2))))

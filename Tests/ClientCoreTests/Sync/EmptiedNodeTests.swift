@@ -61,6 +61,16 @@ import Tree
         #expect(events.map(\.node) == [value.replacingChild(Key("x"), with: .int(2))])
     }
 
+    /// The server has a leaf, and writes below it have made it a branch: without them it is a leaf again, though one of the
+    /// places on the way has had a priority.
+    @Test func aLeafThatWasABranchIsALeafAgain() {
+        let tree = tree(.int(2))
+        overwrite(tree, 1, path.appending(Key("x")).appending(Key("y")), .int(1))
+        overwrite(tree, 2, path.appending(Key("x")).appending(.priority), .int(5))
+        let events = tree.acknowledge(WriteID(rawValue: 1), isRefused: true).events
+        #expect(events.map(\.node) == [.int(2)])
+    }
+
     /// Random writes over a random value against a tree to which they are applied in order.
     @Test(arguments: [11, 12, 13, 14] as [UInt64]) func againstTheWritesInOrder(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

@@ -89,6 +89,22 @@ import Tree
         #expect(again == 0)
     }
 
+    /// It is none of the place's children, by which the queries are found that a change concerns.
+    @Test func thePriorityOfThePlaceItselfIsShown() {
+        let all = Registration(id: RegistrationID(rawValue: 9999), spec: QuerySpec(path: list), kinds: .value)
+        _ = tree.add(all)
+        let rows = Node(children: (0..<Self.count).map { (key($0), row($0)) })
+        _ = tree.applyServer(rows, at: list, tag: nil)
+        for number in 0..<Self.count { _ = tree.add(registration(number, spec(number, nil))) }
+        let place = list.appending(.priority)
+        #expect(
+            tree.applyServer(.int(5), at: place, tag: nil).events.map(\.node) == [rows.withPriority(.int(5))])
+        let content = PendingWrite.Content.overwrite(.int(6))
+        let write = PendingWrite(id: WriteID(rawValue: 1), path: place, content: content)
+        #expect(tree.apply(write, estimate: content).events.map(\.node) == [rows.withPriority(.int(6))])
+        #expect(tree.acknowledge(write.id, isRefused: true).events.map(\.node) == [rows.withPriority(.int(5))])
+    }
+
     /// Behind the last of a limit that is reached nothing concerns it.
     @Test func limitsThatAreReachedLookNoFurther() {
         _ = tree.add(Registration(id: RegistrationID(rawValue: 9999), spec: QuerySpec(path: list), kinds: .value))
