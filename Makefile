@@ -4,6 +4,8 @@ SWIFT ?= swift
 PYTHON ?= python3
 PREFIX ?= /usr/local
 DESTDIR ?=
+# Where zsh looks for completions under $(PREFIX); Debian's packages have theirs in share/zsh/vendor-completions
+ZSH_COMPLETIONS ?= share/zsh/site-functions
 # Options for the program a target runs, e.g. make run ARGS='--port 9010 --import export.json'
 ARGS ?=
 # What `make compare` compares: binaries, or directories that Tests/recorded/recorder.py has written; `make upgrade` begins with OLD
@@ -108,11 +110,17 @@ lint: toolchain ## Check the format of the Swift sources and the shell scripts
 format: toolchain ## Rewrite the Swift sources in the house format
 	@scripts/lint --fix
 
-install: ## Copy the built binary and the systemd unit under $(DESTDIR)$(PREFIX)
+install: ## Copy the built binary, its manual, completions and the systemd unit under $(DESTDIR)$(PREFIX)
 	@test -x $(RELEASE)/pathmirror || { echo "make install: nothing is built yet: run 'make build' first." >&2; exit 1; }
 	install -D -m 755 $(RELEASE)/pathmirror $(DESTDIR)$(PREFIX)/bin/pathmirror
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/pathmirror.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/pathmirror.service
+	install -d $(DESTDIR)$(PREFIX)/share/man
+	$(RELEASE)/pathmirror man --folder $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/$(ZSH_COMPLETIONS) $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(RELEASE)/pathmirror completions bash --output $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pathmirror
+	$(RELEASE)/pathmirror completions zsh --output $(DESTDIR)$(PREFIX)/$(ZSH_COMPLETIONS)/_pathmirror
+	$(RELEASE)/pathmirror completions fish --output $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pathmirror.fish
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/pathmirror/LICENSE
 
 clean: ## Remove build products and the tests' Python environment (never `dev`'s data)

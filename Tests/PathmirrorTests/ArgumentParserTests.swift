@@ -9,7 +9,7 @@ import Testing
         positionals: ["FILE", "[OTHER]"],
         options: [
             .init("name", "NAME", "a name"), .init("count", "N", "a number"), .init("list", "A[,…]", "a list"),
-            .init("output", "FILE", "a file"), .init("force", nil, "a switch"),
+            .init("output", "FILE", "a file", oldNames: ["out", "to-file"]), .init("force", nil, "a switch"),
         ])
 
     static func parse(
@@ -55,6 +55,8 @@ import Testing
         Form(arguments: ["f", "--list=a", "--list="], values: ["list": "a,"]),
         Form(arguments: ["f", "-o", "out"], values: ["output": "out"]),
         Form(arguments: ["f", "--output", "out"], values: ["output": "out"]),
+        Form(arguments: ["f", "--out", "x"], values: ["output": "x"]),
+        Form(arguments: ["f", "--to-file=x"], values: ["output": "x"]),
         Form(arguments: ["f", "--force"], values: ["force": "true"]),
         Form(arguments: ["f", "--force", "--force"], values: ["force": "true"]),
         Form(arguments: ["--force", "f"], values: ["force": "true"]),
@@ -81,7 +83,9 @@ import Testing
         (["f", "--"], nil),
         (["f", "---"], "there is no option ---."),
         (["f", "--="], "there is no option --=."),
-        (["f", "--Name", "x"], "there is no option --Name."),
+        (["f", "--Name", "x"], "there is no option --Name. Did you mean --name?"),
+        (["f", "--naem", "x"], "there is no option --naem. Did you mean --name?"),
+        (["f", "--cuont=1"], "there is no option --cuont=1. Did you mean --count?"),
         (["f", "--force=1"], "--force takes no value."),
         (["f", "--force="], "--force takes no value."),
         (["f", "--name"], "--name needs a value (NAME)."),
@@ -98,11 +102,19 @@ import Testing
         #expect(Self.message(arguments) == expected)
     }
 
+    @Test func oldNamesInTheEnvironment() throws {
+        #expect(try Self.parse(["f"], ["PATHMIRROR_TO_FILE": "old"])["output"] == "old")
+        #expect(try Self.parse(["f"], ["PATHMIRROR_TO_FILE": "old", "PATHMIRROR_OUTPUT": "new"])["output"] == "new")
+    }
+
     @Test func manyPositionals() throws {
         let many = CommandSpecification("many", "takes many", positionals: ["FIRST", "FILE…"], options: [])
         #expect(try Self.parse(["a", "b", "c", "d"], [:], many).positionals == ["a", "b", "c", "d"])
         #expect(Self.message(["a"], many) == "FILE… is missing.")
         #expect(Self.message([], many) == "FIRST is missing.")
+        let any = CommandSpecification("any", "takes any number", positionals: ["[WORD…]"], options: [])
+        #expect(try Self.parse([], [:], any).positionals.isEmpty)
+        #expect(try Self.parse(["a", "b"], [:], any).positionals == ["a", "b"])
         let none = CommandSpecification("none", "takes none", options: [])
         #expect(try Self.parse([], [:], none).positionals.isEmpty)
         #expect(Self.message(["a"], none) == "\"a\" is one argument too many.")
@@ -191,8 +203,9 @@ import Testing
     @Test(arguments: [
         ("name", ", line 1: expected 'name = value'."), ("# x\n\nname x\n", ", line 3: expected 'name = value'."),
         ("nonsense = 1", ", line 1: there is no option \"nonsense\"."),
-        ("name = x\n--name = x", ", line 2: there is no option \"--name\"."),
-        ("= x", ", line 1: there is no option \"\"."), ("NAME = x", ", line 1: there is no option \"NAME\"."),
+        ("name = x\n--name = x", ", line 2: there is no option \"--name\". Did you mean \"name\"?"),
+        ("= x", ", line 1: there is no option \"\"."),
+        ("NAME = x", ", line 1: there is no option \"NAME\". Did you mean \"name\"?"),
         // A file that names another could go on for ever.
         ("config = other", ", line 1: there is no option \"config\"."),
     ]) func refused(_ text: String, _ expected: String) throws {

@@ -7,13 +7,13 @@ import Testing
     static let names = Commands.all.map { $0.specification.name }
 
     @Test func everyCommandIsThereOnce() {
-        #expect(Self.names.count == 58)
+        #expect(Self.names.count == 61)
         #expect(Set(Self.names).count == Self.names.count)
         let groups = Set(Self.names.compactMap { $0.split(separator: " ").first.map(String.init) })
         #expect(
             groups == [
                 "dev", "serve", "migrate", "import", "export", "log", "replay", "diff", "rules", "token", "mirror",
-                "feed", "retention", "namespace", "database", "doctor", "version",
+                "feed", "retention", "namespace", "database", "doctor", "help", "completions", "man", "version",
             ])
     }
 
@@ -81,11 +81,51 @@ import Testing
         #expect(run.errors.contains("usage: pathmirror COMMAND [OPTION …]"))
     }
 
-    @Test(arguments: ["nonsense", "logs", "", "LOG", "--nonsense", "mirror ls"]) func unknown(_ word: String) throws {
+    @Test(arguments: [
+        ("nonsense", ""), ("logs", " Did you mean \"log\"?"), ("", ""), ("LOG", " Did you mean \"log\"?"),
+        ("--nonsense", ""),
+        ("sevre", " Did you mean \"serve\"?"), ("verify", " Did you mean \"log verify\"?"),
+        ("rm", " Did you mean \"retention rm\" or \"feed rm\"?"), ("--verison", " Did you mean \"version\"?"),
+    ]) func unknown(_ word: String, _ question: String) throws {
         let run = try pathmirror([word])
         #expect(run.exitCode == 2)
         #expect(run.output.isEmpty)
-        #expect(run.errors == "pathmirror: there is no command \"\(word)\". Try 'pathmirror --help'.\n")
+        #expect(run.errors == "pathmirror: there is no command \"\(word)\".\(question) Try 'pathmirror --help'.\n")
+    }
+
+    /// Help is a command, too: of a command, of a group, of what is none.
+    @Test(arguments: names) func helpOf(_ name: String) throws {
+        let words = name.split(separator: " ").map(String.init)
+        let run = try pathmirror(["help"] + words)
+        #expect(run.exitCode == 0)
+        #expect(try run.output == pathmirror(words + ["--help"]).output)
+        #expect(try run.output == pathmirror(["help", name]).output)
+    }
+
+    @Test func helpOfGroupsAndOfNothing() throws {
+        #expect(try pathmirror(["help", "feed", "dead"]).output == pathmirror(["feed", "dead", "--help"]).output)
+        for (words, question) in [
+            (["nonsense"], ""), (["log", "lss"], " Did you mean \"log ls\"?"),
+            (["mirrors"], " Did you mean \"mirror\"?"),
+        ] {
+            let run = try pathmirror(["help"] + words)
+            #expect(run.exitCode == 2)
+            #expect(run.output.isEmpty)
+            let name = words.joined(separator: " ")
+            #expect(
+                run.errors
+                    == "pathmirror help: there is no command \"\(name)\".\(question) Try 'pathmirror help --help'.\n")
+        }
+    }
+
+    @Test func aWordOfAGroupThatIsNearAnother() throws {
+        let run = try pathmirror(["log", "lss"])
+        #expect(run.exitCode == 2)
+        #expect(
+            run.errors.hasPrefix("pathmirror: there is no command \"log lss\". Did you mean \"log ls\"?\n\nusage: "))
+        #expect(
+            try pathmirror(["feed", "dead", "retyr"]).errors.hasPrefix(
+                "pathmirror: there is no command \"feed dead retyr\". Did you mean \"feed dead retry\"?\n"))
     }
 
     @Test(arguments: ["log", "migrate", "replay", "rules", "token", "mirror", "feed", "feed dead"])
@@ -134,7 +174,7 @@ import Testing
         ("mirror infer", "PATH is missing."),
         ("mirror pause", "NAME is missing."), ("mirror resume", "NAME is missing."),
         ("mirror drop", "NAME is missing."),
-        ("mirror errors", "NAME is missing."),
+        ("mirror errors", "NAME is missing."), ("completions", "bash|zsh|fish is missing."),
     ]) func whatIsMissing(_ name: String, _ message: String) throws {
         let run = try pathmirror(name.split(separator: " ").map(String.init))
         #expect(run.exitCode == 2)

@@ -13,11 +13,17 @@ import pytest
 from deployment import ROOT, run, tool
 
 SWIFT = f"""#!/bin/sh
-# "Builds" a pathmirror that runs until it is told to stop, as the real one does.
+# "Builds" a pathmirror that runs until it is told to stop, as the real one does, and writes what `make install` asks it for.
 mkdir -p .build/release
 cat > .build/release/pathmirror <<'END'
 #!{sys.executable}
-import signal, sys
+import os, signal, sys
+match sys.argv[1:]:
+    case ["completions", shell, "--output", file]:
+        sys.exit(open(file, "w").write(shell) and 0)
+    case ["man", "--folder", folder]:
+        os.makedirs(folder)
+        sys.exit(open(folder + "/pathmirror.1", "w").write(".TH") and 0)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
 print("ready with", *sys.argv[1:], flush=True)
 signal.sigwait([signal.SIGINT, signal.SIGTERM])
@@ -110,6 +116,10 @@ def test_make_install_puts_binary_and_unit_where_they_belong(checkout):
     assert (installed / "bin/pathmirror").stat().st_mode & stat.S_IXOTH
     unit = (installed / "lib/systemd/system/pathmirror.service").read_text()
     assert "ExecStart=/usr/bin/pathmirror serve\n" in unit
+    assert (installed / "share/man/man1/pathmirror.1").exists()
+    for place, shell in (("share/bash-completion/completions/pathmirror", "bash"), ("share/zsh/site-functions/_pathmirror", "zsh"),
+                         ("share/fish/vendor_completions.d/pathmirror.fish", "fish")):
+        assert (installed / place).read_text() == shell
 
 
 def test_make_fuzz_says_when_there_is_nothing_to_fuzz(checkout):

@@ -10,8 +10,10 @@ enum ConfigurationFile {
                 throw UsageError("\(path), line \(number + 1): expected 'name = value'.")
             }
             let name = Self.trimmed(line[..<equals])
-            guard let option = specification.options.first(where: { $0.name == name && name != "config" }) else {
-                throw UsageError("\(path), line \(number + 1): there is no option \"\(name)\".")
+            guard let option = specification.option(named: name), name != "config" else {
+                let nearest = NearestWord.all(name, among: specification.options.map(\.name).filter { $0 != "config" })
+                throw UsageError(
+                    "\(path), line \(number + 1): there is no option \"\(name)\".\(NearestWord.question(nearest))")
             }
             ParsedArguments.give(Self.trimmed(line[line.index(after: equals)...]), to: option, in: &values)
         }

@@ -6,10 +6,15 @@ final class OutputFile {
     private let temporary: String
     private let descriptor: Int32
 
+    /// For commands that write one result.
+    static let option = OptionSpecification(
+        "output", "FILE", "where to write (also -o); default and - standard output", oldNames: ["out"])
+
     /// - Parameters:
-    ///   - path: nil for standard output.
+    ///   - path: nil or `-` for standard output.
     ///   - standardOutput: what that is.
     init(_ path: String?, standardOutput: Int32) throws {
+        let path = path == "-" ? nil : path
         self.path = path
         guard let path else {
             temporary = ""

@@ -40,9 +40,10 @@ struct ParsedArguments {
             value = String(name[name.index(after: equals)...])
             name = String(name[..<equals])
         }
-        guard let option = specification.options.first(where: { $0.name == name }) else {
-            throw UsageError("there is no option \(argument).")
+        guard let option = specification.option(named: name) else {
+            throw UsageError("there is no option \(argument).\(Self.nearestOptions(name, specification))")
         }
+        name = option.name
         guard let placeholder = option.value else {
             guard value == nil else { throw UsageError("--\(name) takes no value.") }
             given[name] = "true"
@@ -57,11 +58,16 @@ struct ParsedArguments {
     private func checkPositionals() throws {
         let names = specification.positionals
         let least = names.filter { !$0.hasPrefix("[") }.count
-        let takesMany = names.last?.hasSuffix("…") ?? false
         guard positionals.count >= least else { throw UsageError("\(names[positionals.count]) is missing.") }
-        guard takesMany || positionals.count <= names.count else {
+        guard specification.takesMany || positionals.count <= names.count else {
             throw UsageError("\"\(positionals[names.count])\" is one argument too many.")
         }
+    }
+
+    /// ` Did you mean --output?`; empty where no option's name is near.
+    static func nearestOptions(_ name: String, _ specification: CommandSpecification) -> String {
+        let names = specification.options.map(\.name)
+        return NearestWord.question(NearestWord.all(name, among: names).map { "--\($0)" }, quoted: false)
     }
 
     /// The last value counts; those of a list are all meant.
@@ -77,7 +83,10 @@ struct ParsedArguments {
     subscript(_ name: String) -> String? {
         if let value = given[name] { return value }
         guard let option = specification.options.first(where: { $0.name == name }) else { return nil }
-        return environment[option.environmentName] ?? configuration[name]
+        for name in option.environmentNames {
+            if let value = environment[name] { return value }
+        }
+        return configuration[name]
     }
 
     /// A switch; in the environment and in files `true`, `yes`, `on` or `1`.

@@ -1,6 +1,24 @@
 /// A command of the program.
 protocol Command {
     static var specification: CommandSpecification { get }
-    /// - Throws: `CommandFailure` or any error that says in its description what went wrong.
+    /// The exit code where it fails; 1, but where that means something else.
+    static var failureCode: Int32 { get }
+    /// - Throws: `CommandFailure` or any error that says in its description what went wrong; `CommandEnd` to end with another exit code.
     static func run(_ arguments: ParsedArguments, _ console: Console) throws
+}
+
+extension Command {
+    static var failureCode: Int32 { 1 }
+}
+
+/// Ends a command with an exit code of its own.
+struct CommandEnd: Error {
+    let exitCode: Int32
+    /// What is said on standard error, if anything.
+    let message: String?
+
+    init(_ exitCode: Int32, _ message: String? = nil) {
+        self.exitCode = exitCode
+        self.message = message
+    }
 }

@@ -8,7 +8,7 @@ struct ExportCommand: Command {
         options: [
             .init("path", "PATH", "what to write; default /"),
             .init("ns", "NAME", "the namespace; default \"default\""),
-            .init("output", "FILE", "where to write (also -o); default standard output"),
+            OutputFile.option,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
