@@ -3,6 +3,7 @@ import LogStore
 import Tokens
 
 struct FeedApplyCommand: Command {
+    static let whenInterrupted = "Feeds that are listed above are applied; the same command goes on with the others."
     static let specification = CommandSpecification(
         "feed apply", "makes and changes feeds as definition files say; the same definition changes nothing",
         positionals: ["FILE…"],
@@ -14,7 +15,7 @@ struct FeedApplyCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let feeds = try read(arguments, console)
         let creates = arguments.has("create")
-        try FeedOptions.administer(arguments, "feed apply") { administration, connection in
+        try FeedOptions.administer(arguments, console, "feed apply") { administration, connection in
             // A mistake in the last definition is told before the first is applied. Where the namespace will be new, so is the feed.
             let plans = try feeds.map { feed -> FeedAdministration.Applied? in
                 guard try connection.namespace(named: feed.namespace) == nil else {

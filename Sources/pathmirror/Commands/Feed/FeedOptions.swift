@@ -8,10 +8,10 @@ enum FeedOptions {
 
     /// Connects, and closes the connection when `body` has ended.
     static func administer<Result>(
-        _ arguments: ParsedArguments, _ purpose: String,
+        _ arguments: ParsedArguments, _ console: Console, _ purpose: String,
         _ body: (FeedAdministration, LogConnection) throws -> Result
     ) throws -> Result {
-        let connection = try Database.connection(arguments, purpose)
+        let connection = try Database.connection(arguments, console, purpose)
         defer { connection.close() }
         return try body(FeedAdministration(connection), connection)
     }

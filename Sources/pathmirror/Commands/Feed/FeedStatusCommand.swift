@@ -9,7 +9,7 @@ struct FeedStatusCommand: Command {
         options: [FeedOptions.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedOptions.administer(arguments, "feed status") { administration, _ in
+        try FeedOptions.administer(arguments, console, "feed status") { administration, _ in
             var names = try administration.allFeeds().map { FeedName(namespace: $0.namespace, name: $0.name) }
             if !arguments.positionals.isEmpty {
                 let name = try FeedOptions.name(arguments)

@@ -9,6 +9,7 @@ struct MigrateStatusCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
+        console.interruption.stops(connection.cancelHandle)
         let (migrations, files) = try connection.migrationStatus()
         if arguments.has("json") {
             let rows =
@@ -20,8 +21,10 @@ struct MigrateStatusCommand: Command {
                 }
             console.write("[\(rows.joined(separator: ","))]")
         } else {
-            for status in migrations { console.write("\(status.name)  \(text(status.appliedAt))") }
-            for status in files { console.write("functions/\(status.name)  \(text(status.appliedAt))") }
+            var table = TextTable(["MIGRATION", "APPLIED"])
+            for status in migrations { table.add(status.name, text(status.appliedAt)) }
+            for status in files { table.add("functions/\(status.name)", text(status.appliedAt)) }
+            table.write(to: console)
         }
         try connection.checkSchema()
     }

@@ -8,6 +8,7 @@ struct MigrateUpCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let connection = try LogConnection(try Database.url(arguments).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
+        console.interruption.stops(connection.cancelHandle)
         let done = try connection.migrate()
         if arguments.has("json") {
             let names = done.migrations.map { "\"\($0.name)\"" }.joined(separator: ",")

@@ -8,12 +8,12 @@ struct MirrorInferCommand: Command {
         "mirror infer", "reads records and proposes a definition, with counts of what would not fit",
         positionals: ["PATH"],
         options: [
-            MirrorOptions.namespace, .init("limit", "N", "the most records to look at; default 100000"), .json,
+            MirrorOptions.namespace, .init("limit", "N", "the most records to look at; default 100000"), OutputFile.option,
+            .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "mirror infer")
+        let connection = try Database.connection(arguments, console, "mirror infer")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let path = arguments.positionals[0]
@@ -21,8 +21,10 @@ struct MirrorInferCommand: Command {
             connection, namespace, pattern: path.hasPrefix("/") ? path : "/\(path)",
             limit: try arguments.integer("limit", in: 1...1_000_000_000) ?? 100_000)
         let definition = String(decoding: inference.definition.encoded(pretty: true), as: UTF8.self)
+        let output = try OutputFile(arguments["output"], standardOutput: console.output)
         guard !arguments.has("json") else {
-            return console.write(json(inference))
+            try output.write(Array("\(json(inference))\n".utf8))
+            return try output.finish()
         }
         console.error("\(inference.recordCount) records at \(inference.definition.pattern)")
         for evidence in inference.evidence {
@@ -34,7 +36,8 @@ struct MirrorInferCommand: Command {
         if inference.placesLeftOut > 0 {
             console.error("  \(inference.placesLeftOut) more places, which the rest takes")
         }
-        console.write(definition)
+        try output.write(Array("\(definition)\n".utf8))
+        try output.finish()
     }
 
     private static func json(_ inference: Inference) -> String {

@@ -6,9 +6,10 @@ import Postgres
 enum MirrorOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
 
-    static func administration(_ arguments: ParsedArguments) throws -> MirrorAdministration {
+    static func administration(_ arguments: ParsedArguments, _ console: Console) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
-            try Database.url(arguments), environment: arguments.environment.all)
+            try Database.url(arguments), environment: arguments.environment.all
+        ) { console.interruption.stops($0) }
         try administration.source.checkSchema()
         return administration
     }
