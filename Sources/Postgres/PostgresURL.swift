@@ -40,6 +40,9 @@ public struct PostgresURL: Sendable, Equatable {
     /// The database's name, if given.
     public var databaseName: String? { options["dbname"] }
 
+    /// Whether a password is in the text itself, and not in a file or the environment.
+    public var hasPassword: Bool { options["password"] != nil }
+
     /// The same server and login, but another database.
     public func withDatabase(_ name: String) -> PostgresURL {
         with("dbname", name)

@@ -67,7 +67,8 @@ import Testing
 
     private static let mirrors: [String: Set<String>] = [
         "Running": ["Building", "Catalog", "Following", "Tables"],
-        "Building": ["Catalog", "Columns", "Definition", "Following", "Projection", "Tables", "Verifying"],
+        "Inference": ["Catalog", "Columns", "Definition"],
+        "Building": ["Catalog", "Definition", "Following", "Projection", "Tables", "Verifying"],
         "Verifying": ["Catalog", "Definition", "Projection", "Tables"],
         "Following": ["Catalog", "Projection", "Tables"],
         "Tables": ["Catalog", "Columns", "Definition", "Projection"],

@@ -175,6 +175,34 @@ import Tree
             #expect(throws: ReplayError.self) { try seq("31") }
             #expect(throws: ReplayError.badPosition("2026-99-99")) { try seq("2026-99-99") }
             #expect(throws: ReplayError.badPosition("yesterday")) { try seq("yesterday") }
+            // How long ago is for whoever asks now, not for what is kept.
+            #expect(throws: ReplayError.badPosition("1h")) { try seq("1h") }
+        }
+    }
+
+    /// Entries of ten days, one at each noon but today's; the clock is the database's.
+    @Test func howLongAgoNamesASeq() throws {
+        try withEngines { url, engines in
+            let (connection, record, _) = try history(url, engines[0], seed: 91, 10)
+            defer { connection.close() }
+            _ = try connection.sql.execute(
+                "update pathmirror.log set committed_at = clock_timestamp() - (10 - seq) * interval '1 day' - interval '1 hour'"
+            )
+            let position = { (text: String) in try LogPosition(moment: text) }
+            let seq = { (text: String) in try position(text).seq(connection, record) }
+            for (text, expected) in [
+                ("30s", 10), ("59min", 10), ("59m", 10), ("2h", 9), ("-2h", 9), ("1d", 9), ("-26h", 8), ("1w", 3),
+                ("9d", 1), ("30d", 0),
+                ("now", 10), ("0s", 10), ("7", 7), ("head", 10),
+            ] as [(String, Int64)] {
+                #expect(try seq(text) == expected, "\(text)")
+            }
+            #expect(try position("2h").firstSeq(connection, record) == 10)
+            #expect(try position("7").firstSeq(connection, record) == 7)
+            for text in ["h", "-h", "1", "1y", "1 h", "1.5h", "--1h", "+1h", "9999999999999999999h", "400000d", "٣h"]
+            where text != "1" {
+                #expect(throws: ReplayError.badPosition(text)) { try seq(text) }
+            }
         }
     }
 

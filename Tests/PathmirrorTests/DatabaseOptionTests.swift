@@ -24,6 +24,55 @@ import Testing
             try Database.home(Self.parsed(["--database-url", "postgresql://u@h:5/d", "--data", "/nowhere"])) == url)
     }
 
+    @Test func byAFileWithItsURL() throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("url", "postgresql://u:hunter2@h:5/d\r\nmore\n")
+        let url = try PostgresURL("postgresql://u:hunter2@h:5/d")
+        #expect(try Database.url(Self.parsed(["--database-url-file", file])) == url)
+        #expect(try Database.url(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
+        let other = "postgresql://other/d"
+        // The command line goes before the environment, whichever of the two it has.
+        #expect(
+            try Database.url(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other])) == url)
+        #expect(
+            try Database.url(Self.parsed(["--database-url", other], ["PATHMIRROR_DATABASE_URL_FILE": file]))
+                == PostgresURL(other))
+        let error = #expect(throws: UsageError.self) {
+            try Database.url(Self.parsed(["--database-url-file", file, "--database-url", other]))
+        }
+        #expect(error?.message == "Give either --database-url or --database-url-file.")
+    }
+
+    @Test func aFileWithoutAURL() throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("url", "\npostgresql://u@h/d")
+        let error = #expect(throws: CommandFailure.self) {
+            try Database.url(Self.parsed(["--database-url-file", file]))
+        }
+        #expect(error?.description == "There is no URL in the first line of \(file).")
+        #expect(throws: CommandFailure.self) {
+            try Database.url(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
+        }
+    }
+
+    /// Whoever has a password where others can read it is told, and only they; it is not repeated.
+    @Test(arguments: [
+        ("postgresql://u:hunter2@127.0.0.1:1/d", true), ("host=127.0.0.1 port=1 password=hunter2", true),
+        ("postgresql://127.0.0.1:1/d?password=hunter2", true), ("postgresql://u@127.0.0.1:1/d", false),
+        ("host=127.0.0.1 port=1 passfile=/x", false),
+    ]) func passwordsOnTheCommandLine(_ url: String, _ isWarned: Bool) throws {
+        let run = try pathmirror(["log", "ls", "--database-url", url])
+        #expect(run.exitCode == 1)
+        #expect(run.errors.hasPrefix("pathmirror: warning: a password on the command line can be read") == isWarned)
+        #expect(run.errors.contains("--database-url-file") == isWarned)
+        #expect(!run.errors.contains("hunter2"))
+        #expect(
+            !(try pathmirror(["log", "ls"], environment: ["PATHMIRROR_DATABASE_URL": url]).errors.contains("warning")))
+        let folder = try ScratchFolder()
+        let file = try folder.file("url", url)
+        #expect(!(try pathmirror(["log", "ls", "--database-url-file", file]).errors.contains("warning")))
+    }
+
     @Test func byAFolderWithNothingInIt() throws {
         let folder = try ScratchFolder()
         for option in ["data", "dev-data"] {

@@ -80,7 +80,7 @@ import Testing
                 "feed.json",
                 #"[{"name": "a", "path": "/a/{x}"}, {"name": "a", "namespace": "other", "path": "/b/{x}"}]"#)
             #expect(try Self.apply(database, folder).map { $0["namespace"] } == ["default", "other"])
-            #expect(try database.output("feed", "ls") == "default  a  /a/{x}\nother  a  /b/{x}\n")
+            #expect(try database.output("feed", "ls") == "default  a  /a/{x}\nother    a  /b/{x}\n")
             #expect(try database.output("feed", "ls", "--ns", "other") == "other  a  /b/{x}\n")
             #expect(try database.run(["feed", "status", "--ns", "other"]).output.hasPrefix("other  a  "))
             for command in [["show"], ["status"], ["seek", "--to", "now"]] {

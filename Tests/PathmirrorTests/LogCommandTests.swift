@@ -16,6 +16,13 @@ import Testing
         (["--path", "/"], Array(1...8)),
         (["--path", "/posts/1"], [3, 4]), (["--path", "/posts"], [3, 4, 8]), (["--path", "/elsewhere"], []),
         (["--path", "/posts", "--limit", "1", "--from", "4"], [4]), (["--ns", "default"], Array(1...8)),
+        (["--last", "3"], [6, 7, 8]), (["--last", "100"], Array(1...8)), (["--last", "2", "--to", "5"], [4, 5]),
+        (["--last", "2", "--path", "/posts"], [4, 8]), (["--last", "1", "--path", "/elsewhere"], []),
+        (["--last", "4", "--from", "7"], [7, 8]),
+        (["--from", "2026-01-31T12:06:00Z"], [7, 8]), (["--from", "2026-01-31T12:05:59Z"], [6, 7, 8]),
+        (["--to", "2026-01-31T12:02:30Z"], [1, 2]), (["--from", "2025-01-01", "--to", "2026-01-31T12:01:00Z"], [1]),
+        (["--to", "2025-01-01"], []), (["--from", "1h"], []), (["--to", "-1h"], Array(1...8)),
+        (["--from", "head"], []),
     ]
 
     @Test func bounds() throws {
@@ -46,7 +53,10 @@ import Testing
             #expect(entries[0]["origin"]?["via"] == "sql")
             #expect(entries.allSatisfy { $0["bulk"] == false })
             let line = try #require(try database.run(["log", "ls", "--to", "2", "--from", "2"]).lines.first)
-            #expect(line == "2  2026-01-31T12:02:00.000Z  set  /users/ada/posts  {\"/users/ada/posts\":2}")
+            #expect(
+                line
+                    == "2  2026-01-31T12:02:00.000Z  set  administrator by sql as pathmirror  /users/ada/posts  {\"/users/ada/posts\":2}"
+            )
         }
     }
 
@@ -74,7 +84,11 @@ import Testing
 
     @Test func mistakes() throws {
         try withHistory { database throws in
-            for arguments in [["--from", "x"], ["--to", "-1"], ["--limit", "1.5"], ["--path", "/a.b"]] {
+            for arguments in [
+                ["--from", "x"], ["--to", "-1"], ["--limit", "1.5"], ["--path", "/a.b"], ["--last", "0"],
+                ["--last", "1", "--limit", "1"],
+                ["--from", "1y"],
+            ] {
                 let run = try database.run(["log", "ls"] + arguments)
                 #expect(run.exitCode == 2, "\(arguments)")
                 #expect(run.output.isEmpty, "\(arguments)")
@@ -112,6 +126,7 @@ import Testing
                     committed  2026-01-31T12:04:00.000Z
                     operation  set
                     path       /posts/1
+                    by         administrator by sql as pathmirror
 
                     /posts/1
                     {

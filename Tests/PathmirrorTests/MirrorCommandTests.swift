@@ -140,7 +140,7 @@ import Testing
             #expect(errors.count == 1)
             #expect(
                 errors[0]["column"] == "star_count" && errors[0]["path"] == "/posts/c/starCount"
-                    && errors[0]["value"] == "\"many\"")
+                    && errors[0]["value"] == "many")
             #expect(errors[0]["record"] == "/posts/c" && errors[0]["seq"] == 3)
             #expect(errors[0].names == ["record", "column", "path", "seq", "value", "reason", "foundAt"])
             let text = try database.output("mirror", "errors", "posts")

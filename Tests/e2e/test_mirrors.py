@@ -57,7 +57,7 @@ def test_values_that_do_not_fit_are_null_recorded_and_kept_in_the_rest(mirrored)
     assert mirrored.rows("select star_count, _misfits, rest->>'starCount' from mirror.posts") == [(None, ["star_count"], "many")]
     errors = cli.objects(mirrored.run("errors", "posts", "--json"))
     assert [(error["column"], error["path"], error["value"]) for error in errors] == [
-        ("star_count", "/posts/a/starCount", '"many"')]
+        ("star_count", "/posts/a/starCount", "many")]
     mirrored.rest.send("PUT", "/posts/a/starCount.json", b"5")
     mirrored.caught_up()
     assert mirrored.rows("select star_count, _misfits, rest from mirror.posts") == [(5, None, None)]

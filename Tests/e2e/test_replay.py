@@ -249,14 +249,21 @@ def test_bad_files_are_refused(serve, database_url, scratch, text, reason):
     assert sql.head(database_url) == 1
 
 
+def differ(history, *words) -> str:
+    """What `diff` writes of trees that must differ."""
+    finished = cli.command("diff", *words, "--database-url", history.url)
+    assert finished.returncode == 1 and not finished.stderr
+    return finished.stdout
+
+
 def test_diff(history):
-    found = cli.objects(history.run("diff", "default@2", "default@5", "--json"))
+    found = cli.objects(differ(history, "default@2", "default@5", "--json"))
     assert {one["path"]: (one["old"], one["new"]) for one in found} == {
         "/users/bob/name": ("Bob", None), "/posts/1": (None, "short"), "/posts/1/.priority": (None, 3)}
-    backwards = cli.objects(history.run("diff", "default@5", "default@2", "--json"))
+    backwards = cli.objects(differ(history, "default@5", "default@2", "--json"))
     assert {one["path"]: (one["new"], one["old"]) for one in backwards} == {
         one["path"]: (one["old"], one["new"]) for one in found}
-    assert history.run("diff", "default@2", "default@5", "--path", "/users") == '/users/bob/name: "Bob" → nothing\n'
+    assert differ(history, "default@2", "default@5", "--path", "/users") == '/users/bob/name: "Bob" → nothing\n'
     assert history.run("diff", "default@8", "default") == ""
     history.run("replay", "tree", "--at", "5", "--into", "then")
     assert history.run("diff", "default@5", "then") == ""

@@ -4,7 +4,7 @@ import Postgres
 public enum LogPosition: Sendable, Equatable {
     case head
     case seq(Int64)
-    /// A time, as PostgreSQL reads it; without a zone it is UTC.
+    /// A time, as PostgreSQL reads it; without a zone it is UTC. Or how long ago: `1h`, `-2d`.
     case time(String)
 
     public init(_ text: String) throws(ReplayError) {
@@ -19,6 +19,42 @@ public enum LogPosition: Sendable, Equatable {
             }
             self = .time(text)
         }
+    }
+
+    /// The same, and how long ago: `90s`, `15min`, `1h`, `2d`, `1w`, each also with a `-` before it; `now`. What that means
+    /// depends on when it is asked for: for commands, not for definitions that are kept.
+    public init(moment text: String) throws(ReplayError) {
+        if text == "now" {
+            self = .head
+        } else if Self.secondsAgo(text) != nil {
+            self = .time(text)
+        } else {
+            try self.init(text)
+        }
+    }
+
+    /// Seconds before now that a text such as `-2d` says; nil for other texts.
+    static func secondsAgo(_ text: String) -> Int64? {
+        let bare = text.hasPrefix("-") ? text.dropFirst() : text[...]
+        let digits = bare.prefix { $0.isASCII && $0.isNumber }
+        let factor: Int64? =
+            switch bare.dropFirst(digits.count) {
+            case "s": 1
+            case "min", "m": 60
+            case "h": 3_600
+            case "d": 86_400
+            case "w": 7 * 86_400
+            default: nil
+            }
+        guard let factor, let count = Int64(digits), count <= 1_000 * 366 * 86_400 / factor else { return nil }
+        return count * factor
+    }
+
+    /// The first entry that "from this moment on" means: that of a seq itself, and of a time the first committed after it.
+    public func firstSeq(_ connection: LogConnection, _ namespace: NamespaceRecord) throws -> Int64 {
+        let seq = try seq(connection, namespace)
+        if case .seq = self { return seq }
+        return seq + 1
     }
 
     /// The seq of the last entry that had been committed then. Costs a few look-ups, whatever the length of the log.
@@ -41,6 +77,12 @@ public enum LogPosition: Sendable, Equatable {
     private static func microseconds(_ text: String, _ connection: LogConnection) throws -> Int64 {
         // As a time of UTC unless the text has a zone.
         try connection.postgres.executeScript("set timezone to 'UTC'")
+        if let seconds = secondsAgo(text) {
+            // By the clock that entries have their times of.
+            return try connection.postgres.execute(
+                "select ((extract(epoch from clock_timestamp()) - $1::bigint) * 1000000)::bigint", [.int8(seconds)]
+            ).int64(0, 0)
+        }
         do {
             return try connection.postgres.execute(
                 "select (extract(epoch from $1::timestamptz) * 1000000)::bigint", [.text(text)]

@@ -24,7 +24,7 @@ public enum ReplayError: Error, Sendable, Equatable, CustomStringConvertible {
             "The tree at seq \(seq) can't be rebuilt any more: the log and the snapshots reach back to the tree at seq \(oldest)."
         case .beyondHead(let seq, let head): "There is no seq \(seq) yet: the head is \(head)."
         case .badPosition(let text):
-            "\"\(text)\" is neither a seq nor a time: give a whole number, \"head\", or a time such as 2026-01-31T12:00:00Z."
+            "\"\(text)\" is neither a seq nor a time: give a whole number, \"head\", a time such as 2026-01-31T12:00:00Z, or how long ago, such as 1h or 2d."
         case .beforeTheLog(let time, let oldest): "Nothing is known of \(time): what is retained begins at \(oldest)."
         case .badLine(let line, let reason): "Line \(line): \(reason)."
         case .pruned(let seq): "The log was pruned meanwhile: entry \(seq) is gone. Try again."

@@ -34,6 +34,8 @@ public final class Importer {
     public private(set) var rowsDone = 0
     /// The seq of the last entry that was committed.
     public private(set) var lastSeq: Int64 = 0
+    /// Rows whose transactions are committed, those of an earlier run included.
+    public private(set) var rowsKept = 0
     /// Rows that an earlier, interrupted run has left done.
     public private(set) var resumedRows = 0
 
@@ -64,6 +66,7 @@ public final class Importer {
         do {
             rowsToSkip = try savedProgress()
             resumedRows = rowsToSkip
+            rowsKept = rowsToSkip
         } catch {
             throw LogStoreError(error)
         }
@@ -220,6 +223,7 @@ public final class Importer {
         destination.committed()
         isOpen = false
         lastSeq = seq
+        rowsKept = rowsDone
     }
 
     // MARK: Restart

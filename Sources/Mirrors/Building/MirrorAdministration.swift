@@ -8,22 +8,37 @@ public final class MirrorAdministration {
     let url: PostgresURL
     private let connector: TargetConnector
     private let connectionSettings: LogConnection.Settings
+    /// Told of each connection, so that what runs on it can be stopped.
+    private let onConnection: (PostgresCancelHandle) -> Void
 
-    /// - Parameter url: the gateway's database, migrated.
-    public init(_ url: PostgresURL, environment: [String: String]) throws {
+    /// - Parameters:
+    ///   - url: the gateway's database, migrated.
+    ///   - onConnection: told of each connection that is opened, so that what runs on it can be stopped.
+    public init(
+        _ url: PostgresURL, environment: [String: String],
+        onConnection: @escaping (PostgresCancelHandle) -> Void = { _ in }
+    ) throws {
         var settings = LogConnection.Settings()
         settings.connection = .forMirrors
         connectionSettings = settings
         self.url = url
         connector = TargetConnector(url: url, settings: settings.connection, environment: environment)
         source = try LogConnection(url.withApplicationName("pathmirror mirror"), settings: settings)
+        self.onConnection = onConnection
+        onConnection(source.cancelHandle)
     }
 
     /// Ends the connection.
     public func close() { source.close() }
 
     func connect(_ mirror: CatalogMirror) throws -> PostgresConnection {
-        try connector.connect(mirror.target, as: "mirror")
+        try connect(mirror.target, "mirror")
+    }
+
+    private func connect(_ target: String?, _ purpose: String) throws -> PostgresConnection {
+        let connection = try connector.connect(target, as: purpose)
+        onConnection(connection.cancelHandle)
+        return connection
     }
 
     /// All mirrors of all namespaces.
@@ -78,12 +93,13 @@ public final class MirrorAdministration {
         _ mirror: CatalogMirror, _ definition: MirrorDefinition, verifies: Bool = false,
         rowsAtOnce: Int = MirrorBuilder.maxRowsAtOnce, progress: @escaping (MirrorBuilder.Progress) -> Void
     ) throws -> MirrorBuilder.Outcome {
-        let target = try connector.connect(mirror.target, as: "mirror build")
+        let target = try connect(mirror.target, "mirror build")
         defer { target.close() }
-        let misfitWriter = try connector.connect(mirror.target, as: "mirror build")
+        let misfitWriter = try connect(mirror.target, "mirror build")
         defer { misfitWriter.close() }
         let lookup = try LogConnection(url.withApplicationName("pathmirror mirror build"), settings: connectionSettings)
         defer { lookup.close() }
+        onConnection(lookup.cancelHandle)
         return try MirrorBuilder(
             source: source, lookup: lookup, target: target, misfitWriter: misfitWriter, mirror: mirror,
             definition: definition, verifies: verifies, rowsAtOnce: rowsAtOnce,
@@ -92,7 +108,7 @@ public final class MirrorAdministration {
     }
 
     private func alter(_ mirror: CatalogMirror, _ definition: MirrorDefinition, _ statements: [String]) throws {
-        let target = try connector.connect(mirror.target, as: "mirror alter")
+        let target = try connect(mirror.target, "mirror alter")
         defer { target.close() }
         // The cursor first: it keeps the mirror's runner away.
         let steps: [PipelineStep] =
@@ -106,7 +122,7 @@ public final class MirrorAdministration {
 
     /// Removes a mirror and its table.
     public func drop(_ mirror: CatalogMirror) throws {
-        let target = try connector.connect(mirror.target, as: "mirror drop")
+        let target = try connect(mirror.target, "mirror drop")
         defer { target.close() }
         let cursor = try MirrorCursor.of(mirror, target)
         var steps: [PipelineStep] = [

@@ -11,6 +11,8 @@ struct Console {
     /// True when `errors` is a terminal: progress then moves on one line.
     let isTerminal: Bool
     let signals: any Signals
+    /// Whether the command is to stop.
+    let interruption = Interruption()
 
     init(
         output: Int32 = STDOUT_FILENO, errors: Int32 = STDERR_FILENO, input: Int32 = STDIN_FILENO,
@@ -21,6 +23,19 @@ struct Console {
         self.input = input
         self.signals = signals
         isTerminal = isatty(errors) == 1
+    }
+
+    /// The columns of the terminal that results go to; nil where it is none.
+    var outputWidth: Int? {
+        var size = winsize()
+        guard isatty(output) == 1, ioctl(output, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+        return Int(size.ws_col)
+    }
+
+    /// What a command throws in the place of `error`: where it was interrupted, what was done and how to go on.
+    func ending(_ error: any Error, _ note: @autoclosure () -> String) -> any Error {
+        guard let signal = interruption.signal, !(error is CommandEnd) else { return error }
+        return CommandEnd(Interruption.exitCode(signal), "interrupted. \(note())")
     }
 
     func write(_ text: String, toError: Bool = false) {

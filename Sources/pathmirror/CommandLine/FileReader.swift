@@ -7,11 +7,15 @@ final class FileReader {
     let byteCount: Int?
     private let descriptor: Int32
     private let isOpened: Bool
+    private let interruption: Interruption?
     private(set) var bytesRead = 0
 
-    /// - Parameter standardInput: what `-` names.
-    init(_ path: String, standardInput: Int32 = STDIN_FILENO) throws {
+    /// - Parameters:
+    ///   - standardInput: what `-` names.
+    ///   - interruption: what may end the wait for more of it.
+    init(_ path: String, standardInput: Int32 = STDIN_FILENO, interruption: Interruption? = nil) throws {
         self.path = path
+        self.interruption = interruption
         isOpened = path != "-"
         guard isOpened else {
             descriptor = standardInput
@@ -33,6 +37,7 @@ final class FileReader {
 
     /// The next piece, or nil at the end.
     func next(upTo size: Int = 256 * 1024) throws -> [UInt8]? {
+        try waitForMore()
         var failure: Int32 = 0
         let piece = [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
             var got = Glibc.read(descriptor, buffer.baseAddress, size)
@@ -45,5 +50,11 @@ final class FileReader {
         }
         bytesRead += piece.count
         return piece.isEmpty ? nil : piece
+    }
+    /// Waits until there is something to read, or the end; whoever sends it may take their time.
+    private func waitForMore() throws(Interrupted) {
+        guard let interruption, byteCount == nil else { return }
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        repeat { try interruption.check() } while poll(&waiting, 1, 100) == 0
     }
 }

@@ -89,6 +89,21 @@ struct ParsedArguments {
         return configuration[name]
     }
 
+    /// Where an option's value comes from: what comes first goes before the others.
+    enum Source: Int, Comparable {
+        case commandLine, environment, configuration
+
+        static func < (left: Source, right: Source) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    /// Nil for an option that was not given.
+    func source(_ name: String) -> Source? {
+        if given[name] != nil { return .commandLine }
+        guard let option = specification.options.first(where: { $0.name == name }) else { return nil }
+        if option.environmentNames.contains(where: { environment[$0] != nil }) { return .environment }
+        return configuration[name] == nil ? nil : .configuration
+    }
+
     /// A switch; in the environment and in files `true`, `yes`, `on` or `1`.
     func has(_ name: String) -> Bool {
         guard let value = self[name] else { return false }

@@ -6,6 +6,7 @@ final class ReplayProgress {
     private let rate: Int?
     private let total: Int64?
     private let clock: ProgressClock
+    private let interruption: Interruption
     private var line: ProgressLine
     private(set) var done: Int64 = 0
 
@@ -21,6 +22,7 @@ final class ReplayProgress {
         self.total = total
         self.rate = rate
         self.clock = clock
+        interruption = console.interruption
         line = ProgressLine(console, isQuiet: isQuiet, clock)
     }
 
@@ -36,7 +38,8 @@ final class ReplayProgress {
         self.done = done
         if let rate {
             let due = done * 1_000 / Int64(rate)
-            while case let early = due - line.elapsed, early > 0 {
+            // Who is to stop is not held up: the next statement ends it.
+            while case let early = due - line.elapsed, early > 0, interruption.signal == nil {
                 clock.pause(min(early, 200))
                 show()
             }

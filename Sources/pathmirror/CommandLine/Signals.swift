@@ -3,8 +3,8 @@ import Runtime
 
 /// How a command is told to end, or to read its files again.
 protocol Signals {
-    /// For commands that run for a while but don't wait: Ctrl-C then ends them as usual.
-    func unblock()
+    /// For commands that work and don't wait: Ctrl-C and its like stop what they do, closed pipes end them.
+    func interrupt(by interruption: Interruption)
 
     /// Waits until the program is asked to end.
     ///
@@ -26,10 +26,31 @@ struct ProcessSignals: Signals {
         signal(SIGPIPE, SIG_IGN)
     }
 
-    func unblock() {
+    func interrupt(by interruption: Interruption) {
+        signal(SIGPIPE, SIG_DFL)
+        let thread = Thread(name: "signals", isVital: false) {
+            interruption.follow(Self.next) { signal in
+                // What isn't committed, PostgreSQL undoes.
+                _exit(Interruption.exitCode(signal))
+            }
+        }
+        guard !thread.isStarted else { return }
+        // Without a thread they end the program as usual.
         var set = Self.termination
         pthread_sigmask(SIG_UNBLOCK, &set, nil)
-        signal(SIGPIPE, SIG_DFL)
+    }
+
+    /// The next signal, or nil after so many milliseconds.
+    private static func next(within milliseconds: Milliseconds?) -> Int32? {
+        var set = termination
+        guard let milliseconds else {
+            var received: Int32 = 0
+            while sigwait(&set, &received) != 0 {}
+            return received
+        }
+        var timeout = timespec(tv_sec: Int(milliseconds / 1000), tv_nsec: Int(milliseconds % 1000 * 1_000_000))
+        let received = sigtimedwait(&set, nil, &timeout)
+        return received > 0 ? received : nil
     }
 
     func waitForTermination(onHangup: () -> Void) {
@@ -43,9 +64,7 @@ struct ProcessSignals: Signals {
     }
 
     func isTerminationWanted(milliseconds: Milliseconds) -> Bool {
-        var set = Self.termination
-        var timeout = timespec(tv_sec: Int(milliseconds / 1000), tv_nsec: Int(milliseconds % 1000 * 1_000_000))
-        return sigtimedwait(&set, nil, &timeout) > 0
+        Self.next(within: milliseconds) != nil
     }
 
     private static var termination: sigset_t {

@@ -3,12 +3,18 @@ protocol Command {
     static var specification: CommandSpecification { get }
     /// The exit code where it fails; 1, but where that means something else.
     static var failureCode: Int32 { get }
+    /// What is said where it is interrupted and has said nothing itself.
+    static var whenInterrupted: String { get }
+    /// Whether it runs until it is told to end, and waits for that itself.
+    static var waitsForSignals: Bool { get }
     /// - Throws: `CommandFailure` or any error that says in its description what went wrong; `CommandEnd` to end with another exit code.
     static func run(_ arguments: ParsedArguments, _ console: Console) throws
 }
 
 extension Command {
     static var failureCode: Int32 { 1 }
+    static var whenInterrupted: String { "Nothing was changed." }
+    static var waitsForSignals: Bool { false }
 }
 
 /// Ends a command with an exit code of its own.

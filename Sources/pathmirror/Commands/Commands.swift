@@ -46,16 +46,35 @@ enum Commands {
             return 0
         }
         do {
-            try command.run(try ParsedArguments(arguments, specification, environment), console)
+            let parsed = try ParsedArguments(arguments, specification, environment)
+            // Gateways have a log for it.
+            if !specification.options.contains(where: { $0.name == "log-format" }),
+                let warning = DatabaseWarning.ofCommandLine(parsed)
+            {
+                console.error("pathmirror: warning: \(warning).")
+            }
+            if !command.waitsForSignals { console.signals.interrupt(by: console.interruption) }
+            try command.run(parsed, console)
             return 0
-        } catch let end as CommandEnd {
+        } catch {
+            console.interruption.notice()
+            return tell(console.ending(error, command.whenInterrupted), command, console)
+        }
+    }
+
+    /// Says why a command has ended.
+    ///
+    /// - Returns: its exit code.
+    private static func tell(_ error: any Error, _ command: any Command.Type, _ console: Console) -> Int32 {
+        switch error {
+        case let end as CommandEnd:
             if let message = end.message { console.error("pathmirror: \(message)") }
             return end.exitCode
-        } catch let error as UsageError {
-            console.error(
-                "pathmirror \(specification.name): \(error.message) Try 'pathmirror \(specification.name) --help'.")
+        case let error as UsageError:
+            let name = command.specification.name
+            console.error("pathmirror \(name): \(error.message) Try 'pathmirror \(name) --help'.")
             return 2
-        } catch {
+        default:
             console.error("pathmirror: \(error)")
             return command.failureCode
         }

@@ -6,10 +6,14 @@ import PostgresCluster
 /// goes to the database in which it lives, as the home says.
 enum Database {
     static let options: [OptionSpecification] = [
-        .init("database-url", "URL", "the PostgreSQL database, as libpq takes it; of several the home"),
+        .init("database-url", "URL", "the PostgreSQL database, as libpq takes it; of several the home"), fileOption,
         .init("data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror"),
         .init("in", "DB", "the database of several; default the namespace's, or the home"), DatabaseLogins.option,
     ]
+
+    static let fileOption = OptionSpecification(
+        "database-url-file", "FILE",
+        "instead: a file whose first line is the database's URL, so that no password is seen")
 
     /// Which database a command is about, unless `--in` says so.
     enum Subject {
@@ -30,11 +34,26 @@ enum Database {
         }
     }
 
+    /// The URL that `--database-url` or `--database-url-file` gives; nil where neither does. Of what is given in two ways the
+    /// command line counts before the environment, and that before the configuration file.
+    static func givenURL(_ arguments: ParsedArguments) throws -> PostgresURL? {
+        let (inline, inFile) = (arguments.source("database-url"), arguments.source("database-url-file"))
+        guard inline != inFile || inline == nil else {
+            throw UsageError("Give either --database-url or --database-url-file.")
+        }
+        if let inFile, inline.map({ inFile < $0 }) ?? true, let file = arguments["database-url-file"] {
+            let line = try Files.read(file, maxBytes: 64 * 1024).prefix { $0 != 0x0A && $0 != 0x0D }
+            guard !line.isEmpty else { throw CommandFailure("There is no URL in the first line of \(file).") }
+            return try PostgresURL(String(decoding: line, as: UTF8.self))
+        }
+        return try arguments["database-url"].map { text throws in try PostgresURL(text) }
+    }
+
     /// The home.
     ///
     /// - Parameter dataOption: the option that names the data directory, where `--data` is something else.
     static func home(_ arguments: ParsedArguments, dataOption: String = "data") throws -> PostgresURL {
-        if let text = arguments["database-url"] { return try PostgresURL(text) }
+        if let url = try givenURL(arguments) { return url }
         let directory = arguments[dataOption] ?? ".pathmirror"
         guard let url = PostgresCluster.runningURL(dataDirectory: directory) else {
             throw CommandFailure(
@@ -57,21 +76,23 @@ enum Database {
 
     /// A session on a database whose schema is this program's.
     static func connection(
-        _ arguments: ParsedArguments, _ purpose: String, of subject: Subject = .namespace, dataOption: String = "data"
+        _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Subject = .namespace,
+        dataOption: String = "data"
     ) throws -> LogConnection {
         let home = try home(arguments, dataOption: dataOption)
-        let connection = try open(home, purpose)
+        let connection = try open(home, console, purpose)
         guard let other = try other(arguments, subject, connection, home) else { return connection }
         connection.close()
-        return try open(other, purpose)
+        return try open(other, console, purpose)
     }
 
     /// A session on a database that the home names; on the home for nil.
-    static func open(_ url: PostgresURL, _ purpose: String) throws -> LogConnection {
+    static func open(_ url: PostgresURL, _ console: Console, _ purpose: String) throws -> LogConnection {
         var settings = LogConnection.Settings()
         // What an operator starts takes as long as it takes.
         settings.connection.statementTimeoutMilliseconds = 0
         let connection = try LogConnection(url.withApplicationName("pathmirror \(purpose)"), settings: settings)
+        console.interruption.stops(connection.cancelHandle)
         try connection.checkSchema()
         return connection
     }
@@ -98,9 +119,11 @@ enum Database {
     }
 
     /// Throws where namespaces live in more than one database: what is done to all of them at once can't be.
-    static func checkAreTogether(_ namespaces: Set<String>, _ arguments: ParsedArguments) throws {
+    static func checkAreTogether(
+        _ namespaces: Set<String>, _ arguments: ParsedArguments, _ console: Console
+    ) throws {
         guard namespaces.count > 1, arguments["in"] == nil else { return }
-        let connection = try open(try home(arguments), "placement")
+        let connection = try open(try home(arguments), console, "placement")
         defer { connection.close() }
         let databases = Set(try namespaces.map { try connection.database(of: $0)?.name })
         guard databases.count > 1 else { return }

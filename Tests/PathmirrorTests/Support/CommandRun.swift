@@ -78,7 +78,7 @@ final class ScratchFile: Sendable {
 final class ScriptedSignals: Signals {
     private let wantsEnd: @Sendable () -> Bool
     private let hangups: Mutex<Int>
-    private let unblocked = Mutex(false)
+    private let watcher = Mutex<Interruption?>(nil)
 
     /// - Parameters:
     ///   - hangups: how many SIGHUP come before the end.
@@ -88,9 +88,10 @@ final class ScriptedSignals: Signals {
         self.wantsEnd = wantsEnd
     }
 
-    var isUnblocked: Bool { unblocked.withLock { $0 } }
+    /// What the command would notice signals by; nil for a command that waits for them itself.
+    var interruption: Interruption? { watcher.withLock { $0 } }
 
-    func unblock() { unblocked.withLock { $0 = true } }
+    func interrupt(by interruption: Interruption) { watcher.withLock { $0 = interruption } }
 
     func waitForTermination(onHangup: () -> Void) {
         while hangups.withLock({ $0 > 0 }) {

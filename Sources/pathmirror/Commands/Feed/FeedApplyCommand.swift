@@ -3,6 +3,7 @@ import LogStore
 import Tokens
 
 struct FeedApplyCommand: Command {
+    static let whenInterrupted = "Feeds that are listed above are applied; the same command goes on with the others."
     static let specification = CommandSpecification(
         "feed apply", "makes and changes feeds as definition files say; the same definition changes nothing",
         positionals: ["FILE…"],
@@ -15,9 +16,9 @@ struct FeedApplyCommand: Command {
         let feeds = try read(arguments, console)
         let creates = arguments.has("create")
         let namespaces = Set(feeds.map(\.namespace))
-        try FeedOptions.administer(arguments, "feed apply", of: .of(feeds.first?.namespace ?? "default")) {
+        try FeedOptions.administer(arguments, console, "feed apply", of: .of(feeds.first?.namespace ?? "default")) {
             administration, connection in
-            try Database.checkAreTogether(namespaces, arguments)
+            try Database.checkAreTogether(namespaces, arguments, console)
             // A mistake in the last definition is told before the first is applied. Where the namespace will be new, so is the feed.
             let plans = try feeds.map { feed -> FeedAdministration.Applied? in
                 guard try connection.namespace(named: feed.namespace) == nil else {

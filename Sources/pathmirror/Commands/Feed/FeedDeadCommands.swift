@@ -13,7 +13,7 @@ struct FeedDeadListCommand: Command {
         let name = try FeedOptions.name(arguments)
         let limit = try arguments.integer("limit", in: 1...1_000_000) ?? 1_000
         let after = try arguments["after"].map { try FeedDeadSelection.position($0, name, "after") }
-        try FeedOptions.administer(arguments, "feed dead ls", of: .of(name.namespace)) { administration, _ in
+        try FeedOptions.administer(arguments, console, "feed dead ls", of: .of(name.namespace)) { administration, _ in
             for letter in try administration.deadLetters(name, after: after, limit: limit) {
                 console.write(
                     arguments.has("json")
@@ -58,7 +58,7 @@ private enum FeedDeadSelection {
     ) throws {
         let name = try FeedOptions.name(arguments)
         let selection = try selection(arguments, name)
-        try FeedOptions.administer(arguments, "feed dead", of: .of(name.namespace)) { administration, _ in
+        try FeedOptions.administer(arguments, console, "feed dead", of: .of(name.namespace)) { administration, _ in
             let count = try body(administration, name, selection)
             // Who names some expects that they are there; all of none is no mistake.
             let isNothing = count == 0 && !arguments.has("all")

@@ -7,15 +7,16 @@ struct FeedListCommand: Command {
         options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try FeedOptions.administer(arguments, "feed ls", of: .namespaceIfGiven) { administration, connection in
+        try FeedOptions.administer(arguments, console, "feed ls", of: .namespaceIfGiven) { administration, connection in
             let records =
                 try arguments["ns"] == nil
                 ? administration.allFeeds()
                 : administration.feeds(of: try Database.namespace(arguments, connection).name)
+            var table = TextTable(["NAMESPACE", "NAME", "PATH"])
             for record in records {
                 let definition = try FeedOptions.shown(record)
                 guard arguments.has("json") else {
-                    console.write("\(record.namespace)  \(record.name)  \(definition.pattern)")
+                    table.add(record.namespace, record.name, "\(definition.pattern)")
                     continue
                 }
                 console.write(
@@ -24,6 +25,7 @@ struct FeedListCommand: Command {
                         "definition": .raw(definition.json(secrets: false)),
                     ]).line)
             }
+            table.write(to: console)
         }
     }
 }

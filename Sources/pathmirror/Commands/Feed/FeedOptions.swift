@@ -8,10 +8,10 @@ enum FeedOptions {
 
     /// Connects, and closes the connection when `body` has ended.
     static func administer<Result>(
-        _ arguments: ParsedArguments, _ purpose: String, of subject: Database.Subject,
+        _ arguments: ParsedArguments, _ console: Console, _ purpose: String, of subject: Database.Subject,
         _ body: (FeedAdministration, LogConnection) throws -> Result
     ) throws -> Result {
-        let connection = try Database.connection(arguments, purpose, of: subject)
+        let connection = try Database.connection(arguments, console, purpose, of: subject)
         defer { connection.close() }
         return try body(FeedAdministration(connection), connection)
     }

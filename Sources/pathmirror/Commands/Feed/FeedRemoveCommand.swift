@@ -7,7 +7,7 @@ struct FeedRemoveCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try FeedOptions.name(arguments)
-        try FeedOptions.administer(arguments, "feed rm", of: .of(name.namespace)) { administration, _ in
+        try FeedOptions.administer(arguments, console, "feed rm", of: .of(name.namespace)) { administration, _ in
             _ = try administration.feed(name)
             guard
                 arguments.has("yes")

@@ -8,15 +8,17 @@ struct FeedSeekCommand: Command {
         options: [
             .init("seq", "SEQ", "delivers every entry after this one"),
             .init("time", "TIME", "delivers what was committed after this time; without a zone it is UTC"),
-            .init("to", "PLACE", "beginning, now, or snapshot: the tree as it is, and then every change"),
+            .init(
+                "to", "SEQ|TIME",
+                "the same for a seq or a time, also how long ago (1h, 2d); or beginning, now, or snapshot: the tree as it is, and then every change"
+            ),
             FeedOptions.namespace, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let place = try place(arguments)
         let name = try FeedOptions.name(arguments)
-        console.signals.unblock()
-        try FeedOptions.administer(arguments, "feed seek", of: .of(name.namespace)) { administration, _ in
+        try FeedOptions.administer(arguments, console, "feed seek", of: .of(name.namespace)) { administration, _ in
             let seq: Int64
             do {
                 seq = try administration.seek(name, to: place).seq
@@ -42,14 +44,20 @@ struct FeedSeekCommand: Command {
         switch (seq, arguments["time"], arguments["to"]) {
         case (let seq?, nil, nil): return .seq(Int64(seq))
         case (nil, let time?, nil):
-            guard case .time = try? LogPosition(time) else {
+            guard case .time = try? LogPosition(moment: time) else {
                 throw UsageError("--time: \"\(time)\" is no time, such as 2026-01-31T12:00:00Z.")
             }
             return .time(time)
         case (nil, nil, "beginning"?): return .beginning
         case (nil, nil, "now"?): return .now
         case (nil, nil, "snapshot"?): return .snapshot
-        case (nil, nil, let word?): throw UsageError("--to: \"\(word)\" is none of beginning, now and snapshot.")
+        case (nil, nil, let word?):
+            switch try? LogPosition(moment: word) {
+            case .seq(let seq): return .seq(seq)
+            case .time(let time): return .time(time)
+            case .head: return .now
+            case nil: throw UsageError("--to: \"\(word)\" is no seq, no time, and none of beginning, now and snapshot.")
+            }
         default: throw UsageError("Give one of --seq, --time and --to.")
         }
     }

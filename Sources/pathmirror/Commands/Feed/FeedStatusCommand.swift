@@ -11,7 +11,7 @@ struct FeedStatusCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let subject: Database.Subject =
             arguments.positionals.isEmpty ? .namespaceIfGiven : .of(try FeedOptions.name(arguments).namespace)
-        try FeedOptions.administer(arguments, "feed status", of: subject) { administration, _ in
+        try FeedOptions.administer(arguments, console, "feed status", of: subject) { administration, _ in
             var names = try administration.allFeeds().map { FeedName(namespace: $0.namespace, name: $0.name) }
             if !arguments.positionals.isEmpty {
                 let name = try FeedOptions.name(arguments)

@@ -7,7 +7,11 @@ struct DiffCommand: Command {
     static let specification = CommandSpecification(
         "diff", "says in which leaves two trees differ: NS@SEQ, NS@TIME, or NS for its head",
         positionals: ["NS[@SEQ|TIME]", "NS[@SEQ|TIME]"],
-        options: [ReplayOptions.path, ReplayProgress.rateOption, .json] + Database.options)
+        options: [ReplayOptions.path, ReplayProgress.rateOption, .json] + Database.options,
+        notes: [
+            "A TIME may also be how long ago: default@1h, default@2d. Exits 0 where the trees are equal, 1 where they differ, and 2 where they could not be compared."
+        ])
+    static let failureCode: Int32 = 2
 
     private struct Side {
         let connection: LogConnection
@@ -18,8 +22,7 @@ struct DiffCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        console.signals.unblock()
-        let sides = try arguments.positionals.map { try side($0, arguments) }
+        let sides = try arguments.positionals.map { try side($0, arguments, console) }
         defer { for side in sides { side.connection.close() } }
         let load = { (side: Side) throws -> PastTree in
             try ReplayOptions.tree(side.connection, side.namespace, at: side.seq, within: path) {
@@ -42,20 +45,21 @@ struct DiffCommand: Command {
         var diff = RowDiff(DiffWriter(console, isJSON: arguments.has("json")))
         diff.compare(old, new, changedAt: .root)
         diff.sink.flush()
+        if diff.sink.isDifferent { throw CommandEnd(1) }
     }
 
-    private static func side(_ text: String, _ arguments: ParsedArguments) throws -> Side {
+    private static func side(_ text: String, _ arguments: ParsedArguments, _ console: Console) throws -> Side {
         var name = text
         var moment = LogPosition.head
         if let at = text.lastIndex(of: "@") {
             name = String(text[..<at])
             do {
-                moment = try LogPosition(String(text[text.index(after: at)...]))
+                moment = try LogPosition(moment: String(text[text.index(after: at)...]))
             } catch {
                 throw UsageError("\(text): \(error)")
             }
         }
-        let connection = try Database.connection(arguments, "diff", of: .of(name))
+        let connection = try Database.connection(arguments, console, "diff", of: .of(name))
         guard let namespace = try connection.namespace(named: name) else {
             throw CommandFailure("There is no namespace \"\(name)\".")
         }
@@ -68,6 +72,7 @@ private struct DiffWriter: RowSink {
     private let console: Console
     private let isJSON: Bool
     private var output: [UInt8] = []
+    private(set) var isDifferent = false
 
     init(_ console: Console, isJSON: Bool) {
         self.console = console
@@ -75,6 +80,7 @@ private struct DiffWriter: RowSink {
     }
 
     mutating func row(_ path: [UInt8], old: Node, new: Node) {
+        isDifferent = true
         if isJSON {
             var writer = JSONWriter(form: .export)
             writer.beginObject()
@@ -117,8 +123,7 @@ struct LogBlameCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try PathArgument.parse(arguments.positionals[0])
         var left = try arguments.integer("limit", in: 0...Int(Int64.max)) ?? 50
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "log blame")
+        let connection = try Database.connection(arguments, console, "log blame")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         guard left > 0 else { return }
@@ -139,18 +144,7 @@ struct LogBlameCommand: Command {
         let changes = String(decoding: ChangeCodec.encode(line.changes), as: UTF8.self)
         let shown = changes.utf8.count > 200 ? "\(changes.prefix(200))… (\(changes.utf8.count) bytes)" : changes
         return "\(line.isCurrent ? "*" : " ") \(entry.seq)  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))  "
-            + "\(whom(entry.origin))  \(entry.operation.rawValue)  \(shown)"
-    }
-
-    /// Such as `ada by ws from 10.0.0.7`, `administrator by sql as report`.
-    private static func whom(_ origin: Origin?) -> String {
-        guard let members = origin.flatMap({ RawJSON($0.json).members }) else { return "unknown" }
-        let value = { (name: String) in members.first { $0.key == name }?.value }
-        var text = value("uid")?.string ?? (value("admin")?.bool == true ? "administrator" : "anonymous")
-        if let via = value("via")?.string { text += " by \(via)" }
-        if let role = value("role")?.string { text += " as \(role)" }
-        if let address = value("ip")?.string { text += " from \(address)" }
-        return text
+            + "\(OriginText.whom(entry.origin))  \(entry.operation.rawValue)  \(shown)"
     }
 
     private static func json(_ line: Blame.Line) -> String {

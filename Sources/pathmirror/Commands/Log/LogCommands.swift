@@ -3,11 +3,13 @@ import Runtime
 import Tree
 
 /// What the `log` commands have in common.
-private enum LogOptions {
+enum LogOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
     static let path = OptionSpecification("path", "PATH", "only entries that change something at, above or below it")
-    static let from = OptionSpecification("from", "SEQ", "the first seq; default the oldest in the log")
-    static let to = OptionSpecification("to", "SEQ", "the last seq; default the newest")
+    static let from = OptionSpecification(
+        "from", "SEQ|TIME", "the first entry: a seq, a time, or how long ago (1h, 2d); default the oldest in the log")
+    static let to = OptionSpecification(
+        "to", "SEQ|TIME", "the last entry: a seq, a time, or how long ago; default the newest")
 
     static func touches(_ entry: Entry, _ path: Path?) -> Bool {
         guard let path else { return true }
@@ -16,74 +18,45 @@ private enum LogOptions {
     }
 }
 
-/// One entry as a line: for people, or as JSON.
-private enum EntryText {
-    static func line(_ entry: Entry) -> String {
-        let changes = String(decoding: ChangeCodec.encode(entry.changes), as: UTF8.self)
-        let shown = changes.utf8.count > 200 ? "\(changes.prefix(200))… (\(changes.utf8.count) bytes)" : changes
-        let bulk = entry.isBulk ? " (and more, in parts)" : ""
-        return "\(entry.seq)  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))  \(entry.operation.rawValue)  "
-            + "\(entry.path)  \(shown)\(bulk)"
-    }
-
-    static func json(_ entry: Entry) -> String {
-        var writer = JSONWriter(form: .export)
-        writer.beginObject()
-        writer.writeKey("seq", isFirst: true)
-        writer.writeInteger(entry.seq)
-        writer.writeKey("committedAt", isFirst: false)
-        writer.writeString(Timestamp.iso8601(unixMilliseconds: entry.committedAt))
-        writer.writeKey("op", isFirst: false)
-        writer.writeString(entry.operation.rawValue)
-        writer.writeKey("path", isFirst: false)
-        writer.writeString(entry.path.description)
-        writer.writeKey("origin", isFirst: false)
-        writer.append(entry.origin?.json ?? Array("null".utf8))
-        writer.writeKey("bulk", isFirst: false)
-        writer.write(.bool(entry.isBulk))
-        writer.writeKey("changes", isFirst: false)
-        writer.beginObject()
-        for (index, change) in entry.changes.enumerated() {
-            writer.writeKey(change.path.description, isFirst: index == 0)
-            writer.write(change.value)
-        }
-        writer.endObject()
-        writer.endObject()
-        return String(decoding: writer.bytes, as: UTF8.self)
-    }
-}
-
 struct LogListCommand: Command {
     static let specification = CommandSpecification(
-        "log ls", "lists entries of the replication log",
+        "log ls", "lists entries of the replication log, and who wrote them",
         options: [
             LogOptions.namespace, LogOptions.from, LogOptions.to, LogOptions.path,
+            .init("last", "N", "only the last N of them"),
             .init("limit", "N", "the most entries; default 1000"), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "log")
+        let from = try ReplayOptions.moment(arguments, "from")
+        let to = try ReplayOptions.moment(arguments, "to")
+        let path = try arguments["path"].map(PathArgument.parse)
+        let last = try arguments.integer("last", in: 1...1_000_000)
+        var left = try arguments.integer("limit", in: 0...Int(Int64.max))
+        guard last == nil || left == nil else { throw UsageError("Give either --last or --limit.") }
+        let connection = try Database.connection(arguments, console, "log")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
-        let path = try arguments["path"].map(PathArgument.parse)
-        let everything = 0...Int(Int64.max)
-        let from = Int64(try arguments.integer("from", in: everything) ?? 0)
-        let to = Int64(try arguments.integer("to", in: everything) ?? Int(Int64.max))
-        var left = try arguments.integer("limit", in: everything) ?? 1_000
-        let before = max(from, namespace.retainedFrom) - 1
-        var log = LogFollower(namespace.id, at: LogCursor(seq: before), through: to)
-        while left > 0, log.cursor.seq < to {
-            switch try log.next(on: connection) {
-            case .entries(let page):
-                for logged in page where left > 0 && LogOptions.touches(logged.entry, path) {
-                    console.write(arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry))
-                    left -= 1
-                }
-            // Pruned while this reads.
-            case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
-            case .bulk, .rules, .takenBack, .end: return
+        let range = try LogRange(from, to, connection, namespace)
+        if range.isCutShort {
+            console.error("The log begins at seq \(namespace.retainedFrom), after the time of --from.")
+        }
+        let width = console.outputWidth
+        let show = { (entry: Entry) in
+            console.write(arguments.has("json") ? EntryText.json(entry) : EntryText.line(entry, width: width))
+        }
+        if let last {
+            for entry in try range.newest(last, touching: path) { show(entry) }
+            return
+        }
+        left = left ?? 1_000
+        try range.read { entry in
+            guard let count = left, count > 0 else { return false }
+            if LogOptions.touches(entry, path) {
+                show(entry)
+                left = count - 1
             }
+            return true
         }
     }
 }
@@ -97,7 +70,7 @@ struct LogShowCommand: Command {
         guard let seq = Int64(arguments.positionals[0]), seq > 0 else {
             throw UsageError("SEQ must be a whole number from 1.")
         }
-        let connection = try Database.connection(arguments, "log")
+        let connection = try Database.connection(arguments, console, "log")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         guard let entry = try connection.entry(namespace.id, seq)?.entry else {
@@ -113,6 +86,7 @@ struct LogShowCommand: Command {
             committed  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))
             operation  \(entry.operation.rawValue)
             path       \(entry.path)
+            by         \(OriginText.whom(entry.origin))
             """)
         for change in entry.changes {
             let value = JSONWriter.encode(change.value, form: .export, pretty: true)
@@ -129,30 +103,47 @@ struct LogShowCommand: Command {
 }
 
 struct LogTailCommand: Command {
+    static let waitsForSignals = true
     static let specification = CommandSpecification(
         "log tail", "writes new entries as they are committed, until interrupted",
         options: [
-            LogOptions.namespace, .init("from", "SEQ", "begins with this seq instead of the next one"), LogOptions.path,
-            .json,
+            LogOptions.namespace,
+            .init(
+                "from", "SEQ|TIME",
+                "begins with this seq instead of the next one, or after a time or how long ago (1h, 2d)"),
+            .init("last", "N", "begins with the last N entries"), LogOptions.path, .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, "log tail")
+        let from = try ReplayOptions.moment(arguments, "from")
+        let last = try arguments.integer("last", in: 0...1_000_000)
+        guard from == nil || last == nil else { throw UsageError("Give either --from or --last.") }
+        let connection = try Database.connection(arguments, console, "log tail")
         defer { connection.close() }
         try connection.listen(to: [.commits])
         let namespace = try Database.namespace(arguments, connection)
         let path = try arguments["path"].map(PathArgument.parse)
         var after = namespace.head
-        if let from = try arguments.integer("from", in: 0...Int(Int64.max)) {
-            after = max(Int64(from), namespace.retainedFrom) - 1
+        switch from {
+        case .seq(let seq)?: after = max(seq, namespace.retainedFrom) - 1
+        case let moment?: after = try LogRange(moment, nil, connection, namespace).first - 1
+        case nil: break
         }
+        // Of what touches the path, where one is given.
+        if let last {
+            let newest = try LogRange(nil, nil, connection, namespace).newest(last, touching: path)
+            after = newest.first.map { $0.seq - 1 } ?? after
+        }
+        let width = console.outputWidth
         // Short waits, as the signals that end this are looked for in between.
         var log = LogFollower(namespace.id, at: LogCursor(seq: after)) { $0.pollMilliseconds = 100 }
         while true {
             switch try log.nextOrWait(on: connection) {
             case .entries(let page):
                 for logged in page where LogOptions.touches(logged.entry, path) {
-                    let text = arguments.has("json") ? EntryText.json(logged.entry) : EntryText.line(logged.entry)
+                    let text =
+                        arguments.has("json")
+                        ? EntryText.json(logged.entry) : EntryText.line(logged.entry, width: width)
                     guard console.writeBytes(Array((text + "\n").utf8)) else { return }
                 }
             case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))

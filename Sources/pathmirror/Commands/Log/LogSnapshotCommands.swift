@@ -6,7 +6,8 @@ struct LogSnapshotCommand: Command {
     static let specification = CommandSpecification(
         "log snapshot", "keeps the tree of a moment whole, so that later trees are rebuilt from it",
         options: [
-            ReplayOptions.namespace, .init("at", "SEQ|TIME", "the moment; default now"),
+            ReplayOptions.namespace,
+            .init("at", "SEQ|TIME", "the moment: a seq, a time, or how long ago (1h, 2d); default now"),
             .init("list", nil, "lists the snapshots instead"), .init("drop", "SEQ", "forgets a snapshot instead"),
             ReplayProgress.rateOption, .json,
         ] + Database.options)
@@ -15,8 +16,7 @@ struct LogSnapshotCommand: Command {
         let moment = try ReplayOptions.moment(arguments, "at")
         let rate = try ReplayProgress.rate(arguments)
         let dropped = try arguments.integer("drop", in: 0...Int(Int64.max))
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "log snapshot")
+        let connection = try Database.connection(arguments, console, "log snapshot")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         if arguments.has("list") { return try list(connection, namespace, arguments, console) }
@@ -44,15 +44,20 @@ struct LogSnapshotCommand: Command {
     private static func list(
         _ connection: LogConnection, _ namespace: NamespaceRecord, _ arguments: ParsedArguments, _ console: Console
     ) throws {
+        var table = TextTable(["SEQ", "TIME", "SIZE", "MADE BY"], numbers: [0, 2])
         for snapshot in try connection.snapshots(namespace.id) {
             let time = Timestamp.iso8601(unixMilliseconds: snapshot.createdAt)
+            guard arguments.has("json") else {
+                table.add("\(snapshot.seq)", time, "\(snapshot.rowCount) leaves", snapshot.purpose.rawValue)
+                continue
+            }
             console.write(
-                arguments.has("json")
-                    ? JSONOutput.object([
-                        "seq": .number(snapshot.seq), "createdAt": .text(time), "rows": .number(snapshot.rowCount),
-                        "madeBy": .text(snapshot.purpose.rawValue),
-                    ]).line : "\(snapshot.seq)  \(time)  \(snapshot.rowCount) leaves  \(snapshot.purpose.rawValue)")
+                JSONOutput.object([
+                    "seq": .number(snapshot.seq), "createdAt": .text(time), "rows": .number(snapshot.rowCount),
+                    "madeBy": .text(snapshot.purpose.rawValue),
+                ]).line)
         }
+        table.write(to: console)
     }
 
     private static func drop(
@@ -69,6 +74,7 @@ struct LogSnapshotCommand: Command {
 
 /// Shortens the log.
 struct LogPruneCommand: Command {
+    static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
     static let specification = CommandSpecification(
         "log prune", "drops old entries, after keeping the tree before the first one that stays",
         options: [
@@ -85,8 +91,7 @@ struct LogPruneCommand: Command {
         guard let keeping = Pruning.Keeping(text) else {
             throw UsageError("--keep must be like 30d, 12h, 45m, or a number of entries.")
         }
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "log prune")
+        let connection = try Database.connection(arguments, console, "log prune")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let pruning = Pruning(connection, namespace)

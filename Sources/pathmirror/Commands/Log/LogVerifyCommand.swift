@@ -14,8 +14,7 @@ struct LogVerifyCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "log verify")
+        let connection = try Database.connection(arguments, console, "log verify")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let outcome = try verify(connection, namespace, arguments)

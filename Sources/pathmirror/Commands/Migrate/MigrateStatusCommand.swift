@@ -10,6 +10,7 @@ struct MigrateStatusCommand: Command {
         let connection = try LogConnection(
             try Database.url(arguments, of: .home).withApplicationName("pathmirror migrate"))
         defer { connection.close() }
+        console.interruption.stops(connection.cancelHandle)
         let (migrations, files) = try connection.migrationStatus()
         if arguments.has("json") {
             let rows =
@@ -21,8 +22,10 @@ struct MigrateStatusCommand: Command {
                 }
             console.write("[\(rows.joined(separator: ","))]")
         } else {
-            for status in migrations { console.write("\(status.name)  \(text(status.appliedAt))") }
-            for status in files { console.write("functions/\(status.name)  \(text(status.appliedAt))") }
+            var table = TextTable(["MIGRATION", "APPLIED"])
+            for status in migrations { table.add(status.name, text(status.appliedAt)) }
+            for status in files { table.add("functions/\(status.name)", text(status.appliedAt)) }
+            table.write(to: console)
         }
         try connection.checkSchema()
     }

@@ -11,12 +11,13 @@ struct MigrateUpCommand: Command {
         let home = try Database.home(arguments)
         let connection = try LogConnection(home.withApplicationName("pathmirror migrate"))
         defer { connection.close() }
+        console.interruption.stops(connection.cancelHandle)
         let done = try connection.migrate()
         // Those of the other databases follow: gateways look for all of them.
         var failures: [String] = []
         for record in try connection.databases() {
             do {
-                let isChanged = try migrate(record, home, arguments)
+                let isChanged = try migrate(record, home, arguments, console)
                 if isChanged, !arguments.has("json") { console.write("\(record.name): migrated") }
             } catch {
                 failures.append("\(record.name) (\(error))")
@@ -38,11 +39,12 @@ struct MigrateUpCommand: Command {
 
     /// Brings another database to this program's version. False where it was there already.
     private static func migrate(
-        _ record: DatabaseRecord, _ home: PostgresURL, _ arguments: ParsedArguments
+        _ record: DatabaseRecord, _ home: PostgresURL, _ arguments: ParsedArguments, _ console: Console
     ) throws -> Bool {
         let url = try DatabaseLogins(arguments).url(of: record, home: home)
         let other = try LogConnection(url.withApplicationName("pathmirror migrate"))
         defer { other.close() }
+        console.interruption.stops(other.cancelHandle)
         return try !other.migrate().isEmpty
     }
 }

@@ -14,13 +14,12 @@ struct MirrorApplyCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
         var definitions: [MirrorDefinition] = []
         for file in arguments.positionals {
             let text = try Files.read(file, maxBytes: 16 << 20, standardInput: console.input)
             definitions += try MirrorDefinition.read(text, source: file)
         }
-        let administration = try MirrorOptions.administration(arguments)
+        let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let plans = try definitions.map { try administration.plan($0, namespace: arguments["ns"] ?? "default") }
         var tables: Set<String> = []
@@ -34,11 +33,17 @@ struct MirrorApplyCommand: Command {
         if isWork, !arguments.has("plan"), !arguments.has("yes"), !console.confirms("Carry this out?") {
             throw CommandFailure("Nothing was changed. Give --yes to carry the plan out without being asked.")
         }
-        for plan in plans {
+        for (index, plan) in plans.enumerated() {
             var outcome: MirrorBuilder.Outcome?
             if !arguments.has("plan") {
                 let progress = BuildProgress(console, plan.definition.name, isQuiet: isJSON)
-                outcome = try administration.execute(plan) { progress.update($0) }
+                do {
+                    try console.interruption.check()
+                    outcome = try administration.execute(plan) { progress.update($0) }
+                } catch {
+                    progress.end()
+                    throw console.ending(error, whatIsLeft(plans[..<index], plans[index...]))
+                }
                 progress.end()
             }
             if isJSON {
@@ -50,6 +55,12 @@ struct MirrorApplyCommand: Command {
                             ? ", \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : ""))
             }
         }
+    }
+
+    private static func whatIsLeft(_ done: ArraySlice<MirrorPlan>, _ left: ArraySlice<MirrorPlan>) -> String {
+        let names = { (plans: ArraySlice<MirrorPlan>) in plans.map(\.definition.name).joined(separator: ", ") }
+        let what = done.isEmpty ? "No plan was carried out" : "Carried out: \(names(done))"
+        return "\(what); left: \(names(left)). The same command goes on with these."
     }
 
     private static func show(_ plan: MirrorPlan, _ console: Console) {

@@ -6,7 +6,7 @@ struct MirrorDropCommand: Command {
         options: [MirrorOptions.namespace, .init("yes", nil, "doesn't ask")] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let administration = try MirrorOptions.administration(arguments)
+        let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
         guard

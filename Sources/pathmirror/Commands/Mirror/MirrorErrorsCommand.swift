@@ -4,6 +4,7 @@ import Runtime
 import Tree
 
 struct MirrorErrorsCommand: Command {
+    static let whenInterrupted = "Records that were read again stay so; the same command goes on."
     static let specification = CommandSpecification(
         "mirror errors", "lists values that did not fit their columns, or tries them again", positionals: ["NAME"],
         options: [
@@ -12,7 +13,7 @@ struct MirrorErrorsCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let administration = try MirrorOptions.administration(arguments)
+        let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
         if arguments.has("retry") {
@@ -34,12 +35,19 @@ struct MirrorErrorsCommand: Command {
             }
             let line = JSONOutput.object([
                 "record": .text(misfit.record), "column": .text(misfit.column), "path": .text(misfit.path),
-                "seq": .number(misfit.seq), "value": JSONOutput(misfit.value), "reason": .text(misfit.reason),
+                "seq": .number(misfit.seq), "value": value(misfit), "reason": .text(misfit.reason),
                 "foundAt": .text(Timestamp.iso8601(unixMilliseconds: foundAt)),
             ]).line
             console.write(line)
         }
         try tellUnkept(mirror, administration, console)
+    }
+
+    /// The value as it is; what was too long to be kept whole is the text of its beginning.
+    private static func value(_ misfit: MirrorErrorRecord) -> JSONOutput {
+        guard let text = misfit.value else { return .null }
+        guard (try? JSONParser.parse(Array(text.utf8))) != nil else { return .text(text) }
+        return .raw(Array(text.utf8))
     }
 
     private static func tellUnkept(

@@ -5,49 +5,76 @@ import Tree
 
 struct MirrorInferCommand: Command {
     static let specification = CommandSpecification(
-        "mirror infer", "reads records and proposes a definition, with counts of what would not fit",
+        "mirror infer", "reads data and proposes mirrors, with what speaks for each column and what would not fit",
         positionals: ["PATH"],
         options: [
-            MirrorOptions.namespace, .init("limit", "N", "the most records to look at; default 100000"), .json,
-        ] + Database.options)
+            MirrorOptions.namespace, .init("limit", "N", "the most records of a mirror to look at; default 100000"),
+            OutputFile.option, .json,
+        ] + Database.options,
+        notes: [
+            "PATH may have captures, such as /rooms/{room_id}/messages/{message_id}. Without, its children are the records, or hold them; / is all that the namespace has. Collections in records, such as an order's items, have mirrors of their own. What is at PATH is held in memory."
+        ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "mirror infer")
+        let limit = try arguments.integer("limit", in: 1...1_000_000_000) ?? 100_000
+        let connection = try Database.connection(arguments, console, "mirror infer")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let path = arguments.positionals[0]
-        let inference = try Inference.run(
-            connection, namespace, pattern: path.hasPrefix("/") ? path : "/\(path)",
-            limit: try arguments.integer("limit", in: 1...1_000_000_000) ?? 100_000)
-        let definition = String(decoding: inference.definition.encoded(pretty: true), as: UTF8.self)
-        guard !arguments.has("json") else {
-            return console.write(json(inference))
+        let inferences = try Inference.run(
+            connection, namespace, pattern: path.hasPrefix("/") ? path : "/\(path)", limit: limit)
+        let output = try OutputFile(arguments["output"], standardOutput: console.output)
+        if arguments.has("json") {
+            for inference in inferences { try output.write(Array("\(json(inference))\n".utf8)) }
+        } else {
+            for inference in inferences { explain(inference, console) }
+            try output.write(file(inferences.map(\.definition)) + [0x0A])
         }
+        try output.finish()
+    }
+
+    /// One definition, or an array of them.
+    private static func file(_ definitions: [MirrorDefinition]) -> [UInt8] {
+        let texts = definitions.map { $0.encoded(pretty: true) }
+        guard texts.count > 1 else { return texts.first ?? [] }
+        return Array("[\n".utf8) + texts.joined(separator: Array(",\n".utf8)) + Array("\n]".utf8)
+    }
+
+    private static func explain(_ inference: Inference, _ console: Console) {
         console.error("\(inference.recordCount) records at \(inference.definition.pattern)")
         for evidence in inference.evidence {
-            let misfits = evidence.misfits > 0 ? ", \(evidence.misfits) would not fit" : ""
-            console.error(
-                "  \(evidence.column)  \(evidence.type.rawValue)  from \(evidence.path): in \(evidence.present) records\(misfits)"
-            )
+            var text = "  \(evidence.column)  \(evidence.type.rawValue)  from \(evidence.path): in "
+            text += evidence.present == inference.recordCount ? "all records" : "\(evidence.present) records"
+            if evidence.misfits > 0 {
+                text +=
+                    ", \(evidence.misfits) would not fit, such as \(evidence.misfitExamples.joined(separator: ", "))"
+            } else if evidence.present < inference.recordCount {
+                text += ", such as \(evidence.example)"
+            }
+            let others = evidence.alternatives.map(\.rawValue).joined(separator: " or ")
+            console.error(others.isEmpty ? text : "\(text); all of them could be \(others)")
         }
         if inference.placesLeftOut > 0 {
-            console.error("  \(inference.placesLeftOut) more places, which the rest takes")
+            let whose = inference.definition.rest == nil ? "which no column takes" : "which the rest takes"
+            console.error("  \(inference.placesLeftOut) more places, \(whose)")
         }
-        console.write(definition)
     }
 
     private static func json(_ inference: Inference) -> String {
         JSONOutput.object([
-            "records": .number(Int64(inference.recordCount)), "definition": .raw(inference.definition.json),
-            "evidence": .list(
-                inference.evidence.map { evidence in
-                    .object([
-                        "column": .text(evidence.column), "type": .text(evidence.type.rawValue),
-                        "path": .text(evidence.path), "present": .number(Int64(evidence.present)),
-                        "misfits": .number(Int64(evidence.misfits)),
-                    ])
-                }), "placesLeftOut": .number(Int64(inference.placesLeftOut)),
+            "records": .number(Int64(inference.recordCount)), "example": .text(inference.example),
+            "definition": .raw(inference.definition.json), "evidence": .list(inference.evidence.map(json)),
+            "placesLeftOut": .number(Int64(inference.placesLeftOut)),
         ]).line
+    }
+
+    private static func json(_ evidence: Inference.Evidence) -> JSONOutput {
+        .object([
+            "column": .text(evidence.column), "type": .text(evidence.type.rawValue), "path": .text(evidence.path),
+            "present": .number(Int64(evidence.present)), "example": .text(evidence.example),
+            "misfits": .number(Int64(evidence.misfits)),
+            "misfitExamples": .list(evidence.misfitExamples.map { .text($0) }),
+            "alternatives": .list(evidence.alternatives.map { .text($0.rawValue) }),
+        ])
     }
 }

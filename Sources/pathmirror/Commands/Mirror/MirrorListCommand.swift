@@ -4,12 +4,14 @@ import Tree
 
 struct MirrorListCommand: Command {
     static let specification = CommandSpecification(
-        "mirror ls", "lists the mirrors", options: [.json] + Database.options)
+        "mirror ls", "lists the mirrors",
+        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let administration = try MirrorOptions.administration(arguments, of: .home)
+        let administration = try MirrorOptions.administration(arguments, console, of: .home)
         defer { administration.close() }
-        for mirror in try administration.mirrors() {
+        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "", ""])
+        for mirror in try administration.mirrors() where arguments["ns"] == nil || arguments["ns"] == mirror.namespace {
             if arguments.has("json") {
                 let line = JSONOutput.object([
                     "namespace": .text(mirror.namespace), "name": .text(mirror.name), "paused": .bool(mirror.isPaused),
@@ -17,10 +19,11 @@ struct MirrorListCommand: Command {
                 ]).line
                 console.write(line)
             } else {
-                console.write(
-                    "\(mirror.namespace)  \(mirror.name)  \(mirror.definition.pattern) → \(mirror.definition.tableName)"
-                        + (mirror.isPaused ? "  paused" : "") + (mirror.target != nil ? "  in another database" : ""))
+                table.add(
+                    mirror.namespace, mirror.name, "\(mirror.definition.pattern) → \(mirror.definition.tableName)",
+                    mirror.isPaused ? "paused" : "", mirror.target != nil ? "in another database" : "")
             }
         }
+        table.write(to: console)
     }
 }

@@ -7,10 +7,11 @@ enum MirrorOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
 
     static func administration(
-        _ arguments: ParsedArguments, of subject: Database.Subject = .namespace
+        _ arguments: ParsedArguments, _ console: Console, of subject: Database.Subject = .namespace
     ) throws -> MirrorAdministration {
         let administration = try MirrorAdministration(
-            try Database.url(arguments, of: subject), environment: arguments.environment.all)
+            try Database.url(arguments, of: subject), environment: arguments.environment.all
+        ) { console.interruption.stops($0) }
         try administration.source.checkSchema()
         return administration
     }

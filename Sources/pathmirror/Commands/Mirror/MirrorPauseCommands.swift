@@ -7,7 +7,7 @@ struct MirrorPauseCommand: Command {
         options: [MirrorOptions.namespace] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try MirrorSwitch.set(arguments, isPaused: true)
+        try MirrorSwitch.set(arguments, console, isPaused: true)
     }
 }
 
@@ -17,13 +17,13 @@ struct MirrorResumeCommand: Command {
         options: [MirrorOptions.namespace] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        try MirrorSwitch.set(arguments, isPaused: false)
+        try MirrorSwitch.set(arguments, console, isPaused: false)
     }
 }
 
 private enum MirrorSwitch {
-    static func set(_ arguments: ParsedArguments, isPaused: Bool) throws {
-        let administration = try MirrorOptions.administration(arguments)
+    static func set(_ arguments: ParsedArguments, _ console: Console, isPaused: Bool) throws {
+        let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
         try administration.setPaused(mirror, isPaused)

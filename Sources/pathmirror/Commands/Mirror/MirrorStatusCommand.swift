@@ -8,28 +8,30 @@ struct MirrorStatusCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(
-            arguments, of: arguments.positionals.isEmpty ? .namespaceIfGiven : .namespace)
+            arguments, console, of: arguments.positionals.isEmpty ? .namespaceIfGiven : .namespace)
         defer { administration.close() }
         var statuses = try administration.statuses()
         if let name = arguments.positionals.first {
             let mirror = try MirrorOptions.mirror(arguments, administration)
             statuses.removeAll { $0.name != name || $0.namespace != mirror.namespace }
         }
+        var table = TextTable(["NAMESPACE", "NAME", "STATE", "PLACE", "LAG", "ERRORS"])
         for status in statuses {
-            console.write(arguments.has("json") ? json(status) : line(status))
+            if arguments.has("json") { console.write(json(status)) } else { add(status, to: &table) }
         }
+        table.write(to: console)
         if let broken = statuses.first(where: { $0.state == "broken" }) {
             throw CommandFailure("Mirror \"\(broken.name)\" is broken: \(broken.message ?? "")")
         }
     }
 
-    private static func line(_ status: MirrorStatus) -> String {
-        var line = "\(status.namespace)  \(status.name)  \(status.state)"
-        if let seq = status.seq { line += "  seq \(seq) of \(status.head)" }
-        if let lag = status.lagMilliseconds, lag > 0 { line += "  \(lag) ms behind" }
-        if status.errors > 0 { line += "  \(status.errors) errors" }
-        if status.unkeptErrors > 0 { line += " and \(status.unkeptErrors) that were not kept" }
-        return line
+    private static func add(_ status: MirrorStatus, to table: inout TextTable) {
+        let lag = status.lagMilliseconds.flatMap { $0 > 0 ? "\($0) ms behind" : nil }
+        var errors = status.errors > 0 ? "\(status.errors) errors" : ""
+        if status.unkeptErrors > 0 { errors += " and \(status.unkeptErrors) that were not kept" }
+        table.add(
+            status.namespace, status.name, status.state, status.seq.map { "seq \($0) of \(status.head)" } ?? "",
+            lag ?? "", errors)
     }
 
     private static func json(_ status: MirrorStatus) -> String {

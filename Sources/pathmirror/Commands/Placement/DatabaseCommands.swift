@@ -19,7 +19,7 @@ struct DatabaseAddCommand: Command {
             throw UsageError("the URL must name the host and the database.")
         }
         let homeURL = try Database.home(arguments)
-        let home = try Database.open(homeURL, "database add")
+        let home = try Database.open(homeURL, console, "database add")
         defer { home.close() }
         let place = homeURL.at(host: host, port: url.port, database: databaseName)
         let login = try DatabaseLogins(arguments).login(for: name)
@@ -27,6 +27,7 @@ struct DatabaseAddCommand: Command {
         let added = try LogConnection(
             (login.map { place.with($0) } ?? place).with(url).withApplicationName("pathmirror add"))
         defer { added.close() }
+        console.interruption.stops(added.cancelHandle)
         _ = try added.migrate()
         let record = DatabaseRecord(
             name: name, host: host, port: url.port, databaseName: databaseName, installation: try added.installation())
@@ -57,7 +58,7 @@ struct DatabaseListCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let homeURL = try Database.home(arguments)
-        let home = try Database.open(homeURL, "database ls")
+        let home = try Database.open(homeURL, console, "database ls")
         defer { home.close() }
         var counts: [String: Int64] = [:]
         for (_, database) in try home.placements(since: -1) { if let database { counts[database, default: 0] += 1 } }
@@ -71,7 +72,7 @@ struct DatabaseListCommand: Command {
         for record in try home.databases() {
             var reason: String?
             do {
-                try Database.open(DatabaseLogins(arguments).url(of: record, home: homeURL), "database ls").close()
+                try Database.open(DatabaseLogins(arguments).url(of: record, home: homeURL), console, "database ls").close()
             } catch {
                 reason = "\(error)"
                 away.append(record.name)
@@ -105,7 +106,7 @@ struct DatabaseDrainCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = arguments.positionals[0]
-        let home = try Database.open(try Database.home(arguments), "database drain")
+        let home = try Database.open(try Database.home(arguments), console, "database drain")
         defer { home.close() }
         guard name != DatabaseRecord.home else {
             throw CommandFailure("The home can't be drained: namespaces that nobody places anywhere are made there.")

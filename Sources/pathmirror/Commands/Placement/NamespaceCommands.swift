@@ -17,11 +17,11 @@ enum NamespaceOptions {
 
     /// A session on the database in which a namespace lives; the home is the caller's to close.
     static func database(
-        _ record: DatabaseRecord?, _ home: LogConnection, _ arguments: ParsedArguments
+        _ record: DatabaseRecord?, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
     ) throws -> LogConnection {
         guard let record else { return home }
         let url = try DatabaseLogins(arguments).url(of: record, home: try Database.home(arguments))
-        return try Database.open(url, "namespace")
+        return try Database.open(url, console, "namespace")
     }
 }
 
@@ -33,12 +33,12 @@ struct NamespaceCreateCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try Database.open(try Database.home(arguments), "namespace create")
+        let home = try Database.open(try Database.home(arguments), console, "namespace create")
         defer { home.close() }
         let target = arguments["in"].flatMap { $0 == DatabaseRecord.home ? nil : $0 }
         let record = try target.map { try Database.record($0, home) }
         // Reached before anything is said of it: else the namespace would be nowhere until somebody tries again.
-        let database = try NamespaceOptions.database(record, home, arguments)
+        let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         if record != nil { try home.place(name, in: target) }
         let isThere = try database.namespace(named: name) != nil
@@ -58,7 +58,7 @@ struct NamespaceListCommand: Command {
         options: [.json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let home = try Database.open(try Database.home(arguments), "namespace ls")
+        let home = try Database.open(try Database.home(arguments), console, "namespace ls")
         defer { home.close() }
         let wanted = arguments["in"]
         if let wanted, wanted != DatabaseRecord.home { _ = try Database.record(wanted, home) }
@@ -72,7 +72,7 @@ struct NamespaceListCommand: Command {
             let names = placements.filter { $0.database == record.name }.map(\.namespace)
             var heads: [String: Int64] = [:]
             do {
-                let database = try NamespaceOptions.database(record, home, arguments)
+                let database = try NamespaceOptions.database(record, home, arguments, console)
                 defer { database.close() }
                 for namespace in try database.allNamespaces() { heads[namespace.name] = namespace.head }
             } catch {
@@ -101,10 +101,10 @@ struct NamespaceShowCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try Database.open(try Database.home(arguments), "namespace show")
+        let home = try Database.open(try Database.home(arguments), console, "namespace show")
         defer { home.close() }
         let record = try home.database(of: name)
-        let database = try NamespaceOptions.database(record, home, arguments)
+        let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         guard let namespace = try database.namespace(named: name) else {
             throw CommandFailure(missing(name, record))
@@ -142,10 +142,10 @@ struct NamespaceRemoveCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
-        let home = try Database.open(try Database.home(arguments), "namespace rm")
+        let home = try Database.open(try Database.home(arguments), console, "namespace rm")
         defer { home.close() }
         let record = try home.database(of: name)
-        let database = try NamespaceOptions.database(record, home, arguments)
+        let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         let namespace = try database.namespace(named: name)
         guard namespace != nil || record != nil else { throw CommandFailure("There is no namespace \"\(name)\".") }

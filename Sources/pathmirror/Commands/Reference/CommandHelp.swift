@@ -7,9 +7,10 @@ enum CommandHelp {
         var text =
             "Pathmirror: a replication gateway between the Firebase Realtime Database protocols and PostgreSQL.\n\n"
         text += "usage: pathmirror COMMAND [OPTION …]\n\n"
+        let width = tree.specifications.map(\.name.count).max() ?? 0
         for specification in tree.specifications {
             let name = specification.name
-            text += "  \(name)\(String(repeating: " ", count: max(2, 18 - name.count)))\(specification.summary)\n"
+            text += "  \(name)\(String(repeating: " ", count: width + 2 - name.count))\(specification.summary)\n"
         }
         text +=
             "\n'pathmirror help COMMAND' lists a command's options. Every option can be given as --name VALUE, in the\n"

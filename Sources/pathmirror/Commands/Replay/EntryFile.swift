@@ -69,6 +69,14 @@ final class EntryFile {
         buffer.removeAll(keepingCapacity: true)
     }
 
+    /// Writes out what is there so far, for another run to go on with.
+    ///
+    /// - Returns: where it is; nil for standard output.
+    func keep() throws -> String? {
+        try flush()
+        return path == nil ? nil : temporary
+    }
+
     func finish() throws {
         try flush()
         guard let path else { return }

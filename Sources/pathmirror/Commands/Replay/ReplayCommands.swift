@@ -7,9 +7,9 @@ struct ReplayTreeCommand: Command {
     static let specification = CommandSpecification(
         "replay tree", "writes the tree as it was at a seq or a time: into a namespace, or as a JSON export",
         options: [
-            .init("at", "SEQ|TIME", "the moment; a time without a zone is UTC"),
+            .init("at", "SEQ|TIME", "the moment: a seq, a time (without a zone it is UTC), or how long ago: 1h, 2d"),
             .init("into", "NAMESPACE", "a new namespace to write it to, as one entry"),
-            .init("out", "FILE", "a file to write it to; - for standard output"),
+            .init("output", "FILE", "a file to write it to (also -o); - for standard output", oldNames: ["out"]),
             ReplayOptions.namespace, ReplayOptions.path,
             .init("replace", nil, "the namespace may have data, which is replaced (of --path, what is there)"),
             .init("chunked", nil, "in many transactions; started again it goes on where it stopped"),
@@ -20,13 +20,12 @@ struct ReplayTreeCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard let moment = try ReplayOptions.moment(arguments, "at") else { throw UsageError("--at is missing.") }
         let isDryRun = arguments.has("dry-run")
-        guard (arguments["into"] == nil) != (arguments["out"] == nil) || isDryRun else {
-            throw UsageError("Give either --into or --out.")
+        guard (arguments["into"] == nil) != (arguments["output"] == nil) || isDryRun else {
+            throw UsageError("Give either --into or --output.")
         }
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "replay tree")
+        let connection = try Database.connection(arguments, console, "replay tree")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let seq = try moment.seq(connection, namespace)
@@ -44,13 +43,13 @@ struct ReplayTreeCommand: Command {
             target = try write(
                 part, of: "\(namespace.id)@\(seq)", into: name, at: path ?? .root, connection, arguments, console)
             if !isQuiet { console.write("\(name) holds \(what); its seq is \(target ?? 0).") }
-        } else if let file = arguments["out"] {
-            let output = try OutputFile(file == "-" ? nil : file, standardOutput: console.output)
+        } else if let file = arguments["output"] {
+            let output = try OutputFile(file, standardOutput: console.output)
             try TreeWriter.write(part) { try output.write($0) }
             try output.finish()
             if !isQuiet, file != "-" { console.write("\(file) holds \(what).") }
         }
-        guard isQuiet, arguments["out"] != "-" else { return }
+        guard isQuiet, arguments["output"] != "-" else { return }
         console.write(
             JSONOutput.object([
                 "seq": .number(seq), "leaves": .number(Int64(part.rowCount)), "snapshot": .number(tree.startSeq),
@@ -83,13 +82,18 @@ struct ReplayTreeCommand: Command {
         do {
             try TreeRows.forEach(in: root, at: path) { path, value in
                 try importer.add(path, value)
+                if importer.rowsDone % 500 == 0 { try console.interruption.check() }
                 if importer.rowsDone % 500 == 0 { progress.advance(to: Int64(importer.rowsDone)) }
             }
             try importer.finish()
         } catch {
             importer.abandon()
             progress.end()
-            throw error
+            throw console.ending(
+                error,
+                settings.rowsPerChunk == nil
+                    ? "Nothing was changed, as all of it is one transaction. With --chunked it goes on where it stopped."
+                    : "\(importer.rowsKept) leaves are written; the same command goes on after them.")
         }
         progress.end()
         return importer.lastSeq == 0 ? importer.headBefore : importer.lastSeq
@@ -101,12 +105,12 @@ struct ReplayLogCommand: Command {
     static let specification = CommandSpecification(
         "replay log", "writes entries of the log, one JSON object a line",
         options: [
-            .init("from", "SEQ|TIME", "the first entry, or those after a time; default the oldest in the log"),
-            .init("to", "SEQ|TIME", "the last entry; default the newest"),
+            ReplayOptions.from, ReplayOptions.to,
             ReplayOptions.path, ReplayOptions.namespace,
             .init(
-                "out", "FILE", "where to write, default and - standard output; cut short, it goes on when started again"
-            ),
+                "output", "FILE",
+                "where to write (also -o), default and - standard output; cut short, it goes on when started again",
+                oldNames: ["out"]),
             ReplayProgress.rateOption, ReplayOptions.dryRun,
         ] + Database.options)
 
@@ -115,8 +119,7 @@ struct ReplayLogCommand: Command {
         let toPosition = try ReplayOptions.moment(arguments, "to") ?? .head
         let path = try ReplayOptions.path(arguments)
         let rate = try ReplayProgress.rate(arguments)
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "replay log")
+        let connection = try Database.connection(arguments, console, "replay log")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         var from = namespace.retainedFrom
@@ -127,7 +130,7 @@ struct ReplayLogCommand: Command {
                 throw CommandFailure(
                     "Entry \(from) is not in the log any more: it begins at \(namespace.retainedFrom).")
             }
-        case .some(let moment): from = try moment.seq(connection, namespace) + 1
+        case .some(let moment): from = try moment.firstSeq(connection, namespace)
         case nil: break
         }
         let to = try toPosition.seq(connection, namespace)
@@ -135,7 +138,7 @@ struct ReplayLogCommand: Command {
         if arguments.has("dry-run") {
             return console.write("Would read \(max(0, to - from + 1)) entries, \(from) to \(to).")
         }
-        let file = arguments["out"].flatMap { $0 == "-" ? nil : $0 }
+        let file = arguments["output"].flatMap { $0 == "-" ? nil : $0 }
         let output = try EntryFile(file, from: from, source: lines.source, standardOutput: console.output)
         if let last = output.lastSeq { console.error("replay: goes on after entry \(last), which was written before") }
         let first = output.lastSeq.map { $0 + 1 } ?? from
@@ -149,6 +152,7 @@ struct ReplayLogCommand: Command {
                 case .part, .end: break
                 }
                 try output.write(line.json + [0x0A])
+                try console.interruption.check()
             }
             try lines.run(
                 from: first, to: to, pageLimit: progress.pageLimit(atMost: 1_000), time: Timestamp.iso8601,
@@ -156,7 +160,10 @@ struct ReplayLogCommand: Command {
             try output.finish()
         } catch {
             progress.end()
-            throw error
+            guard console.interruption.signal != nil, let kept = try output.keep() else {
+                throw console.ending(error, "The output is not whole.")
+            }
+            throw console.ending(error, "\(count) entries are in \(kept); the same command goes on after them.")
         }
         progress.finish("\(count) entries")
     }
@@ -174,14 +181,14 @@ struct ReplayApplyCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let rate = try ReplayProgress.rate(arguments)
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "replay apply")
+        let connection = try Database.connection(arguments, console, "replay apply")
         defer { connection.close() }
         let isDryRun = arguments.has("dry-run")
         let isQuiet = arguments.has("json")
         let name = Database.namespaceName(arguments)
         if isDryRun { _ = try Database.namespace(arguments, connection) }
-        let reader = try FileReader(arguments.positionals[0], standardInput: console.input)
+        let reader = try FileReader(
+            arguments.positionals[0], standardInput: console.input, interruption: console.interruption)
         let progress = ReplayProgress(
             console, "apply", isDryRun ? "entries looked at" : "entries", rate: rate, isQuiet: isQuiet)
         let applier = try EntryApplier(connection, named: name, isDryRun: isDryRun) { progress.advance(by: $0) }
@@ -191,15 +198,14 @@ struct ReplayApplyCommand: Command {
             while let (text, _) = try lines.next() {
                 let line = try LogLine(text, number: lines.number)
                 try applier.add(line, number: lines.number, byteCount: text.count)
+                try console.interruption.check()
             }
             try applier.finish()
-        } catch let error as ReplayError {
-            progress.end()
-            // What came before the bad line is applied, and stays.
-            throw CommandFailure("\(arguments.positionals[0]): \(error)")
         } catch {
             progress.end()
-            throw error
+            // What came before a bad line is applied, and stays.
+            if let error = error as? ReplayError { throw CommandFailure("\(arguments.positionals[0]): \(error)") }
+            throw console.ending(error, "\(progress.done) entries are done; the same command goes on after them.")
         }
         progress.end()
         if isQuiet {

@@ -8,8 +8,7 @@ struct ReplayFeedCommand: Command {
         "replay feed", "delivers a feed's messages of a part of the log once more, beside what is live",
         positionals: ["NAME"],
         options: [
-            .init("from", "SEQ|TIME", "the first entry, or those after a time"),
-            .init("to", "SEQ|TIME", "the last entry; default the newest"),
+            ReplayOptions.from, ReplayOptions.to,
             .init("key", "KEY", "only messages of this key"),
             .init("into", "FEED", "another feed with the same path that delivers them; default the same"),
             FeedOptions.namespace, ReplayProgress.rateOption, ReplayOptions.dryRun, .json,
@@ -23,15 +22,12 @@ struct ReplayFeedCommand: Command {
         }
         let rate = try ReplayProgress.rate(arguments)
         let name = try FeedOptions.name(arguments)
-        console.signals.unblock()
-        try FeedOptions.administer(arguments, "replay feed", of: .of(name.namespace)) { _, connection in
+        try FeedOptions.administer(arguments, console, "replay feed", of: .of(name.namespace)) { _, connection in
             guard let namespace = try connection.namespace(named: name.namespace) else {
                 throw CommandFailure("There is no namespace \"\(name.namespace)\".")
             }
             var replay = try FeedReplay(connection, name, into: arguments["into"], key: arguments["key"])
-            var first = try from.seq(connection, namespace)
-            if case .time = from { first += 1 }
-            first = max(1, first)
+            let first = max(1, try from.firstSeq(connection, namespace))
             let last = try to.seq(connection, namespace)
             let progress = ReplayProgress(
                 console, "replay", total: max(0, last - first + 1), rate: rate, isQuiet: arguments.has("json"))
@@ -43,6 +39,12 @@ struct ReplayFeedCommand: Command {
                 }
             } catch {
                 progress.end()
+                if console.interruption.signal != nil {
+                    throw console.ending(
+                        error,
+                        "Messages of entries up to \(first + progress.done - 1) are to be delivered; go on with --from \(first + progress.done)."
+                    )
+                }
                 guard case FeedError.pruned(let wanted, let oldest) = error else { throw error }
                 throw CommandFailure(
                     "Entry \(wanted) is not in the log any more; the oldest is \(oldest): give --from \(oldest).")

@@ -10,7 +10,8 @@ struct ReplayMirrorCommand: Command {
         options: [
             .init(
                 "from", "SEQ|TIME",
-                "makes no new table: applies the entries from this one, or after a time, to the live one again"),
+                "makes no new table: applies the entries from this one, or after a time or how long ago, to the live one again"
+            ),
             ReplayOptions.namespace,
             .init("rate", "N", "at most so many rows (with --from entries) a second, so that others are not slowed"),
             ReplayOptions.dryRun, .json,
@@ -19,15 +20,13 @@ struct ReplayMirrorCommand: Command {
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let from = try ReplayOptions.moment(arguments, "from")
         let rate = try ReplayProgress.rate(arguments)
-        console.signals.unblock()
-        let administration = try MirrorOptions.administration(arguments)
+        let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
         let run = MirrorReplay(administration, mirror, console, rate: rate, isQuiet: arguments.has("json"))
         if let from {
             let namespace = try Database.namespace(arguments, administration.source)
-            var first = try from.seq(administration.source, namespace)
-            if case .time = from { first += 1 }
+            let first = try from.firstSeq(administration.source, namespace)
             try arguments.has("dry-run") ? run.surveyAgain(from: first) : run.applyAgain(from: first)
         } else {
             try arguments.has("dry-run") ? run.surveyRebuild() : run.rebuild()
@@ -61,7 +60,13 @@ private struct MirrorReplay {
         let phases = RebuildProgress(
             console, mirror.name, estimate: try administration.estimatedRows(mirror), rate: rate, isQuiet: isQuiet)
         defer { phases.end() }
-        let outcome = try administration.rebuild(mirror, rowsAtOnce: phases.rowsAtOnce) { phases.update($0) }
+        let outcome: MirrorBuilder.Outcome
+        do {
+            outcome = try administration.rebuild(mirror, rowsAtOnce: phases.rowsAtOnce) { phases.update($0) }
+        } catch {
+            phases.end()
+            throw console.ending(error, "\(table) is as it was, and what was built beside it is removed.")
+        }
         phases.end()
         guard !isQuiet else {
             return console.write(
@@ -112,7 +117,10 @@ private struct MirrorReplay {
             ) { progress.advance(to: $0 - first + 1) }
         } catch {
             progress.end()
-            throw error
+            throw console.ending(
+                error,
+                "\(progress.done) entries were applied again; applying them once more does no harm: --from \(first + progress.done)."
+            )
         }
         progress.end()
         guard !isQuiet else { return write(done.first, done.seq, touching: nil) }

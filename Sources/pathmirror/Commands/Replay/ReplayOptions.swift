@@ -6,6 +6,10 @@ import Tree
 enum ReplayOptions {
     static let namespace = OptionSpecification("ns", "NAME", "the namespace; default \"default\"")
     static let path = OptionSpecification("path", "PATH", "only what is at and below it")
+    static let from = OptionSpecification(
+        "from", "SEQ|TIME", "the first entry: its seq, or a time or how long ago (1h, 2d) for those after it")
+    static let to = OptionSpecification(
+        "to", "SEQ|TIME", "the last entry: its seq, a time, or how long ago; default the newest")
     static let dryRun = OptionSpecification("dry-run", nil, "says what would be done, and does nothing")
 
     static func path(_ arguments: ParsedArguments) throws -> Path? {
@@ -15,7 +19,7 @@ enum ReplayOptions {
     static func moment(_ arguments: ParsedArguments, _ name: String) throws -> LogPosition? {
         guard let text = arguments[name] else { return nil }
         do {
-            return try LogPosition(text)
+            return try LogPosition(moment: text)
         } catch {
             throw UsageError("--\(name): \(error)")
         }

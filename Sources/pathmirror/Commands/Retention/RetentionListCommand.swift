@@ -8,7 +8,7 @@ struct RetentionListCommand: Command {
         options: [.json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, "retention ls", of: .home)
+        let connection = try Database.connection(arguments, console, "retention ls", of: .home)
         defer { connection.close() }
         let forAll = try connection.retentionPolicy(of: nil)
         let asJSON = arguments.has("json")

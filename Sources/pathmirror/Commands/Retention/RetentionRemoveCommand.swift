@@ -7,7 +7,7 @@ struct RetentionRemoveCommand: Command {
         options: [RetentionOptions.namespace, RetentionOptions.all] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, "retention rm", of: .namespaceIfGiven)
+        let connection = try Database.connection(arguments, console, "retention rm", of: .namespaceIfGiven)
         defer { connection.close() }
         let namespace = try RetentionOptions.subject(arguments, connection)
         guard try connection.removeRetention(of: namespace?.id) else {

@@ -2,13 +2,13 @@ import LogStore
 
 /// Shortens all logs once, now.
 struct RetentionRunCommand: Command {
+    static let whenInterrupted = "What was dropped stays dropped; the same command goes on."
     static let specification = CommandSpecification(
         "retention run", "drops now what gateways would drop by themselves; for timers, where no gateway does it",
         options: [.json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "retention", of: .home)
+        let connection = try Database.connection(arguments, console, "retention", of: .home)
         defer { connection.close() }
         guard try connection.takeRetentionTurn() else {
             throw CommandFailure("A gateway, or another 'retention run', is at it right now.")

@@ -22,7 +22,7 @@ struct RetentionSetCommand: Command {
         guard policy.keeping != nil || policy.maxBytes != nil else {
             throw UsageError("--keep, --max-bytes or both must say what stays.")
         }
-        let connection = try Database.connection(arguments, "retention set", of: .namespaceIfGiven)
+        let connection = try Database.connection(arguments, console, "retention set", of: .namespaceIfGiven)
         defer { connection.close() }
         let namespace = try RetentionOptions.subject(arguments, connection)
         try connection.setRetention(policy, of: namespace?.id)

@@ -19,7 +19,7 @@ struct RulesExplainCommand: Command {
             .init("rules", "FILE", "the rules; default those of --ns"),
             .init("data", "FILE", "the data before the operation, as JSON; without it, and with --ns, the namespace's"),
             .init("ns", "NAME", "the namespace whose rules and data are used"), .json,
-            .init("database-url", "URL", "the PostgreSQL database, for --ns"),
+            .init("database-url", "URL", "the PostgreSQL database, for --ns"), Database.fileOption,
             .init("dev-data", "DIR", "the data directory of a running 'pathmirror dev', for --ns"),
         ])
 
@@ -48,7 +48,7 @@ struct RulesExplainCommand: Command {
         }
         var data = try arguments["data"].map { try parse(try Files.read($0, standardInput: console.input), "--data") }
         if let name = arguments["ns"] {
-            let connection = try Database.connection(arguments, "rules", dataOption: "dev-data")
+            let connection = try Database.connection(arguments, console, "rules", dataOption: "dev-data")
             defer { connection.close() }
             let namespace = try Database.namespace(arguments, connection)
             if rules == nil, let stored = try connection.currentRules(namespace.id) {

@@ -8,9 +8,10 @@ struct RulesHistoryCommand: Command {
         options: [RulesText.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, "rules")
+        let connection = try Database.connection(arguments, console, "rules")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
+        var table = TextTable(["SEQ", "TIME", "SIZE", "BY"], numbers: [0, 2])
         for stored in try connection.rulesHistory(namespace.id) {
             // The entry may have been pruned; the rules stay.
             let entry = try connection.entry(namespace.id, stored.seq)?.entry
@@ -23,10 +24,10 @@ struct RulesHistoryCommand: Command {
                         "origin": origin.map(JSONOutput.raw) ?? .null, "bytes": .number(Int64(stored.source.count)),
                     ]).line)
             } else {
-                let by = origin.map { String(decoding: $0, as: UTF8.self) } ?? ""
-                console.write(
-                    "\(stored.seq)  \(time ?? "(not in the log any more)")  \(stored.source.count) bytes  \(by)")
+                let by = entry.map { OriginText.whom($0.origin) } ?? ""
+                table.add("\(stored.seq)", time ?? "(not in the log any more)", "\(stored.source.count) bytes", by)
             }
         }
+        table.write(to: console)
     }
 }

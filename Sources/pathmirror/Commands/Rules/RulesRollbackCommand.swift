@@ -6,7 +6,7 @@ struct RulesRollbackCommand: Command {
         positionals: ["[SEQ]"], options: [RulesText.namespace, .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, "rules")
+        let connection = try Database.connection(arguments, console, "rules")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let earlier = try earlier(arguments.positionals.first, namespace, connection)

@@ -16,7 +16,7 @@ struct RulesSetCommand: Command {
         if arguments.has("dry-run") {
             return console.write(arguments.has("json") ? "{\"seq\":null}" : "\(file) is valid")
         }
-        let connection = try Database.connection(arguments, "rules")
+        let connection = try Database.connection(arguments, console, "rules")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection, creating: true)
         let seq = try connection.setRules(namespace.id, source: text, origin: RulesText.origin)

@@ -10,6 +10,7 @@ import Runtime
 
 /// Everything on one machine for a developer: a private PostgreSQL, and a gateway that trusts this machine.
 struct DevCommand: Command {
+    static let waitsForSignals = true
     static let specification = CommandSpecification(
         "dev", "runs a gateway with a PostgreSQL of its own, for development on this machine",
         options: [

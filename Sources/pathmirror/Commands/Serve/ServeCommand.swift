@@ -7,10 +7,12 @@ import Runtime
 
 /// A gateway for an existing PostgreSQL.
 struct ServeCommand: Command {
+    static let waitsForSignals = true
     static let specification = CommandSpecification(
         "serve", "runs a gateway for a PostgreSQL database; without --rules it lets nobody in but administrators",
         options: [
             .init("database-url", "URL", "the PostgreSQL database (15 or newer), as libpq takes it"),
+            Database.fileOption,
             .init(
                 "listen", "HOST:PORT",
                 "where to serve plain HTTP; default 127.0.0.1:9000, and with --tls-certificate nowhere"),
@@ -22,8 +24,10 @@ struct ServeCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var options = try ServiceOptions(arguments, logDescriptor: console.errors)
-        guard let text = arguments["database-url"] else { throw UsageError("--database-url is missing.") }
-        let url = try PostgresURL(text)
+        guard let url = try Database.givenURL(arguments) else {
+            throw UsageError("--database-url is missing (or --database-url-file).")
+        }
+        if let warning = DatabaseWarning.ofCommandLine(arguments) { options.logger.warning(warning) }
         DatabaseWarning.log(url, options.logger)
         // With a certificate, plain HTTP only for whoever asks for it.
         let plain = arguments["listen"] ?? (options.tls == nil ? "127.0.0.1:9000" : nil)

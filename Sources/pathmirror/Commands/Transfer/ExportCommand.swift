@@ -12,8 +12,7 @@ struct ExportCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "export")
+        let connection = try Database.connection(arguments, console, "export")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let path = try PathArgument.parse(arguments["path"] ?? "/")
@@ -25,7 +24,8 @@ struct ExportCommand: Command {
             try output.finish()
         } catch {
             progress.end()
-            throw error
+            throw console.ending(
+                error, arguments["output"].map { "\($0) was not written." } ?? "The output is not whole.")
         }
         progress.finish(rows: exporter.rowCount)
     }

@@ -20,8 +20,7 @@ struct ImportCommand: Command {
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        console.signals.unblock()
-        let connection = try Database.connection(arguments, "import")
+        let connection = try Database.connection(arguments, console, "import")
         defer { connection.close() }
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         var settings = Importer.Settings()
@@ -49,7 +48,7 @@ struct ImportCommand: Command {
         _ file: String, into namespace: String, _ connection: LogConnection, _ console: Console,
         at path: Path = .root, settings: Importer.Settings = .init(), isQuiet: Bool = false
     ) throws -> Result {
-        let reader = try FileReader(file, standardInput: console.input)
+        let reader = try FileReader(file, standardInput: console.input, interruption: console.interruption)
         let progress = Progress(console, "import", totalBytes: reader.byteCount, isQuiet: isQuiet)
         var piece = try reader.next()
         guard let first = piece else { throw CommandFailure("\(file) is empty.") }
@@ -73,6 +72,7 @@ struct ImportCommand: Command {
                     try rows.take(packed, emit)
                 }
                 progress.update(rows: importer.rowsDone, bytes: reader.bytesRead)
+                try console.interruption.check()
                 piece = try reader.next()
             }
             if let unpacker, !unpacker.isAtEnd { throw CommandFailure("\(file) is cut short.") }
@@ -84,6 +84,9 @@ struct ImportCommand: Command {
         } catch {
             importer.abandon()
             progress.end()
+            guard console.interruption.signal == nil else {
+                throw console.ending(error, whatIsLeft(importer, isChunked: settings.rowsPerChunk != nil, of: reader))
+            }
             switch error {
             case let error as JSONRowReader.Failure: throw CommandFailure("\(file): \(error)")
             case GzipError.damaged: throw CommandFailure("\(file) is not valid gzip data.")
@@ -92,5 +95,16 @@ struct ImportCommand: Command {
         }
         progress.finish(rows: importer.rowsDone)
         return Result(rows: importer.rowsDone, seq: importer.lastSeq, resumed: importer.resumedRows)
+    }
+    /// What an interrupted import has left, and how to go on.
+    private static func whatIsLeft(_ importer: Importer, isChunked: Bool, of reader: FileReader) -> String {
+        guard isChunked else {
+            return
+                "Nothing was changed, as all of it is one transaction. With --chunked an import goes on where it stopped."
+        }
+        guard reader.byteCount != nil else {
+            return "\(importer.rowsKept) leaves are loaded. What comes by a pipe can't be gone on with: begin again."
+        }
+        return "\(importer.rowsKept) leaves are loaded; the same command goes on after them."
     }
 }

@@ -1,0 +1,75 @@
+import Tree
+
+/// What the values at one place of records are like, and what a column of them would be.
+struct ColumnSurvey {
+    /// A value, and the record that it is of.
+    struct Found {
+        let record: Int
+        let value: Node
+    }
+
+    let type: ColumnType
+    /// Places of values that the column would not take, by their records.
+    let misfits: [Int]
+    /// Types that would take all values, too, and say more of them.
+    let alternatives: [ColumnType]
+
+    /// 2001 to 2100: what people mean by numbers of this size.
+    private static let moments: ClosedRange<Int64> = 978_307_200_000...4_102_444_800_000
+    private static let candidates: [ColumnType] = [
+        .boolean, .timestamp, .bigint, .double, .numeric, .uuid, .date, .textArray, .text,
+    ]
+
+    /// Nil where no type is that of most values.
+    init?(_ found: [Found]) {
+        var counts: [ColumnType: Int] = [:]
+        for value in found {
+            for type in Self.types(value.value) { counts[type, default: 0] += 1 }
+        }
+        var best: (type: ColumnType, count: Int)?
+        for type in Self.candidates where counts[type] ?? 0 > best?.count ?? 0 { best = (type, counts[type] ?? 0) }
+        guard let best, best.count * 2 > found.count else { return nil }
+        self.init(found, as: best.type)
+    }
+
+    /// For a type that is known already.
+    init(_ found: [Found], as type: ColumnType) {
+        self.type = type
+        misfits = found.compactMap { Self.fits($0.value, type) ? nil : $0.record }
+        let others: [ColumnType] = type == .text ? [.numeric] : type == .timestamp ? [.bigint] : []
+        alternatives = others.filter { other in found.allSatisfy { Self.fits($0.value, other) } }
+    }
+
+    private static func fits(_ value: Node, _ type: ColumnType) -> Bool {
+        if case .misfit = Conversion.convert(value, to: type) { false } else { true }
+    }
+
+    /// The types that a value suggests: not all that would take it.
+    private static func types(_ value: Node) -> [ColumnType] {
+        switch value.isLeaf ? value.withoutPriority : value {
+        case .bool: return [.boolean]
+        case .int(let number):
+            return (moments.contains(number) ? [.timestamp] : []) + [.bigint, .double, .numeric]
+        case .double: return [.double, .numeric]
+        case .string(let text):
+            var types: [ColumnType] = [.text]
+            if UUIDText.isUUID(text) { types.append(.uuid) }
+            if isMoney(text) { types.append(.numeric) }
+            if ISO8601.day(text) != nil {
+                types.append(.date)
+            } else if ISO8601.microseconds(text) != nil {
+                types.append(.timestamp)
+            }
+            return types
+        case .branch: return [.textArray]
+        default: return []
+        }
+    }
+
+    /// `12.50`: a number with a fraction. Whole numbers in texts are often codes, whose zeros count.
+    private static func isMoney(_ text: String) -> Bool {
+        guard DecimalText.isNumber(text), let point = text.firstIndex(of: ".") else { return false }
+        let whole = text[..<point].drop { $0 == "-" || $0 == "+" }
+        return whole == "0" || whole.first != "0"
+    }
+}

@@ -1,0 +1,77 @@
+import Tree
+
+/// Names for tables, columns and keys, made from the keys of the tree.
+enum InferredNames {
+    /// So that suffixes and indexes' names have room in PostgreSQL's 63 bytes.
+    private static let maxBytes = 50
+
+    /// `author/firstName` becomes `author_first_name`; letters of any script stay.
+    static func column(_ keys: [Key]) -> String {
+        var name = ""
+        for key in keys {
+            if !name.isEmpty, !name.hasSuffix("_") { name += "_" }
+            append(key.text, to: &name)
+        }
+        while name.utf8.count > maxBytes { name.removeLast() }
+        while name.hasSuffix("_") { name.removeLast() }
+        return name
+    }
+
+    private static func append(_ text: String, to name: inout String) {
+        var lastWasLower = false
+        for scalar in text.unicodeScalars {
+            let properties = scalar.properties
+            if properties.isUppercase {
+                if lastWasLower { name += "_" }
+                name += properties.lowercaseMapping
+                lastWasLower = false
+            } else if properties.isAlphabetic || properties.numericType != nil
+                || properties.canonicalCombiningClass != .notReordered
+            {
+                name.unicodeScalars.append(scalar)
+                lastWasLower = true
+            } else {
+                if !name.isEmpty, !name.hasSuffix("_") { name += "_" }
+                lastWasLower = false
+            }
+        }
+    }
+
+    /// `story` for `stories`.
+    static func singular(_ name: String) -> String {
+        if name.hasSuffix("ies"), name.count > 4 { return name.dropLast(3) + "y" }
+        for ending in ["sses", "xes", "ches", "shes"] where name.hasSuffix(ending) { return String(name.dropLast(2)) }
+        if name.hasSuffix("s"), !name.hasSuffix("ss"), !name.hasSuffix("us"), name.count > 2 {
+            return String(name.dropLast())
+        }
+        return name
+    }
+
+    /// `post_id` for the children of `posts`, `item_index` for those of an array.
+    static func capture(of name: String, _ keys: Shape.Keys) -> String {
+        let suffix =
+            switch keys {
+            case .index: "index"
+            case .date: "date"
+            case .other: "id"
+            }
+        return name.isEmpty ? suffix : "\(singular(name))_\(suffix)"
+    }
+
+    /// A mirror's name, which is for command lines: ASCII.
+    static func mirror(_ table: String) -> String {
+        let name = String(table.unicodeScalars.filter { $0.isASCII }.map(Character.init))
+        return name.contains { $0 != "_" } ? name : "records"
+    }
+
+    /// The name, or with a number where it is taken.
+    static func unused(_ name: String, _ taken: inout Set<String>) -> String {
+        var unused = name
+        var number = 2
+        while !taken.insert(unused).inserted {
+            unused = "\(name)_\(number)"
+            number += 1
+        }
+        return unused
+    }
+}

@@ -1,0 +1,77 @@
+import Tree
+
+/// The fields of records: which become columns, and which hold records of their own.
+struct RecordFields {
+    struct Column {
+        let path: Path
+        let survey: ColumnSurvey
+        /// Records that have a value there, and the first of them.
+        let count: Int
+        let example: Int
+    }
+
+    struct Collection {
+        let path: Path
+        let keys: Shape.Keys
+        let values: [ColumnSurvey.Found]
+    }
+
+    private(set) var columns: [Column] = []
+    private(set) var collections: [Collection] = []
+    /// Places that became neither: what is there goes to the rest.
+    private(set) var leftOut = 0
+    private let records: [Node]
+
+    /// Objects that are deeper in a record become `jsonb`.
+    private static let maxDepth = 4
+    private static let maxColumns = 200
+
+    init(_ records: [Node]) { self.records = records }
+
+    mutating func survey() {
+        survey(records.enumerated().map { .init(record: $0.offset, value: $0.element) }, .root)
+    }
+
+    private mutating func survey(_ found: [ColumnSurvey.Found], _ path: Path) {
+        let shape = Shape(found.lazy.map(\.value))
+        switch shape {
+        case .leaf: column(found, path, ColumnSurvey(found))
+        case .set: column(found, path, ColumnSurvey(found, as: .textArray))
+        case .json: column(found, path, ColumnSurvey(found, as: .jsonb))
+        // Of the record itself its children are the fields, whatever they look like: somebody said so.
+        case .collection(let keys) where !path.isRoot:
+            collections.append(Collection(path: path, keys: keys, values: found.filter(\.value.isBranch)))
+            if found.contains(where: { !$0.value.isBranch }) { leftOut += 1 }
+        case .collection, .record:
+            guard path.depth < Self.maxDepth else { return column(found, path, ColumnSurvey(found, as: .jsonb)) }
+            fields(found, path)
+        }
+    }
+
+    /// The members of objects, in the order in which they appear first.
+    private mutating func fields(_ found: [ColumnSurvey.Found], _ path: Path) {
+        var order: [Key] = []
+        var values: [Key: [ColumnSurvey.Found]] = [:]
+        var isLeafAmong = false
+        for (record, value) in found.lazy.map({ ($0.record, $0.value) }) {
+            guard case .branch(let branch) = value else {
+                isLeafAmong = true
+                continue
+            }
+            for entry in branch.children {
+                if values[entry.key] == nil { order.append(entry.key) }
+                values[entry.key, default: []].append(.init(record: record, value: entry.node))
+            }
+        }
+        if isLeafAmong { leftOut += 1 }
+        for key in order { survey(values[key] ?? [], path.appending(key)) }
+    }
+
+    private mutating func column(_ found: [ColumnSurvey.Found], _ path: Path, _ survey: ColumnSurvey?) {
+        guard let survey, let first = found.first, columns.count < Self.maxColumns else {
+            leftOut += 1
+            return
+        }
+        columns.append(Column(path: path, survey: survey, count: found.count, example: first.record))
+    }
+}

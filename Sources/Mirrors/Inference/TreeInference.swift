@@ -1,0 +1,179 @@
+import Tree
+
+/// Finds the collections of records in a tree, and proposes a mirror for each. Pure: it has the tree in memory.
+struct TreeInference {
+    /// The most records of one mirror that are looked at.
+    let limit: Int
+    private(set) var proposals: [Inference] = []
+    private var tables: Set<String> = []
+    /// Collections whose keys tell whose children others are: `room` for the keys of `/rooms`.
+    private var known: [(name: String, keys: Set<Key>)] = []
+
+    private static let maxDepth = 16
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Where records are, and what is there.
+    struct Records {
+        var parts: [PathPattern.Part]
+        var values: [(keys: [Key], value: Node)]
+
+        /// The keys that are literal, from the last capture on or over the whole path.
+        var lastName: [Key] {
+            let last = parts.lastIndex { if case .capture = $0 { true } else { false } } ?? -1
+            return parts[(last + 1)...].compactMap { if case .key(let key) = $0 { key } else { nil } }
+        }
+    }
+
+    /// Proposes mirrors for whatever is below a place of which nothing is known.
+    mutating func takeWhole(_ node: Node, at path: [Key] = []) {
+        guard case .branch(let branch) = node, path.count < Self.maxDepth else { return }
+        if path.isEmpty {
+            known = branch.children.compactMap { entry in
+                guard case .branch(let child) = entry.node, Shape(child.children.lazy.map(\.node)) == .record else {
+                    return nil
+                }
+                return (InferredNames.singular(InferredNames.column([entry.key])), Set(child.children.map(\.key)))
+            }
+        }
+        if !path.isEmpty, case .collection(let keys) = Shape([node]) {
+            return takeChildren(Records(parts: path.map { .key($0) }, values: [([], node)]), keys, under: nil)
+        }
+        for entry in branch.children { takeWhole(entry.node, at: path + [entry.key]) }
+    }
+
+    /// Proposes mirrors for the children of one place, which somebody says are records, or hold some.
+    mutating func takeChildren(of node: Node, at path: Path) {
+        var keys = Shape.Keys.other
+        if case .collection(let found) = Shape([node]) { keys = found }
+        takeChildren(Records(parts: path.keys.map { .key($0) }, values: [([], node)]), keys, under: nil)
+    }
+
+    /// - Parameters:
+    ///   - containers: whose children are the records, or hold them.
+    ///   - parent: the table of the records that these are parts of.
+    ///   - named: the name of the records, where it is not that of the last key.
+    private mutating func takeChildren(
+        _ containers: Records, _ keys: Shape.Keys, under parent: String?, named: String? = nil
+    ) {
+        var found = containers
+        found.values = []
+        for (above, value) in containers.values {
+            guard case .branch(let branch) = value else { continue }
+            for entry in branch.children where found.values.count < limit {
+                found.values.append((above + [entry.key], entry.node))
+            }
+        }
+        guard !found.values.isEmpty else { return }
+        let name = named ?? InferredNames.column(containers.lastName.suffix(1))
+        let shape = Shape(found.values.lazy.map(\.value))
+        if case .collection(let inner) = shape, found.parts.count < Self.maxDepth {
+            // What these keys are is said by a collection that has them, else by nobody: the place's name is the records'.
+            let outer = keys == .date ? "" : knownName(found.values) ?? "group"
+            found.parts.append(.capture(capture(outer, keys, found.parts)))
+            return takeChildren(found, inner, under: parent, named: name)
+        }
+        // Single values are no things that have a name: their keys may be somebody's.
+        let own = shape == .leaf ? knownName(found.values) ?? name : name
+        found.parts.append(.capture(capture(own, keys, found.parts)))
+        takeRecords(found, table: table(name, under: parent))
+    }
+
+    // MARK: Names
+
+    private func knownName(_ values: [(keys: [Key], value: Node)]) -> String? {
+        let keys = Set(values.lazy.compactMap(\.keys.last))
+        return known.first { keys.isSubset(of: $0.keys) }?.name
+    }
+
+    private func capture(_ name: String, _ keys: Shape.Keys, _ parts: [PathPattern.Part]) -> String {
+        var taken = Set(parts.compactMap { if case .capture(let name) = $0 { name } else { nil } })
+        return InferredNames.unused(InferredNames.capture(of: name, keys), &taken)
+    }
+
+    private func table(_ name: String, under parent: String?) -> String {
+        guard let parent else { return name.isEmpty ? "records" : name }
+        return "\(InferredNames.singular(parent))_\(name)"
+    }
+
+    // MARK: Records
+
+    /// Proposes a mirror for records, and for the collections in them.
+    mutating func takeRecords(_ records: Records, table wanted: String) {
+        var name = wanted
+        while name.utf8.count > 58 { name.removeLast() }
+        let table = InferredNames.unused(name, &tables)
+        var fields = RecordFields(records.values.map(\.value))
+        fields.survey()
+        if let proposal = proposal(records, table, fields) { proposals.append(proposal) }
+        for child in fields.collections {
+            var containers = Records(parts: records.parts + child.path.keys.map { .key($0) }, values: [])
+            containers.values = child.values.map { (records.values[$0.record].keys, $0.value) }
+            takeChildren(containers, child.keys, under: table)
+        }
+    }
+
+    /// Nil for records that only hold others.
+    private func proposal(_ records: Records, _ table: String, _ fields: RecordFields) -> Inference? {
+        guard !fields.columns.isEmpty || fields.collections.isEmpty,
+            let pattern = try? PathPattern(PathPattern.text(records.parts))
+        else { return nil }
+        var taken = Set(pattern.captures)
+        var columns: [MirrorDefinition.Column] = []
+        var evidence: [Inference.Evidence] = []
+        let place = { (record: Int, path: Path) in
+            pattern.path(of: records.values[record].keys).appending(path).description
+        }
+        for field in fields.columns {
+            let base = field.path.isRoot ? "value" : InferredNames.column(field.path.keys)
+            let name = InferredNames.unused(base.isEmpty ? "column" : base, &taken)
+            let survey = field.survey
+            let isAlways = field.count == records.values.count && survey.misfits.isEmpty
+            columns.append(
+                .init(
+                    name: name, type: survey.type, path: field.path, defaultValue: .null,
+                    notNull: isAlways && field.count >= Self.enoughForNotNull ? .error : nil, comment: nil))
+            evidence.append(
+                .init(
+                    column: name, type: survey.type,
+                    path: field.path.isRoot ? "." : String(field.path.description.unicodeScalars.dropFirst()),
+                    present: field.count, misfits: survey.misfits.count, example: place(field.example, field.path),
+                    misfitExamples: survey.misfits.prefix(3).map { place($0, field.path) },
+                    alternatives: survey.alternatives))
+        }
+        // What children take is not to be in the parent's row once more.
+        let rest = fields.collections.isEmpty ? InferredNames.unused("rest", &taken) : nil
+        let definition = MirrorDefinition(
+            name: InferredNames.mirror(table), namespace: nil, pattern: pattern, schema: "mirror", table: table,
+            target: nil, comment: nil, keys: keyColumns(pattern, records), columns: columns,
+            rest: rest.map { .init(name: $0, comment: nil) }, indexes: [],
+            keptErrors: MirrorDefinition.defaultKeptErrors)
+        return Inference(
+            definition: definition, evidence: evidence, recordCount: records.values.count,
+            example: place(0, .root), placesLeftOut: fields.leftOut)
+    }
+
+    /// From so many records on, what all of them have is taken for what all will have.
+    private static let enoughForNotNull = 20
+
+    /// The narrowest types that hold all keys there are.
+    private func keyColumns(_ pattern: PathPattern, _ records: Records) -> [MirrorDefinition.KeyColumn] {
+        pattern.captures.enumerated().map { index, name in
+            let type = [KeyType.bigint, .uuid].first { type in
+                records.values.allSatisfy { type.holds($0.keys[index]) }
+            }
+            return .init(name: name, type: type ?? .text, comment: nil)
+        }
+    }
+}
+
+extension PathPattern {
+    fileprivate static func text(_ parts: [Part]) -> String {
+        parts.map { part in
+            switch part {
+            case .key(let key): "/\(key.text)"
+            case .capture(let name): "/{\(name)}"
+            }
+        }.joined()
+    }
+}

@@ -1,0 +1,57 @@
+/// Rows of cells in columns that align, and that fit a terminal.
+struct TextTable {
+    private let titles: [String]
+    private let numbers: Set<Int>
+    private var rows: [[String]] = []
+
+    /// What a column has at least where others have no more to give.
+    private static let least = 8
+    private static let gap = 2
+
+    /// - Parameters:
+    ///   - titles: the columns' names, shown on a terminal only: programs and pipes get rows.
+    ///   - numbers: the columns that are aligned at their ends.
+    init(_ titles: [String], numbers: Set<Int> = []) {
+        self.titles = titles
+        self.numbers = numbers
+    }
+
+    mutating func add(_ cells: String...) { rows.append(cells) }
+
+    /// On the console's terminal as wide as that is, elsewhere as wide as the cells are.
+    func write(to console: Console) {
+        guard !rows.isEmpty else { return }
+        for line in lines(width: console.outputWidth) { console.write(line) }
+    }
+
+    /// - Parameter width: the terminal's; nil where there is none.
+    func lines(width: Int?) -> [String] {
+        let shown = width == nil ? rows : [titles] + rows
+        var widths = titles.indices.map { column in shown.map { TextWidth.of($0[column]) }.max() ?? 0 }
+        if let width { fit(&widths, to: width - Self.gap * (widths.count(where: { $0 > 0 }) - 1)) }
+        return shown.map { line($0, widths) }
+    }
+
+    /// Takes from the widest until it is enough.
+    private func fit(_ widths: inout [Int], to width: Int) {
+        while widths.reduce(0, +) > width, let widest = widths.indices.max(by: { widths[$0] < widths[$1] }),
+            widths[widest] > Self.least
+        {
+            widths[widest] -= 1
+        }
+    }
+
+    private func line(_ cells: [String], _ widths: [Int]) -> String {
+        var line = ""
+        for (column, cell) in cells.enumerated() where widths[column] > 0 {
+            let text = TextWidth.fitted(cell, to: widths[column])
+            let space = String(repeating: " ", count: widths[column] - TextWidth.of(text))
+            if !line.isEmpty || column > 0 && widths[..<column].contains(where: { $0 > 0 }) {
+                line += String(repeating: " ", count: Self.gap)
+            }
+            line += numbers.contains(column) ? space + text : text + space
+        }
+        while line.last == " " { line.removeLast() }
+        return line
+    }
+}

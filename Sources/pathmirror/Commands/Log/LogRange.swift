@@ -1,0 +1,81 @@
+import LogStore
+import Tree
+
+/// The entries that `--from` and `--to` name, of those that are there.
+struct LogRange {
+    private let connection: LogConnection
+    private let namespace: NamespaceRecord
+    let first: Int64
+    let last: Int64
+    /// Whether the log no longer reaches back to the time where this was to begin.
+    let isCutShort: Bool
+
+    /// How many entries are read before it is known whether they are wanted.
+    private static let firstWindow: Int64 = 1_000
+
+    init(
+        _ from: LogPosition?, _ to: LogPosition?, _ connection: LogConnection, _ namespace: NamespaceRecord
+    ) throws {
+        self.connection = connection
+        self.namespace = namespace
+        var (first, isCutShort) = (namespace.retainedFrom, false)
+        switch from {
+        case .seq(let seq)?: first = max(first, seq)
+        case let moment?:
+            do {
+                first = max(first, try moment.firstSeq(connection, namespace))
+            } catch ReplayError.beforeTheLog {
+                isCutShort = true
+            }
+        case nil: break
+        }
+        self.first = first
+        self.isCutShort = isCutShort
+        switch to {
+        case .seq(let seq)?: last = min(seq, namespace.head)
+        case let moment?:
+            do {
+                last = try moment.seq(connection, namespace)
+            } catch ReplayError.beforeTheLog {
+                last = namespace.retainedFrom - 1
+            }
+        case nil: last = namespace.head
+        }
+    }
+
+    /// Calls `body` with each entry in order until it returns false.
+    func read(_ body: (Entry) throws -> Bool) throws { try read(first, last, body) }
+
+    /// The newest `count` entries that touch the path, oldest first. Reads the log backwards, as far as need be.
+    func newest(_ count: Int, touching path: Path?) throws -> [Entry] {
+        var found: [[Entry]] = []
+        var (high, missing) = (last, count)
+        var window = path == nil ? Int64(count) : Self.firstWindow
+        while missing > 0, high >= first {
+            let low = max(first, high - window + 1)
+            var entries: [Entry] = []
+            try read(low, high) { entry in
+                if LogOptions.touches(entry, path) { entries.append(entry) }
+                return true
+            }
+            found.append(entries.suffix(missing))
+            missing -= min(missing, entries.count)
+            high = low - 1
+            window = min(window * 2, 50_000)
+        }
+        return found.reversed().flatMap { $0 }
+    }
+
+    private func read(_ first: Int64, _ last: Int64, _ body: (Entry) throws -> Bool) throws {
+        var log = LogFollower(namespace.id, at: LogCursor(seq: first - 1), through: last)
+        while log.cursor.seq < last {
+            switch try log.next(on: connection) {
+            case .entries(let page):
+                for logged in page where try !body(logged.entry) { return }
+            // Pruned while this reads.
+            case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
+            case .bulk, .rules, .takenBack, .end: return
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+import Testing
+import Tree
+
+@testable import Mirrors
+
+/// What data are, without a schema: records, collections of them, sets, coordinates.
+@Suite struct ShapeTests {
+    private static func node(_ text: String) throws -> Node { try JSONParser.parse(Array(text.utf8)).node }
+
+    private static let pushID = "-OJ4kfpOl1xGmXKBQoeb"
+
+    @Test(arguments: [
+        ("name", KeyKind.name), ("starCount", .name), ("0", .number), ("1742", .number), ("-5", .name),
+        (pushID, .pushID),
+        ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", .uuid), ("2026-01-31", .date), ("2026-01", .date), ("2026-W05", .date),
+        ("20260131", .number), ("aBcD1234eFgH5678iJkL9012mN34", .token), ("deadbeef00112233", .token),
+        ("notificationSettingsOfTheUser", .name),
+        ("", .name), ("ключ", .name), ("address2", .name),
+    ]) func kinds(_ key: String, _ kind: KeyKind) {
+        #expect(KeyKind(key) == kind)
+    }
+
+    @Test(arguments: [
+        (["1", "\"x\""], Shape.leaf), (["1", "2", "{\"a\":1}"], .leaf),
+        ([#"{"a":true}"#, #"{"b":true,"c":true}"#], .set),
+        ([#"["x","y"]"#, #"["z"]"#], .set),
+        // The same flag of many is a field.
+        ([#"{"online":true}"#, #"{"online":true}"#, #"{"online":true}"#], .record),
+        ([#"{"type":"Point","coordinates":[1,2]}"#], .json), (["[1.5,2.5]", "[3,4]"], .json),
+        (["[[1,2],[3,4]]", "[[5,6]]"], .json),
+        (["[1,2,3]", "[1]"], .collection(.index)), ([#"[{"sku":"a"},{"sku":"b"}]"#], .collection(.index)),
+        ([#"{"\#(pushID)":{"t":1}}"#], .collection(.other)), ([#"{"17":{"t":1},"4711":{"t":1}}"#], .collection(.other)),
+        ([#"{"2026-01-31":3,"2026-02-01":4}"#], .collection(.date)),
+        ([#"{"name":"x","age":1}"#, #"{"name":"y"}"#], .record),
+        // Names that are keys: their children are alike, and are not the same in each place.
+        ([#"{"ada":{"n":1,"m":2},"bob":{"n":2,"m":1},"cyd":{"n":1}}"#], .collection(.other)),
+        // Names that are fields: the same in each place.
+        ([#"{"home":{"n":1},"work":{"n":2}}"#, #"{"home":{"n":3},"work":{"n":4}}"#, #"{"home":{"n":1}}"#], .record),
+        ([#"{"m1":"a","m2":"b"}"#, #"{"m3":"c"}"#], .collection(.other)), ([#"{"theme":"dark","size":5}"#], .record),
+    ]) func shapes(_ values: [String], _ shape: Shape) throws {
+        #expect(try Shape(values.map(Self.node)) == shape)
+    }
+
+    @Test(arguments: [
+        (
+            "/orders",
+            #"{"a":{"total":"9.50","items":[{"sku":"x","n":1},{"sku":"y","n":2}]},"b":{"total":"1.00","items":[{"sku":"z"}]}}"#,
+            [
+                "orders /orders/{order_id}: total numeric",
+                "order_items /orders/{order_id}/items/{item_index}: n bigint, sku text",
+            ]
+        ),
+        (
+            "/messages", #"{"r1":{"\#(pushID)":{"t":"hi"}},"r2":{"\#(pushID)":{"t":"ho"}}}"#,
+            ["messages /messages/{group_id}/{message_id}: t text"]
+        ),
+        (
+            "/places",
+            #"{"a":{"at":{"type":"Point","coordinates":[1,2]}},"b":{"at":{"type":"Point","coordinates":[3,4]}}}"#,
+            [
+                "places /places/{place_id}: at jsonb"
+            ]
+        ),
+        (
+            "/scores", #"{"a":{"marks":[1,2,3]},"b":{"marks":[1]}}"#,
+            ["score_marks /scores/{score_id}/marks/{mark_index}: value bigint"]
+        ),
+        ("/likes", #"{"p1":{"ada":true,"bob":true},"p2":{"cyd":true}}"#, ["likes /likes/{like_id}: value text[]"]),
+    ]) func proposals(_ path: String, _ tree: String, _ expected: [String]) throws {
+        var inference = TreeInference(limit: 1_000)
+        inference.takeChildren(of: try Self.node(tree), at: Path(splitting: path))
+        #expect(inference.proposals.map(Self.text) == expected)
+    }
+
+    private static func text(_ inference: Inference) -> String {
+        let columns = inference.definition.columns.map { "\($0.name) \($0.type.rawValue)" }.joined(separator: ", ")
+        return "\(inference.definition.table) \(inference.definition.pattern): \(columns)"
+    }
+
+    @Test func aWholeTree() throws {
+        var inference = TreeInference(limit: 1_000)
+        inference.takeWhole(
+            try Self.node(
+                #"{"typing":{"lobby":{"ada":5,"bob":6},"attic":{"cyd":7}},"lists":{"1-a":[{"a":1,"b":1}],"2-b":[{"c":1,"d":1}]},"visits":{"2026-01-31":{"17":1}},"config":{"theme":"dark"},"app":{"users":{"ada":{"name":"A","age":1},"bob":{"name":"B","age":2}}},"rooms":{"lobby":{"title":"L","open":true},"attic":{"title":"A","open":false}},"messages":{"lobby":{"\#(Self.pushID)":{"t":"x"}},"attic":{"\#(Self.pushID)":{"t":"y"}}}}"#
+            ))
+        #expect(
+            inference.proposals.map(Self.text) == [
+                "users /app/users/{user_id}: age bigint, name text",
+                "1_a /lists/1-a/{1_a_index}: a bigint, b bigint", "2_b /lists/2-b/{2_b_index}: c bigint, d bigint",
+                "messages /messages/{room_id}/{message_id}: t text",
+                "rooms /rooms/{room_id}: open boolean, title text",
+                "typing /typing/{room_id}/{typing_id}: value bigint", "visits /visits/{date}/{visit_id}: value bigint",
+            ])
+    }
+
+    @Test func evidenceNamesPlaces() throws {
+        var inference = TreeInference(limit: 1_000)
+        inference.takeChildren(
+            of: try Self.node(#"{"a":{"n":1,"t":"x"},"b":{"n":2},"c":{"n":"many"},"d":{"n":3}}"#),
+            at: Path(splitting: "/v"))
+        let found = try #require(inference.proposals.first)
+        #expect(found.example == "/v/a")
+        let n = try #require(found.evidence.first { $0.column == "n" })
+        #expect(n.misfits == 1 && n.misfitExamples == ["/v/c/n"] && n.example == "/v/a/n" && n.present == 4)
+        #expect(found.evidence.first { $0.column == "t" }?.present == 1)
+    }
+
+    @Test func whatAllHaveIsNotNull() throws {
+        let records = (0..<20).map {
+            "\"k\($0)\":{\"always\":1,\"odd\":\($0 == 7 ? "\"x\"" : "2")\($0 == 3 ? "" : ",\"mostly\":1")}"
+        }
+        for (count, expected) in [(20, ["always"]), (19, [])] as [(Int, [String])] {
+            var inference = TreeInference(limit: count)
+            inference.takeChildren(of: try Self.node("{\(records.joined(separator: ","))}"), at: Path(splitting: "/v"))
+            let columns = try #require(inference.proposals.first).definition.columns
+            #expect(columns.filter { $0.notNull == .error }.map(\.name) == expected)
+            #expect(columns.count == 3)
+        }
+    }
+
+    @Test func keysHaveTheirTypes() throws {
+        var inference = TreeInference(limit: 10)
+        inference.takeChildren(of: try Self.node(#"{"17":{"n":1},"4711":{"n":1}}"#), at: Path(splitting: "/v"))
+        inference.takeChildren(
+            of: try Self.node(#"{"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11":{"n":1}}"#), at: Path(splitting: "/w"))
+        inference.takeChildren(of: try Self.node(#"{"17":{"n":1},"007":{"n":1}}"#), at: Path(splitting: "/x"))
+        #expect(inference.proposals.map { $0.definition.keys.map(\.type) } == [[.bigint], [.uuid], [.text]])
+    }
+}

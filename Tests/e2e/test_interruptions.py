@@ -1,0 +1,123 @@
+"""Ctrl-C and SIGTERM in what takes long: it stops, says what was done and how to go on, and leaves nothing behind."""
+
+import json
+import signal
+import subprocess
+
+import psycopg
+import pytest
+from harness import cli, sql
+from harness.binary import pathmirror
+from harness.process import Process
+from harness.waiting import wait_until
+
+@pytest.fixture
+def interrupt(logs, database_url):
+    """Starts a command, waits until `begun`, sends a signal; the exit code and what was said."""
+
+    def run(*words, begun, number=signal.SIGINT):
+        process = Process([pathmirror(), *words, "--database-url", database_url], "interrupted", logs)
+        wait_until(lambda: begun(process), "the command to be at it")
+        process.send(number)
+        code = process.wait()
+        assert code == 128 + number, process.stderr()
+        said = process.stderr().splitlines()[-1].split("\r")[-1]
+        assert said.removeprefix("\x1b[K").startswith("pathmirror: interrupted. "), process.stderr()
+        return said.split("interrupted. ")[1]
+
+    return run
+
+
+@pytest.fixture
+def written(serve, database_url):
+    """A gateway with 300 entries of one key each."""
+    rest = serve().unique()
+    for number in range(300):
+        rest.set(f"k{number}", number)
+    return rest, database_url
+
+
+def at_work(url: str, purpose: str):
+    """Whether a command waits for somebody in the database."""
+    return lambda _: sql.rows(url, "select 1 from pg_stat_activity where datname = current_database() and application_name = %s "
+                                   "and wait_event_type = 'Lock'", f"pathmirror {purpose}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_import_that_waits_for_its_source(serve, database_url, logs, number):
+    """Whoever imports from a pipe that says nothing more can still stop it."""
+    serve()
+    child = subprocess.Popen([pathmirror(), "import", "-", "--path", "/half", "--database-url", database_url], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with child:
+        child.stdin.write(b'{"a": {' + b",".join(b'"k%d": "%s"' % (n, b"x" * 1000) for n in range(6000)) + b",")
+        child.stdin.flush()
+        wait_until(lambda: sql.rows(database_url, "select 1 from pg_stat_activity where datname = current_database() and "
+                                                   "application_name = 'pathmirror import' and state = 'idle in transaction'"), "a part to be written")
+        child.send_signal(number)
+        errors = child.stderr.read().decode()
+        assert child.wait(60) == 128 + number, errors
+    assert "interrupted. Nothing was changed, as all of it is one transaction." in errors
+    assert json.loads(cli.succeeds("export", "--path", "/half", "--database-url", database_url)) is None
+    cli.verify("--database-url", database_url)
+
+
+def test_a_chunked_import_goes_on(serve, database_url, scratch, interrupt):
+    rest = serve().unique()
+    file = scratch / "big.json"
+    value = {f"k{number}": number for number in range(40_000)}
+    file.write_text(json.dumps(value))
+    command = ("import", file, "--path", f"/{rest.base}", "--chunked", "--chunk-rows", "500")
+    said = interrupt(*command, begun=lambda _: rest.value("k2000") == 2000)
+    kept = int(said.split(" ")[0])
+    assert said == f"{kept} leaves are loaded; the same command goes on after them."
+    assert kept % 500 == 0 and 2000 < kept < 40_000
+    exported = ("export", "--path", f"/{rest.base}", "--database-url", database_url)
+    assert len(json.loads(cli.succeeds(*exported))) == kept
+    assert json.loads(cli.succeeds(*command, "--json", "--database-url", database_url))["resumedRows"] == kept
+    assert json.loads(cli.succeeds(*exported)) == value
+    cli.verify("--database-url", database_url)
+
+
+def test_replay_log_keeps_what_it_has(written, scratch, interrupt):
+    _, url = written
+    out = scratch / "entries.ndjson"
+    part = scratch / "entries.ndjson.from1.part"
+    said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda _: part.exists())
+    count = len(part.read_text().splitlines())
+    assert said == f"{count} entries are in {part}; the same command goes on after them." and count < 300
+    assert not out.exists()
+    cli.succeeds("replay", "log", "--output", out, "--database-url", url)
+    assert [json.loads(line)["seq"] for line in out.read_text().splitlines()] == list(range(1, 301)) and not part.exists()
+
+
+def test_replay_apply_goes_on(written, scratch, interrupt):
+    rest, url = written
+    out = scratch / "entries.ndjson"
+    cli.succeeds("replay", "log", "--output", out, "--database-url", url)
+    applied = lambda _: sql.rows(url, "select 1 from pathmirror.namespace where name = 'copy' and head > 20")
+    said = interrupt("replay", "apply", out, "--ns", "copy", "--rate", "40", begun=applied)
+    assert said.endswith(" entries are done; the same command goes on after them.")
+    cli.succeeds("replay", "apply", out, "--ns", "copy", "--database-url", url)
+    assert cli.succeeds("diff", "default", "copy", "--database-url", url) == ""
+
+
+def test_an_export_leaves_no_file(written, scratch, interrupt):
+    rest, url = written
+    # It waits for the table, as somebody holds that.
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table pathmirror.node in access exclusive mode")
+        said = interrupt("export", "-o", scratch / "out.json", begun=at_work(url, "export"))
+    assert said == f"{scratch / 'out.json'} was not written."
+    assert not [file.name for file in scratch.iterdir() if file.name.startswith("out.json")]
+
+
+@pytest.mark.parametrize("words, purpose", [
+    (["log", "ls"], "log"), (["log", "verify"], "log verify"), (["diff", "default@1", "default"], "diff"), (["mirror", "infer", "/x"], "mirror infer"),
+    (["log", "snapshot"], "log snapshot"), (["rules", "history"], "rules"), (["replay", "tree", "--at", "head", "--into", "copy"], "replay tree")])
+def test_what_waits_in_the_database_is_stopped(written, interrupt, words, purpose):
+    _, url = written
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table pathmirror.namespace in access exclusive mode")
+        assert interrupt(*words, begun=at_work(url, purpose)) == "Nothing was changed."
+    cli.verify("--database-url", url)
