@@ -90,12 +90,15 @@ struct Replay {
         let isSame =
             registration.spec.loadsAllData
             ? value == expected : value?.withoutPriority == expected.withoutPriority
-        if registration.kinds.contains(.value), !isSame { problems.append("shows another value") }
+        if registration.kinds.contains(.value), !isSame {
+            problems.append("shows \(value.map(SyncModel.text) ?? "no value")")
+        }
         if registration.kinds.contains(.allChildren),
             Node(children: children.map { ($0.key, $0.value) })
                 != (expected.isBranch ? expected.withoutPriority : .null)
         {
-            problems.append("shows other children")
+            let shown = Node(children: children.map { ($0.key, $0.value) })
+            problems.append("shows the children \(SyncModel.text(shown))")
         }
         return problems
     }
