@@ -15,6 +15,8 @@ extension SyncModel {
         let unsent = requests.dropFirst(sent).filter(\.isTransaction)
         let lost = sentTransactions.filter { id in !unsent.contains { $0.number == id.rawValue } }
         server.disconnect()
+        // What the one listen was told of a state is in the store, where others that were not told share it.
+        if isWithinState { complete = [] }
         (messages, isWithinState, isConnected) = ([], false, false)
         // Plain writes are sent again in their order, among what was not sent.
         requests = (pending.map { .write($0) } + unsent).sorted { ($0.number ?? 0) < ($1.number ?? 0) }
