@@ -24,7 +24,9 @@ extension CacheManager {
                 CachedQuery(node: node, isComplete: true, knownChildren: keys, mark: mark(of: query, for: spec)))
         }
         var known = Set(tracked.completeChildren(of: spec.path))
-        for query in here where !query.spec.loadsAllData { known.formUnion(keys(of: query)) }
+        for query in here where !query.spec.loadsAllData && spec.query.mayShareChildren(with: query.spec.query) {
+            known.formUnion(keys(of: query))
+        }
         guard !known.isEmpty else { return .nothing }
         let node = store.serverData(at: spec.path, children: known)
         return read(CachedQuery(node: node, isComplete: false, knownChildren: known))

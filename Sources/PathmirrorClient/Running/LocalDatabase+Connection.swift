@@ -86,7 +86,8 @@ extension LocalDatabase {
                 ClientLog.warning(
                     "A query of \(spec.path) has no index on the server: add \".indexOn\" to the rules there.")
             }
-            if bareListens.answered(spec, tag: tag), !tree.serverValue(of: spec).isComplete {
+            // What is known of it meanwhile is from answers that came before: to the client's own writes, and to questions.
+            if bareListens.answered(spec, tag: tag) {
                 raise(tree.applyServer(.null, at: spec.path, tag: tag, mark: mark))
             }
             raise(tree.completeListen(spec, tag: tag, mark: mark))

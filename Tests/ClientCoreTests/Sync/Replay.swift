@@ -38,9 +38,10 @@ struct Replay {
                 if isValueTold, isOneStep { problems.append("two values in one step") }
                 isValueTold = true
                 value = event.node
+                problems += checkValue()
             }
         }
-        return problems + (isOneStep ? checkOrder(events) : []) + checkValue(isValueTold)
+        return problems + (isOneStep ? checkOrder(events) : [])
     }
 
     private static func rank(_ kind: DataEvent.Kind) -> Int {
@@ -76,9 +77,9 @@ struct Replay {
         }
     }
 
-    /// A value that is told is made of the children that were told.
-    private func checkValue(_ isTold: Bool) -> [String] {
-        guard isTold, let value, registration.kinds.contains(.allChildren) else { return [] }
+    /// A value that is told is made of the children that were told before it.
+    private func checkValue() -> [String] {
+        guard let value, registration.kinds.contains(.allChildren) else { return [] }
         return Node(children: children.map { ($0.key, $0.value) }) == (value.isBranch ? value.withoutPriority : .null)
             ? [] : ["the value is not what its children are"]
     }
@@ -90,12 +91,15 @@ struct Replay {
         let isSame =
             registration.spec.loadsAllData
             ? value == expected : value?.withoutPriority == expected.withoutPriority
-        if registration.kinds.contains(.value), !isSame { problems.append("shows another value") }
+        if registration.kinds.contains(.value), !isSame {
+            problems.append("shows \(value.map(SyncModel.text) ?? "no value")")
+        }
         if registration.kinds.contains(.allChildren),
             Node(children: children.map { ($0.key, $0.value) })
                 != (expected.isBranch ? expected.withoutPriority : .null)
         {
-            problems.append("shows other children")
+            let shown = Node(children: children.map { ($0.key, $0.value) })
+            problems.append("shows the children \(SyncModel.text(shown))")
         }
         return problems
     }

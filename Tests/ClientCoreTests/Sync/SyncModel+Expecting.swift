@@ -25,10 +25,12 @@ extension SyncModel {
         client.writes.records.sorted { $0.key < $1.key }.compactMap { id, record in
             guard record.isVisible else { return nil }
             let plain = pending.first { $0.id == id }.map(changes)
-            return zip(record.changes, plain ?? record.changes).compactMap { counted, plain in
+            let own = record.changes.compactMap { counted -> Change? in
                 if counted.value.hasIncrement { return nil }
+                guard let plain = plain?.first(where: { $0.path == counted.path }) else { return counted }
                 return plain.value.hasIncrement ? counted : plain
             }
+            return ApplicationOrder.sorted(own)
         }
     }
 
@@ -48,6 +50,7 @@ extension SyncModel {
                 keys.insert(change.path[spec.path.depth])
             }
         }
+        keys.remove(.priority)
         let candidates = keys.map { key in
             let sent = own.child(key)
             return (key, written(sent.isNull ? nil : sent, at: spec.path.appending(key)) ?? .null)
@@ -63,7 +66,8 @@ extension SyncModel {
     func changes(of write: PendingWrite) -> [Change] {
         switch write.content {
         case .overwrite(let node): [Change(path: write.path, value: node)]
-        case .merge(let changes): changes.map { Change(path: write.path.appending($0.path), value: $0.value) }
+        case .merge(let changes):
+            ApplicationOrder.sorted(changes.map { Change(path: write.path.appending($0.path), value: $0.value) })
         }
     }
 

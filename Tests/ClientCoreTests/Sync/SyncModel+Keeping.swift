@@ -40,7 +40,8 @@ extension SyncModel {
         client = SyncTree(cache: cache, many: many)
         transactions = Self.transactions(client, numbers)
         let before = replays.values.map(\.registration).sorted { $0.id.rawValue < $1.id.rawValue }
-        (replays, messages, requests, isWithinState) = ([:], [], [], false)
+        (replays, messages, requests, isWithinState, isConnected) = ([:], [], [], false, true)
+        sentTransactions = []
         outcomes = [:]
         // What was sent completely of what nobody has sent anything of since.
         let sent = received.filter { complete.contains($0.number) && $0.node != nil && !$0.isMixed }
@@ -113,8 +114,14 @@ extension SyncModel {
         for put in effects.puts {
             log.append("  put \(put.write.id.rawValue) \(put.write.path) \(Self.text(put.write.content))")
             requests.append(.transaction(put.write, hash: put.hash))
+            sentTransactions.insert(put.write.id)
         }
         for outcome in effects.outcomes { outcomes[outcome.id, default: 0] += 1 }
+    }
+
+    mutating func answer(_ id: WriteID, _ outcome: RequestOutcome) {
+        sentTransactions.remove(id)
+        if let effects = transactions.answered(id, outcome) { follow(effects, "transaction \(id.rawValue) \(outcome)") }
     }
 
     mutating func checkTransactions() {
@@ -137,7 +144,7 @@ extension SyncModel {
 
     mutating func checkCounted(_ write: PendingWrite, _ counted: [Node?]) {
         guard problems.isEmpty, let record = client.writes.records[write.id] else { return }
-        for (change, expected) in zip(record.changes, counted) {
+        for (change, expected) in zip(ApplicationOrder.sorted(record.changes), counted) {
             guard let expected, change.value != expected else { continue }
             problems.append("\(write.id.rawValue) counts to \(Self.text(change.value)), not \(Self.text(expected))")
         }

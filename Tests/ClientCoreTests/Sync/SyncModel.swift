@@ -24,12 +24,17 @@ struct SyncModel {
     var complete: Set<Int> = []
     private var lastListen = 0
     /// Of what the client had when it asked, by the listens' numbers.
-    private var hashes: [Int: String] = [:]
+    var hashes: [Int: String] = [:]
+    /// What the client had been sent of listens when it asked for them again behind that, by their numbers.
+    var resumable: [Int: Node] = [:]
+    var isConnected = true
     let numbers = Numbers()
     /// What survives the app, for models that keep anything.
     let store: OddStore?
     var cache: CacheManager?
     var transactions: TransactionQueue
+    /// What transactions have the server asked for, until it is answered.
+    var sentTransactions: Set<WriteID> = []
     /// How many outcomes each transaction has had.
     var outcomes: [TransactionID: Int] = [:]
     let many: Int
@@ -61,12 +66,14 @@ struct SyncModel {
         case 6, 7, 8: perform()
         case 9: transact()
         case 10 where store != nil && random.oneIn(3): restart()
+        case 11 where random.oneIn(3): if isConnected { loseConnection() } else { connect() }
         default: receive()
         }
     }
 
     /// Lets everything arrive.
     mutating func settle() {
+        if !isConnected { connect() }
         while !requests.isEmpty || !messages.isEmpty {
             perform()
             receive()
@@ -76,55 +83,15 @@ struct SyncModel {
     }
 
     private mutating func perform() {
-        guard !requests.isEmpty else { return }
+        guard isConnected, !requests.isEmpty else { return }
         let request = requests.removeFirst()
         var hash: String?
-        if case .listen(_, _, let number) = request, messages.isEmpty, random.oneIn(2) { hash = hashes[number] }
-        deliver(server.perform(request, refuses: random.oneIn(4), hash: hash))
-    }
-
-    // MARK: Choosing
-
-    mutating func path() -> Path {
-        Path(
-            (0..<random.below(isCrowded ? 3 : 4)).map { _ in Key(random.pick(isCrowded ? ["a"] : ["a", "b", "c", "1"]))
-            })
-    }
-
-    private mutating func leaf() -> Node { random.pick([.int(1), .int(2), .int(3), .bool(true), .string("x")]) }
-
-    private mutating func node(depth: Int) -> Node {
-        if depth == 0 || random.oneIn(4) { return random.oneIn(4) ? .null : leaf() }
-        let keys = ["a", "b", "c", "d", "e", "1", "10"]
-        return Node(
-            children: (0..<random.below(6)).map { _ in (Key(random.pick(keys)), node(depth: depth - 1)) })
-    }
-
-    mutating func changes() -> [Change] {
-        var changes: [Change] = []
-        for _ in 0..<(1 + random.below(3)) {
-            let place = Path([Key(random.pick(["a", "b", "c", "d"]))] + path().keys)
-            guard !changes.contains(where: { $0.path.contains(place) || place.contains($0.path) }) else { continue }
-            changes.append(Change(path: place, value: node(depth: 1)))
+        var known: Node?
+        if case .listen(_, _, let number) = request, messages.isEmpty, random.oneIn(2) {
+            hash = hashes[number]
+            known = resumable[number]
         }
-        return changes
-    }
-
-    private mutating func query() -> Query {
-        if random.oneIn(2) { return Query() }
-        var query = Query(index: random.pick([.key, .value, .child(Path([Key("a")])), .priority]))
-        if random.oneIn(3) {
-            let value: Node = query.index == .key ? .string(random.pick(["1", "b", "c"])) : leaf()
-            query.start = .init(value: .init(value), isInclusive: random.oneIn(2))
-        }
-        if random.oneIn(4) {
-            let value: Node = query.index == .key ? .string(random.pick(["b", "d", "x"])) : leaf()
-            query.end = .init(value: .init(value), isInclusive: random.oneIn(2))
-        }
-        if !random.oneIn(3) {
-            query.limit = random.oneIn(2) ? .first(1 + random.below(3)) : .last(1 + random.below(3))
-        }
-        return query
+        deliver(server.perform(request, refuses: random.oneIn(4), hash: hash, known: known))
     }
 
     // MARK: Doing
@@ -156,7 +123,12 @@ struct SyncModel {
             content =
                 random.oneIn(2) ? .overwrite(increment) : .merge([Change(path: Path([Key("b")]), value: increment)])
         }
-        let write = PendingWrite(id: numbers.write(), path: path(), content: content)
+        var place = path()
+        if random.oneIn(6), place.depth > 0 {
+            place = place.appending(.priority)
+            content = .overwrite(priority(always: true))
+        }
+        let write = PendingWrite(id: numbers.write(), path: place, content: content)
         let counted = counted(write)
         pending.append(write)
         requests.append(.write(write))
@@ -172,13 +144,13 @@ struct SyncModel {
     }
 
     private mutating func receive() {
-        guard !messages.isEmpty else { return }
+        guard isConnected, !messages.isEmpty else { return }
         let message = messages[0].removeFirst()
         isWithinState = !messages[0].isEmpty
         if !isWithinState { messages.removeFirst() }
         switch message {
         case .data(let event, let spec, let tag, let number):
-            note(event, number, of: spec)
+            note(event, number, of: spec, tag)
             switch event {
             case .put(let place, let node):
                 follow(
@@ -189,9 +161,9 @@ struct SyncModel {
                     client.applyServer(changes, at: spec.path.appending(place), tag: tag),
                     "patch \(place) of \(Self.text(spec)) \(Self.text(.merge(changes)))")
             }
-        case .same(let node, let spec, _, let number):
+        case .same(let node, let spec, let tag, let number):
             log.append("same \(Self.text(spec)) \(Self.text(node))")
-            note(.put(.root, node), number, of: spec)
+            note(.put(.root, node), number, of: spec, tag)
         case .complete(let spec, let tag):
             if let listen = received.first(where: { $0.spec == spec && $0.tag == tag }) {
                 complete.insert(listen.number)
@@ -203,9 +175,7 @@ struct SyncModel {
             follow(client.acknowledge(id, isRefused: isRefused), "answer \(id.rawValue) \(isRefused)")
             for place in places where isRefused { follow(transactions.dataChanged(at: place), "refused") }
         case .transactionAnswer(let id, let outcome):
-            if let effects = transactions.answered(id, outcome) {
-                follow(effects, "transaction \(id.rawValue) \(outcome)")
-            }
+            answer(id, outcome)
         }
         guard case .data(let event, let spec, _, _) = message else { return }
         let place =
@@ -219,30 +189,6 @@ struct SyncModel {
     /// Whether more messages of the same state are to come.
     var isWithinState = false
 
-    private mutating func note(_ event: ChangeEvent, _ number: Int, of spec: QuerySpec) {
-        guard let index = received.firstIndex(where: { $0.number == number }) else {
-            // What comes late of a listen to all of a place tells filtered queries there more than they asked for.
-            for index in received.indices
-            where received[index].tag != nil
-                && (spec.path.contains(received[index].spec.path) || received[index].spec.path.contains(spec.path))
-            {
-                received[index].isMixed = true
-            }
-            return
-        }
-        received[index].isMixed = false
-        switch event {
-        case .put(let place, let node):
-            guard received[index].node != nil || place.isRoot else { return }
-            received[index].node = (received[index].node ?? .null).replacing(place, with: node)
-        case .patch(let place, let changes):
-            for change in changes {
-                received[index].node = received[index].node?.replacing(
-                    place.appending(change.path), with: change.value)
-            }
-        }
-    }
-
     mutating func follow(_ effects: SyncEffects, _ step: String, isOneStep: Bool = true) {
         guard problems.isEmpty else { return }
         cache?.commit()
@@ -253,7 +199,7 @@ struct SyncModel {
                 log.append("  start \(Self.text(spec)) \(tag?.rawValue ?? 0)")
                 lastListen += 1
                 requests.append(.listen(spec, tag, lastListen))
-                hashes[lastListen] = client.serverValue(of: spec).node.hash
+                hashes[lastListen] = hash(of: spec)
                 received.append((spec, tag, lastListen, nil, false))
             case .stop(let spec, let tag):
                 log.append("  stop \(Self.text(spec)) \(tag?.rawValue ?? 0)")

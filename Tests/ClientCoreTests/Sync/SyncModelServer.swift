@@ -12,6 +12,16 @@ struct SyncModelServer {
         case transaction(PendingWrite, hash: String)
         case unlisten(QuerySpec, ListenTag?)
         case write(PendingWrite)
+
+        var isTransaction: Bool { if case .transaction = self { true } else { false } }
+
+        /// The number of the write, if it is one.
+        var number: Int64? {
+            switch self {
+            case .write(let write), .transaction(let write, _): write.id.rawValue
+            case .listen, .unlisten: nil
+            }
+        }
     }
 
     enum Message {
@@ -31,14 +41,18 @@ struct SyncModelServer {
 
     private(set) var tree = Node.null
     private(set) var listens: [Listen] = []
+    /// Plain writes have names, by which the server knows those again that it has done or refused.
+    private var areRefused: [WriteID: Bool] = [:]
 
     /// The connection has ended.
     mutating func disconnect() { listens = [] }
 
     /// Does a request; the messages are to be delivered in order, and together tell of one state.
     ///
-    /// - Parameter hash: of what the client has of the query that it asks for.
-    mutating func perform(_ request: Request, refuses: Bool, hash: String? = nil) -> [Message] {
+    /// - Parameters:
+    ///   - hash: of what the client has of the query that it asks for.
+    ///   - known: what the client has been sent of it, where it is told only what is new.
+    mutating func perform(_ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil) -> [Message] {
         switch request {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
@@ -46,13 +60,19 @@ struct SyncModelServer {
             if let hash, !hash.isEmpty, hash == node.hash {
                 return [.same(node, spec, tag, number), .complete(spec, tag)]
             }
-            return [.data(.put(.root, select(spec)), spec, tag, number), .complete(spec, tag)]
+            if let known {
+                let news = ChangeEvent(from: known, to: node).map { Message.data($0, spec, tag, number) }
+                return [news, .complete(spec, tag)].compactMap(\.self)
+            }
+            return [.data(.put(.root, node), spec, tag, number), .complete(spec, tag)]
         case .unlisten(let spec, let tag):
             listens.removeAll { $0.spec == spec && $0.tag == tag }
             return []
         case .write(let write):
-            if refuses { return [.answer(write.id, isRefused: true)] }
-            return change(write.path, write.content) + [.answer(write.id, isRefused: false)]
+            if let isRefused = areRefused[write.id] { return [.answer(write.id, isRefused: isRefused)] }
+            let isRefused = refuses || setsPriorityOfNothing(write)
+            areRefused[write.id] = isRefused
+            return (isRefused ? [] : change(write.path, write.content)) + [.answer(write.id, isRefused: isRefused)]
         case .transaction(let write, let hash):
             guard hash == tree[write.path].hash else { return [.transactionAnswer(write.id, .refused(Self.stale))] }
             if refuses { return [.transactionAnswer(write.id, .refused(Self.denied))] }
@@ -71,7 +91,7 @@ struct SyncModelServer {
         let resolved = changes.map {
             Change(path: $0.path, value: $0.value.resolved(existing: old[$0.path], timestamp: 1))
         }
-        for change in resolved { tree = tree.replacing(change.path, with: change.value) }
+        for change in ApplicationOrder.sorted(resolved) { tree = tree.replacing(change.path, with: change.value) }
         var operation = Tree.Operation.set
         if case .merge = content { operation = .update }
         let entry = Entry(seq: 1, committedAt: 0, operation: operation, path: path, changes: resolved)
@@ -84,6 +104,11 @@ struct SyncModelServer {
                     to: listen.spec.query.select(from: tree[listen.spec.path]))
             return event.map { .data($0, listen.spec, listen.tag, listen.number) }
         }
+    }
+
+    private func setsPriorityOfNothing(_ write: PendingWrite) -> Bool {
+        guard write.path.namesPriority, let parent = write.path.parent else { return false }
+        return tree[parent].isNull
     }
 
     private static let stale = RequestFailure(status: .dataStale)

@@ -77,6 +77,31 @@ import Wire
         await database.app?.delete()
     }
 
+    /// A server that has nothing of what is listened to says no more than that it has heard, after the answers to what was written
+    /// there before: the place is not what the first of these writes made of it.
+    @Test func nothingIsLeftBehindAnsweredWrites() async throws {
+        let held = MutexBox([ClientRequest]())
+        let server = try ScriptedServer { request, peer in
+            guard request.action.isAboutA else { return ScriptedServer.accept(request, peer) }
+            let all = held.withLock { held in
+                held.append(request)
+                return held.count < 3 ? [] : held
+            }
+            for request in all { ScriptedServer.accept(request, peer) }
+        }
+        let database = database(server)
+        let ref = database.reference(withPath: "a/x")
+        atOnce {
+            ref.setValue("old")
+            database.reference(withPath: "a").removeValue()
+        }
+        try await until("the writes have come") { held.withLock { $0.count } == 2 }
+        let values = ref.recordValues()
+        try await database.reference(withPath: "b").setValue(1)
+        #expect(values.events.last == "null")
+        await database.app?.delete()
+    }
+
     /// Each is no message: the connection ends, and the next one serves.
     @Test(arguments: [
         #"{"t":"d","d":{"a":"d","b":{"p":"a","d":"# + String(repeating: #"{"a":"#, count: 2_000) + "1"
@@ -158,5 +183,18 @@ import Wire
             break
         }
         await database.app?.delete()
+    }
+}
+
+extension ClientAction {
+    /// Whether it reads or writes at `a` or below.
+    fileprivate var isAboutA: Bool {
+        let path: Path? =
+            switch self {
+            case .listen(let target, _, _, _): target.path
+            case .put(let path, _, _, _): path
+            default: nil
+            }
+        return path?.keys.first == Key("a")
     }
 }

@@ -143,7 +143,7 @@ actor ModelRound {
         for client in clients {
             for _ in 0..<3 {
                 let at = randomListenPlace()
-                var query = PlainQuery(&random)
+                var query = randomQuery(at: at)
                 // There is no index of it, without which the server answers no question.
                 if query.order == .child("b/c") { query = PlainQuery() }
                 let node = try await query.query(at: client.reference(at)).getData().node

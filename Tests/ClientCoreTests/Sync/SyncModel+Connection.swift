@@ -1,0 +1,45 @@
+import TestSupport
+import Tree
+import Wire
+
+@testable import ClientCore
+
+/// A connection that is lost, at any moment, and made again.
+extension SyncModel {
+    /// What is on its way to the client is lost, and so is what the server is asked for but writes: those are sent again. Of what
+    /// was sent the server has done a part already. Transactions that were sent end, as nobody can say whether they were done.
+    mutating func loseConnection() {
+        let sent = random.below(requests.count + 1)
+        log.append("the connection is lost, \(sent) of \(requests.count) requests were sent")
+        for request in requests.prefix(random.below(sent + 1)) { _ = server.perform(request, refuses: random.oneIn(4)) }
+        let unsent = requests.dropFirst(sent).filter(\.isTransaction)
+        let lost = sentTransactions.filter { id in !unsent.contains { $0.number == id.rawValue } }
+        server.disconnect()
+        // What the one listen was told of a state is in the store, where others that were not told share it.
+        if isWithinState { complete = [] }
+        (messages, isWithinState, isConnected) = ([], false, false)
+        // Plain writes are sent again in their order, among what was not sent.
+        requests = (pending.map { .write($0) } + unsent).sorted { ($0.number ?? 0) < ($1.number ?? 0) }
+        check(everything: false)
+        for id in lost.sorted() { answer(id, .lost) }
+    }
+
+    /// All that is still wanted is asked for, with the hash of what is there, and what is not answered is written again.
+    mutating func connect() {
+        log.append("connects")
+        isConnected = true
+        for listen in received {
+            hashes[listen.number] = hash(of: listen.spec)
+            resumable[listen.number] =
+                complete.contains(listen.number) && !listen.isMixed && random.oneIn(2) ? listen.node : nil
+        }
+        requests = received.map { .listen($0.spec, $0.tag, $0.number) } + requests.filter { $0.number != nil }
+    }
+
+    /// With which a listen is sent; nil where not all that it selects is known.
+    func hash(of spec: QuerySpec) -> String? {
+        let value = client.serverValue(of: spec)
+        guard value.isComplete else { return nil }
+        return (spec.loadsAllData ? value.node : value.node.withoutPriority).hash
+    }
+}

@@ -1,0 +1,40 @@
+import Testing
+import Tree
+
+@testable import ClientCore
+
+/// What was loaded at different times is shown from the file as it was left, as the original does it: a place that nobody
+/// listens to is as old as when somebody last did, but for the parts of it that others have listened to since.
+@Suite struct TimesOfLoadingTests {
+    private let whole = QuerySpec(path: Path(splitting: "a"))
+    private let half = QuerySpec(path: Path(splitting: "a/pair"), query: Query(index: .key, limit: .first(1)))
+
+    private func registration(_ id: UInt64, _ spec: QuerySpec) -> Registration {
+        Registration(id: RegistrationID(rawValue: id), spec: spec, kinds: .value)
+    }
+
+    private func pair(_ left: Int64, _ right: Int64) -> Node {
+        Node(children: [(Key("pair"), Node(children: [(Key("l"), .int(left)), (Key("r"), .int(right))]))])
+    }
+
+    /// Nobody sees half of an update but where the file has no more: a query that selects one of two values was told of them
+    /// later than the listener to both. The server's answer has both.
+    @Test func aQueryThatWasToldLaterIsNewerThanTheRest() {
+        let tree = SyncTree(cache: CacheManager(store: MemoryStore()))
+        let first = registration(1, whole)
+        _ = tree.add(first)
+        _ = tree.applyServer(pair(5, 5), at: whole.path, tag: nil)
+        _ = tree.completeListen(whole, tag: nil)
+        _ = tree.remove(first)
+        guard case .start(_, let tag?)? = tree.add(registration(2, half)).listens.first else {
+            Issue.record("the query is not asked for")
+            return
+        }
+        _ = tree.applyServer(Node(children: [(Key("l"), .int(6))]), at: half.path, tag: tag)
+        _ = tree.completeListen(half, tag: tag)
+        let shown = tree.add(registration(3, whole)).events.filter { $0.registration.rawValue == 3 }
+        #expect(shown.map(\.node) == [pair(6, 5)])
+        let told = tree.applyServer(pair(6, 6), at: whole.path, tag: nil).events
+        #expect(told.filter { $0.registration.rawValue == 3 }.map(\.node) == [pair(6, 6)])
+    }
+}
