@@ -10,6 +10,8 @@ final class Tail: AnnouncementListener {
     private let wake: WakeHandle
     /// The newer schema that was last warned of.
     private var newerSchema = 0
+    /// Somebody was warned already that commits can't be announced.
+    private var isUnheard = false
 
     /// - Parameter wake: ends a wait for announcements early.
     init(_ core: EngineCore, wake: WakeHandle) {
@@ -61,6 +63,8 @@ final class Tail: AnnouncementListener {
 
     /// On a new connection nobody has been told yet that the database is there: it may be another one than before.
     func look(_ connection: LogConnection, isNew: Bool) throws {
+        // A look may wait long for its answers.
+        try announce(connection)
         try core.placement?.look(connection, isNew: isNew)
         try core.look(connection, isNew: isNew)
     }
@@ -82,15 +86,21 @@ final class Tail: AnnouncementListener {
         return wantsLook
     }
 
-    /// Tells everybody what this gateway has committed.
+    /// Tells everybody what this gateway has committed. Where the database is there and does not take it, as another program's
+    /// announcement is in the way or too many wait to be heard, that is no outage: it is tried again, and others look at the heads.
     private func announce(_ connection: LogConnection) throws {
         let news = core.news.take()
         guard !news.isEmpty else { return }
         do {
             try connection.announce(news)
+            isUnheard = false
         } catch {
             core.news.putBack(news)
-            throw error
+            guard connection.isOpen else { throw error }
+            guard !isUnheard else { return }
+            isUnheard = true
+            core.logger.warning(
+                "commits can't be announced: others find them by looking at the heads", [("error", "\(error)")])
         }
     }
 

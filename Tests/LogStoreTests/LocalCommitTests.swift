@@ -139,6 +139,9 @@ import Tree
         }
         #expect(try eventually { try isWaiting() })
         #expect(try connection.commit(writer.set("a", .int(1))) == .committed)
+        // Nor does an announcement of its own wait for long, and the connection goes on.
+        #expect(throws: LogStoreError.self) { try connection.announce([writer.namespace: 1]) }
+        #expect(connection.isOpen)
         #expect(try isWaiting(), "it has been waiting all the time")
         try server.synchronous(false)
         waiting.join()

@@ -69,6 +69,8 @@ struct LargeCommit {
             return .waited(now: Clock.monotonicMilliseconds, isStopping: context.core.stopsNow)
         case .publish, .tell:
             if effect == .publish { publish() }
+            // What was committed by a try that was given up for lost, and followed since, nobody has announced.
+            context.core.news.add(namespace.id, head: namespace.snapshot.seq)
             if let batch {
                 write.item.sink.complete([
                     (write.item.token, .committed(seq: batch.newHead, changes: write.told))
@@ -150,7 +152,6 @@ struct LargeCommit {
         context.follower.publish(
             [Step(entry: entry, before: before.root, after: write.tree.root, batch: write.id)],
             Snapshot(seq: entry.seq, root: write.tree.root, rules: before.rules, batch: write.id), in: namespace)
-        context.core.news.add(namespace.id, head: entry.seq)
     }
 }
 

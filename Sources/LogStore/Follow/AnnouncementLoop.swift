@@ -62,6 +62,7 @@ public struct AnnouncementLoop {
             machine.looked(startingAt: now)
         case .listen(let milliseconds):
             guard let connection else { return machine.failed() }
+            askedAt = now
             if try listener.listen(connection, milliseconds: milliseconds) { machine.lookSoon() }
         case .pause(let milliseconds):
             listener.pause(milliseconds: milliseconds)
