@@ -28,17 +28,17 @@ import Testing
         let folder = try ScratchFolder()
         let file = try folder.file("url", "postgresql://u:hunter2@h:5/d\r\nmore\n")
         let url = try PostgresURL("postgresql://u:hunter2@h:5/d")
-        #expect(try Database.url(Self.parsed(["--database-url-file", file])) == url)
-        #expect(try Database.url(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
+        #expect(try Database.home(Self.parsed(["--database-url-file", file])) == url)
+        #expect(try Database.home(Self.parsed([], ["PATHMIRROR_DATABASE_URL_FILE": file])) == url)
         let other = "postgresql://other/d"
         // The command line goes before the environment, whichever of the two it has.
         #expect(
-            try Database.url(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other])) == url)
+            try Database.home(Self.parsed(["--database-url-file", file], ["PATHMIRROR_DATABASE_URL": other])) == url)
         #expect(
-            try Database.url(Self.parsed(["--database-url", other], ["PATHMIRROR_DATABASE_URL_FILE": file]))
+            try Database.home(Self.parsed(["--database-url", other], ["PATHMIRROR_DATABASE_URL_FILE": file]))
                 == PostgresURL(other))
         let error = #expect(throws: UsageError.self) {
-            try Database.url(Self.parsed(["--database-url-file", file, "--database-url", other]))
+            try Database.home(Self.parsed(["--database-url-file", file, "--database-url", other]))
         }
         #expect(error?.message == "Give either --database-url or --database-url-file.")
     }
@@ -47,11 +47,11 @@ import Testing
         let folder = try ScratchFolder()
         let file = try folder.file("url", "\npostgresql://u@h/d")
         let error = #expect(throws: CommandFailure.self) {
-            try Database.url(Self.parsed(["--database-url-file", file]))
+            try Database.home(Self.parsed(["--database-url-file", file]))
         }
         #expect(error?.description == "There is no URL in the first line of \(file).")
         #expect(throws: CommandFailure.self) {
-            try Database.url(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
+            try Database.home(Self.parsed(["--database-url-file", "\(folder.path)/none"]))
         }
     }
 
