@@ -36,7 +36,13 @@ final class Committer {
         do throws(LogStoreError) {
             if task.hasToFollow(from: namespace.snapshot.seq) { try catchUp(namespace, to: task.remoteHead) }
         } catch {
-            core.logger.error("the log can't be read", [("namespace", namespace.name), ("error", "\(error)")])
+            let facts = [("namespace", namespace.name), ("error", "\(error)")]
+            if case .unknownNamespace = error {
+                // Whether that was meant has been said already.
+                core.logger.notice("the log is gone with its namespace", facts)
+            } else {
+                core.logger.error("the log can't be read", facts)
+            }
             context.answers.fail(task.batch, EngineError(error))
             return false
         }

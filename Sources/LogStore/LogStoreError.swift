@@ -25,6 +25,8 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     case readOnly
     /// The server has an older history than one that has answered before: that one took over from it.
     case outdated(timeline: Int64, newest: Int64)
+    /// The database that answers is not the one that was added under that name: it has another id, or, for nil, none.
+    case anotherInstallation(database: String, expected: String, found: String?)
 
     /// An error of any of the ways into the database, in the log's terms.
     public init(_ error: any Error) {
@@ -45,6 +47,12 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
             """
             The server is on timeline \(timeline), and one on timeline \(newest) has taken over from it. Stop it, or, if it is \
             the one to go on with, restart this gateway.
+            """
+        case .anotherInstallation(let database, let expected, let found):
+            """
+            Where database "\(database)" should be there is another one (\(found ?? "without Pathmirror's schema")), and not the one \
+            that was added (\(expected)): nothing is read or written there. Bring the right one back to its address, or say \
+            where it is now with 'pathmirror database add \(database) URL' and restart the gateways.
             """
         case .schemaMissing(let found, let needed):
             "The database's schema is at version \(found), this program needs \(needed): run 'pathmirror migrate up'."
@@ -75,7 +83,7 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     /// There is a server, and it is not one to work with.
     public var isRefusedServer: Bool {
         switch self {
-        case .standby, .readOnly, .outdated: true
+        case .standby, .readOnly, .outdated, .anotherInstallation: true
         default: false
         }
     }
@@ -94,7 +102,7 @@ public enum LogStoreError: Error, Sendable, CustomStringConvertible {
     public var isConnectionLost: Bool {
         switch self {
         case .database(let error): error.isConnectionLost || error.kind == .connect || error.isServerGoingAway
-        case .standby, .readOnly, .outdated: true
+        case .standby, .readOnly, .outdated, .anotherInstallation: true
         default: false
         }
     }

@@ -19,11 +19,17 @@ public final class ServerFence: Sendable {
     private let connections = OpenConnections()
 
     private let logger: Logger?
+    private let record: DatabaseRecord?
 
     /// Knows no server yet.
     ///
-    /// - Parameter logger: is told, once, of each server that takes over from another one.
-    public init(_ logger: Logger? = nil) { self.logger = logger }
+    /// - Parameters:
+    ///   - logger: is told, once, of each server that takes over from another one.
+    ///   - record: which database each connection has to be to; nil where nobody has said, as of the home.
+    public init(_ logger: Logger? = nil, expecting record: DatabaseRecord? = nil) {
+        self.logger = logger
+        self.record = record
+    }
 
     /// Opens a connection to a server that may be written to and is not older than any that was met before. Where one of
     /// several hosts is refused for that, each of the others is tried: a primary that nobody has stopped may answer first.
@@ -62,10 +68,12 @@ public final class ServerFence: Sendable {
     /// Asks a new connection's server who it is. Where it has taken over from another one, all connections that were admitted
     /// before are given up: whoever waits for one of them stops waiting.
     ///
-    /// - Throws: `standby` and `readOnly` for a server that can't be written to, `outdated` for one of an older timeline than
-    ///   one that has been met.
+    /// - Throws: `standby` and `readOnly` for a server that can't be written to, `anotherInstallation` for another database than
+    ///   the expected one, `outdated` for a server of an older timeline than one that has been met.
     private func admit(_ connection: LogConnection) throws(LogStoreError) {
         let server = try connection.serverIdentity()
+        // Before the server counts as met: one with another database must not end the connections to the right one.
+        if let record { try connection.check(is: record) }
         let admission = try admit(server)
         switch admission {
         case .known: break

@@ -28,7 +28,7 @@ public final class Databases: Sendable {
     private struct State: Sendable {
         var others: [Member] = []
         var places: [String: Int] = [:]
-        /// Names of those that are there and could not be reached yet.
+        /// Names of those that there are; those that were not added could not be reached yet.
         var awaited: [String] = []
         var onAdded: (@Sendable (Member) -> Void)?
     }
@@ -56,12 +56,14 @@ public final class Databases: Sendable {
         onAdded?(member)
     }
 
-    /// Says which databases there are, but for those that were added: they could not be reached yet.
+    /// Says which databases there are besides the home. Those that are not added do not answer yet.
     public func await(_ names: [String]) { state.withLock { $0.awaited = names } }
 
     /// The name of each, and whether it answers, the home first.
     public var reachable: [(name: String, isUp: Bool)] {
-        let (others, awaited) = state.withLock { ($0.others, $0.awaited) }
+        let (others, awaited) = state.withLock { state in
+            (state.others, state.awaited.filter { state.places[$0] == nil })
+        }
         return ([home] + others).map { ($0.name, $0.engine.health.isUp) } + awaited.map { ($0, false) }
     }
 

@@ -65,9 +65,11 @@ public struct PostgresURL: Sendable, Equatable {
         return copy
     }
 
-    /// The same with everything that another one says.
+    /// The same with everything that another one says. Where that names a user, nothing is left of what this one proves its own
+    /// user by: neither a password nor a certificate.
     public func with(_ other: PostgresURL) -> PostgresURL {
         var copy = self
+        if other.options["user"] != nil { for keyword in Self.proofKeywords { copy.options[keyword] = nil } }
         copy.options.merge(other.options) { _, theirs in theirs }
         return copy
     }
@@ -101,6 +103,11 @@ public struct PostgresURL: Sendable, Equatable {
         copy.options[keyword] = value
         return copy
     }
+
+    private static let proofKeywords = [
+        "password", "passfile", "sslcert", "sslkey", "sslpassword", "scram_client_key", "scram_server_key",
+        "oauth_client_secret",
+    ]
 
     private static let hint =
         "percent-encode characters such as @ : / ? # and % in the user name and the password of a URI"

@@ -85,7 +85,8 @@ import Testing
         ("nonsense", ""), ("logs", " Did you mean \"log\"?"), ("", ""), ("LOG", " Did you mean \"log\"?"),
         ("--nonsense", ""),
         ("sevre", " Did you mean \"serve\"?"), ("verify", " Did you mean \"log verify\"?"),
-        ("rm", " Did you mean \"retention rm\", \"feed rm\" or \"namespace rm\"?"), ("--verison", " Did you mean \"version\"?"),
+        ("rm", " Did you mean \"retention rm\", \"feed rm\" or \"namespace rm\"?"),
+        ("--verison", " Did you mean \"version\"?"),
     ]) func unknown(_ word: String, _ question: String) throws {
         let run = try pathmirror([word])
         #expect(run.exitCode == 2)

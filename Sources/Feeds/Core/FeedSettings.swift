@@ -19,6 +19,8 @@ public struct FeedSettings: Sendable {
     /// Messages of a feed that are out or wait, at most, and about how many bytes they may cost in memory.
     public var windowMessages = 10_000
     public var windowBytes = 64 << 20
+    /// Whether a feed for a namespace that is not there makes it. Not in a database where only those are that were placed there.
+    public var createsNamespaces = true
     /// The most messages that one pull is given.
     public var maxPull = 1_000
     /// How long a request waits until a gateway works the feed.

@@ -162,6 +162,8 @@ public final class FeedService: Sendable {
 
     /// Ends all work; what was done is written down.
     public func stop() {
+        // Whoever has not heard of the database for a while would wait for it in vain; others have the feeds soon anyway.
+        let answers = core.lease.isFresh(at: Clock.monotonicMilliseconds)
         readers.stop()
         administrator.stop()
         keeper.stop()
@@ -173,13 +175,17 @@ public final class FeedService: Sendable {
         writerThread.join()
         for thread in threads { thread.join() }
         core.close()
-        leave()
+        if answers { leave() }
     }
 
     /// Lets others have the feeds at once.
     private func leave() {
-        guard let worker = core.lease.worker, let connection = try? LogConnection(core.url) else { return }
-        connection.statementTimeoutMilliseconds = 2_000
+        var settings = LogConnection.Settings()
+        settings.connection.connectTimeoutMilliseconds = 1_000
+        settings.connection.statementTimeoutMilliseconds = 2_000
+        guard let worker = core.lease.worker, let connection = try? LogConnection(core.url, settings: settings) else {
+            return
+        }
         try? connection.endFeedWorker(worker)
         connection.close()
     }

@@ -120,9 +120,10 @@ final class FeedsHandler {
 
     private func apply(_ feeds: FeedService, _ feed: FeedName, _ request: HTTPRequest, _ exchange: HTTPExchange) {
         let body = request.body
+        let creates = feeds.settings.createsNamespaces
         administer(feeds, exchange) { administration in
             let definition = try FeedDefinition.read(body, name: feed.name, namespace: feed.namespace)
-            let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: true)
+            let applied = try administration.apply(definition, to: feed.namespace, creatingNamespace: creates)
             if let change = applied.change { feeds.moved(feed, change) }
             return FeedAnswer(status: applied.isNew ? 201 : 200, FeedTexts.applied(applied, feed.name))
         }

@@ -29,7 +29,8 @@ public struct DatabaseRecord: Sendable, Equatable {
     /// `host:port/database`, for people.
     public var address: String { "\(host)\(port.map { ":\($0)" } ?? "")/\(databaseName)" }
 
-    /// How to get in: as into the home, but for the place and for what `login` says.
+    /// How to get in: as into the home, but for the place and for what `login` says. Where that names a user, it has to say how
+    /// that one logs in, too: the home's password is for the home's user.
     ///
     /// - Parameter login: a user, a password, other options of libpq; nil for the home's.
     public func url(home: PostgresURL, login: PostgresURL?) -> PostgresURL {

@@ -35,11 +35,30 @@ extension LogConnection {
     public func placements(
         since version: Int64
     ) throws(LogStoreError) -> [(namespace: String, database: String?)] {
+        guard version < 0 else {
+            return try placements("where version > $1 order by namespace", [.int8(version)])
+        }
+        // All of them, in pieces: what is changed meanwhile has a newer version, and is found by that.
+        var found: [(namespace: String, database: String?)] = []
+        while true {
+            let piece = try placements(
+                "where namespace > $1 order by namespace limit $2",
+                [.text(found.last?.namespace ?? ""), .int8(Self.placementsAtOnce)])
+            found += piece
+            if piece.count < Int(Self.placementsAtOnce) { return found }
+        }
+    }
+
+    /// So many placements one statement reads, where all are read.
+    private static let placementsAtOnce: Int64 = 10_000
+
+    private func placements(
+        _ condition: String, _ parameters: PostgresParameters
+    ) throws(LogStoreError) -> [(namespace: String, database: String?)] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
-                "select namespace, database from pathmirror.placement where version > $1 order by namespace",
-                [.int8(version)])
-            var found: [(String, String?)] = []
+                "select namespace, database from pathmirror.placement \(condition)", parameters)
+            var found: [(namespace: String, database: String?)] = []
             for row in 0..<rows.rowCount {
                 found.append((try rows.string(row, 0), rows.isNull(row, 1) ? nil : try rows.string(row, 1)))
             }
@@ -104,6 +123,25 @@ extension LogConnection {
                 update pathmirror.database set is_draining = $2, version = pathmirror.next_placement_version() where name = $1
                 """, [.text(name), .bool(isDraining)]
             ).affectedRows == 1
+        }
+    }
+
+    /// Asks the database whether it is the one that was added.
+    ///
+    /// - Throws: `anotherInstallation` where it is not, or has no schema of this program.
+    public func check(is record: DatabaseRecord) throws(LogStoreError) {
+        let found = try installationIfAny()
+        guard found != record.installation else { return }
+        throw .anotherInstallation(database: record.name, expected: record.installation, found: found)
+    }
+
+    private func installationIfAny() throws(LogStoreError) -> String? {
+        do throws(LogStoreError) {
+            return try installation()
+        } catch {
+            // There is no such table.
+            guard case .database(let cause) = error, cause.sqlState == "42P01" else { throw error }
+            return nil
         }
     }
 

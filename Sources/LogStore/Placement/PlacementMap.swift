@@ -13,6 +13,8 @@ public final class PlacementMap: Sendable {
         var onNews: (@Sendable ([DatabaseRecord]) -> Void)?
     }
     private let state = Mutex(State())
+    /// So many changes are made in place.
+    private static let fewChanges = 100
     private let isUsed = Atomic<Bool>(false)
 
     /// Knows nothing: all namespaces are in the home.
@@ -32,7 +34,7 @@ public final class PlacementMap: Sendable {
         state.withLock { $0.onNews = body }
     }
 
-    /// Reads what has changed.
+    /// Reads what has changed. For one thread at a time.
     ///
     /// - Parameter isNew: this is the first look on a connection: the home may be an older one than before, such as one that a
     ///   backup was restored to. All of it is read then.
@@ -43,14 +45,32 @@ public final class PlacementMap: Sendable {
         guard version != known else { return }
         let databases = try connection.databases()
         let placements = try connection.placements(since: known)
+        apply(placements, isAll: isNew)
         let onNews = state.withLock { state in
-            if isNew { state.places = [:] }
-            for (namespace, database) in placements { state.places[namespace] = database }
             state.databases = databases
             state.version = version
-            isUsed.store(!state.places.isEmpty, ordering: .releasing)
             return state.onNews
         }
         onNews?(databases)
+    }
+
+    /// Many changes make another dictionary, which then takes the place of the old one: each request waits for the lock.
+    private func apply(_ placements: [(namespace: String, database: String?)], isAll: Bool) {
+        guard isAll || placements.count > Self.fewChanges else {
+            return state.withLock { state in
+                for (namespace, database) in placements { state.places[namespace] = database }
+                isUsed.store(!state.places.isEmpty, ordering: .releasing)
+            }
+        }
+        var places = isAll ? [:] : state.withLock { $0.places }
+        for (namespace, database) in placements { places[namespace] = database }
+        let made = places
+        // The old one is taken apart outside of the lock as well.
+        _ = state.withLock { state -> [String: String] in
+            let old = state.places
+            state.places = made
+            isUsed.store(!made.isEmpty, ordering: .releasing)
+            return old
+        }
     }
 }

@@ -71,7 +71,11 @@ enum Database {
         guard arguments["in"] ?? subject.namespace(arguments) != nil else { return home }
         let connection = try LogConnection(home.withApplicationName("pathmirror placement"))
         defer { connection.close() }
-        return try other(arguments, subject, connection, home) ?? home
+        guard let (record, place) = try other(arguments, subject, connection, home) else { return home }
+        let look = try LogConnection(place.withApplicationName("pathmirror placement"))
+        defer { look.close() }
+        try look.check(is: record)
+        return place
     }
 
     /// A session on a database whose schema is this program's.
@@ -81,18 +85,23 @@ enum Database {
     ) throws -> LogConnection {
         let home = try home(arguments, dataOption: dataOption)
         let connection = try open(home, console, purpose)
-        guard let other = try other(arguments, subject, connection, home) else { return connection }
+        guard let (record, place) = try other(arguments, subject, connection, home) else { return connection }
         connection.close()
-        return try open(other, console, purpose)
+        return try open(place, console, purpose, of: record)
     }
 
-    /// A session on a database that the home names; on the home for nil.
-    static func open(_ url: PostgresURL, _ console: Console, _ purpose: String) throws -> LogConnection {
+    /// A session on the home, or on a database that the home names.
+    ///
+    /// - Parameter record: what the home says of the database; nil for the home. No other database at its address will do.
+    static func open(
+        _ url: PostgresURL, _ console: Console, _ purpose: String, of record: DatabaseRecord? = nil
+    ) throws -> LogConnection {
         var settings = LogConnection.Settings()
         // What an operator starts takes as long as it takes.
         settings.connection.statementTimeoutMilliseconds = 0
         let connection = try LogConnection(url.withApplicationName("pathmirror \(purpose)"), settings: settings)
         console.interruption.stops(connection.cancelHandle)
+        if let record { try connection.check(is: record) }
         try connection.checkSchema()
         return connection
     }
@@ -100,14 +109,14 @@ enum Database {
     /// The other database that a command is about; nil for the home.
     private static func other(
         _ arguments: ParsedArguments, _ subject: Subject, _ connection: LogConnection, _ home: PostgresURL
-    ) throws -> PostgresURL? {
+    ) throws -> (DatabaseRecord, PostgresURL)? {
         let record: DatabaseRecord?
         if let name = arguments["in"] {
             record = name == DatabaseRecord.home ? nil : try Self.record(name, connection)
         } else {
             record = try subject.namespace(arguments).flatMap { try connection.database(of: $0) }
         }
-        return try record.map { try DatabaseLogins(arguments).url(of: $0, home: home) }
+        return try record.map { ($0, try DatabaseLogins(arguments).url(of: $0, home: home)) }
     }
 
     /// The database of that name, as the home has it.

@@ -19,6 +19,8 @@ final class DatabaseKeeper: Sendable {
         /// All that the home named at the start have been tried once.
         var hasTried = false
         var isStopping = false
+        /// Of the connection by which one is being prepared.
+        var preparing: PostgresCancelHandle?
     }
     private let shared: DatabaseServices.Shared
     private let home: PostgresURL
@@ -27,6 +29,10 @@ final class DatabaseKeeper: Sendable {
     private static let retryMilliseconds: Milliseconds = 2_000
     /// So long connecting takes at most: other databases wait.
     private static let connectMilliseconds: Milliseconds = 3_000
+    /// So long it may be silent when it is asked which one it is.
+    private static let silenceMilliseconds: Milliseconds = 5_000
+    /// So long a migration waits for a lock, such as that of another gateway that migrates; it is tried again.
+    private static let lockMilliseconds: Milliseconds = 2_000
 
     init(_ shared: DatabaseServices.Shared, home: PostgresURL, _ databases: Databases) {
         self.shared = shared
@@ -39,10 +45,25 @@ final class DatabaseKeeper: Sendable {
 
     /// The home names these.
     func found(_ records: [DatabaseRecord]) {
+        // Those that are still being tried are named as well.
+        databases.await(records.map(\.name))
         state.broadcast { state in
             state.awaited = records.filter { state.started[$0.name] == nil }
             state.isNews = true
         }
+        for record in records { warnWhereMoved(record) }
+    }
+
+    /// What runs already goes on where it is.
+    private func warnWhereMoved(_ record: DatabaseRecord) {
+        let isNew = state.withLock { state -> Bool in
+            guard let known = state.started[record.name]?.record, known.address != record.address else { return false }
+            return state.told.updateValue(record.address, forKey: record.name) != record.address
+        }
+        guard isNew else { return }
+        shared.options.logger.error(
+            "a database is somewhere else now: this gateway goes on with the old address until it is restarted",
+            [("database", record.name), ("address", record.address)])
     }
 
     /// The gateway listens on a port: from now on feeds are worked here.
@@ -61,53 +82,87 @@ final class DatabaseKeeper: Sendable {
 
     /// Starts those that can be.
     private func startAwaited() {
-        var failed: [String] = []
         for record in state.withLock({ $0.awaited }) {
-            if state.withLock({ $0.isStopping }) { return }
+            if isStopping { return }
             do {
                 try start(record)
             } catch {
-                failed.append(record.name)
+                // It was given up because of that.
+                if isStopping { return }
                 let reason = "\(error)"
                 guard state.withLock({ $0.told.updateValue(reason, forKey: record.name) }) != reason else { continue }
                 shared.options.logger.error(
                     "a database can't be used", [("database", record.name), ("error", reason)])
             }
         }
-        databases.await(failed)
         state.broadcast { $0.hasTried = true }
     }
+
+    private var isStopping: Bool { state.withLock { $0.isStopping } }
 
     private func start(_ record: DatabaseRecord) throws {
         let url = try shared.options.databaseLogins.url(of: record, home: home)
         try prepare(record, url)
-        let services = try DatabaseServices(shared, url, number: databases.nextNumber, name: record.name)
-        let port = state.withLock { state in
-            state.started[record.name] = services
-            state.awaited.removeAll { $0.name == record.name }
-            state.told[record.name] = nil
-            return state.port
+        let services = try DatabaseServices(shared, url, number: databases.nextNumber, record: record)
+        guard register(services, record) else {
+            services.drain()
+            services.engine.stop(milliseconds: 0)
+            return services.stopMirrors()
         }
-        services.engine.waitUntilConnected(milliseconds: Self.connectMilliseconds)
+        waitUntilConnected(services.engine)
         databases.add(
             Databases.Member(
                 number: services.engine.database, name: record.name, engine: services.engine, feeds: services.feeds))
-        if let port { services.feeds.begin(port: port) }
+        if let port = state.withLock({ $0.port }) { services.feeds.begin(port: port) }
         shared.options.logger.notice(
             "database added", [("database", record.name), ("address", record.address)])
+    }
+
+    /// From now on it is one of the others. False when the program is stopping: nobody else would stop it.
+    private func register(_ services: DatabaseServices, _ record: DatabaseRecord) -> Bool {
+        state.withLock { state -> Bool in
+            guard !state.isStopping else { return false }
+            state.started[record.name] = services
+            state.awaited.removeAll { $0.name == record.name }
+            state.told[record.name] = nil
+            return true
+        }
+    }
+
+    /// For a moment: the first requests should find it there.
+    private func waitUntilConnected(_ engine: Engine) {
+        let deadline = Clock.monotonicMilliseconds + Self.connectMilliseconds
+        while !engine.health.isUp, !isStopping, Clock.monotonicMilliseconds < deadline {
+            engine.waitUntilConnected(milliseconds: 50)
+        }
     }
 
     /// Sees to it that it is the database that was added, with this program's schema.
     private func prepare(_ record: DatabaseRecord, _ url: PostgresURL) throws {
         DatabaseWarning.log(url, shared.options.logger)
         var settings = shared.options.connection
+        let migrationSilence = settings.connection.statementTimeoutMilliseconds
         settings.connection.connectTimeoutMilliseconds = Self.connectMilliseconds
+        settings.connection.statementTimeoutMilliseconds = Self.silenceMilliseconds
+        settings.connection.sessionSettings["lock_timeout"] = "\(Self.lockMilliseconds)"
         let connection = try LogConnection(url.withApplicationName("pathmirror start"), settings: settings)
-        defer { connection.close() }
+        let handle = connection.cancelHandle
+        let isStopping = state.withLock { state -> Bool in
+            state.preparing = handle
+            return state.isStopping
+        }
+        if isStopping { handle.abandon() }
+        defer {
+            state.withLock { $0.preparing = nil }
+            connection.close()
+        }
         guard try connection.installation() == record.installation else {
             throw CommandFailure("At \(record.address) there is another database than the one that was added.")
         }
-        if shared.options.migrates { _ = try connection.migrate() } else { try connection.checkSchema() }
+        guard shared.options.migrates else { return try connection.checkSchema() }
+        // The server is silent while it migrates.
+        connection.statementTimeoutMilliseconds = migrationSilence
+        _ = try connection.migrate()
     }
 
     // MARK: The thread
@@ -126,6 +181,12 @@ final class DatabaseKeeper: Sendable {
         }
     }
 
-    /// Starts no more.
-    func stop() { state.broadcast { $0.isStopping = true } }
+    /// Starts no more, and gives up the one that is being prepared.
+    func stop() {
+        let preparing = state.broadcast { state -> PostgresCancelHandle? in
+            state.isStopping = true
+            return state.preparing
+        }
+        preparing?.abandon()
+    }
 }

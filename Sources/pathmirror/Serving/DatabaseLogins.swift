@@ -35,9 +35,11 @@ struct DatabaseLogins: Sendable {
     /// - Throws: with the number of the line, and never with its text, which holds a password.
     static func read(_ bytes: [UInt8], _ file: String) throws -> [String: PostgresURL] {
         var found: [String: PostgresURL] = [:]
-        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
-            let text = line.drop { $0 == " " || $0 == "\t" }
+            // As a file has it that was written elsewhere.
+            let end = line.last == 0x0D ? line.dropLast() : line
+            let text = String(decoding: end, as: UTF8.self).drop { $0 == " " || $0 == "\t" }
             if text.isEmpty || text.hasPrefix("#") { continue }
             let parts = text.split(maxSplits: 1, omittingEmptySubsequences: true) { $0 == " " || $0 == "\t" }
             guard parts.count == 2, let login = try? PostgresURL(String(parts[1])) else {

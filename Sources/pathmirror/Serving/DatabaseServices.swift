@@ -23,6 +23,8 @@ final class DatabaseServices: Sendable {
         }
     }
 
+    /// The database as the home had it; nil for the home.
+    let record: DatabaseRecord?
     let engine: Engine
     let mirrors: MirrorService
     let feeds: FeedService
@@ -33,18 +35,25 @@ final class DatabaseServices: Sendable {
     ///
     /// - Parameters:
     ///   - number: 0 for the home.
+    ///   - record: what the home says of the database; nil for the home. No other database at its address will do.
     ///   - placement: is kept as the home says.
     init(
-        _ shared: Shared, _ url: PostgresURL, number: Int = 0, name: String = "", placement: PlacementMap? = nil
+        _ shared: Shared, _ url: PostgresURL, number: Int = 0, record: DatabaseRecord? = nil,
+        placement: PlacementMap? = nil
     ) throws {
+        self.record = record
         let options = shared.options
         // One for all: whoever meets the new primary first makes the others let go of the old one.
-        let servers = ServerFence(options.logger)
+        let servers = ServerFence(options.logger, expecting: record)
         var settings = options.engine
         settings.database = number
-        settings.databaseName = name
+        settings.databaseName = record?.name ?? ""
         // In another database only namespaces are made that were placed there.
-        if number > 0 { settings.createsNamespaces = false }
+        var feedSettings = options.feeds
+        if number > 0 {
+            settings.createsNamespaces = false
+            feedSettings.createsNamespaces = false
+        }
         let engine = try Engine(
             url: url, settings: settings, connectionSettings: options.connection, metrics: shared.metrics,
             logger: options.logger, servers: servers, budget: shared.budget, placement: placement)
@@ -53,7 +62,7 @@ final class DatabaseServices: Sendable {
             url: url, settings: options.mirrors, announcements: engine.announcements, logger: options.logger,
             servers: servers)
         feeds = FeedService(
-            url: url, settings: options.feeds, connectionSettings: options.connection,
+            url: url, settings: feedSettings, connectionSettings: options.connection,
             announcements: engine.announcements, trees: RecentTrees(engine), logger: options.logger,
             sinks: SinkMaker(
                 client: shared.webhookClient, exceptions: options.webhookExceptions, servers: options.sinkServers,

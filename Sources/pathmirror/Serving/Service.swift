@@ -72,7 +72,7 @@ final class Service {
             // Threads that still connect when the program ends bring it down.
             keeper.stop()
             keeperThread.join()
-            for services in [home] + keeper.others {
+            SideBySide.run([home] + keeper.others) { services in
                 services.drain()
                 services.engine.stop(milliseconds: 0)
                 services.stopMirrors()
@@ -109,17 +109,18 @@ final class Service {
         options.logger.notice("shutting down")
         server.beginDrain()
         keeper.stop()
-        keeperThread.join()
+        // No others come any more. Databases that are silent keep nobody waiting for longer than one of them does.
         let all = [home] + keeper.others
-        for services in all { services.drain() }
+        SideBySide.run(all) { $0.drain() }
+        keeperThread.join()
         gateway.waitForSessions(milliseconds: Milliseconds(options.shutdownMilliseconds))
-        for (index, services) in all.enumerated() {
-            // Those behind it have what is left.
-            let left = deadline - Clock.monotonicMilliseconds
-            services.engine.stop(milliseconds: index == 0 ? options.shutdownMilliseconds : max(100, left))
-        }
+        // The home has all of the time, the others have what is left of it.
+        let whole = options.shutdownMilliseconds
+        let left = max(100, deadline - Clock.monotonicMilliseconds)
+        let home = home
+        SideBySide.run(all) { services in services.engine.stop(milliseconds: services === home ? whole : left) }
         server.stop(deadlineMilliseconds: max(100, deadline - Clock.monotonicMilliseconds))
-        for services in all { services.stopMirrors() }
+        SideBySide.run(all) { $0.stopMirrors() }
         gateway.stop()
         feedClient.stop()
         webhookClient.stop()

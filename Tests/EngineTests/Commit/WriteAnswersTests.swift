@@ -77,6 +77,7 @@ import Tree
         (.database(PostgresError(.server(sqlState: "57014"), "")), .other),
         (.database(PostgresError(.server(sqlState: "23505"), "")), .other), (.corrupt(""), .other),
         (.standby, .connectionLost), (.outdated(timeline: 1, newest: 2), .connectionLost),
+        (.anotherInstallation(database: "", expected: "", found: nil), .connectionLost),
         (.unknownNamespace(""), .other),
     ])
     func whatADatabaseErrorMeansForABatch(error: LogStoreError, failure: CommitMachine.Failure) {

@@ -120,6 +120,33 @@ import Tree
         }
     }
 
+    /// Whoever asks while all is read anew finds either what was known before or what is known then, and never nothing.
+    @Test func aMapIsReadAnewWhileItIsAsked() throws {
+        try withDatabase { url in
+            let home = try LogConnection(url)
+            defer { home.close() }
+            try home.addDatabase(Self.record("b"))
+            // More than one statement reads.
+            try home.sql.executeScript(
+                "insert into pathmirror.placement (namespace, database, version) select 'n' || i, 'b', 1 from generate_series(1, 10001) i"
+            )
+            let map = PlacementMap()
+            try map.look(home, isNew: true)
+            #expect(map.database(of: "n1") == "b" && map.database(of: "n10001") == "b" && map.database(of: "n") == nil)
+            let isDone = MutexBox(false)
+            let missed = MutexBox(0)
+            let reader = Thread(name: "reader") {
+                while !isDone.withLock({ $0 }) {
+                    if map.database(of: "n10000") != "b" { missed.withLock { $0 += 1 } }
+                }
+            }
+            defer { reader.join() }
+            defer { isDone.withLock { $0 = true } }
+            for _ in 0..<10 { try map.look(home, isNew: true) }
+            #expect(missed.withLock { $0 } == 0)
+        }
+    }
+
     @Test func changesAreAnnounced() throws {
         try withDatabase { url in
             let home = try LogConnection(url)

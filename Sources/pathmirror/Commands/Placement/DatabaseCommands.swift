@@ -34,6 +34,11 @@ struct DatabaseAddCommand: Command {
         guard try home.installation() != record.installation else {
             throw CommandFailure("That is the home itself, or was copied from it: its namespaces would be there twice.")
         }
+        if let known = try home.databases().first(where: { $0.name == name }), known.address != record.address,
+            known.installation == record.installation
+        {
+            try MovedDatabase.check(known, at: try DatabaseLogins(arguments).url(of: known, home: homeURL), added)
+        }
         try home.addDatabase(record)
         console.write(
             arguments.has("json")
@@ -72,7 +77,8 @@ struct DatabaseListCommand: Command {
         for record in try home.databases() {
             var reason: String?
             do {
-                try Database.open(DatabaseLogins(arguments).url(of: record, home: homeURL), console, "database ls").close()
+                let url = try DatabaseLogins(arguments).url(of: record, home: homeURL)
+                try Database.open(url, console, "database ls", of: record).close()
             } catch {
                 reason = "\(error)"
                 away.append(record.name)

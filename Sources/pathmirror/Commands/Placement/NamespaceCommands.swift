@@ -21,7 +21,7 @@ enum NamespaceOptions {
     ) throws -> LogConnection {
         guard let record else { return home }
         let url = try DatabaseLogins(arguments).url(of: record, home: try Database.home(arguments))
-        return try Database.open(url, console, "namespace")
+        return try Database.open(url, console, "namespace", of: record)
     }
 }
 
@@ -40,6 +40,8 @@ struct NamespaceCreateCommand: Command {
         // Reached before anything is said of it: else the namespace would be nowhere until somebody tries again.
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
+        // Whoever removes it meanwhile waits: else it could be left where nobody looks for it.
+        try home.holdName(name)
         if record != nil { try home.place(name, in: target) }
         let isThere = try database.namespace(named: name) != nil
         _ = try database.namespace(named: name, creating: true)
@@ -150,6 +152,11 @@ struct NamespaceRemoveCommand: Command {
         let namespace = try database.namespace(named: name)
         guard namespace != nil || record != nil else { throw CommandFailure("There is no namespace \"\(name)\".") }
         if let namespace { try confirm(namespace, try database.facts(of: namespace.id), arguments, console) }
+        // Nobody makes or places one of that name meanwhile. Not held while the operator is asked.
+        try home.holdName(name)
+        guard try home.database(of: name)?.name == record?.name else {
+            throw CommandFailure("\(name) was placed elsewhere meanwhile. Nothing was changed.")
+        }
         // Its database first: as long as it is placed there, nobody makes another one of that name elsewhere.
         let isRemoved = try namespace.map { try database.removeNamespace($0.id) } ?? false
         if record != nil { try home.place(name, in: nil) }

@@ -1,0 +1,54 @@
+import HTTPClient
+import LogStore
+import Placement
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// A database that can't be started at once: it is named all the same, and keeps nobody waiting who stops.
+@Suite struct DatabaseKeeperTests {
+    /// What migrating gateways lock (see `Migrations`).
+    private static let migrationLock = 0x7061_7468_6D69_7272
+
+    @Test func stopGivesUpTheOneThatIsBeingPrepared() throws {
+        try withDatabase { homeURL in
+            try withDatabase { otherURL in
+                let home = try TestEngine(homeURL)
+                defer { home.stop() }
+                let other = try LogConnection(otherURL)
+                defer { other.close() }
+                let installation = try other.installation()
+                // Somebody migrates there and does not end.
+                try other.sql.executeScript("select pg_advisory_lock(\(Self.migrationLock))")
+                let client = try HTTPClient()
+                defer { client.stop() }
+                let databases = Databases(home: home.engine)
+                let keeper = DatabaseKeeper(
+                    DatabaseServices.Shared(try ServiceOptionsTests.options([]), client), home: homeURL, databases)
+                let thread = Thread(name: "databases") { keeper.run() }
+                let socket = try TestCluster.socketPath()
+                keeper.found([
+                    DatabaseRecord(
+                        name: "b", host: String(socket.dropLast("/.s.PGSQL.5432".count)), port: "5432",
+                        databaseName: otherURL.databaseName ?? "", installation: installation)
+                ])
+                #expect(databases.reachable.map(\.name) == ["home", "b"] && databases.reachable.last?.isUp == false)
+                let waits = try eventually {
+                    try other.sql.execute(
+                        """
+                        select count(*) > 0 from pg_stat_activity
+                        where datname = current_database() and wait_event = 'advisory'
+                        """
+                    ).bool(0, 0)
+                }
+                #expect(waits)
+                keeper.stop()
+                thread.join()
+                #expect(keeper.others.isEmpty && databases.all.count == 1)
+            }
+        }
+    }
+}

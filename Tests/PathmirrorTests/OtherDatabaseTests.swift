@@ -1,0 +1,91 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+/// Goal: what the home says of another database leads there and nowhere else, with that database's login.
+@Suite struct OtherDatabaseTests {
+    /// A home that knows another database as `b`, in which `shop` lives.
+    private static func withTwo(_ body: (CommandDatabase, CommandDatabase) throws -> Void) throws {
+        try withCommands { home throws in
+            try withCommands { other throws in
+                // Databases of tests are copies of one.
+                try other.execute("update pathmirror.installation set id = gen_random_uuid()")
+                try home.output("database", "add", "b", other.connectionText)
+                try home.output("namespace", "create", "shop", "--in", "b")
+                try body(home, other)
+            }
+        }
+    }
+
+    private static let commands = [
+        ["namespace", "ls"], ["namespace", "show", "shop"], ["namespace", "create", "more", "--in", "b"],
+        ["namespace", "rm", "shop", "--confirm", "shop"], ["database", "ls"], ["log", "ls", "--ns", "shop"],
+        ["mirror", "ls", "--in", "b"], ["migrate", "up"],
+    ]
+
+    @Test func commandsRefuseAnotherDatabaseAtTheAddress() throws {
+        try Self.withTwo { home, other throws in
+            try other.execute("update pathmirror.installation set id = gen_random_uuid()")
+            for arguments in Self.commands {
+                let run = try home.run(arguments)
+                #expect(run.exitCode == 1, "\(arguments)")
+                #expect((run.output + run.errors).contains("not the one that was added"), "\(arguments): \(run.errors)")
+            }
+            #expect(try home.value("select namespace from pathmirror.placement where namespace = 'more'") == nil)
+            #expect(try other.value("select name from pathmirror.namespace where name = 'shop'") == "shop")
+        }
+    }
+
+    @Test func anEmptyDatabaseAtTheAddressIsNotMigrated() throws {
+        try Self.withTwo { home, _ throws in
+            try TestDatabase.withEmpty { url throws in
+                try home.execute("update pathmirror.database set dbname = '\(url.databaseName ?? "")'")
+                for arguments in Self.commands {
+                    let run = try home.run(arguments)
+                    #expect(run.exitCode == 1, "\(arguments)")
+                    #expect((run.output + run.errors).contains("(without Pathmirror's schema)"), "\(arguments)")
+                }
+                let empty = try CommandDatabase(url)
+                #expect(try empty.value("select to_regnamespace('pathmirror')::text") == nil)
+            }
+        }
+    }
+
+    // MARK: Logins
+
+    private static let secrets = "password=p passfile=f sslcert=c sslkey=k sslpassword=s"
+
+    /// The home's password is for the home's user: it does not go to another host under another name.
+    @Test func aLoginWithAUserTakesNoSecretOfTheHome() throws {
+        let expectations: [(login: String?, expected: String)] = [
+            (nil, "user=u \(Self.secrets)"), ("password=q", "user=u \(Self.secrets) password=q"),
+            ("application_name=x", "user=u \(Self.secrets) application_name=x"), ("user=v", "user=v"),
+            ("user=u", "user=u"), ("user=v password=q", "user=v password=q"),
+            ("user=v sslcert=c2 sslkey=k2", "user=v sslcert=c2 sslkey=k2"),
+            ("user=v passfile=g", "user=v passfile=g"),
+        ]
+        let home = try PostgresURL("host=h port=5 dbname=d user=u sslmode=verify-full sslrootcert=r \(Self.secrets)")
+        let record = DatabaseRecord(name: "b", host: "h2", port: "6", databaseName: "e", installation: "")
+        for (login, text) in expectations {
+            let given = try login.map { text throws in try PostgresURL(text) }
+            // Of an option that is given twice the last one counts.
+            let expected = try PostgresURL("host=h2 port=6 dbname=e sslmode=verify-full sslrootcert=r \(text)")
+            #expect(record.url(home: home, login: given) == expected, "\(text)")
+        }
+    }
+
+    @Test func linesMayEndWithACarriageReturn() throws {
+        let text = "# NAME CONNINFO\r\nb user=v password=q\r\n\r\nc postgresql://w@h/d\r\n"
+        let found = try DatabaseLogins.read(Array(text.utf8), "logins")
+        #expect(found.keys.sorted() == ["b", "c"])
+        #expect(try found["b"] == PostgresURL("user=v password=q"))
+        #expect(try found["c"] == PostgresURL("postgresql://w@h/d"))
+        let refused = #expect(throws: CommandFailure.self) {
+            try DatabaseLogins.read(Array("b user=v\r\nc\r\n".utf8), "logins")
+        }
+        #expect(refused?.description.hasPrefix("logins, line 2: ") == true)
+    }
+}
