@@ -12,6 +12,7 @@ final class Tail: AnnouncementListener {
     private var newerSchema = 0
     /// Somebody was warned already that commits can't be announced.
     private var isUnheard = false
+    private static let lookWhenDownMilliseconds: Milliseconds = 500
 
     /// - Parameter wake: ends a wait for announcements early.
     init(_ core: EngineCore, wake: WakeHandle) {
@@ -71,8 +72,12 @@ final class Tail: AnnouncementListener {
 
     func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool {
         try announce(connection)
-        var wantsLook = false
-        for announcement in try connection.waitForAnnouncements(milliseconds: milliseconds, wake: wake) {
+        // Where another connection could not be opened, this one may find soon that the database is there all the same.
+        let isDown = !core.health.isUp
+        let heard = try connection.waitForAnnouncements(
+            milliseconds: isDown ? min(milliseconds, Self.lookWhenDownMilliseconds) : milliseconds, wake: wake)
+        var wantsLook = isDown && heard.isEmpty && !core.health.isUp
+        for announcement in heard {
             switch announcement {
             case .commit(let id, let head):
                 core.metrics.notifications.add()

@@ -100,6 +100,31 @@ import Tree
         }
     }
 
+    /// A connection that can't be opened, for a moment, is no long outage: the one that listens finds soon that the database is there.
+    @Test func theTailFindsThatTheDatabaseIsThere() throws {
+        try withDatabase { url in
+            let engine = try TestEngine(url) { settings, _ in settings.commitDeadlineMilliseconds = 1_000 }
+            defer { engine.stop() }
+            let namespace = try engine.namespace()
+            #expect(namespace.write(.set("x", .int(1)))?.committedSeq == 1)
+            let name = try #require(url.databaseName)
+            let administrator = try PostgresConnection(url.withDatabase("postgres"))
+            defer { administrator.close() }
+            let committers = "datname = '\(name)' and application_name like 'pathmirror committer%'"
+            try administrator.executeScript("alter database \(name) allow_connections false")
+            try administrator.executeScript(
+                "select pg_terminate_backend(pid) from pg_stat_activity where \(committers)")
+            #expect(
+                try eventually {
+                    try administrator.execute("select count(*) from pg_stat_activity where \(committers)")
+                        .int64(0, 0) == 0
+                })
+            #expect(namespace.write(.set("x", .int(2)))?.committedSeq == nil)
+            try administrator.executeScript("alter database \(name) allow_connections true")
+            #expect(eventually { namespace.write(.set("x", .int(3)))?.committedSeq != nil })
+        }
+    }
+
     /// An engine may start before its database does.
     @Test func startingWithoutTheDatabase() throws {
         try withDatabase { url in

@@ -107,6 +107,8 @@ final class EngineCore: Sendable {
     func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
         if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
             logger.error("database lost", nameInLogs + [("error", "\(error)")])
+            // The tail looks whether it is.
+            news.wakeReader()
         }
     }
 

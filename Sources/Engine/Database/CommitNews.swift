@@ -16,6 +16,9 @@ final class CommitNews: Sendable {
     /// Whoever announces is woken by this.
     func wakes(_ reader: WakeHandle) { state.withLock { $0.reader = reader } }
 
+    /// Wakes whoever announces, for another reason.
+    func wakeReader() { state.withLock { $0.reader }?.wake() }
+
     /// A batch is committed. Never blocks.
     func add(_ namespace: Int64, head: Int64) {
         let reader = state.withLock { state -> WakeHandle? in
