@@ -95,7 +95,8 @@ import Wire
             ref.setValue("old")
             database.reference(withPath: "a").removeValue()
         }
-        try await until("the writes have come") { held.withLock { $0.count } == 2 }
+        // More than two where a busy machine had the client connect twice.
+        try await until("the writes have come") { held.withLock { $0.count } >= 2 }
         let values = ref.recordValues()
         try await database.reference(withPath: "b").setValue(1)
         #expect(values.events.last == "null")
