@@ -121,8 +121,8 @@ final class Tail: AnnouncementListener {
     }
 
     func close(_ connection: LogConnection) {
-        // What was committed last, where the engine stops.
-        if connection.isOpen { try? announce(connection) }
+        // What was committed last, where the engine stops. Else the next connection announces it: this one may not answer.
+        if core.stopsNow, connection.isOpen { try? announce(connection) }
         connection.close()
     }
 

@@ -56,6 +56,31 @@ import Tree
         }
     }
 
+    /// Whoever may not write, or whose condition does not hold, has nobody told of anything.
+    @Test func whatIsRefusedIsNoNews() throws {
+        try withEngines { url, engines in
+            let listener = try LogConnection(url)
+            defer { listener.close() }
+            try listener.listen(to: [.commits])
+            let namespace = try engines[0].namespace()
+            #expect(namespace.write(.set("a", .int(1)))?.committedSeq == 1)
+            var heard: [Announcement] = []
+            let last = { (seq: Int64) throws -> Bool in
+                try eventually {
+                    heard += try listener.waitForAnnouncements(milliseconds: 100, wake: nil)
+                    return heard.last == .commit(namespace: namespace.id, head: seq)
+                }
+            }
+            #expect(try last(1))
+            for _ in 0..<20 {
+                #expect(namespace.write(.set("a", .int(2), expecting: "no such hash"))?.committedSeq == nil)
+            }
+            #expect(namespace.write(.set("a", .int(3)))?.committedSeq == 2)
+            #expect(try last(2))
+            #expect(heard == [1, 2].map { .commit(namespace: namespace.id, head: $0) })
+        }
+    }
+
     /// A gateway that stops has announced the last thing that it committed.
     @Test func theLastCommitBeforeAStop() throws {
         try withDatabase { url in

@@ -204,8 +204,9 @@ struct BatchCommit {
                 context.core.metrics.repeatedWrites.add(evaluation.repeatedWrites)
                 context.answers.complete(waiting, evaluation.outcomes)
             }
-            // It may have been committed by a try that was given up for lost, and followed since: nobody has announced it.
-            context.core.news.add(namespace.id, head: namespace.snapshot.seq)
+            // Committed by a try that was given up for lost, and followed since, nobody has announced it. Batches that wrote
+            // nothing, as all was refused, are no news.
+            if case .lost = sent { context.core.news.add(namespace.id, head: namespace.snapshot.seq) }
         case .answerClaimed:
             context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
         case .fail(.asReported): context.answers.fail(waiting, error.map { EngineError($0) } ?? .unavailable(""))
