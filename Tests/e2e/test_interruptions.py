@@ -1,6 +1,8 @@
 """Ctrl-C and SIGTERM in what takes long: it stops, says what was done and how to go on, and leaves nothing behind."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 
@@ -121,3 +123,26 @@ def test_what_waits_in_the_database_is_stopped(written, interrupt, words, purpos
         holder.execute("lock table pathmirror.namespace in access exclusive mode")
         assert interrupt(*words, begun=at_work(url, purpose)) == "Nothing was changed."
     cli.verify("--database-url", url)
+
+
+def test_a_question(serve, database_url):
+    """Who asks before it removes something ends without an answer, and nothing is removed."""
+    rest = serve()
+    rest.rest.set("x", 1)
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([pathmirror(), "namespace", "rm", "default", "--database-url", database_url], stdin=theirs, stderr=subprocess.PIPE)
+    try:
+        said = b""
+        while b"Type its name" not in said:
+            piece = os.read(child.stderr.fileno(), 4096)
+            assert piece, said
+            said += piece
+        child.send_signal(signal.SIGINT)
+        assert child.wait(60) == 130
+        assert b"interrupted." in child.stderr.read()
+        assert rest.rest.value("x") == 1
+    finally:
+        child.kill()
+        child.wait()
+        os.close(ours)
+        os.close(theirs)

@@ -80,11 +80,13 @@ struct Console {
         return String(decoding: readAnswer(), as: UTF8.self)
     }
 
-    /// One line of the input.
+    /// One line of the input; what there is of it where the command is to stop.
     private func readAnswer() -> [UInt8] {
         var line: [UInt8] = []
         var byte: UInt8 = 0
         while true {
+            var waiting = pollfd(fd: input, events: Int16(POLLIN), revents: 0)
+            while poll(&waiting, 1, 100) == 0 { if interruption.signal != nil { return [] } }
             let count = read(input, &byte, 1)
             if count < 0, errno == EINTR { continue }
             guard count == 1, byte != 0x0A else { return line }

@@ -5,7 +5,7 @@ enum TextWidth {
     /// The text, cut with a `…` where it is wider than so many columns. Line ends and other controls, which would leave the
     /// line, become spaces.
     static func fitted(_ text: String, to width: Int) -> String {
-        let line = String(text.map { isControl($0) ? " " : $0 })
+        let line = plain(text)
         guard of(line) > width else { return line }
         var kept = ""
         var left = width - 1
@@ -17,8 +17,17 @@ enum TextWidth {
         return width > 0 ? kept + "…" : ""
     }
 
+    /// The text with spaces for what would leave the line, or have a terminal do something: texts of others are in lists.
+    static func plain(_ text: String) -> String { String(text.map { isControl($0) ? " " : $0 }) }
+
+    /// Control characters, other ends of lines, and what turns the order of letters around.
     private static func isControl(_ character: Character) -> Bool {
-        character.unicodeScalars.contains { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) }
+        character.unicodeScalars.contains { scalar in
+            switch scalar.value {
+            case 0..<0x20, 0x7F...0x9F, 0x2028...0x202E, 0x2066...0x2069: true
+            default: false
+            }
+        }
     }
 
     /// One of what readers take for a character: a letter with its marks, an emoji of several parts.

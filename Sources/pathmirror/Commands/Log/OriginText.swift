@@ -11,6 +11,7 @@ enum OriginText {
         if let via = value("via")?.string { text += " by \(via)" }
         if let role = value("role")?.string { text += " as \(role)" }
         if let address = value("ip")?.string { text += " from \(address)" }
-        return text
+        // Users' ids are what whoever issues tokens lets them be.
+        return TextWidth.plain(text)
     }
 }
