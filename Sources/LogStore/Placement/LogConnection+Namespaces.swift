@@ -98,12 +98,14 @@ extension LogConnection {
         for row in 0..<tables.rowCount {
             let table = try tables.string(row, 0)
             guard table != "log" else { continue }
-            _ = try postgres.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(namespace)])
+            _ = try postgres.execute(
+                "delete from pathmirror.\(quotedIdentifier(table)) where namespace_id = $1", [.int8(namespace)])
         }
         _ = try postgres.execute("delete from pathmirror.log_begin where namespace_id = $1", [.int8(namespace)])
         if partitions.rowCount > 0 { try postgres.executeScript("set local lock_timeout = '5s'") }
         for row in 0..<partitions.rowCount {
-            try postgres.executeScript("drop table pathmirror.\(try partitions.string(row, 0))")
+            let partition = quotedIdentifier(try partitions.string(row, 0))
+            try postgres.executeScript("drop table pathmirror.\(partition)")
         }
         return true
     }

@@ -156,9 +156,7 @@ final class DatabaseKeeper: Sendable {
             state.withLock { $0.preparing = nil }
             connection.close()
         }
-        guard try connection.installation() == record.installation else {
-            throw CommandFailure("At \(record.address) there is another database than the one that was added.")
-        }
+        try connection.check(is: record)
         guard shared.options.migrates else { return try connection.checkSchema() }
         // The server is silent while it migrates.
         connection.statementTimeoutMilliseconds = migrationSilence
