@@ -78,8 +78,8 @@ public final class TestNATS: Sendable {
         guard isUp else { throw Failure(reason: "nats-server does not start again: see \(folder)/log") }
     }
 
-    /// The server takes part in nothing until it is resumed.
-    public func pause() { process.withLock { $0?.signal(SIGSTOP) } }
+    /// The server takes part in nothing from here on until it is resumed.
+    public func pause() { process.withLock { $0?.halt() } }
     public func resume() { process.withLock { $0?.signal(SIGCONT) } }
 
     // MARK: Streams

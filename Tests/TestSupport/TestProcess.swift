@@ -38,6 +38,13 @@ public final class TestProcess: Sendable {
 
     public func signal(_ number: Int32) { _ = Glibc.kill(processID, number) }
 
+    /// Halts the program, and returns when all of its threads stand still: the signal alone takes effect later on a busy machine.
+    public func halt() {
+        signal(SIGSTOP)
+        var status: Int32 = 0
+        while waitpid(processID, &status, WUNTRACED) < 0 && errno == EINTR {}
+    }
+
     /// Ends the program at once and waits until it is gone. Once.
     public func kill() {
         let (guardian, line) = state.withLock { state -> (pid_t?, Int32) in

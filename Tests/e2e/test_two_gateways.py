@@ -109,10 +109,19 @@ def deaf_pair(own_postgres, scratch, logs):
                 through, scratch, logs, "--poll-ms", "60000", "--ns", "default", name="deaf", rules=UNSTEADY))
             for gateway in gateways:
                 assert gateway.rest.get("room").status == 200
+            wait_until_heard(gateways[0].rest, gateways[1].rest)
             yield gateways[0], gateways[1], lambda: proxy.deafen(b"pathmirror\0")
         finally:
             for gateway in gateways:
                 gateway.sweep()
+
+
+def wait_until_heard(speaker: Rest, listener: Rest):
+    """A gateway that has just started looks at the heads when it begins to listen, which may be late on a busy machine. It
+    listens when it has seen writes that came one after the other, which no single look shows."""
+    for number in range(3):
+        seq = speaker.set("heard", number).seq
+        wait_until(lambda: listener.get("heard").seq >= seq, "the second gateway to hear of a write")
 
 
 # Who may read depends on the data.

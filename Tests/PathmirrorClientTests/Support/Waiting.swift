@@ -7,7 +7,7 @@ struct Late: Error, CustomStringConvertible {
 
 /// Looks again until the condition holds.
 func until(
-    _ what: String, seconds: Int = 30, isolation: isolated (any Actor)? = #isolation, _ condition: () throws -> Bool
+    _ what: String, seconds: Int = 90, isolation: isolated (any Actor)? = #isolation, _ condition: () throws -> Bool
 ) async throws {
     for _ in 0..<(seconds * 200) {
         if try condition() { return }
