@@ -17,11 +17,13 @@ SWIFT_FLAGS ?=
 # The hot rooms are generic code across targets: without this flag they run many times slower (docs/architecture.md).
 RELEASE_BUILD = $(SWIFT) build -c release -Xswiftc -cross-module-optimization $(SWIFT_FLAGS)
 RELEASE = .build/release
+# Where the program lies that `make install` copies
+BUILT ?= $(RELEASE)
 
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces fuzz fuzz-live sanitize client-docs lint format install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -110,17 +112,26 @@ lint: toolchain ## Check the format of the Swift sources and the shell scripts
 format: toolchain ## Rewrite the Swift sources in the house format
 	@scripts/lint --fix
 
+deb: toolchain ## Build a Debian package of the gateway with the Swift libraries in it: .build/deb/pathmirror_VERSION_ARCHITECTURE.deb
+	@scripts/install-dependencies build deb
+	@$(RELEASE_BUILD) --static-swift-stdlib --scratch-path .build/static --product pathmirror
+	@scripts/deb
+
+deb-check: ## Install, use, update and remove the newest package of `make deb` in a clean Debian (root or sudo)
+	@scripts/install-dependencies run test deb
+	@exec scripts/deb-check $(ARGS)
+
 install: ## Copy the built binary, its manual, completions and the systemd unit under $(DESTDIR)$(PREFIX)
-	@test -x $(RELEASE)/pathmirror || { echo "make install: nothing is built yet: run 'make build' first." >&2; exit 1; }
-	install -D -m 755 $(RELEASE)/pathmirror $(DESTDIR)$(PREFIX)/bin/pathmirror
+	@test -x $(BUILT)/pathmirror || { echo "make install: nothing is built yet: run 'make build' first." >&2; exit 1; }
+	install -D -m 755 $(BUILT)/pathmirror $(DESTDIR)$(PREFIX)/bin/pathmirror
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/pathmirror.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/pathmirror.service
+	sed 's|/usr/local/|$(PREFIX)/|' deploy/pathmirror.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/pathmirror.service
 	install -d $(DESTDIR)$(PREFIX)/share/man
-	$(RELEASE)/pathmirror man --folder $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BUILT)/pathmirror man --folder $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/$(ZSH_COMPLETIONS) $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(RELEASE)/pathmirror completions bash --output $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pathmirror
-	$(RELEASE)/pathmirror completions zsh --output $(DESTDIR)$(PREFIX)/$(ZSH_COMPLETIONS)/_pathmirror
-	$(RELEASE)/pathmirror completions fish --output $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pathmirror.fish
+	$(BUILT)/pathmirror completions bash --output $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pathmirror
+	$(BUILT)/pathmirror completions zsh --output $(DESTDIR)$(PREFIX)/$(ZSH_COMPLETIONS)/_pathmirror
+	$(BUILT)/pathmirror completions fish --output $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pathmirror.fish
 	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/pathmirror/LICENSE
 
 clean: ## Remove build products and the tests' Python environment (never `dev`'s data)

@@ -60,7 +60,7 @@ def make(checkout, *words, check=True, **changes):
 
 def test_make_alone_lists_every_task(checkout):
     text = make(checkout).stdout
-    for task in ("build", "run", "test", "stack", "bench", "fuzz", "fuzz-live", "lint", "format", "install", "clean"):
+    for task in ("build", "run", "test", "stack", "bench", "fuzz", "fuzz-live", "lint", "format", "deb", "deb-check", "install", "clean"):
         assert f"make {task} " in text
 
 

@@ -1,0 +1,50 @@
+"""A minimal Debian in a folder, with the machine's own package sources."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCES = ["/etc/apt/sources.list", *map(str, Path("/etc/apt/sources.list.d").glob("*.list")),
+           *map(str, Path("/etc/apt/sources.list.d").glob("*.sources"))]
+
+
+def codename() -> str:
+    facts = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    return facts["VERSION_CODENAME"].strip('"')
+
+
+class CleanRoot:
+    def __init__(self, folder: Path):
+        self.folder = folder
+        sources = [source for source in SOURCES if Path(source).exists()]
+        subprocess.run(["mmdebstrap", "--quiet", "--variant=apt", codename(), folder, *sources], check=True, timeout=600)
+        shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
+        # No service is started where there is no init.
+        policy = folder / "usr/sbin/policy-rc.d"
+        policy.write_text("#!/bin/sh\nexit 101\n")
+        policy.chmod(0o755)
+        subprocess.run(["mount", "-t", "proc", "proc", folder / "proc"], check=True)
+        self.run("apt-get", "-qq", "update")
+
+    def unmount(self):
+        subprocess.run(["umount", self.folder / "proc"], check=True)
+
+    def command(self, *words, user: str | None = None) -> list:
+        identity = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+        return ["chroot", self.folder, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
+                "DEBIAN_FRONTEND=noninteractive", *identity, *words]
+
+    def run(self, *words, user: str | None = None, check: bool = True) -> str:
+        done = subprocess.run(self.command(*words, user=user), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+        assert done.returncode == 0 or not check, f"{words} failed ({done.returncode}):\n{done.stdout}"
+        return done.stdout
+
+    def install(self, package: Path) -> str:
+        shutil.copy(package, self.folder / "tmp")
+        try:
+            return self.run("apt-get", "install", "--yes", "--no-install-recommends", "-o", "Dpkg::Use-Pty=0", f"/tmp/{package.name}")
+        finally:
+            (self.folder / "tmp" / package.name).unlink()
+
+    def path(self, name: str) -> Path:
+        return self.folder / name.lstrip("/")
