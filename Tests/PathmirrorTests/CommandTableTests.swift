@@ -7,7 +7,7 @@ import Testing
     static let names = Commands.all.map { $0.specification.name }
 
     @Test func everyCommandIsThereOnce() {
-        #expect(Self.names.count == 61)
+        #expect(Self.names.count == 62)
         #expect(Set(Self.names).count == Self.names.count)
         let groups = Set(Self.names.compactMap { $0.split(separator: " ").first.map(String.init) })
         #expect(
@@ -176,7 +176,8 @@ import Testing
         ("mirror infer", "PATH is missing."),
         ("mirror pause", "NAME is missing."), ("mirror resume", "NAME is missing."),
         ("mirror drop", "NAME is missing."),
-        ("mirror errors", "NAME is missing."), ("completions", "bash|zsh|fish is missing."),
+        ("mirror errors", "NAME is missing."), ("mirror export", "NAME is missing."),
+        ("completions", "bash|zsh|fish is missing."),
     ]) func whatIsMissing(_ name: String, _ message: String) throws {
         let run = try pathmirror(name.split(separator: " ").map(String.init))
         #expect(run.exitCode == 2)
@@ -192,7 +193,7 @@ import Testing
         ["replay", "mirror", "x"],
         ["diff", "a", "b"], ["rules", "get"], ["rules", "history"], ["rules", "rollback"], ["mirror", "ls"],
         ["mirror", "status"], ["mirror", "pause", "x"], ["mirror", "resume", "x"], ["mirror", "drop", "x"],
-        ["mirror", "errors", "x"], ["mirror", "infer", "/x"],
+        ["mirror", "errors", "x"], ["mirror", "export", "x"], ["mirror", "infer", "/x"],
     ]) func noDatabase(_ arguments: [String]) throws {
         let folder = try ScratchFolder()
         let run = try pathmirror(arguments + ["--data", folder.path])

@@ -1,11 +1,17 @@
 /// Tells how far an import or export has come: a bar on a terminal, a plain line every few seconds otherwise.
 final class Progress {
     private let name: String
+    private let what: String
     private let totalBytes: Int?
     private var line: ProgressLine
 
-    init(_ console: Console, _ name: String, totalBytes: Int?, isQuiet: Bool, _ clock: ProgressClock = .system) {
+    /// - Parameter what: is counted, such as rows.
+    init(
+        _ console: Console, _ name: String, of what: String = "leaves", totalBytes: Int?, isQuiet: Bool,
+        _ clock: ProgressClock = .system
+    ) {
         self.name = name
+        self.what = what
         self.totalBytes = totalBytes
         line = ProgressLine(console, isQuiet: isQuiet, clock)
     }
@@ -13,7 +19,7 @@ final class Progress {
     func update(rows: Int, bytes: Int) {
         guard line.isDue() else { return }
         let seconds = Double(line.elapsed) / 1_000
-        var text = "\(name): \(rows) leaves, \(Self.rate(rows, seconds)) a second"
+        var text = "\(name): \(rows) \(what), \(Self.rate(rows, seconds)) a second"
         if let totalBytes, totalBytes > 0, bytes > 0 {
             let share = min(1, Double(bytes) / Double(totalBytes))
             text += ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
@@ -28,7 +34,7 @@ final class Progress {
     func finish(rows: Int) {
         let seconds = Double(line.elapsed) / 1_000
         line.finish(
-            "\(name): \(rows) leaves in \(ProgressLine.duration(seconds: seconds)), \(Self.rate(rows, seconds)) a second"
+            "\(name): \(rows) \(what) in \(ProgressLine.duration(seconds: seconds)), \(Self.rate(rows, seconds)) a second"
         )
     }
 

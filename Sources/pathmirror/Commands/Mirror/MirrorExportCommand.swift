@@ -1,0 +1,38 @@
+import Mirrors
+
+/// Writes a mirror's rows to a file or a pipe.
+struct MirrorExportCommand: Command {
+    static let specification = CommandSpecification(
+        "mirror export", "writes a mirror's rows as CSV or JSON, as of one entry of the log", positionals: ["NAME"],
+        options: [
+            MirrorOptions.namespace, .init("format", "csv|jsonl", "how rows are written; default csv"),
+            .init("since", "SEQ", "only rows that were written behind this entry of the log"), OutputFile.option,
+        ] + Database.options)
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        guard let format = MirrorExport.Format(rawValue: arguments["format"] ?? "csv") else {
+            throw UsageError("--format is csv or jsonl, not \"\(arguments["format"] ?? "")\".")
+        }
+        let since = try arguments.integer("since", in: 0...Int.max).map(Int64.init)
+        let administration = try MirrorOptions.administration(arguments, console)
+        defer { administration.close() }
+        let mirror = try MirrorOptions.mirror(arguments, administration)
+        let output = try OutputFile(arguments["output"], standardOutput: console.output)
+        let isFile = arguments["output"].map { $0 != "-" } ?? false
+        let progress = Progress(console, "mirror export", of: "rows", totalBytes: nil, isQuiet: !isFile)
+        let outcome: MirrorExport.Outcome
+        do {
+            outcome = try administration.export(mirror, MirrorExport(format, since: since)) { bytes, rowCount in
+                try output.write(bytes)
+                progress.update(rows: rowCount, bytes: 0)
+            }
+            try output.finish()
+        } catch {
+            progress.end()
+            throw console.ending(
+                error, isFile ? "\(arguments["output"] ?? "") was not written." : "The output is not whole.")
+        }
+        progress.finish(rows: outcome.rowCount)
+        console.error("The table was at entry \(outcome.seq): what is written later has --since \(outcome.seq).")
+    }
+}
