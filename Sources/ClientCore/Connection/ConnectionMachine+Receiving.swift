@@ -96,6 +96,7 @@ extension ConnectionMachine {
             return note("the server answered a request that it was not asked")
         }
         connection?.owedSince = now
+        connection?.ending[answer.number] = nil
         switch request {
         case .listen(let serial):
             if !resumptionAnswered(serial, answer, now: now) { listenAnswered(serial, answer) }
@@ -117,6 +118,7 @@ extension ConnectionMachine {
         // Nobody listens any more.
         guard let listen = listens[serial] else { return }
         if answer.status == .ok {
+            listens.noteAnswered(serial)
             let lacksIndex = answer.warnsOfMissingIndex
             effects.append(
                 .report(.listenCompleted(listen.spec, tag: listen.tag, lacksIndex: lacksIndex, mark: answer.mark)))
@@ -172,11 +174,20 @@ extension ConnectionMachine {
     }
 
     /// Nil for what nobody listens to (any more). A listen that was stopped may still be sent something, and that is older than what
-    /// other listens have been sent: a query would take it for news.
+    /// other listens have been sent, or than the hashes that they were sent with: a query would take it for news, and where the
+    /// server says that a listen's data is the same, it would stay.
     private func listenTag(_ tag: Int64?, _ path: Path) -> (tag: ListenTag?, Void)? {
-        guard let tag else { return listens.hasUntagged(for: path) ? (nil, ()) : nil }
+        guard let tag else { return isForUntagged(path) ? (nil, ()) : nil }
         let known = ListenTag(rawValue: tag)
         return listens.has(known) ? (known, ()) : nil
+    }
+
+    /// Whether data without a tag is of the listen that is there now. The server does requests in their order: one that was ended
+    /// before this one was sent is told nothing more once its end has been confirmed.
+    private func isForUntagged(_ path: Path) -> Bool {
+        guard let listen = listens.untagged(for: path), let number = listen.number else { return false }
+        guard !listen.isAnswered, let ending = connection?.ending else { return true }
+        return !ending.contains { $0.key < number && $0.value.contains(path) }
     }
 
     private mutating func listenRevoked(_ path: Path, _ queries: [RawJSON]?) {

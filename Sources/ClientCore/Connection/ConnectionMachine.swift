@@ -109,12 +109,15 @@ public struct ConnectionMachine: Sendable {
     public mutating func unlisten(_ spec: QuerySpec, tag: ListenTag?, now: Int64) {
         guard let listen = listens.remove(spec, tag: tag), listen.isSent, phase == .ready else { return }
         let target = ListenTarget(path: spec.path, query: spec.loadsAllData ? nil : spec.query, tag: tag?.rawValue)
+        let number = connection?.nextNumber
         send(.unlisten(target), as: .unimportant, now: now)
+        if tag == nil, let number { connection?.ending[number] = spec.path }
     }
 
     mutating func sendListen(_ serial: UInt64, mayResume: Bool = true, now: Int64) {
-        guard let listen = listens.noteSent(serial) else { return }
+        guard let listen = listens[serial] else { return }
         let number = nextRequest(.listen(serial), now: now)
+        listens.noteSent(serial, number)
         let mayResume = mayResume && connection?.isExtended == true
         if mayResume { connection?.resuming.insert(serial) }
         effects.append(

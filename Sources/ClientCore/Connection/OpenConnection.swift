@@ -1,3 +1,4 @@
+import Tree
 import Wire
 
 /// What a machine keeps of one connection, from the try to open it to its end.
@@ -26,6 +27,9 @@ struct OpenConnection: Sendable {
     var isExtended = false
     /// Listens that may have been asked to go on where they were, and are not answered.
     var resuming: Set<UInt64> = []
+    /// Ended listens without a tag whose end the server has not confirmed, by the request's number: what it sends of their
+    /// places until then may be theirs.
+    var ending: [Int64: Path] = [:]
     /// Waits that are not answered.
     var waitsInFlight = 0
     /// When waits are asked again that the server has given up; nil for none.

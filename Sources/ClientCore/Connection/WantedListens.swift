@@ -5,8 +5,11 @@ struct WantedListens: Sendable {
     struct Listen: Sendable {
         let spec: QuerySpec
         let tag: ListenTag?
-        /// Whether it was sent over the connection that stands.
-        var isSent = false
+        /// The number of the request that was sent over the connection that stands; nil where none was.
+        var number: Int64?
+        /// Whether that was answered.
+        var isAnswered = false
+        var isSent: Bool { number != nil }
     }
 
     /// By a number that grows: the order in which they were wanted.
@@ -44,14 +47,16 @@ struct WantedListens: Sendable {
 
     func has(_ tag: ListenTag) -> Bool { tags.contains(tag) }
 
-    /// Whether a listen without a tag is for the place, or for one above it. Costs a look at each level, from the place up.
-    func hasUntagged(for path: Path) -> Bool {
+    /// The listen without a tag that is for the place, or for one above it. Costs a look at each level, from the place up.
+    func untagged(for path: Path) -> Listen? {
         var place: Path? = path
         while let next = place {
-            if byPath[next]?.contains(where: { bySerial[$0]?.tag == nil }) ?? false { return true }
+            for serial in byPath[next] ?? [] {
+                if let listen = bySerial[serial], listen.tag == nil { return listen }
+            }
             place = next.parent
         }
-        return false
+        return nil
     }
 
     /// The listens at a place that have one of these queries.
@@ -59,15 +64,17 @@ struct WantedListens: Sendable {
         (byPath[path] ?? []).filter { serial in bySerial[serial].map { matches($0.spec.query) } ?? false }
     }
 
-    mutating func noteSent(_ serial: UInt64) -> Listen? {
-        bySerial[serial]?.isSent = true
-        return bySerial[serial]
+    mutating func noteSent(_ serial: UInt64, _ number: Int64) {
+        bySerial[serial]?.number = number
+        bySerial[serial]?.isAnswered = false
     }
+
+    mutating func noteAnswered(_ serial: UInt64) { bySerial[serial]?.isAnswered = true }
 
     /// All of them, in order; none counts as sent any more.
     mutating func beginAgain() -> [UInt64] {
         let serials = bySerial.keys.sorted()
-        for serial in serials { bySerial[serial]?.isSent = false }
+        for serial in serials { bySerial[serial]?.number = nil }
         return serials
     }
 

@@ -4,7 +4,8 @@ import Wire
 /// Who listens, and what the server is asked for because of that.
 ///
 /// The server is asked for all of a place once, whoever else listens at or below it; for a filtered query only where no
-/// such listen brings its data.
+/// such listen brings its data. What is no longer asked for is stopped before anything is asked for in its place: no two
+/// listens without a tag bring the same data, and the connection can tell whose it is.
 extension SyncTree {
     /// Adds a listener. The first events (from what is known) come at once.
     public func add(_ registration: Registration) -> SyncEffects {
@@ -82,7 +83,6 @@ extension SyncTree {
         if spec.query.selectsAll {
             guard !isCovered else { return view }
             place.isListening = true
-            effects.listens.append(.start(QuerySpec(path: spec.path), tag: nil))
             stopTagged(at: place, &effects)
             for below in place.allBelow {
                 stopTagged(at: below, &effects)
@@ -91,6 +91,7 @@ extension SyncTree {
                     effects.listens.append(.stop(QuerySpec(path: below.path), tag: nil))
                 }
             }
+            effects.listens.append(.start(QuerySpec(path: spec.path), tag: nil))
         } else if !isCovered {
             startTagged(view, at: place, &effects)
         }
@@ -200,11 +201,11 @@ extension SyncTree {
     /// Nobody listens to all of a place any longer: what that brought to others is asked for by themselves.
     private func uncover(_ place: Place) -> SyncEffects {
         var effects = SyncEffects()
-        if !place.isShadowed { startListens(from: place, &effects) }
         if place.isListening {
             place.isListening = false
             effects.listens.append(.stop(QuerySpec(path: place.path), tag: nil))
         }
+        if !place.isShadowed { startListens(from: place, &effects) }
         if place.cover === place, !(place.parent?.hasDefault ?? false) { release(place) }
         // What nobody listens to is not brought up to date any more.
         for child in place.children.values where child.views.isEmpty && child.known != nil {

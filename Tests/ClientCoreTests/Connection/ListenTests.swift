@@ -69,8 +69,12 @@ import Wire
         harness.tell(.push(.change(event, tag: nil)))
         harness.tell(.push(.change(.patch(Path(splitting: "a"), []), tag: nil)))
         #expect(harness.takeReports() == [])
-        // The same place, and one above it, may be listened to again.
+        // The same place, and one above it, may be listened to again. Until the server has done what was asked before, its data is
+        // the stopped listen's: where it then says that the new one has its data already, what is older must not be there.
         harness { $0.listen(spec("/a"), tag: nil, now: $1) }
+        harness.tell(.push(.change(event, tag: nil)))
+        #expect(harness.takeReports() == [])
+        harness.answer(3)
         harness.tell(.push(.change(event, tag: nil)))
         #expect(harness.takeReports() == [.changed(event, tag: nil)])
     }
