@@ -77,7 +77,10 @@ extension SyncTree {
         let bringsAll = isFirstDefault && place.known != nil
         let counted = bringsAll ? countWaiting() : .nothing
         if isFirst || isFirstDefault { readLocalAnew(place) }
-        if bringsAll { startAnew(below: place, &effects.events) }
+        if bringsAll {
+            startAnew(below: place, &effects.events)
+            for other in place.views where other !== view { start(other, at: place, &effects.events) }
+        }
         start(view, at: place, &effects.events)
         if !counted.isNothing { effects.events += refresh(counted).events }
         if spec.query.selectsAll {
@@ -98,7 +101,7 @@ extension SyncTree {
         return view
     }
 
-    /// All of a place has come from the cache: those who listen below it have had their own data, or none, and choose from that
+    /// All of a place has come from the cache: those who listen to a part of it have had their own data, or none, and choose from that
     /// from now on. The server's data may be the same, and then nothing would tell them.
     private func startAnew(below place: Place, _ events: inout [DataEvent]) {
         for below in place.allBelow.reversed() where !below.views.isEmpty {

@@ -122,4 +122,27 @@ import Wire
             tree.applyServer(isNothing ? .null : Node(children: [(Key("q"), value)]), at: above, tag: nil).events
                 .isEmpty)
     }
+
+    /// A listener to all of a place is served from the file: what queries there choose from is then known, a write to a part
+    /// of a child included, and the server may have nothing new that would tell them.
+    @Test(arguments: [1, 100]) func whatTheCacheBringsIsTold(many: Int) throws {
+        let cache = CacheManager(store: MemoryStore())
+        let all = QuerySpec(path: place)
+        _ = cache.activate(all)
+        cache.applyServer(try node(#"{"c":{"x":1}}"#), at: place, of: all)
+        cache.complete(all)
+        cache.deactivate(all)
+        let tree = SyncTree(cache: cache, many: many)
+        let query = QuerySpec(path: place, query: Query(index: .key, start: .init(value: .init(.string("c")))))
+        let tag = try tag(tree.add(registration(1, query)))
+        _ = tree.applyServer(.null, at: place, tag: tag)
+        _ = tree.completeListen(query, tag: tag)
+        let content = PendingWrite.Content.overwrite(.int(2))
+        let below = place.appending(Key("d")).appending(Key("y"))
+        let write = PendingWrite(id: WriteID(rawValue: 1), path: below, content: content)
+        #expect(tree.apply(write, estimate: content).events.isEmpty)
+        let events = tree.add(registration(2, all)).events
+        #expect(
+            events.contains { $0.registration == RegistrationID(rawValue: 1) && $0.node == tree.localValue(at: place) })
+    }
 }
