@@ -45,7 +45,9 @@ extension SyncTree {
             view.own = own
             view.own?.isComplete = true
             if let mark { view.own?.mark = mark }
-            cache?.complete(spec, children: view.query.select(from: own.node).childKeys)
+            let selected = view.query.select(from: own.node)
+            cache?.complete(spec, children: selected.childKeys)
+            cache?.confirm(selected, of: spec)
             if let mark { cache?.note(mark, of: spec) }
             return isNews ? refresh(view, at: place, touched) : refresh(touched)
         }
@@ -53,7 +55,10 @@ extension SyncTree {
         if let mark { cache?.note(mark, of: spec) }
         guard let place = root.find(spec.path.keys[...]), place.isListening else { return SyncEffects() }
         if let mark, place.known != nil { place.mark = mark }
-        guard place.cover == nil else { return SyncEffects() }
+        if let node = serverValue(at: spec.path) {
+            cache?.confirm(node, of: spec)
+            return SyncEffects()
+        }
         setKnown(serverValue(of: QuerySpec(path: spec.path)).node, at: place, mark)
         return refresh(Touched(place.path))
     }

@@ -21,6 +21,31 @@ extension CacheManager {
         pruneIfNeeded()
     }
 
+    /// The server has answered a listen: this is what it has, whether it was sent or was known already. Where others listen to a
+    /// part of it, the store has what any of them was sent last, and that may have been something else for a moment.
+    public func confirm(_ node: Node, of spec: QuerySpec) {
+        let spec = Self.normalized(spec)
+        guard isOpen(for: spec.path), isShared(spec) else { return }
+        confirmed[spec] = departures
+        if spec.loadsAllData {
+            if store.serverData(at: spec.path) != node { store.setServerData(node, at: spec.path) }
+            return
+        }
+        for key in node.childKeys {
+            let place = spec.path.appending(key)
+            if store.serverData(at: place) != node.child(key) { store.setServerData(node.child(key), at: place) }
+        }
+    }
+
+    /// Whether another listen may have brought some of what a query selects: one that is there, or one that has ended since the
+    /// query was confirmed last.
+    private func isShared(_ spec: QuerySpec) -> Bool {
+        if spec.loadsAllData, !tracked.activeFilters(above: spec.path).isEmpty { return true }
+        let hasLost = confirmed[spec] != departures
+        if spec.loadsAllData, !hasLost { return false }
+        return tracked.overlapping(spec.path).contains { ($0.isActive || hasLost) && $0.spec != spec }
+    }
+
     /// The server was asked for a query that nobody listens to, and has answered.
     public func keep(_ node: Node, of spec: QuerySpec, _ mark: LogMark?) {
         let spec = Self.normalized(spec)

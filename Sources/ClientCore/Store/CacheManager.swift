@@ -9,6 +9,9 @@ public final class CacheManager {
     var tracked = TrackedQueries()
     /// The loaded children of active filtered queries, by the query's number: most changes add none.
     var activeKeys: [Int64: Set<Key>] = [:]
+    /// How many listens have ended, and of how many each query had been told when the server confirmed it.
+    var departures = 0
+    var confirmed: [QuerySpec: Int] = [:]
     /// Queries whose marks are not in the store yet.
     var unsavedMarks: Set<QuerySpec> = []
     /// Whether any query may have a mark.
@@ -85,6 +88,8 @@ public final class CacheManager {
         guard isOpen(for: spec.path), let query = tracked[Self.normalized(spec)] else { return }
         let hasNothing = !query.isComplete && (query.spec.loadsAllData || keys(of: query).isEmpty)
         activeKeys[query.id] = nil
+        departures += 1
+        confirmed[query.spec] = nil
         if hasNothing {
             tracked.remove(query.spec)
             store.removeTrackedQuery(query.id)

@@ -160,6 +160,25 @@ import Tree
         #expect(cache.cached(below).node == .int(8))
     }
 
+    /// A query has brought another value of a child, and that was gone again before the child's own listener, or whoever is left,
+    /// was told: the server says to him that what he has is right, and the store shows it again.
+    @Test(arguments: [false, true]) func whatTheServerConfirmsIsKept(hasEnded: Bool) {
+        let cache = CacheManager(store: MemoryStore())
+        let below = QuerySpec(path: scores.appending(Key("a")))
+        for spec in [last(4), below] { _ = cache.activate(spec) }
+        cache.applyServer(.int(1), at: below.path, of: below)
+        cache.complete(below)
+        cache.confirm(.int(1), of: below)
+        cache.applyServer(node(["a": 9, "b": 2]), at: scores, of: last(4))
+        cache.complete(last(4))
+        if hasEnded { cache.deactivate(last(4)) }
+        cache.confirm(.int(1), of: below)
+        #expect(cache.cached(below).node == .int(1))
+        cache.applyServer(.int(8), at: below.path, of: below)
+        cache.confirm(node(["a": 9, "b": 2]), of: last(4))
+        if !hasEnded { #expect(cache.cached(last(4)).node == node(["a": 9, "b": 2])) }
+    }
+
     @Test func incrementsCountFromWhatIsKnown() {
         let cache = CacheManager(store: MemoryStore())
         let increment = Node.serverValue(ServerValue(.increment(.int(2))))
