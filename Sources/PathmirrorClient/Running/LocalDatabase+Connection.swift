@@ -50,6 +50,7 @@ extension LocalDatabase {
         if request.mayResume, known.isComplete, known.node.rowCount >= settings.resumptionRows,
             let behind = tree.resumption(of: request.spec)
         {
+            bareListens.sent(request.spec, tag: request.tag, isComplete: true)
             for text in request.messages(hash: "", behind: behind) { channel?.channel.send(text) }
             return
         }

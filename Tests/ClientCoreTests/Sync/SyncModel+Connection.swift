@@ -30,9 +30,12 @@ extension SyncModel {
         isConnected = true
         for listen in received {
             hashes[listen.number] = hash(of: listen.spec)
+            bareListens.sent(listen.spec, tag: listen.tag, isComplete: hashes[listen.number] != nil)
             resumable[listen.number] =
-                complete.contains(listen.number) && !listen.isMixed && random.oneIn(2) ? listen.node : nil
+                complete.contains(listen.number) && random.oneIn(2) ? listen.node : nil
         }
+        // What the first of them is sent is in the store, where the others that are not answered yet share it.
+        complete = []
         requests = received.map { .listen($0.spec, $0.tag, $0.number) } + requests.filter { $0.number != nil }
     }
 

@@ -11,8 +11,7 @@ extension SyncModel {
         guard problems.isEmpty else { return }
         for (id, replay) in replays.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             guard let expected = expected(replay.registration.spec) else {
-                let isMixed = received.contains { $0.spec == replay.registration.spec && $0.isMixed }
-                if everything, !isMixed { problems.append("#\(id.rawValue) has not been served") }
+                if everything { problems.append("#\(id.rawValue) has not been served") }
                 continue
             }
             problems += replay.check(expected).map { "#\(id.rawValue) \($0), not \(Self.text(expected))" }
@@ -42,7 +41,7 @@ extension SyncModel {
             let local = written(node, at: full.spec.path)?[spec.path.relative(to: full.spec.path)] ?? .null
             return spec.loadsAllData ? local : spec.query.select(from: local)
         }
-        guard let own = received.first(where: { $0.spec == spec && !$0.isMixed })?.node else { return nil }
+        guard let own = received.first(where: { $0.spec == spec })?.node else { return nil }
         if let local = written(nil, at: spec.path) { return spec.query.select(from: local) }
         var keys = Set((own.isBranch ? Array(children(own)) : []).map(\.0))
         for changes in overlay {

@@ -41,10 +41,11 @@ extension SyncModel {
         transactions = Self.transactions(client, numbers)
         let before = replays.values.map(\.registration).sorted { $0.id.rawValue < $1.id.rawValue }
         (replays, messages, requests, isWithinState, isConnected) = ([:], [], [], false, true)
+        bareListens = BareListens()
         sentTransactions = []
         outcomes = [:]
         // What was sent completely of what nobody has sent anything of since.
-        let sent = received.filter { complete.contains($0.number) && $0.node != nil && !$0.isMixed }
+        let sent = received.filter { complete.contains($0.number) && $0.node != nil }
         received = []
         server.disconnect()
         if cache.pendingWrites() != pending { problems.append("other writes were kept: \(cache.pendingWrites())") }
@@ -82,7 +83,7 @@ extension SyncModel {
         if !pending.allSatisfy({ client.writes.records[$0.id] != nil }) { problems.append("a write has gone") }
         guard let cache, problems.isEmpty else { return }
         if cache.pendingWrites() != pending { problems.append("other writes are kept") }
-        for listen in received where complete.contains(listen.number) && !listen.isMixed {
+        for listen in received where complete.contains(listen.number) {
             guard let node = listen.node else { continue }
             let found = cache.cached(listen.spec)
             let kept = listen.spec.loadsAllData ? found.node : listen.spec.query.select(from: found.node)

@@ -6,28 +6,24 @@ import Wire
 
 /// What each listen has been sent.
 extension SyncModel {
-    mutating func note(_ event: ChangeEvent, _ number: Int, of spec: QuerySpec, _ tag: ListenTag?) {
-        guard let index = received.firstIndex(where: { $0.number == number }) else {
-            // What comes late of a query is known by its tag, and dropped.
-            return tag == nil ? noteLate(event, of: spec) : ()
+    /// The server has answered a listen.
+    ///
+    /// - Parameter isNothing: whether it has nothing there, and has sent nothing that says so.
+    mutating func completed(_ spec: QuerySpec, _ tag: ListenTag?, _ number: Int, isNothing: Bool) {
+        if isNothing { note(.put(.root, .null), number) }
+        complete.insert(number)
+        if bareListens.answered(spec, tag: tag) {
+            isWithinState = true
+            follow(client.applyServer(.null, at: spec.path, tag: tag), "nothing of \(Self.text(spec))")
+            isWithinState = false
         }
-        received[index].isMixed = false
-        received[index].node = Self.applying(event, to: received[index].node)
+        follow(client.completeListen(spec, tag: tag), "complete \(Self.text(spec))")
+        follow(transactions.dataChanged(at: spec.path), "changed")
     }
 
-    /// What comes late of a listen to all of a place tells filtered queries there more than they asked for, and listens to more
-    /// of it ahead of their own data.
-    private mutating func noteLate(_ event: ChangeEvent, of spec: QuerySpec) {
-        for index in received.indices {
-            let place = received[index].spec.path
-            guard place.contains(spec.path) || spec.path.contains(place) else { continue }
-            if received[index].tag != nil {
-                received[index].isMixed = true
-            } else if received[index].node != nil, place.contains(spec.path) {
-                let event = event.moved(below: spec.path.relative(to: place))
-                received[index].node = Self.applying(event, to: received[index].node)
-            }
-        }
+    mutating func note(_ event: ChangeEvent, _ number: Int) {
+        guard let index = received.firstIndex(where: { $0.number == number }) else { return }
+        received[index].node = Self.applying(event, to: received[index].node)
     }
 
     private static func applying(_ event: ChangeEvent, to node: Node?) -> Node? {
@@ -37,16 +33,6 @@ extension SyncModel {
             return (node ?? .null).replacing(place, with: value)
         case .patch(let place, let changes):
             return changes.reduce(node) { $0?.replacing(place.appending($1.path), with: $1.value) }
-        }
-    }
-}
-
-extension ChangeEvent {
-    /// The same as it is told of a place above.
-    fileprivate func moved(below path: Path) -> ChangeEvent {
-        switch self {
-        case .put(let place, let node): .put(path.appending(place), node)
-        case .patch(let place, let changes): .patch(path.appending(place), changes)
         }
     }
 }

@@ -27,7 +27,7 @@ extension SyncModel {
     /// What a wrong round has come to.
     var situation: [String] {
         let sent = received.map {
-            "sent of \(Self.text($0.spec)) \($0.isMixed ? "(mixed)" : ""): \($0.node.map { Self.text($0) } ?? "nothing")"
+            "sent of \(Self.text($0.spec)): \($0.node.map { Self.text($0) } ?? "nothing")"
         }
         let writes = client.writes.records.sorted { $0.key < $1.key }.map { id, record in
             "write \(id.rawValue)\(record.isVisible ? "" : ", not shown"): \(Self.text(.merge(record.changes)))"

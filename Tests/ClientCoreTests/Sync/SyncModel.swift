@@ -19,12 +19,13 @@ struct SyncModel {
     /// What is on its way; each element tells of one state.
     var messages: [[SyncModelServer.Message]] = []
     /// What each listen has been sent, until it ends.
-    var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?, isMixed: Bool)] = []
+    var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?)] = []
     /// The numbers of those that the server has said to be complete.
     var complete: Set<Int> = []
     private var lastListen = 0
     /// Of what the client had when it asked, by the listens' numbers.
     var hashes: [Int: String] = [:]
+    var bareListens = BareListens()
     /// What the client had been sent of listens when it asked for them again behind that, by their numbers.
     var resumable: [Int: Node] = [:]
     var isConnected = true
@@ -87,11 +88,17 @@ struct SyncModel {
         let request = requests.removeFirst()
         var hash: String?
         var known: Node?
-        if case .listen(_, _, let number) = request, messages.isEmpty, random.oneIn(2) {
-            hash = hashes[number]
-            known = resumable[number]
+        var saysNothing = false
+        if case .listen(_, _, let number) = request {
+            saysNothing = (hashes[number] ?? "").isEmpty && random.oneIn(2)
+            if random.oneIn(2) {
+                hash = hashes[number]
+                known = resumable[number]
+            }
         }
-        deliver(server.perform(request, refuses: random.oneIn(4), hash: hash, known: known))
+        let refuses = random.oneIn(4)
+        deliver(
+            server.perform(request, refuses: refuses, hash: hash, known: known, saysNothing: saysNothing))
     }
 
     // MARK: Doing
@@ -150,25 +157,29 @@ struct SyncModel {
         if !isWithinState { messages.removeFirst() }
         switch message {
         case .data(let event, let spec, let tag, let number):
-            note(event, number, of: spec, tag)
+            // The connection drops what comes late of a listen that has ended.
+            guard received.contains(where: { $0.number == number }) else { return }
+            note(event, number)
             switch event {
             case .put(let place, let node):
+                bareListens.heard(at: spec.path.appending(place), tag: tag)
                 follow(
                     client.applyServer(node, at: spec.path.appending(place), tag: tag),
                     "put \(place) of \(Self.text(spec)) \(Self.text(node))")
             case .patch(let place, let changes):
+                bareListens.heard(at: spec.path.appending(place), tag: tag)
                 follow(
                     client.applyServer(changes, at: spec.path.appending(place), tag: tag),
                     "patch \(place) of \(Self.text(spec)) \(Self.text(.merge(changes)))")
             }
-        case .same(let node, let spec, let tag, let number):
+        case .same(let node, let spec, _, let number):
+            guard received.contains(where: { $0.number == number }) else { break }
             log.append("same \(Self.text(spec)) \(Self.text(node))")
-            note(.put(.root, node), number, of: spec, tag)
-        case .complete(let spec, let tag):
-            if let listen = received.first(where: { $0.spec == spec && $0.tag == tag }) {
-                complete.insert(listen.number)
-            }
-            follow(client.completeListen(spec, tag: tag), "complete \(Self.text(spec))")
+            note(.put(.root, node), number)
+        case .complete(let spec, let tag, let number, let isNothing):
+            // Of listens that have ended nothing is told.
+            guard received.contains(where: { $0.number == number }) else { break }
+            completed(spec, tag, number, isNothing: isNothing)
         case .answer(let id, let isRefused):
             let places = pending.first { $0.id == id }.map { changes(of: $0).map(\.path) } ?? []
             pending.removeAll { $0.id == id }
@@ -200,9 +211,11 @@ struct SyncModel {
                 lastListen += 1
                 requests.append(.listen(spec, tag, lastListen))
                 hashes[lastListen] = hash(of: spec)
-                received.append((spec, tag, lastListen, nil, false))
+                bareListens.sent(spec, tag: tag, isComplete: hashes[lastListen] != nil)
+                received.append((spec, tag, lastListen, nil))
             case .stop(let spec, let tag):
                 log.append("  stop \(Self.text(spec)) \(tag?.rawValue ?? 0)")
+                bareListens.stopped(spec, tag: tag)
                 requests.append(.unlisten(spec, tag))
                 received.removeAll { $0.spec == spec && $0.tag == tag }
             }

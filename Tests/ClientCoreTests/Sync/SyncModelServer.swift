@@ -28,7 +28,8 @@ struct SyncModelServer {
         case data(ChangeEvent, QuerySpec, ListenTag?, Int)
         /// What the listen selects, where the client has it already.
         case same(Node, QuerySpec, ListenTag?, Int)
-        case complete(QuerySpec, ListenTag?)
+        /// - Parameter isNothing: whether nothing is there, and nothing was sent that says so.
+        case complete(QuerySpec, ListenTag?, Int, isNothing: Bool = false)
         case answer(WriteID, isRefused: Bool)
         case transactionAnswer(WriteID, RequestOutcome)
     }
@@ -52,19 +53,23 @@ struct SyncModelServer {
     /// - Parameters:
     ///   - hash: of what the client has of the query that it asks for.
     ///   - known: what the client has been sent of it, where it is told only what is new.
-    mutating func perform(_ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil) -> [Message] {
+    ///   - saysNothing: whether a listen that came without a hash, of a place where nothing is, is answered without data.
+    mutating func perform(
+        _ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil, saysNothing: Bool = false
+    ) -> [Message] {
         switch request {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
             let node = select(spec)
+            if saysNothing, node.isNull { return [.complete(spec, tag, number, isNothing: true)] }
             if let hash, !hash.isEmpty, hash == node.hash {
-                return [.same(node, spec, tag, number), .complete(spec, tag)]
+                return [.same(node, spec, tag, number), .complete(spec, tag, number)]
             }
             if let known {
                 let news = ChangeEvent(from: known, to: node).map { Message.data($0, spec, tag, number) }
-                return [news, .complete(spec, tag)].compactMap(\.self)
+                return [news, .complete(spec, tag, number)].compactMap(\.self)
             }
-            return [.data(.put(.root, node), spec, tag, number), .complete(spec, tag)]
+            return [.data(.put(.root, node), spec, tag, number), .complete(spec, tag, number)]
         case .unlisten(let spec, let tag):
             listens.removeAll { $0.spec == spec && $0.tag == tag }
             return []
@@ -88,10 +93,10 @@ struct SyncModelServer {
             case .overwrite(let node): [Change(path: path, value: node)]
             case .merge(let parts): parts.map { Change(path: path.appending($0.path), value: $0.value) }
             }
-        let resolved = changes.map {
-            Change(path: $0.path, value: $0.value.resolved(existing: old[$0.path], timestamp: 1))
-        }
-        for change in ApplicationOrder.sorted(resolved) { tree = tree.replacing(change.path, with: change.value) }
+        // As they are applied, and told.
+        let resolved = ApplicationOrder.sorted(
+            changes.map { Change(path: $0.path, value: $0.value.resolved(existing: old[$0.path], timestamp: 1)) })
+        for change in resolved { tree = tree.replacing(change.path, with: change.value) }
         var operation = Tree.Operation.set
         if case .merge = content { operation = .update }
         let entry = Entry(seq: 1, committedAt: 0, operation: operation, path: path, changes: resolved)
