@@ -41,9 +41,9 @@ extension CacheManager {
     /// query was confirmed last.
     private func isShared(_ spec: QuerySpec) -> Bool {
         if spec.loadsAllData, !tracked.activeFilters(above: spec.path).isEmpty { return true }
-        let hasLost = confirmed[spec] != departures
-        if spec.loadsAllData, !hasLost { return false }
-        return tracked.overlapping(spec.path).contains { ($0.isActive || hasLost) && $0.spec != spec }
+        // It may also have been told by the answers to writes, which only those are given who listen.
+        if confirmed[spec] != departures { return true }
+        return !spec.loadsAllData && tracked.overlapping(spec.path).contains { $0.isActive && $0.spec != spec }
     }
 
     /// The server was asked for a query that nobody listens to, and has answered.
@@ -60,6 +60,7 @@ extension CacheManager {
     }
 
     private func set(_ node: Node, at path: Path, of spec: QuerySpec) {
+        if path == spec.path, tracked[spec]?.isActive == true { confirmed[spec] = departures }
         if spec.loadsAllData {
             store.setServerData(node, at: path)
             return completeDefaults(below: path)

@@ -179,6 +179,17 @@ import Tree
         if !hasEnded { #expect(cache.cached(last(4)).node == node(["a": 9, "b": 2])) }
     }
 
+    /// What a write's answer has told a listener is not in the store. The connection is lost, and the server says that he has it.
+    @Test func whatTheServerConfirmsIsKeptThoughItNeverSentIt() {
+        let cache = CacheManager(store: MemoryStore())
+        let spec = QuerySpec(path: scores)
+        _ = cache.activate(spec)
+        cache.acknowledge(.overwrite(node(["a": 1])), at: scores)
+        cache.complete(spec)
+        cache.confirm(node(["a": 1]), of: spec)
+        #expect(cache.cached(spec) == CachedQuery(node: node(["a": 1]), isComplete: true, knownChildren: nil))
+    }
+
     @Test func incrementsCountFromWhatIsKnown() {
         let cache = CacheManager(store: MemoryStore())
         let increment = Node.serverValue(ServerValue(.increment(.int(2))))
