@@ -47,7 +47,10 @@ import Testing
             let listed = try #require(try database.json("mirror", "ls").first)
             #expect(listed["name"] == "posts" && listed["namespace"] == "default" && listed["paused"] == false)
             #expect(listed["definition"]?["path"] == "/posts/{post_id}")
-            #expect(try database.output("mirror", "ls") == "default  posts  /posts/{post_id} → mirror.posts\n")
+            #expect(listed["rows"] == 3 && listed["rowsAreEstimated"] == false)
+            let line = try database.output("mirror", "ls")
+            #expect(line.hasPrefix("default  posts  /posts/{post_id} → mirror.posts  3  "))
+            #expect(line.hasSuffix(" kB\n"))
         }
     }
 

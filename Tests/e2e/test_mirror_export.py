@@ -6,6 +6,7 @@ import json
 import threading
 
 import duckdb
+from harness import cli, sql
 from harness.mirrored import POSTS
 
 ROWS = {
@@ -113,3 +114,25 @@ def test_duckdb_makes_parquet_of_it(mirrored, scratch):
     duckdb.sql(f"copy (from read_json('{lines}', columns = {types})) to '{parquet}'")
     rows = duckdb.sql(f"select post_id, author, title, star_count, tags, epoch(created_at) from '{parquet}' order by post_id").fetchall()
     assert rows == mirrored.rows("select post_id, author, title, star_count, tags, extract(epoch from created_at)::float8 from mirror.posts order by post_id")
+
+
+def test_the_list_says_how_large_they_are(mirrored):
+    mirrored.apply(POSTS)
+    fill(mirrored, **ROWS)
+    [line] = cli.objects(mirrored.run("ls", "--json"))
+    assert (line["rows"], line["rowsAreEstimated"]) == (3, False)
+    assert line["bytes"] == mirrored.rows("select pg_total_relation_size('mirror.posts')")[0][0]
+    assert " 3 " in mirrored.run("ls")
+    sql.execute(mirrored.url, "drop table mirror.posts")
+    [line] = cli.objects(mirrored.run("ls", "--json"))
+    assert line["rows"] is None and line["bytes"] is None
+
+
+def test_large_tables_are_not_counted(mirrored):
+    mirrored.apply(POSTS)
+    fill(mirrored, **ROWS)
+    sql.execute(mirrored.url, "insert into mirror.posts (post_id, author, title, _seq) select 'n' || n, 'ada', repeat(md5(n::text), 6), 1 "
+                "from generate_series(1, 60000) as n", "analyze mirror.posts")
+    [line] = cli.objects(mirrored.run("ls", "--json"))
+    assert line["rowsAreEstimated"] and abs(line["rows"] - 60_003) < 6_000
+    assert "~" in mirrored.run("ls")
