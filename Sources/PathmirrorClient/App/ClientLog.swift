@@ -11,6 +11,9 @@ enum ClientLog {
         if isEnabled.load(ordering: .relaxed) { logger.info(message()) }
     }
 
+    /// Always: what an earlier warning told of is over.
+    static func notice(_ message: String) { logger.notice(message) }
+
     /// Always.
     static func warning(_ message: String) { logger.warning(message) }
 }

@@ -121,7 +121,8 @@ extension LocalDatabase {
 
     private func connected(_ serverTime: Int64) {
         isConnected = true
-        outageNotices.connected()
+        ClientLog.info("connected to \(origin)")
+        if outageNotices.connected() { ClientLog.notice("There is a connection to \(origin) again.") }
         let timeOffset = serverTime - Clock.unixMilliseconds
         outside.serverTimeOffset = timeOffset
         setInfo(InfoPath.serverTimeOffset, .int(timeOffset))

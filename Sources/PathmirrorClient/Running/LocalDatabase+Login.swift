@@ -22,6 +22,7 @@ extension LocalDatabase {
                 let token = try await tokenProvider(isForced)
                 outside?.perform { database in
                     database.answerToken(number) {
+                        if token == nil { $0.tellOfHeldWrites() }
                         $0.machine.tokenProvided(token.map { AuthRequest(token: $0) }, now: $0.now)
                     }
                 }
@@ -62,6 +63,21 @@ extension LocalDatabase {
     /// Writes that somebody made who was signed in wait until somebody is again, instead of being refused.
     func holdRestoredWrites() {
         isHoldingRestored = tokenProvider != nil && hasRestoredWrites && store?.signIn().isSignedIn == true
+        holdWritesIfNeeded()
+    }
+
+    /// Nobody is signed in, and that is why nothing is sent.
+    private func tellOfHeldWrites() {
+        guard isHoldingRestored, !hasToldOfHeldWrites else { return }
+        hasToldOfHeldWrites = true
+        ClientLog.warning(
+            "Writes of an earlier run, by somebody who was signed in, and all after them wait until somebody is signed in. "
+                + "purgeOutstandingWrites() gives them up.")
+    }
+
+    /// What was to wait for somebody's sign-in has been given up: nothing has to wait behind it.
+    func releaseRestoredWrites() {
+        isHoldingRestored = false
         holdWritesIfNeeded()
     }
 

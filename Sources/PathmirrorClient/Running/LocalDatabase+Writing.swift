@@ -51,6 +51,7 @@ extension LocalDatabase {
     func purgeWrites() {
         raise(transactions.purge())
         machine.purgeWrites(now: now)
+        releaseRestoredWrites()
     }
 
     // MARK: On disconnect

@@ -28,6 +28,7 @@ final class LocalDatabase {
     private(set) var isClosed = false
     /// Whether writes of an earlier run wait until somebody signs in.
     var isHoldingRestored = false
+    var hasToldOfHeldWrites = false
     /// The newest one.
     var token: TokenQuestion?
     var isHoldingWrites = false

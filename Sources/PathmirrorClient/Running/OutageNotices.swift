@@ -9,5 +9,10 @@ struct OutageNotices {
     mutating func isNews(_ reason: String) -> Bool { told.count < Self.most && told.insert(reason).inserted }
 
     /// The outage is over.
-    mutating func connected() { told = [] }
+    ///
+    /// - Returns: whether that is to be told, as its beginning was.
+    mutating func connected() -> Bool {
+        defer { told = [] }
+        return !told.isEmpty
+    }
 }

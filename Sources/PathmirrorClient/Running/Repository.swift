@@ -58,9 +58,10 @@ final class Repository: @unchecked Sendable {
     private func performAndKeep(_ job: @escaping Job) -> Bool {
         guard isPersistent, DispatchQueue.getSpecific(key: Self.onQueue) == nil else { return perform(job) }
         let semaphore = DispatchSemaphore(value: 0)
-        let isTaken = enqueue(job, caller: semaphore)
+        // Nobody signals for a job that is not run.
+        guard enqueue(job, caller: semaphore) else { return false }
         semaphore.wait()
-        return isTaken
+        return true
     }
 
     private func enqueue(_ job: @escaping Job, caller: DispatchSemaphore?, closes: Bool = false) -> Bool {

@@ -117,6 +117,37 @@ extension EndToEnd {
             await app.delete()
         }
 
+        /// Nobody signs in again: what waits can be given up, and what is written then does not wait for anybody.
+        @Test func writesThatWaitForAUserCanBeGivenUp() async throws {
+            let ground = try Ground()
+            let directory = TemporaryFolder.path("client-released")
+            defer { TemporaryFolder.remove(directory) }
+            let first = ground.client(directory: directory, tokenProvider: { _ in Self.token("eve") })
+            try await first.child("a").setValue(1)
+            first.database.goOffline()
+            atOnce { first.child("b").setValue(2) }
+            let name = first.database.app?.name ?? ""
+            await first.database.app?.delete()
+
+            let app = PathmirrorApp.configure(
+                url: ground.gateway.url, name: name, directory: URL(fileURLWithPath: directory),
+                tokenProvider: { _ in nil })
+            let again = Database.database(app: app)
+            again.callbackQueue = DispatchQueue(label: "again")
+            again.isPersistenceEnabled = true
+            let ref = again.reference(withPath: ground.path)
+            let answered = Recorder<Bool>()
+            ref.child("c").setValue(3) { error, _ in answered.record(error == nil) }
+            // Behind an answer of the server's, a write that is sent would have been answered.
+            _ = try await again.reference(withPath: "open/nothing").getData()
+            #expect(answered.events.isEmpty)
+            again.purgeOutstandingWrites()
+            try await ref.child("d").setValue(4)
+            #expect(answered.events == [false])
+            #expect(try await ground.client().getData().json == #"{"a":1,"d":4}"#)
+            await app.delete()
+        }
+
         /// As a development gateway takes it.
         static func token(_ user: String, expires: Int64 = 4_000_000_000) -> String {
             func part(_ text: String) -> String {

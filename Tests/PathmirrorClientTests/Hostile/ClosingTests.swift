@@ -55,8 +55,12 @@ import Testing
             ])
     }
 
-    @Test func whatIsAskedAfterwardsIsRefused() async throws {
-        let database = TestDatabases.offline()
+    @Test(arguments: [false, true]) func whatIsAskedAfterwardsIsRefused(isPersistent: Bool) async throws {
+        let folder = TemporaryFolder.path("closed")
+        defer { TemporaryFolder.remove(folder) }
+        let database = TestDatabases.make(url: "http://127.0.0.1:1", directory: folder)
+        database.isPersistenceEnabled = isPersistent
+        database.goOffline()
         let ref = database.reference(withPath: "a")
         ref.observe(.value) { _ in }
         await database.app?.delete()
