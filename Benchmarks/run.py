@@ -12,10 +12,10 @@ from pathlib import Path
 from harness import machine, process
 from harness.context import Context
 from harness.load import Wrong
-from suites import before, feeds, gateways, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, realtime, replays, rules, snapshot, sql, standby, transfers, webhooks, wsputs
+from suites import before, capacity, feeds, gateways, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, realtime, replays, rules, snapshot, sql, standby, transfers, webhooks, wsputs
 
 SUITES = {suite.NAME: suite for suite in (
-    puts, wsputs, gets, transfers, memory, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before)}
+    puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before)}
 
 
 def main() -> int:
