@@ -55,10 +55,12 @@ class Process:
         """Waits until a line of standard output matches."""
 
         def look():
+            # Asked first: what it writes as it ends is in the file that is read then.
+            has_ended = not self.running
             found = re.search(pattern, self.stdout(), re.MULTILINE)
             if found:
                 return found
-            if not self.running:
+            if has_ended:
                 raise Late(f"{self.name} ended with {self.child.returncode} before it printed {pattern!r}:\n{self.tail()}")
             return None
 

@@ -60,8 +60,10 @@ class App:
         """Waits until so many lines match from their beginning, and returns them."""
 
         def look():
+            # Asked first, and until all has been read: what it writes as it ends is in the output then.
+            has_ended = self.child.poll() is not None and not self._reader.is_alive()
             lines = [line for line in self.output.split("\n")[:-1] if re.match(pattern, line)]
-            if len(lines) < count and self.child.poll() is not None:
+            if len(lines) < count and has_ended:
                 raise Late(f"{self.name} ended with {self.child.returncode} before it showed {pattern!r}:\n{self.output}")
             return lines if len(lines) >= count else None
 
