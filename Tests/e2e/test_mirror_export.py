@@ -100,6 +100,11 @@ def test_what_is_wrong_is_said(mirrored, scratch):
     assert done.returncode == 2 and '--format is csv or jsonl, not "parquet".' in done.stderr
     done = mirrored.command("mirror", "export", "posts", "-o", scratch / "missing" / "file")
     assert done.returncode == 1 and "can't be written" in done.stderr
+    # As while its table is made for the first time.
+    mirrored.run("pause", "posts")
+    sql.execute(mirrored.url, "delete from pathmirror.mirror_cursor", "drop table mirror.posts")
+    done = mirrored.command("mirror", "export", "posts")
+    assert done.returncode == 1 and done.stdout == "" and 'The mirror "posts" has no table yet' in done.stderr
 
 
 

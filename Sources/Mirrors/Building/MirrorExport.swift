@@ -32,8 +32,7 @@ public struct MirrorExport: Sendable {
         _ mirror: CatalogMirror, _ target: PostgresConnection,
         _ write: (_ bytes: [UInt8], _ rowCount: Int) throws -> Void
     ) throws -> Outcome {
-        _ = try target.executeScript("begin isolation level repeatable read read only")
-        let (table, seq) = try locked(mirror, target)
+        let (table, seq) = try begun(mirror, target)
         try target.executeScript(
             "set local timezone to 'UTC'; set local datestyle to 'ISO'; set local extra_float_digits to 1")
         // PostgreSQL sends the names as a row of its own.
@@ -53,17 +52,22 @@ public struct MirrorExport: Sendable {
 
     private static let bytesAtOnce = 1 << 16
 
-    /// The table, which no rebuild puts another one in the place of meanwhile, and how far it has come. What the transaction sees
-    /// is chosen after the lock: before, it might be the time when a new table was still empty.
-    private func locked(_ mirror: CatalogMirror, _ target: PostgresConnection) throws -> (MirrorTable, seq: Int64) {
-        var table = MirrorTable(mirror.definition, name: mirror.definition.table, label: "")
+    /// Begins a transaction. Returns the table, which no rebuild puts another one in the place of meanwhile, and how far it has come.
+    /// What the transaction sees is chosen after the lock: before, it might be the time when a new table was still empty.
+    private func begun(_ mirror: CatalogMirror, _ target: PostgresConnection) throws -> (MirrorTable, seq: Int64) {
         for _ in 0..<Self.attempts {
+            // Where the table is says the cursor, which changes with it.
+            guard let before = try MirrorCursor.of(mirror, target) else { break }
+            let table = MirrorTable(before.definition, name: before.definition.table, label: "")
+            try target.executeScript("begin isolation level repeatable read read only")
             try target.executeScript("lock table \(table.qualifiedName) in access share mode")
-            guard let cursor = try MirrorCursor.of(mirror, target) else { break }
-            let found = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
-            if found.qualifiedName == table.qualifiedName { return (found, cursor.seq) }
-            table = found
-            try target.executeScript("rollback; begin isolation level repeatable read read only")
+            if let cursor = try MirrorCursor.of(mirror, target),
+                case let found = MirrorTable(cursor.definition, name: cursor.definition.table, label: ""),
+                found.qualifiedName == table.qualifiedName
+            {
+                return (found, cursor.seq)
+            }
+            try target.executeScript("rollback")
         }
         throw MirrorError.refused("The mirror \"\(mirror.name)\" has no table yet, or is being moved to another one.")
     }
