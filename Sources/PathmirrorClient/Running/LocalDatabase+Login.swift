@@ -77,7 +77,10 @@ extension LocalDatabase {
 
     /// What was to wait for somebody's sign-in has been given up: nothing has to wait behind it.
     func releaseRestoredWrites() {
+        guard isHoldingRestored else { return }
         isHoldingRestored = false
+        // Nobody is signed in, or they would not be waited for: what is written from now on is nobody's after a restart, too.
+        store?.save(SignInState())
         holdWritesIfNeeded()
     }
 

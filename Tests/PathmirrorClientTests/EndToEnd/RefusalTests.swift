@@ -145,7 +145,20 @@ extension EndToEnd {
             try await ref.child("d").setValue(4)
             #expect(answered.events == [false])
             #expect(try await ground.client().getData().json == #"{"a":1,"d":4}"#)
+            again.goOffline()
+            atOnce { ref.child("e").setValue(5) }
             await app.delete()
+
+            // Nor does it after another restart.
+            let last = PathmirrorApp.configure(
+                url: ground.gateway.url, name: name, directory: URL(fileURLWithPath: directory),
+                tokenProvider: { _ in nil })
+            let third = Database.database(app: last)
+            third.callbackQueue = DispatchQueue(label: "third")
+            third.isPersistenceEnabled = true
+            try await third.reference(withPath: ground.path).child("f").setValue(6)
+            #expect(try await ground.client().getData().json == #"{"a":1,"d":4,"e":5,"f":6}"#)
+            await last.delete()
         }
 
         /// As a development gateway takes it.
