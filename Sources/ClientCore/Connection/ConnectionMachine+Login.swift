@@ -70,6 +70,8 @@ extension ConnectionMachine {
         // A newer login decides.
         guard serial == login.serial else { return }
         guard answer.status == .ok else { return loginFailed(failure(answer), now: now) }
+        // The pauses had become long because of the tokens.
+        if login.failures > 0 { retry.reset() }
         login.failures = 0
         login.refreshAt = answer.login?.expires.flatMap { refreshTime(expires: $0, now: now) }
         if case .known(.some) = login.token {

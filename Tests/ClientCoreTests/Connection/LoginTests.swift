@@ -86,6 +86,10 @@ import Wire
             }
         }
         #expect(counts == [1, 2, 3])
+        // A good one at last, and then the network fails.
+        harness.answer(harness.takeRequests().last?.number ?? 0)
+        harness.tell(.closed(.broken("cut")))
+        #expect((harness.machine.deadline ?? 0) - harness.now <= 1_000)
     }
 
     @Test func aRevokedLoginBringsANewConnectionWithANewToken() {
