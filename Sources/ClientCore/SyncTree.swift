@@ -59,11 +59,10 @@ public final class SyncTree {
         for (change, isShadowed) in zip(record.changes, shadowed) where !isShadowed {
             touched.insert(change.path.namesPriority ? change.path.parent ?? .root : change.path)
         }
-        for change in accepted {
+        for change in ApplicationOrder.sorted(accepted) {
             let path = change.path
             cache?.acknowledge(
                 .merge([Change(path: path.relative(to: record.path), value: change.value)]), at: record.path)
-            // Where the server has not sent its data yet, what it has taken is what it has.
             assume(change.value, at: path)
         }
         return refresh(touched)

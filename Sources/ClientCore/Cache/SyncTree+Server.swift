@@ -10,25 +10,37 @@ extension SyncTree {
     ///   - mark: as of which entry all data of that listen is with it; nil where the server did not say, or where it is not
     ///     the server's at all.
     public func applyServer(_ value: Node, at path: Path, tag: ListenTag?, mark: LogMark? = nil) -> SyncEffects {
-        if let tag { return applyTagged([Change(path: .root, value: value)], at: path, tag, mark) }
-        cache?.applyServer(value, at: path, of: QuerySpec(path: path))
-        note(mark, at: path)
-        var touched = Touched.nothing
-        absorb(value, at: path, isMerge: false, mark, &touched)
-        return refresh(touched)
+        let changes = [Change(path: .root, value: value)]
+        return apply(ToldChanges(changes: changes, path: path, isMerge: false, mark: mark), tag)
     }
 
     /// The server has set several places below the path, relative to it, at once.
     public func applyServer(
         _ changes: [Change], at path: Path, tag: ListenTag?, mark: LogMark? = nil
     ) -> SyncEffects {
-        if let tag { return applyTagged(changes, at: path, tag, mark) }
-        cache?.applyServer(changes, at: path, of: QuerySpec(path: path))
-        note(mark, at: path)
+        apply(ToldChanges(changes: changes, path: path, isMerge: true, mark: mark), tag)
+    }
+
+    private func apply(_ told: ToldChanges, _ tag: ListenTag?) -> SyncEffects {
+        if hold(told, tag) { return SyncEffects() }
         var touched = Touched.nothing
-        for change in changes {
-            absorb(change.value, at: path.appending(change.path), isMerge: true, mark, &touched)
+        guard let tag else {
+            heard(at: told.path, &touched)
+            take(told, &touched)
+            return refresh(touched)
         }
+        guard let (place, view) = tagged[tag], place.path.contains(told.path) else { return SyncEffects() }
+        touched = releaseCovers(of: place)
+        heard(view, at: place.path)
+        take(told, view, at: place)
+        return refresh(view, at: place, touched)
+    }
+
+    /// The client supposes that this is there from now on, until the server says what is. It is nobody's answer.
+    public func suppose(_ value: Node, at path: Path) -> SyncEffects {
+        var touched = Touched.nothing
+        take(
+            ToldChanges(changes: [Change(path: .root, value: value)], path: path, isMerge: false, mark: nil), &touched)
         return refresh(touched)
     }
 
@@ -40,30 +52,53 @@ extension SyncTree {
             guard let (place, view) = tagged[tag] else { return SyncEffects() }
             // The server had nothing new: what the query selects of what was there is its own from now on.
             let touched = releaseCovers(of: place)
+            let held = view.held ?? []
+            heard(view, at: place.path)
+            for told in held { takeInMemory(told, view, at: place) }
             let own = view.own ?? ServerSet()
-            let isNews = !own.isComplete
+            let isNews = !own.isComplete || view.ownChanges == nil || !held.isEmpty
             view.own = own
             view.own?.isComplete = true
             if let mark { view.own?.mark = mark }
             let selected = view.query.select(from: own.node)
+            keep(selected, changedBy: held, of: spec)
             cache?.complete(spec, children: selected.childKeys)
             cache?.confirm(selected, of: spec)
             if let mark { cache?.note(mark, of: spec) }
             return isNews ? refresh(view, at: place, touched) : refresh(touched)
         }
+        let place = root.find(spec.path.keys[...])
+        var touched = Touched.nothing
+        if let place, place.isListening {
+            let held = place.held ?? []
+            heard(at: spec.path, &touched)
+            for told in held { take(told, &touched) }
+        }
         cache?.complete(spec)
         if let mark { cache?.note(mark, of: spec) }
-        guard let place = root.find(spec.path.keys[...]), place.isListening else { return SyncEffects() }
+        guard let place, place.isListening else { return SyncEffects() }
         if let mark, place.known != nil { place.mark = mark }
         if let node = serverValue(at: spec.path) {
             cache?.confirm(node, of: spec)
-            return SyncEffects()
+            return refresh(touched)
         }
         setKnown(serverValue(of: QuerySpec(path: spec.path)).node, at: place, mark)
         return refresh(Touched(place.path))
     }
 
     // MARK: Data of default listens
+
+    private func take(_ told: ToldChanges, _ touched: inout Touched) {
+        if told.isMerge {
+            cache?.applyServer(told.changes, at: told.path, of: QuerySpec(path: told.path))
+        } else if let change = told.changes.first {
+            cache?.applyServer(change.value, at: told.path, of: QuerySpec(path: told.path))
+        }
+        note(told.mark, at: told.path)
+        for change in told.changes {
+            absorb(change.value, at: told.path.appending(change.path), isMerge: told.isMerge, told.mark, &touched)
+        }
+    }
 
     /// Takes a value for all who listen at, above or below its place.
     func absorb(
@@ -213,20 +248,20 @@ extension SyncTree {
 
     // MARK: Data of filtered queries
 
-    private func applyTagged(
-        _ changes: [Change], at path: Path, _ tag: ListenTag, _ mark: LogMark?
-    ) -> SyncEffects {
-        guard let (place, view) = tagged[tag], place.path.contains(path) else { return SyncEffects() }
+    private func take(_ told: ToldChanges, _ view: View, at place: Place) {
         let spec = QuerySpec(path: place.path, query: view.query)
-        if changes.count == 1, let change = changes.first, change.path.isRoot {
-            cache?.applyServer(change.value, at: path, of: spec)
+        if let change = told.changes.first, told.changes.count == 1, change.path.isRoot {
+            cache?.applyServer(change.value, at: told.path, of: spec)
         } else {
-            cache?.applyServer(changes, at: path, of: spec)
+            cache?.applyServer(told.changes, at: told.path, of: spec)
         }
-        cache?.note(mark, of: spec)
-        let touched = releaseCovers(of: place)
-        for change in changes {
-            let below = path.appending(change.path).dropFirst(spec.path.depth)
+        cache?.note(told.mark, of: spec)
+        takeInMemory(told, view, at: place)
+    }
+
+    private func takeInMemory(_ told: ToldChanges, _ view: View, at place: Place) {
+        for change in told.changes {
+            let below = told.path.appending(change.path).dropFirst(place.path.depth)
             if below.isRoot {
                 view.own = ServerSet(node: view.query.select(from: change.value), isComplete: true)
                 view.ownChanges = nil
@@ -234,62 +269,17 @@ extension SyncTree {
                 _ = take(change.value, at: below, view, place, trims: false)
             }
         }
-        view.own?.mark = mark
+        view.own?.mark = told.mark
         if let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
-        return refresh(view, at: place, touched)
     }
 
     /// Gives a filtered query a value below its place. Returns whether that concerns it.
-    private func take(_ value: Node, at path: Path, _ view: View, _ place: Place, trims: Bool = true) -> Bool {
+    func take(_ value: Node, at path: Path, _ view: View, _ place: Place, trims: Bool = true) -> Bool {
         if view.own == nil { view.own = ServerSet() }
         guard let key = view.own?.apply(value, at: path, of: view.query) else { return false }
         view.ownChanges?.append(key)
         if trims, let gone = view.own?.trim(to: view.query) { view.ownChanges?.append(contentsOf: gone) }
         place.index?.note(view)
         return true
-    }
-
-    // MARK: Accepted writes
-
-    /// The server has taken a write: those who listen but have not been sent the server's data keep what they see.
-    func assume(_ value: Node, at path: Path) {
-        guard !path.namesPriority else { return }
-        var place = root
-        for (depth, key) in path.keys.enumerated() {
-            if place.known != nil { return }
-            if depth == path.depth - 1 {
-                for view in place.views where view.own?.isComplete == false {
-                    _ = take(value, at: Path([key]), view, place)
-                    view.own?.mark = nil
-                }
-            }
-            guard let below = place.children[key] else {
-                if depth == path.depth - 1, place.hasDefault { setKnown(value, at: place.descend(Path([key])), nil) }
-                return
-            }
-            place = below
-        }
-        assume(value, for: place)
-    }
-
-    private func assume(_ value: Node, for place: Place) {
-        guard place.known == nil else { return }
-        if place.hasDefault || isKnownChild(place) {
-            var merged = value
-            place.forEachBelow { below in
-                guard let known = below.known else { return true }
-                merged = merged.replacing(below.path.relative(to: place.path), with: known)
-                return false
-            }
-            setKnown(merged, at: place, nil)
-            return
-        }
-        for view in place.views where view.own?.isComplete == false {
-            view.own?.node = view.query.select(from: value)
-            view.own?.mark = nil
-            view.ownChanges = nil
-            place.index?.note(view)
-        }
-        for (key, below) in place.children { assume(value.child(key), for: below) }
     }
 }

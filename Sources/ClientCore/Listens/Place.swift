@@ -20,7 +20,20 @@ final class Place {
     private var defaultCount = 0
     private var lastView = 0
     /// Whether the server is asked for all of the place.
-    var isListening = false
+    var isListening = false { didSet { asked = .waiting(nil) } }
+    /// How far the server is with that.
+    var asked = Asked.waiting(nil) {
+        didSet {
+            toldParts = []
+            held = nil
+        }
+    }
+    /// Where the server has begun to tell, before it has told all.
+    var toldParts: Set<Path> = []
+    /// What it has told of a listen that goes on where it was, and has not told all; nil for other listens.
+    var held: [ToldChanges]?
+    /// Whether the server tells all that changes here.
+    var isTold: Bool { if isListening, case .answered = asked { true } else { false } }
 
     /// What is locally there, pending writes in it: the whole value, or the children that are completely known. Kept up
     /// to date while somebody listens here.

@@ -150,7 +150,7 @@ extension SyncTree {
     private func wider(than view: View, at place: Place) -> ServerSet? {
         let others = place.index?.overlapping(view) ?? place.views
         for other in others where other !== view && !other.query.selectsAll {
-            guard let own = other.own, own.isComplete,
+            guard let own = other.own, own.isComplete, !own.isAssumed,
                 view.query.isServed(by: other.query, thatHasLoaded: own.node.childCount)
             else { continue }
             let mark = own.mark.map { LogMark(seq: $0.seq) }

@@ -37,6 +37,9 @@ extension CacheManager {
         }
     }
 
+    /// The client has more of a query than the store does: what the server answers is to be compared.
+    func doubt(_ spec: QuerySpec) { confirmed[Self.normalized(spec)] = nil }
+
     /// Whether another listen may have brought some of what a query selects: one that is there, or one that has ended since the
     /// query was confirmed last.
     private func isShared(_ spec: QuerySpec) -> Bool {
@@ -79,56 +82,5 @@ extension CacheManager {
         }
         store.setServerData(node, at: path)
         completeDefaults(below: path)
-    }
-
-    /// The server took a write. `content`: with its server values estimated.
-    ///
-    /// Where somebody listens the server's own data came before. Elsewhere the write becomes what is known of its place,
-    /// so that it can be read offline.
-    public func acknowledge(_ content: PendingWrite.Content, at path: Path) {
-        guard isOpen(for: path) else { return }
-        switch content {
-        case .overwrite(let node): take(node, at: path)
-        case .merge(let changes):
-            for change in changes { take(change.value, at: path.appending(change.path)) }
-        }
-        pruneIfNeeded()
-    }
-
-    private func take(_ node: Node, at path: Path) {
-        guard !tracked.isInActiveDefault(path), !isInActiveFilter(path) else { return }
-        if path.namesPriority || node.hasIncrement {
-            // They depend on what is there.
-            guard let place = path.namesPriority ? path.parent : path, tracked.completeDefault(over: place) != nil
-            else {
-                return
-            }
-            let node = keepingListened(node.resolved(existing: store.serverData(at: path), timestamp: 0), at: path)
-            forgetMarks(at: path)
-            return store.setServerData(node, at: path)
-        }
-        let node = keepingListened(node, at: path)
-        // Its server values are estimates.
-        forgetMarks(at: path)
-        store.setServerData(node, at: path)
-        trackAsComplete(path)
-        completeDefaults(below: path)
-    }
-
-    /// What somebody listens to at or below the path has the server's own values. They may be newer than the write: where its
-    /// answer was lost with a connection, it was done before what the listens were sent since, and is not done again.
-    private func keepingListened(_ node: Node, at path: Path) -> Node {
-        var node = node
-        for query in tracked.all(below: path) where query.isActive {
-            let place = query.spec.path
-            let listened = query.spec.loadsAllData ? [place] : keys(of: query).map(place.appending)
-            for place in listened { node = node.replacing(place.relative(to: path), with: store.serverData(at: place)) }
-        }
-        return node
-    }
-
-    /// Whether an active filtered query above the path has its child.
-    private func isInActiveFilter(_ path: Path) -> Bool {
-        tracked.activeFilters(above: path).contains { keys(of: $0).contains(path[$0.spec.path.depth]) }
     }
 }

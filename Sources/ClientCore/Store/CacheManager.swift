@@ -12,6 +12,9 @@ public final class CacheManager {
     /// How many listens have ended, and of how many each query had been told when the server confirmed it.
     var departures = 0
     var confirmed: [QuerySpec: Int] = [:]
+    /// Queries that the server has been asked for and has not answered, and where the store has since been given the client's accepted
+    /// writes in what they select.
+    var waiting: [QuerySpec: Set<Path>] = [:]
     /// Queries whose marks are not in the store yet.
     var unsavedMarks: Set<QuerySpec> = []
     /// Whether any query may have a mark.
@@ -90,6 +93,7 @@ public final class CacheManager {
         activeKeys[query.id] = nil
         departures += 1
         confirmed[query.spec] = nil
+        waiting[query.spec] = nil
         if hasNothing {
             tracked.remove(query.spec)
             store.removeTrackedQuery(query.id)
@@ -147,6 +151,7 @@ public final class CacheManager {
             generation = store.generation
             tracked = TrackedQueries()
             activeKeys = [:]
+            waiting = [:]
         }
         return !path.isInfo
     }

@@ -10,7 +10,6 @@ struct TrackedQueries {
             guard let query = queries[Query()], query.isComplete else { return nil }
             return query
         }
-        var hasActiveDefault: Bool { queries[Query()]?.isActive == true }
     }
 
     private var root = Place()
@@ -77,12 +76,17 @@ struct TrackedQueries {
         return best
     }
 
-    /// Whether somebody listens to all of the path, or of one above it.
-    func isInActiveDefault(_ path: Path) -> Bool {
-        var isActive = false
-        visit(path) { if $0.hasActiveDefault { isActive = true } }
-        return isActive
+    /// The highest query that is listened to and has all of the path: it brings what those below it are told.
+    func topActiveDefault(over path: Path) -> TrackedQuery? {
+        var top: TrackedQuery?
+        visit(path) { place in
+            if top == nil, let query = place.queries[Query()], query.isActive { top = query }
+        }
+        return top
     }
+
+    /// Whether somebody listens to all of the path, or of one above it.
+    func isInActiveDefault(_ path: Path) -> Bool { topActiveDefault(over: path) != nil }
 
     /// The places on the way to a path, and its own, as far as there are any.
     private func visit(_ path: Path, _ body: (Place) -> Void) {

@@ -9,6 +9,8 @@ struct ServerSet {
     var isComplete = false
     /// As of which entry that is, where the server has said so.
     var mark: LogMark?
+    /// Whether it has taken on writes that the server has accepted: it may be more than the query selects, or less.
+    var isAssumed = false
 
     /// Takes a value at a place below the query's. What would change a child that isn't there is left out, as such a
     /// child wouldn't be complete. Returns the child that may have changed.

@@ -8,7 +8,13 @@ final class View {
     private var childTellers = 0
     var isKeptSynced = false
     /// By which the server is asked for the query, where it is.
-    var tag: ListenTag?
+    var tag: ListenTag? { didSet { asked = .waiting(nil) } }
+    /// How far the server is with that.
+    var asked = Asked.waiting(nil) { didSet { held = nil } }
+    /// What it has told of a listen that goes on where it was, and has not told all; nil for other listens.
+    var held: [ToldChanges]?
+    /// Whether the server tells all that changes of what the query selects.
+    var isTold: Bool { if tag != nil, case .answered = asked { true } else { false } }
     /// What the server sent for the query alone. Nil where all of the place is known or asked for.
     var own: ServerSet?
     /// Children of `own` that changed since the view was last brought up to date; nil for all.

@@ -50,10 +50,12 @@ extension LocalDatabase {
         if request.mayResume, known.isComplete, known.node.rowCount >= settings.resumptionRows,
             let behind = tree.resumption(of: request.spec)
         {
+            tree.sent(request.spec, tag: request.tag, resumes: true)
             bareListens.sent(request.spec, tag: request.tag, isComplete: true)
             for text in request.messages(hash: "", behind: behind) { channel?.channel.send(text) }
             return
         }
+        tree.sent(request.spec, tag: request.tag)
         let isFiltered = !request.spec.loadsAllData
         let node = isFiltered ? known.node.withoutPriority : known.node
         let compound = isFiltered || !known.isComplete || node.rowCount < 50 ? nil : CompoundHash(of: node)
@@ -79,7 +81,7 @@ extension LocalDatabase {
             dataChanged(at: path)
         case .ranges(let path, let ranges, let tag, let mark):
             bareListens.heard(at: path, tag: tag)
-            let known = tree.serverValue(of: QuerySpec(path: path)).node
+            let known = tree.askedValue(at: path)
             raise(tree.applyServer(RangeMerge.apply(ranges, to: known), at: path, tag: tag, mark: mark))
             dataChanged(at: path)
         case .listenCompleted(let spec, let tag, let lacksIndex, let mark):

@@ -90,7 +90,7 @@ extension LocalDatabase {
             for change in operation.changes {
                 let value = change.value.resolved(
                     existing: tree.localValue(at: change.path) ?? .null, timestamp: serverTime)
-                raise(tree.applyServer(value, at: change.path, tag: nil))
+                raise(tree.suppose(value, at: change.path))
                 dataChanged(at: change.path)
             }
         }

@@ -15,9 +15,14 @@ extension SyncModel {
         let unsent = requests.dropFirst(sent).filter(\.isTransaction)
         let lost = sentTransactions.filter { id in !unsent.contains { $0.number == id.rawValue } }
         server.disconnect()
+        // What was missed is taken when all of it is there.
+        for (index, listen) in received.enumerated() where !told.contains(listen.number) {
+            if let before = behind[listen.number] { received[index].node = before.node }
+        }
         // What the one listen was told of a state is in the store, where others that were not told share it.
         if isWithinState { complete = [] }
-        (messages, isWithinState, isConnected) = ([], false, false)
+        (messages, isWithinState, isConnected, told, same) = ([], false, false, [], [:])
+        (messageSeqs, behind) = ([], [:])
         // Plain writes are sent again in their order, among what was not sent.
         requests = (pending.map { .write($0) } + unsent).sorted { ($0.number ?? 0) < ($1.number ?? 0) }
         check(everything: false)
@@ -31,8 +36,11 @@ extension SyncModel {
         for listen in received {
             hashes[listen.number] = hash(of: listen.spec)
             bareListens.sent(listen.spec, tag: listen.tag, isComplete: hashes[listen.number] != nil)
-            resumable[listen.number] =
-                complete.contains(listen.number) && random.oneIn(2) ? listen.node : nil
+            let answer = complete.contains(listen.number) ? random.below(3) : 0
+            resumable[listen.number] = answer == 1 ? listen.node : nil
+            // The server tells all that was written since, so that the client has to have all that was there.
+            behind[listen.number] = answer == 2 && hashes[listen.number] != nil ? (receivedSeq, listen.node) : nil
+            client.sent(listen.spec, tag: listen.tag, resumes: behind[listen.number] != nil)
         }
         // What the first of them is sent is in the store, where the others that are not answered yet share it.
         complete = []

@@ -22,15 +22,18 @@ extension SyncModel {
     /// (`checkCounted`) or when it is known what from; the value then is the client's. Transactions are its own, too.
     private var overlay: [[Change]] {
         client.writes.records.sorted { $0.key < $1.key }.compactMap { id, record in
-            guard record.isVisible else { return nil }
-            let plain = pending.first { $0.id == id }.map(changes)
-            let own = record.changes.compactMap { counted -> Change? in
-                if counted.value.hasIncrement { return nil }
-                guard let plain = plain?.first(where: { $0.path == counted.path }) else { return counted }
-                return plain.value.hasIncrement ? counted : plain
-            }
-            return ApplicationOrder.sorted(own)
+            record.isVisible ? shown(of: record, id) : nil
         }
+    }
+
+    func shown(of record: WriteTree.Record, _ id: WriteID) -> [Change] {
+        let plain = pending.first { $0.id == id }.map(changes)
+        let own = record.changes.compactMap { counted -> Change? in
+            if counted.value.hasIncrement { return nil }
+            guard let plain = plain?.first(where: { $0.path == counted.path }) else { return counted }
+            return plain.value.hasIncrement ? counted : plain
+        }
+        return ApplicationOrder.sorted(own)
     }
 
     /// What a listener should be shown, where that follows from what was sent.
@@ -71,9 +74,11 @@ extension SyncModel {
     }
 
     /// A value with all pending writes in it, one after the other; nil while nothing says what is there.
-    func written(_ node: Node?, at path: Path) -> Node? {
+    func written(_ node: Node?, at path: Path) -> Node? { Self.laid(overlay.flatMap { $0 }, over: node, at: path) }
+
+    static func laid(_ changes: [Change], over node: Node?, at path: Path) -> Node? {
         var node = node
-        for change in overlay.flatMap({ $0 }) {
+        for change in changes {
             if change.path.contains(path) {
                 node = change.value[path.relative(to: change.path)]
             } else if path.contains(change.path) {

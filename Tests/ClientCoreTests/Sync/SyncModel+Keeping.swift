@@ -41,11 +41,14 @@ extension SyncModel {
         transactions = Self.transactions(client, numbers)
         let before = replays.values.map(\.registration).sorted { $0.id.rawValue < $1.id.rawValue }
         (replays, messages, requests, isWithinState, isConnected) = ([:], [], [], false, true)
+        (told, same, messageSeqs, behind) = ([], [:], [], [:])
         bareListens = BareListens()
         sentTransactions = []
         outcomes = [:]
         // What was sent completely of what nobody has sent anything of since.
-        let sent = received.filter { complete.contains($0.number) && $0.node != nil }
+        let sent = received.filter {
+            complete.contains($0.number) && $0.node != nil && !overtaken.contains($0.number)
+        }
         received = []
         server.disconnect()
         if cache.pendingWrites() != pending { problems.append("other writes were kept: \(cache.pendingWrites())") }
@@ -83,7 +86,7 @@ extension SyncModel {
         if !pending.allSatisfy({ client.writes.records[$0.id] != nil }) { problems.append("a write has gone") }
         guard let cache, problems.isEmpty else { return }
         if cache.pendingWrites() != pending { problems.append("other writes are kept") }
-        for listen in received where complete.contains(listen.number) {
+        for listen in received where complete.contains(listen.number) && !overtaken.contains(listen.number) {
             guard let node = listen.node else { continue }
             let found = cache.cached(listen.spec)
             let kept = listen.spec.loadsAllData ? found.node : listen.spec.query.select(from: found.node)
@@ -116,12 +119,14 @@ extension SyncModel {
             log.append("  put \(put.write.id.rawValue) \(put.write.path) \(Self.text(put.write.content))")
             requests.append(.transaction(put.write, hash: put.hash))
             sentTransactions.insert(put.write.id)
+            transactionPaths[put.write.id] = put.write.path
         }
         for outcome in effects.outcomes { outcomes[outcome.id, default: 0] += 1 }
     }
 
     mutating func answer(_ id: WriteID, _ outcome: RequestOutcome) {
         sentTransactions.remove(id)
+        if case .done = outcome, let path = transactionPaths[id] { forgetAccepted(at: path) }
         if let effects = transactions.answered(id, outcome) { follow(effects, "transaction \(id.rawValue) \(outcome)") }
     }
 

@@ -11,6 +11,9 @@ extension SyncModel {
     /// - Parameter isNothing: whether it has nothing there, and has sent nothing that says so.
     mutating func completed(_ spec: QuerySpec, _ tag: ListenTag?, _ number: Int, isNothing: Bool) {
         if isNothing { note(.put(.root, .null), number) }
+        if let node = same.removeValue(forKey: number) { note(.put(.root, node), number) }
+        forgetAccepted(.put(.root, .null), spec, number)
+        overtaken.remove(number)
         complete.insert(number)
         if bareListens.answered(spec, tag: tag) {
             isWithinState = true

@@ -18,6 +18,12 @@ struct SyncModel {
     var requests: [SyncModelServer.Request] = []
     /// What is on its way; each element tells of one state.
     var messages: [[SyncModelServer.Message]] = []
+    /// Of how many writes the server's tree was with each of them, and with the last that was received.
+    var messageSeqs: [Int] = []
+    var receivedSeq = 0
+    /// The listens that are told of the writes that they missed one after the other, by their numbers: of how many they have been told, and what
+    /// they had then.
+    var behind: [Int: (seq: Int, node: Node?)] = [:]
     /// What each listen has been sent, until it ends.
     var received: [(spec: QuerySpec, tag: ListenTag?, number: Int, node: Node?)] = []
     /// The numbers of those that the server has said to be complete.
@@ -36,9 +42,19 @@ struct SyncModel {
     var transactions: TransactionQueue
     /// What transactions have the server asked for, until it is answered.
     var sentTransactions: Set<WriteID> = []
+    /// Where they write.
+    var transactionPaths: [WriteID: Path] = [:]
     /// How many outcomes each transaction has had.
     var outcomes: [TransactionID: Int] = [:]
     let many: Int
+    /// What the server has said to be the same, by the listens' numbers; the client hears of that by the answer alone.
+    var same: [Int: Node] = [:]
+    /// The listens that were answered over this connection, by their numbers.
+    var told: Set<Int> = []
+    /// The listens that were not answered yet when the server took a write in what they select.
+    var overtaken: Set<Int> = []
+    /// What the server has taken of the client's writes that no listen's data has told of yet.
+    var accepted: [(id: WriteID, changes: [Change])] = []
 
     /// Many listeners at few places, or few at more.
     let isCrowded: Bool
@@ -89,7 +105,9 @@ struct SyncModel {
         var hash: String?
         var known: Node?
         var saysNothing = false
+        var seen: Int?
         if case .listen(_, _, let number) = request {
+            seen = behind[number]?.seq
             saysNothing = (hashes[number] ?? "").isEmpty && random.oneIn(2)
             if random.oneIn(2) {
                 hash = hashes[number]
@@ -98,7 +116,8 @@ struct SyncModel {
         }
         let refuses = random.oneIn(4)
         deliver(
-            server.perform(request, refuses: refuses, hash: hash, known: known, saysNothing: saysNothing))
+            server.perform(
+                request, refuses: refuses, hash: hash, known: known, behind: seen, saysNothing: saysNothing))
     }
 
     // MARK: Doing
@@ -147,19 +166,25 @@ struct SyncModel {
     }
 
     mutating func deliver(_ group: [SyncModelServer.Message]) {
-        if !group.isEmpty { messages.append(group) }
+        guard !group.isEmpty else { return }
+        messages.append(group)
+        messageSeqs.append(server.seq)
     }
 
     private mutating func receive() {
         guard isConnected, !messages.isEmpty else { return }
         let message = messages[0].removeFirst()
         isWithinState = !messages[0].isEmpty
-        if !isWithinState { messages.removeFirst() }
+        if !isWithinState {
+            messages.removeFirst()
+            receivedSeq = messageSeqs.removeFirst()
+        }
         switch message {
         case .data(let event, let spec, let tag, let number):
             // The connection drops what comes late of a listen that has ended.
             guard received.contains(where: { $0.number == number }) else { return }
             note(event, number)
+            if behind[number] == nil || told.contains(number) { forgetAccepted(event, spec, number) }
             switch event {
             case .put(let place, let node):
                 bareListens.heard(at: spec.path.appending(place), tag: tag)
@@ -175,13 +200,14 @@ struct SyncModel {
         case .same(let node, let spec, _, let number):
             guard received.contains(where: { $0.number == number }) else { break }
             log.append("same \(Self.text(spec)) \(Self.text(node))")
-            note(.put(.root, node), number)
+            same[number] = node
         case .complete(let spec, let tag, let number, let isNothing):
             // Of listens that have ended nothing is told.
             guard received.contains(where: { $0.number == number }) else { break }
             completed(spec, tag, number, isNothing: isNothing)
         case .answer(let id, let isRefused):
             let places = pending.first { $0.id == id }.map { changes(of: $0).map(\.path) } ?? []
+            if !isRefused { noteAccepted(id) }
             pending.removeAll { $0.id == id }
             follow(client.acknowledge(id, isRefused: isRefused), "answer \(id.rawValue) \(isRefused)")
             for place in places where isRefused { follow(transactions.dataChanged(at: place), "refused") }
@@ -212,6 +238,7 @@ struct SyncModel {
                 requests.append(.listen(spec, tag, lastListen))
                 hashes[lastListen] = hash(of: spec)
                 bareListens.sent(spec, tag: tag, isComplete: hashes[lastListen] != nil)
+                client.sent(spec, tag: tag)
                 received.append((spec, tag, lastListen, nil))
             case .stop(let spec, let tag):
                 log.append("  stop \(Self.text(spec)) \(tag?.rawValue ?? 0)")
@@ -220,6 +247,7 @@ struct SyncModel {
                 received.removeAll { $0.spec == spec && $0.tag == tag }
             }
         }
+        for case .stop(let spec, _) in effects.listens { stopAccepted(spec) }
         for event in effects.events {
             log.append("  #\(event.registration.rawValue) \(event.kind) \(Self.text(event.node))")
         }
@@ -231,6 +259,7 @@ struct SyncModel {
             }
             problems += replay.take(events, isOneStep: isOneStep).map { "#\(id.rawValue): \($0)" }
             replays[id] = replay
+            problems += checkAccepted(replay, events).map { "#\(id.rawValue): \($0)" }
         }
         if !isWithinState { check(everything: false) }
     }

@@ -41,6 +41,10 @@ struct SyncModelServer {
     }
 
     private(set) var tree = Node.null
+    /// The writes that were done, with the tree before each.
+    private var log: [(entry: Entry, before: Node)] = []
+    /// Of how many writes the tree is.
+    var seq: Int { log.count }
     private(set) var listens: [Listen] = []
     /// Plain writes have names, by which the server knows those again that it has done or refused.
     private var areRefused: [WriteID: Bool] = [:]
@@ -53,14 +57,17 @@ struct SyncModelServer {
     /// - Parameters:
     ///   - hash: of what the client has of the query that it asks for.
     ///   - known: what the client has been sent of it, where it is told only what is new.
+    ///   - behind: of how many writes the client has been told, where it is told of the others one after the other.
     ///   - saysNothing: whether a listen that came without a hash, of a place where nothing is, is answered without data.
     mutating func perform(
-        _ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil, saysNothing: Bool = false
+        _ request: Request, refuses: Bool, hash: String? = nil, known: Node? = nil, behind: Int? = nil,
+        saysNothing: Bool = false
     ) -> [Message] {
         switch request {
         case .listen(let spec, let tag, let number):
             listens.append(Listen(spec: spec, tag: tag, number: number))
             let node = select(spec)
+            if let behind { return missed(behind, spec, tag, number) + [.complete(spec, tag, number)] }
             if saysNothing, node.isNull { return [.complete(spec, tag, number, isNothing: true)] }
             if let hash, !hash.isEmpty, hash == node.hash {
                 return [.same(node, spec, tag, number), .complete(spec, tag, number)]
@@ -100,14 +107,25 @@ struct SyncModelServer {
         var operation = Tree.Operation.set
         if case .merge = content { operation = .update }
         let entry = Entry(seq: 1, committedAt: 0, operation: operation, path: path, changes: resolved)
+        log.append((entry, old))
         return listens.compactMap { listen in
-            let event =
-                listen.tag == nil
-                ? ChangeEvent(entry, at: listen.spec.path, before: old)
-                : ChangeEvent(
-                    from: listen.spec.query.select(from: old[listen.spec.path]),
-                    to: listen.spec.query.select(from: tree[listen.spec.path]))
-            return event.map { .data($0, listen.spec, listen.tag, listen.number) }
+            event(entry, old, tree, listen.spec, listen.tag).map { .data($0, listen.spec, listen.tag, listen.number) }
+        }
+    }
+
+    /// What a listen is told of a write.
+    private func event(
+        _ entry: Entry, _ before: Node, _ after: Node, _ spec: QuerySpec, _ tag: ListenTag?
+    ) -> ChangeEvent? {
+        guard tag != nil else { return ChangeEvent(entry, at: spec.path, before: before) }
+        return ChangeEvent(
+            from: spec.query.select(from: before[spec.path]), to: spec.query.select(from: after[spec.path]))
+    }
+
+    private func missed(_ behind: Int, _ spec: QuerySpec, _ tag: ListenTag?, _ number: Int) -> [Message] {
+        (behind..<log.count).compactMap { index in
+            let after = index + 1 < log.count ? log[index + 1].before : tree
+            return event(log[index].entry, log[index].before, after, spec, tag).map { .data($0, spec, tag, number) }
         }
     }
 

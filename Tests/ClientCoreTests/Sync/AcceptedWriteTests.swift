@@ -1,0 +1,290 @@
+import Testing
+import Tree
+import Wire
+
+@testable import ClientCore
+
+/// Writes that the server takes before it answers the listens that were sent after them.
+@Suite struct AcceptedWriteTests {
+    private let place = Path([Key("a")])
+
+    private func node(_ json: String) throws -> Node { try JSONParser.parse(json) }
+
+    private func registration(_ id: UInt64, _ query: Query = Query()) -> Registration {
+        Registration(id: RegistrationID(rawValue: id), spec: QuerySpec(path: place, query: query), kinds: .value)
+    }
+
+    private func write(_ tree: SyncTree, _ id: Int64, _ path: Path, _ json: String) throws {
+        let content = PendingWrite.Content.overwrite(try node(json))
+        _ = tree.apply(PendingWrite(id: WriteID(rawValue: id), path: path, content: content), estimate: content)
+    }
+
+    private func accept(_ tree: SyncTree, _ id: Int64) -> [Node] {
+        tree.acknowledge(WriteID(rawValue: id), isRefused: false).events.map(\.node)
+    }
+
+    /// Listens and sends that; returns what is told.
+    private func listen(_ tree: SyncTree, _ registration: Registration) -> (told: [Node], tag: ListenTag?) {
+        let effects = tree.add(registration)
+        var found: ListenTag?
+        for case .start(let spec, let tag) in effects.listens {
+            found = tag
+            tree.sent(spec, tag: tag)
+        }
+        return (effects.events.map(\.node), found)
+    }
+
+    /// A client that has something of the place in its file, complete.
+    private func opened(_ json: String, _ store: MemoryStore = MemoryStore()) throws -> SyncTree {
+        let before = SyncTree(cache: CacheManager(store: store))
+        _ = before.add(registration(1))
+        _ = before.applyServer(try node(json), at: place, tag: nil)
+        _ = before.completeListen(QuerySpec(path: place), tag: nil)
+        return SyncTree(cache: CacheManager(store: store))
+    }
+
+    @Test func theEarlierOfTwoWritesIsNotShown() throws {
+        let tree = SyncTree()
+        try write(tree, 1, place, "1")
+        try write(tree, 2, place, "2")
+        #expect(listen(tree, registration(1)).told == [.int(2)])
+        #expect(accept(tree, 1) == [])
+        #expect(accept(tree, 2) == [])
+        #expect(tree.localValue(at: place) == .int(2))
+    }
+
+    @Test(arguments: [
+        ("", "0", "1", "1"), ("x", #"{"x":0,"y":1}"#, "1", #"{"x":1,"y":1}"#),
+        ("x", #"{"x":0,"y":1}"#, "null", #"{"y":1}"#), ("x/z", #"{"x":{"z":1}}"#, "2", #"{"x":{"z":2}}"#),
+        (".priority", #"{"x":0}"#, "2", #"{"x":0,".priority":2}"#),
+    ])
+    func theFilesValueIsNotShown(path: String, kept: String, written: String, shown: String) throws {
+        let tree = try opened(kept)
+        try write(tree, 1, place.appending(Path(path.split(separator: "/").map { Key(String($0)) })), written)
+        #expect(listen(tree, registration(2)).told == [try node(shown)])
+        #expect(accept(tree, 1) == [])
+        #expect(tree.localValue(at: place) == (try node(shown)))
+    }
+
+    @Test func aWriteAboveReplacesTheFilesValue() throws {
+        let tree = try opened("0")
+        try write(tree, 1, .root, #"{"a":1,"b":2}"#)
+        #expect(listen(tree, registration(2)).told == [.int(1)])
+        #expect(accept(tree, 1) == [])
+        #expect(tree.localValue(at: place) == .int(1))
+    }
+
+    @Test func aFilteredQueryKeepsItsChildren() throws {
+        let query = Query(index: .key, limit: .first(2))
+        let tree = try opened(#"{"x":0,"y":1}"#)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        try write(tree, 2, place.appending(Key("w")), "5")
+        try write(tree, 3, place.appending(Key("w")), "null")
+        let (told, tag) = listen(tree, registration(2, query))
+        try #require(tag != nil)
+        let shown = try node(#"{"x":1,"y":1}"#)
+        #expect(told == [shown])
+        for id in 1...3 as ClosedRange<Int64> { #expect(accept(tree, id) == []) }
+        // The server had what the file has, as somebody has written that since.
+        let kept = try node(#"{"x":0,"y":1}"#)
+        let spec = QuerySpec(path: place, query: query)
+        #expect(tree.completeListen(spec, tag: tag).events.map(\.node) == [kept])
+    }
+
+    /// Somebody has put back what was there: the server answers that the client has it.
+    @Test func theAnswerIsAboutWhatTheClientHadWhenItAsked() throws {
+        let tree = try opened("0")
+        try write(tree, 1, place, "1")
+        _ = listen(tree, registration(2))
+        #expect(accept(tree, 1) == [])
+        #expect(tree.completeListen(QuerySpec(path: place), tag: nil).events.map(\.node) == [.int(0)])
+    }
+
+    @Test func newsGoOutFromWhatTheClientHadWhenItAsked() throws {
+        let tree = try opened(#"{"x":0,"y":1}"#)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        _ = listen(tree, registration(2))
+        #expect(accept(tree, 1) == [])
+        #expect(tree.askedValue(at: place) == (try node(#"{"x":0,"y":1}"#)))
+        let told = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: place, tag: nil)
+        #expect(told.events.map(\.node) == [try node(#"{"x":0,"y":2}"#)])
+    }
+
+    /// A listen to more takes the place of one that was answered: what that was still sent is dropped.
+    @Test func aListenToMoreIsToldOfAcceptedWritesLater() throws {
+        let tree = SyncTree()
+        _ = listen(tree, registration(1))
+        _ = tree.applyServer(.int(0), at: place, tag: nil)
+        _ = tree.completeListen(QuerySpec(path: place), tag: nil)
+        try write(tree, 1, place, "1")
+        _ = listen(tree, Registration(id: RegistrationID(rawValue: 2), spec: QuerySpec(path: .root), kinds: .value))
+        #expect(accept(tree, 1) == [])
+        #expect(tree.localValue(at: place) == .int(1))
+    }
+
+    /// What the server tells is later than what it takes from this client.
+    @Test func whatAnAnsweredListenIsToldStays() throws {
+        let tree = SyncTree()
+        _ = listen(tree, registration(1))
+        _ = tree.applyServer(.int(0), at: place, tag: nil)
+        _ = tree.completeListen(QuerySpec(path: place), tag: nil)
+        try write(tree, 1, place, "1")
+        _ = tree.applyServer(.int(1), at: place, tag: nil)
+        _ = tree.applyServer(.int(7), at: place, tag: nil)
+        #expect(accept(tree, 1) == [.int(7)])
+    }
+
+    /// The server has begun to tell of a place that somebody listens to, and has not come to all of it.
+    @Test func aPartThatTheServerHasToldStays() throws {
+        let tree = SyncTree()
+        try write(tree, 1, place, #"{"x":1,"y":1}"#)
+        _ = listen(tree, registration(1))
+        _ = tree.applyServer(.int(7), at: place.appending(Key("x")), tag: nil)
+        let told = accept(tree, 1)
+        #expect(told == [try node(#"{"x":7,"y":1}"#)])
+        let told2 = tree.applyServer(try node(#"{"x":7,"y":2}"#), at: place, tag: nil).events.map(\.node)
+        #expect(told2 == [try node(#"{"x":7,"y":2}"#)])
+    }
+
+    // MARK: The file
+
+    private func kept(_ store: MemoryStore) -> Node { CacheManager(store: store).cached(QuerySpec(path: place)).node }
+
+    @Test func anAcceptedWriteIsInTheFileBeforeTheAnswer() throws {
+        let store = MemoryStore()
+        let tree = try opened("0", store)
+        try write(tree, 1, place, "1")
+        _ = listen(tree, registration(2))
+        _ = accept(tree, 1)
+        #expect(kept(store) == .int(1))
+        // Nobody listens any longer, and then somebody does again.
+        _ = tree.remove(registration(2))
+        #expect(listen(tree, registration(3)).told == [.int(1)])
+    }
+
+    @Test(arguments: [true, false]) func theFileHasWhatTheServerAnswers(isSame: Bool) throws {
+        let store = MemoryStore()
+        let before = try node(#"{"x":0,"y":1}"#)
+        let tree = try opened(#"{"x":0,"y":1}"#, store)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        _ = listen(tree, registration(2))
+        _ = accept(tree, 1)
+        #expect(kept(store) == (try node(#"{"x":1,"y":1}"#)))
+        if isSame {
+            _ = tree.completeListen(QuerySpec(path: place), tag: nil)
+            #expect(kept(store) == before)
+        } else {
+            _ = tree.applyServer([Change(path: Path([Key("y")]), value: .int(2))], at: place, tag: nil)
+            #expect(kept(store) == (try node(#"{"x":0,"y":2}"#)))
+        }
+    }
+
+    /// Another listen was told more than the one that is answered goes out from.
+    @Test func whatAQueryWasToldStaysInTheFile() throws {
+        let store = MemoryStore()
+        let tree = try opened(#"{"x":0}"#, store)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        let inner = Registration(
+            id: RegistrationID(rawValue: 2), spec: QuerySpec(path: place.appending(Key("x"))), kinds: .value)
+        let (_, tag) = listen(tree, registration(3, Query(index: .key, limit: .first(2))))
+        try #require(tag != nil)
+        _ = listen(tree, inner)
+        _ = accept(tree, 1)
+        _ = tree.applyServer(try node(#"{"x":5}"#), at: place, tag: tag)
+        _ = tree.completeListen(registration(3, Query(index: .key, limit: .first(2))).spec, tag: tag)
+        #expect(kept(store) == (try node(#"{"x":5}"#)))
+        _ = tree.applyServer(.int(5), at: inner.spec.path, tag: nil)
+        _ = tree.completeListen(inner.spec, tag: nil)
+        #expect(kept(store) == (try node(#"{"x":5}"#)))
+    }
+
+    // MARK: Going on behind an entry
+
+    /// The server tells of each entry by itself, the client's own among them.
+    @Test(arguments: [true, false]) func whatWasMissedIsTakenTogether(isWhole: Bool) throws {
+        let store = MemoryStore()
+        let tree = try opened(#"{"x":0,"y":0}"#, store)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        _ = tree.add(registration(2))
+        tree.sent(QuerySpec(path: place), tag: nil, resumes: true)
+        _ = accept(tree, 1)
+        #expect(tree.applyServer(.int(9), at: place.appending(Key("y")), tag: nil).events.isEmpty)
+        guard isWhole else {
+            // The connection is lost in between.
+            #expect(tree.localValue(at: place) == (try node(#"{"x":1,"y":0}"#)))
+            #expect(kept(store) == (try node(#"{"x":1,"y":0}"#)))
+            return
+        }
+        #expect(tree.applyServer(.int(1), at: place.appending(Key("x")), tag: nil).events.isEmpty)
+        let told = tree.completeListen(QuerySpec(path: place), tag: nil).events.map(\.node)
+        #expect(told == [try node(#"{"x":1,"y":9}"#)])
+        #expect(kept(store) == (try node(#"{"x":1,"y":9}"#)))
+        #expect(tree.applyServer(.int(8), at: place.appending(Key("y")), tag: nil).events.count == 1)
+    }
+
+    @Test func whatAQueryMissedIsTakenTogether() throws {
+        let query = Query(index: .key, limit: .first(5))
+        let spec = QuerySpec(path: place, query: query)
+        let tree = try opened(#"{"x":0,"y":0}"#)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        let (_, tag) = listen(tree, registration(2, query))
+        tree.sent(spec, tag: tag, resumes: true)
+        _ = accept(tree, 1)
+        #expect(tree.applyServer(.int(9), at: place.appending(Key("y")), tag: tag).events.isEmpty)
+        #expect(tree.applyServer(.int(1), at: place.appending(Key("x")), tag: tag).events.isEmpty)
+        #expect(tree.completeListen(spec, tag: tag).events.map(\.node) == [try node(#"{"x":1,"y":9}"#)])
+    }
+
+    // MARK: What is no answer
+
+    /// What is to happen when the connection ends.
+    @Test func whatTheClientSupposesIsNoAnswer() throws {
+        let store = MemoryStore()
+        let tree = try opened(#"{"x":0}"#, store)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        _ = listen(tree, registration(2))
+        _ = accept(tree, 1)
+        let shown = try node(#"{"x":1,"online":false}"#)
+        #expect(tree.suppose(.bool(false), at: place.appending(Key("online"))).events.map(\.node) == [shown])
+        #expect(kept(store) == shown)
+    }
+
+    /// A query is told of others' writes before an answer comes late; what a get has brought is what it chooses from.
+    @Test func aGetBesideAQueryTakesNothingBack() throws {
+        let query = Query(index: .key, limit: .first(2))
+        let tree = SyncTree()
+        let (_, tag) = listen(tree, registration(1, query))
+        _ = tree.applyServer(try node(#"{"x":0,"y":1}"#), at: place, tag: tag)
+        _ = tree.completeListen(QuerySpec(path: place, query: query), tag: tag)
+        try write(tree, 1, place.appending(Key("x")), "1")
+        _ = tree.applyServer(.int(1), at: place.appending(Key("x")), tag: tag)
+        _ = tree.applyServer(.int(7), at: place.appending(Key("x")), tag: tag)
+        _ = tree.applyAnswer(try node(#"{"x":7,"y":1,"z":3}"#), of: QuerySpec(path: place), seq: nil)
+        #expect(accept(tree, 1) == [try node(#"{"x":7,"y":1}"#)])
+    }
+
+    // MARK: What it costs
+
+    /// A write looks at the listens alone that it concerns, and leaves nothing behind.
+    @Test func acceptedWritesLeaveNoQueriesInTheFile() throws {
+        let store = MemoryStore()
+        let tree = SyncTree(cache: CacheManager(store: store))
+        _ = listen(tree, registration(1))
+        for number in 1...50 as ClosedRange<Int64> {
+            try write(tree, number, place.appending(Key("k\(number)")), "1")
+            _ = accept(tree, number)
+        }
+        #expect(store.trackedQueries().count == 1)
+    }
+
+    @Test func aQueryKeepsItsNewChildWhenItIsAskedForAgain() throws {
+        let query = Query(index: .key, limit: .first(3))
+        let tree = try opened(#"{"x":0}"#)
+        try write(tree, 1, place.appending(Key("w")), "1")
+        let shown = try node(#"{"w":1,"x":0}"#)
+        #expect(listen(tree, registration(2, query)).told == [shown])
+        _ = accept(tree, 1)
+        _ = tree.remove(registration(2, query))
+        #expect(listen(tree, registration(3, query)).told == [shown])
+    }
+}

@@ -1,0 +1,98 @@
+import Tree
+import Wire
+
+@testable import ClientCore
+
+/// Nobody is shown what the client has replaced by a later write, whether that is answered or not, before the server's data
+/// says so.
+extension SyncModel {
+    /// The server has taken a write. The listens that it has answered before tell of it themselves.
+    mutating func noteAccepted(_ id: WriteID) {
+        guard let record = client.writes.records[id] else { return }
+        for listen in received where !told.contains(listen.number) {
+            if record.changes.contains(where: { Self.overlap($0.path, listen.spec.path) }) {
+                overtaken.insert(listen.number)
+            }
+        }
+        let changes = shown(of: record, id)
+        let known = Set(changes.map(\.path))
+        for change in record.changes where !record.isVisible || !known.contains(change.path) {
+            forgetAccepted(at: change.path)
+        }
+        guard record.isVisible else { return }
+        var kept: [Change] = []
+        for change in changes {
+            let isTold = received.contains { told.contains($0.number) && Self.overlap($0.spec.path, change.path) }
+            if isTold { forgetAccepted(at: change.path) } else { kept.append(change) }
+        }
+        accepted.append((id, kept))
+        accepted.sort { $0.id < $1.id }
+    }
+
+    /// A listen has been told something, or been answered.
+    mutating func forgetAccepted(_ event: ChangeEvent, _ spec: QuerySpec, _ number: Int) {
+        // The first that it is told is all that it selects, or what is new of that.
+        if told.insert(number).inserted { return forgetAccepted(at: spec.path) }
+        switch event {
+        case .put(let place, _): forgetAccepted(at: spec.path.appending(place))
+        case .patch(let place, let changes):
+            for change in changes { forgetAccepted(at: spec.path.appending(place).appending(change.path)) }
+        }
+    }
+
+    /// What lies under a write that is forgotten says nothing any more either.
+    mutating func forgetAccepted(at path: Path) {
+        var paths = [path]
+        for index in accepted.indices.reversed() {
+            let gone = accepted[index].changes.filter { change in paths.contains { Self.overlap($0, change.path) } }
+            paths += gone.map(\.path)
+            accepted[index].changes.removeAll { change in gone.contains { $0.path == change.path } }
+        }
+        accepted.removeAll { $0.changes.isEmpty }
+    }
+
+    /// A listen has ended. Without a file, what it alone has kept in memory is gone.
+    mutating func stopAccepted(_ spec: QuerySpec) {
+        guard store == nil else { return }
+        if !received.contains(where: { $0.tag == nil && $0.spec.path.contains(spec.path) }) {
+            forgetAccepted(at: spec.path)
+        }
+    }
+
+    private static func overlap(_ left: Path, _ right: Path) -> Bool { left.contains(right) || right.contains(left) }
+
+    /// Compares what a listener is told with what the client's writes have made of it, where those say that alone.
+    func checkAccepted(_ replay: Replay, _ events: [DataEvent]) -> [String] {
+        let spec = replay.registration.spec
+        guard !accepted.isEmpty, !events.isEmpty else { return [] }
+        let pending = client.writes.records.compactMap { id, record in
+            record.isVisible ? (id: id, changes: shown(of: record, id)) : nil
+        }
+        let layers = (accepted + pending).sorted { $0.id < $1.id }.flatMap(\.changes)
+        let isValueTold = events.contains { if case .value = $0.kind { true } else { false } }
+        var problems: [String] = []
+        for path in Set(layers.map(\.path)) where !path.namesPriority && Self.overlap(path, spec.path) {
+            let path = path.contains(spec.path) ? spec.path : path
+            guard let wanted = Self.laid(layers, over: nil, at: path) else { continue }
+            let rest = path.relative(to: spec.path)
+            if isValueTold, let value = replay.value, !isRight(value, rest, wanted, spec) {
+                problems.append("is told \(Self.text(value)), with \(path) as \(Self.text(wanted)) accepted or pending")
+            }
+            if let key = rest.keys.first, let child = replay.children[key],
+                child[rest.dropFirst(1)] != wanted
+            {
+                problems.append("is told the child \(Self.text(child)), with \(path) as \(Self.text(wanted))")
+            }
+        }
+        return problems
+    }
+
+    /// A filtered query may lack what the server has not sent of it.
+    private func isRight(_ value: Node, _ rest: Path, _ wanted: Node, _ spec: QuerySpec) -> Bool {
+        if spec.loadsAllData { return value[rest] == wanted }
+        guard let key = rest.keys.first else {
+            return value.childKeys.allSatisfy { value.child($0) == wanted.child($0) }
+        }
+        return value.child(key).isNull || value[rest] == wanted
+    }
+}
