@@ -95,6 +95,7 @@ let package = Package(
                 .embedInCode("Migrations/016_retention.sql"),
                 .embedInCode("Migrations/017_write_names.sql"),
                 .embedInCode("Migrations/018_placement.sql"),
+                .embedInCode("Migrations/019_moves.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),

@@ -43,7 +43,7 @@ final class Committer {
             } else {
                 core.logger.error("the log can't be read", facts)
             }
-            context.answers.fail(task.batch, EngineError(error))
+            context.answers.fail(task.batch, namespace.meaning(of: error))
             return false
         }
         if let large = task.batch.first?.large {

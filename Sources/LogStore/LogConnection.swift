@@ -112,9 +112,9 @@ public final class LogConnection {
         try namespaces(where: "id = $1", [.int8(id)]).first
     }
 
-    /// All namespaces, in the order in which they were made.
+    /// All namespaces, in the order in which they were made; copies of such as are being moved here are none yet.
     public func allNamespaces() throws(LogStoreError) -> [NamespaceRecord] {
-        try namespaces(where: "true order by id", [])
+        try namespaces(where: "name not like '.moving/%' order by id", [])
     }
 
     private static let recordColumns = "id, name, head, retained_from, stream_key::text, partitioned_to"

@@ -36,6 +36,7 @@ public enum Migrations {
             Migration(version: 16, name: "016_retention", sql: PackageResources._16_retention_sql),
             Migration(version: 17, name: "017_write_names", sql: PackageResources._17_write_names_sql),
             Migration(version: 18, name: "018_placement", sql: PackageResources._18_placement_sql),
+            Migration(version: 19, name: "019_moves", sql: PackageResources._19_moves_sql),
         ]
     }
 

@@ -43,6 +43,14 @@ public struct CopyWriter: ~Copyable {
         }
     }
 
+    /// A row as `COPY … TO STDOUT` has given it, of a COPY in text format.
+    public mutating func appendRow(_ text: UnsafeRawBufferPointer) throws(PostgresError) {
+        guard !isBinary else { throw PostgresError(.protocol, "whole rows need COPY in text format") }
+        buffer.append(contentsOf: text)
+        rowCount += 1
+        if buffer.count >= Self.flushBytes { try flush() }
+    }
+
     /// Ends a row.
     ///
     /// - Throws: `invalidParameter` if the row has too many or too few values; the server's error for an earlier row, or one that has

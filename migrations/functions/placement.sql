@@ -79,3 +79,24 @@ end
 $$;
 
 comment on function pathmirror.place(text, text) is 'Says in which database a namespace lives, before it is made there.';
+
+-- Says that a namespace lives in a database from now on, wherever it was: it has just left there. Null: in the home.
+create or replace function pathmirror.replace_placement(of_namespace text, in_database text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp as $$
+declare
+    new_version bigint;
+begin
+    perform pathmirror.lock_name(of_namespace);
+    new_version := pathmirror.next_placement_version();
+    if in_database is not null then
+        perform from pathmirror.database where name = in_database for share;
+        if not found then
+            raise exception 'there is no database "%"', in_database using errcode = 'PM005';
+        end if;
+    end if;
+    insert into pathmirror.placement (namespace, database, version)
+    values (of_namespace, in_database, new_version)
+    on conflict (namespace) do update set database = excluded.database, version = excluded.version;
+end
+$$;

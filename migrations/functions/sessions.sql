@@ -14,6 +14,12 @@ begin
     if not found then
         return 'lost';
     end if;
+    -- A namespace that is leaving for another database takes its sessions along: none is saved behind that.
+    perform pg_advisory_xact_lock_shared(706174686, hashint8(of_namespace));
+    perform from pathmirror.namespace where id = of_namespace;
+    if not found then
+        return 'ended';
+    end if;
     if is_first then
         insert into pathmirror.session (namespace_id, session_id, gateway_id, save, orders, auth)
         values (of_namespace, of_session, by_gateway, number, new_orders, new_auth)

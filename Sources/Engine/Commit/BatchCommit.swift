@@ -77,6 +77,9 @@ struct BatchCommit {
         case .dropConnection:
             connection = nil
             context.connection.drop()
+        case .reportFailure where namespace.hasEnded:
+            // That has been said.
+            break
         case .reportFailure:
             context.core.logger.error(
                 "commit failed", [("namespace", namespace.name), ("error", error.map { "\($0)" } ?? "")])
@@ -209,7 +212,8 @@ struct BatchCommit {
             if case .lost = sent { context.core.news.add(namespace.id, head: namespace.snapshot.seq) }
         case .answerClaimed:
             context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
-        case .fail(.asReported): context.answers.fail(waiting, error.map { EngineError($0) } ?? .unavailable(""))
+        case .fail(.asReported):
+            context.answers.fail(waiting, error.map { namespace.meaning(of: $0) } ?? .unavailable(""))
         case .fail(.outcomeUnknown): context.answers.fail(waiting, .outcomeUnknown)
         default: break
         }

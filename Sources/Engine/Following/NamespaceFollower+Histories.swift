@@ -36,11 +36,18 @@ extension NamespaceFollower {
         guard let record = try connection.namespace(id: namespace.id),
             Array(record.streamKey.utf8) == namespace.streamKey
         else {
+            let hasMoved = try connection.hasMoved(namespace.id)
             core.namespaces.forget(namespace)
-            namespace.end(with: Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules))
+            // Of one that has moved, whoever reads right now sees what was there, and whoever comes again finds it elsewhere.
+            namespace.end(
+                with: hasMoved
+                    ? namespace.snapshot : Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules),
+                hasMoved ? .unavailable("it moves to another database") : .unknownNamespace(namespace.name))
             let key = String(decoding: namespace.streamKey, as: UTF8.self)
             if try connection.wasRemoved(namespace.id, streamKey: key) {
-                core.logger.notice("namespace removed", [("namespace", namespace.name)])
+                core.logger.notice(
+                    hasMoved ? "namespace moved to another database" : "namespace removed",
+                    [("namespace", namespace.name)])
             } else {
                 core.noteOtherHistory()
                 core.logger.error(

@@ -29,7 +29,9 @@ struct NamespaceLoader {
     func load(_ job: inout LoadQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Outcome {
         let name = job.name
         guard let record = try connection.namespace(named: name, creating: core.settings.createsNamespaces) else {
-            return .failed(.unknownNamespace(name))
+            return .failed(
+                try connection.livesElsewhere(name)
+                    ? .unavailable("it moves to another database") : .unknownNamespace(name))
         }
         core.namespaces.watchAnnouncements(of: record.id)
         var isKept = false

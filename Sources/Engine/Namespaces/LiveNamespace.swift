@@ -151,6 +151,12 @@ public final class LiveNamespace: Sendable {
     /// From now on refuses new writes with this error; nil accepts them again.
     func refuseWrites(_ error: EngineError?) { scheduling.withLock { $0.refusal = error } }
 
+    /// What a failure means for writes to the namespace: where it has ended, why.
+    func meaning(of error: LogStoreError) -> EngineError {
+        if case .unknownNamespace = error, let refusal = scheduling.withLock({ $0.refusal }) { return refusal }
+        return EngineError(error)
+    }
+
     // MARK: For the committers
 
     /// Hands the namespace to the committers unless one of them has it already.
@@ -244,9 +250,9 @@ public final class LiveNamespace: Sendable {
     }
 
     /// The database has this namespace no more: what listens ends, and so do writes.
-    func end(with snapshot: Snapshot) {
+    func end(with snapshot: Snapshot, _ error: EngineError) {
         ended.store(true, ordering: .releasing)
-        refuseWrites(.unknownNamespace(name))
+        refuseWrites(error)
         published.end(with: snapshot)
     }
 

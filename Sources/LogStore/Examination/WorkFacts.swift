@@ -47,7 +47,8 @@ extension LogConnection {
             let bare = try postgres.execute(
                 """
                 select name from pathmirror.namespace
-                where not exists (select from pathmirror.rule where rule.namespace_id = namespace.id) order by id limit 10
+                where name not like '.moving/%'
+                    and not exists (select from pathmirror.rule where rule.namespace_id = namespace.id) order by id limit 10
                 """)
             for row in 0..<bare.rowCount { facts.withoutRules.append(try bare.string(row, 0)) }
             // The newest namespaces that were written to; a look at the log for each.

@@ -74,6 +74,44 @@ extension LogConnection {
         }
     }
 
+    /// Whether a namespace has left this database for another one, by its id or by its name.
+    public func hasMoved(_ namespace: Int64) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                "select exists (select from pathmirror.former_namespace where id = $1 and moved_to is not null)",
+                [.int8(namespace)]
+            ).bool(0, 0)
+        }
+    }
+
+    /// Whether a namespace that is not here is in another database, or on its way.
+    public func livesElsewhere(_ name: String) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                select exists (select from pathmirror.placement where namespace = $1 and database is not null)
+                    -- The home has a row of each that was ever elsewhere, which says more.
+                    or exists (select from pathmirror.former_namespace where name = $1 and moved_to is not null)
+                        and not exists (select from pathmirror.placement where namespace = $1)
+                """, [.text(name)]
+            ).bool(0, 0)
+        }
+    }
+
+    /// Removes what is left of a namespace that has left this database.
+    public func clearFormerNamespace(_ namespace: Int64) throws(LogStoreError) {
+        try translated { () throws(PostgresError) in
+            try postgres.executeScript("begin")
+            do throws(PostgresError) {
+                try removeRows(namespace)
+                try postgres.executeScript("commit")
+            } catch {
+                try? postgres.executeScript("rollback")
+                throw error
+            }
+        }
+    }
+
     private func remove(_ namespace: Int64) throws(PostgresError) -> Bool {
         // The head's row goes first: its lock keeps writers out.
         let removed = try postgres.execute(
@@ -81,9 +119,14 @@ extension LogConnection {
             with gone as (delete from pathmirror.namespace where id = $1 returning id, name, stream_key)
             insert into pathmirror.former_namespace (id, name, stream_key) select id, name, stream_key from gone
             on conflict (id) do update
-            set name = excluded.name, stream_key = excluded.stream_key, removed_at = excluded.removed_at
+            set name = excluded.name, stream_key = excluded.stream_key, removed_at = excluded.removed_at, moved_to = null
             """, [.int8(namespace)])
         guard removed.affectedRows == 1 else { return false }
+        try removeRows(namespace)
+        return true
+    }
+
+    private func removeRows(_ namespace: Int64) throws(PostgresError) {
         let tables = try postgres.execute(
             """
             select relname from pg_class join pg_attribute on attrelid = pg_class.oid and attname = 'namespace_id'
@@ -107,6 +150,5 @@ extension LogConnection {
             let partition = quotedIdentifier(try partitions.string(row, 0))
             try postgres.executeScript("drop table pathmirror.\(partition)")
         }
-        return true
     }
 }

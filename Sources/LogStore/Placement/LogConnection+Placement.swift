@@ -87,6 +87,29 @@ extension LogConnection {
         }
     }
 
+    /// A move that is under way, or was interrupted: from which database to which.
+    public func move(of namespace: String) throws(LogStoreError) -> (source: String, target: String)? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                "select source, target from pathmirror.namespace_move where namespace = $1", [.text(namespace)])
+            return rows.rowCount == 0 ? nil : (try rows.string(0, 0), try rows.string(0, 1))
+        }
+    }
+
+    /// The namespaces that live in a database besides the home, or are still leaving it.
+    public func namespaces(in database: String) throws(LogStoreError) -> [String] {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select namespace from pathmirror.placement where database = $1
+                union select namespace from pathmirror.namespace_move where source = $1 order by 1
+                """, [.text(database)])
+            var found: [String] = []
+            for row in 0..<rows.rowCount { found.append(try rows.string(row, 0)) }
+            return found
+        }
+    }
+
     /// Adds a database, or says where one is now that was there before. Takes the schema's owner.
     ///
     /// - Throws: `misplaced` where the name, or the database itself, is another's.

@@ -64,13 +64,14 @@ extension LogConnection {
         }
     }
 
-    /// The next namespaces, by their ids, that a policy holds for and that have been written to.
+    /// The next namespaces, by their ids, that a policy holds for and that have been written to;
+    /// not copies of such as are being moved here.
     public func namespacesWithRetention(after id: Int64, limit: Int64) throws(LogStoreError) -> [Int64] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
                 select id from pathmirror.namespace
-                where id > $1 and head >= retained_from
+                where id > $1 and head >= retained_from and name not like '.moving/%'
                     and exists (select from pathmirror.retention where namespace_id in (namespace.id, 0))
                 order by id limit $2
                 """, [.int8(id), .int8(limit)])

@@ -190,7 +190,7 @@ import Tree
         let namespace = LiveNamespace.test(seq: 5, name: "mine")
         let listener = NamedListener("a")
         _ = namespace.subscribe(listener, at: .root)
-        namespace.end(with: Snapshot(seq: 0, root: .null, rules: namespace.snapshot.rules))
+        namespace.end(with: Snapshot(seq: 0, root: .null, rules: namespace.snapshot.rules), .unknownNamespace("mine"))
         let sink = CollectingSink()
         namespace.submit(.set("a", .int(1)), to: sink, token: 1)
         #expect(listener.told == ["ended"])

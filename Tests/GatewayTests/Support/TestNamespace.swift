@@ -58,5 +58,5 @@ final class TestNamespace {
     }
 
     /// The namespace is no more.
-    func end() { live.end(with: snapshot) }
+    func end() { live.end(with: snapshot, .unknownNamespace(live.name)) }
 }

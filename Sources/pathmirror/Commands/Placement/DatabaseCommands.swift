@@ -104,27 +104,6 @@ struct DatabaseListCommand: Command {
     }
 }
 
-/// Keeps new namespaces out of a database.
-struct DatabaseDrainCommand: Command {
-    static let specification = CommandSpecification(
-        "database drain", "places no new namespaces in a database; those that live there go on", positionals: ["NAME"],
-        options: [.init("undo", nil, "lets namespaces be placed there again")] + DatabaseOptions.home)
-
-    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let name = arguments.positionals[0]
-        let home = try Database.open(try Database.home(arguments), console, "database drain")
-        defer { home.close() }
-        guard name != DatabaseRecord.home else {
-            throw CommandFailure("The home can't be drained: namespaces that nobody places anywhere are made there.")
-        }
-        let isDraining = !arguments.has("undo")
-        guard try home.drainDatabase(name, isDraining) else {
-            throw CommandFailure("There is no database \"\(name)\": see 'pathmirror database ls'.")
-        }
-        console.write(isDraining ? "\(name) takes no new namespaces." : "\(name) takes new namespaces.")
-    }
-}
-
 /// Options of commands that ask the home.
 enum DatabaseOptions {
     static let home = Database.options.filter { $0.name != "in" }

@@ -15,6 +15,14 @@ enum NamespaceOptions {
         return name
     }
 
+    /// - Throws: where a namespace is on its way to another database.
+    static func refuseMoving(_ name: String, _ home: LogConnection) throws {
+        guard let move = try home.move(of: name) else { return }
+        throw CommandFailure(
+            "\(name) is being moved from \(move.source) to \(move.target): finish that first ('pathmirror namespace move \(name)'), or --abort it."
+        )
+    }
+
     /// A session on the database in which a namespace lives; the home is the caller's to close.
     static func database(
         _ record: DatabaseRecord?, _ home: LogConnection, _ arguments: ParsedArguments, _ console: Console
@@ -42,6 +50,7 @@ struct NamespaceCreateCommand: Command {
         defer { if record != nil { database.close() } }
         // Whoever removes it meanwhile waits: else it could be left where nobody looks for it.
         try home.holdName(name)
+        try NamespaceOptions.refuseMoving(name, home)
         if record != nil { try home.place(name, in: target) }
         let isThere = try database.namespace(named: name) != nil
         _ = try database.namespace(named: name, creating: true)
@@ -146,6 +155,7 @@ struct NamespaceRemoveCommand: Command {
         let name = try NamespaceOptions.name(arguments)
         let home = try Database.open(try Database.home(arguments), console, "namespace rm")
         defer { home.close() }
+        try NamespaceOptions.refuseMoving(name, home)
         let record = try home.database(of: name)
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
@@ -154,6 +164,7 @@ struct NamespaceRemoveCommand: Command {
         if let namespace { try confirm(namespace, try database.facts(of: namespace.id), arguments, console) }
         // Nobody makes or places one of that name meanwhile. Not held while the operator is asked.
         try home.holdName(name)
+        try NamespaceOptions.refuseMoving(name, home)
         guard try home.database(of: name)?.name == record?.name else {
             throw CommandFailure("\(name) was placed elsewhere meanwhile. Nothing was changed.")
         }

@@ -1,0 +1,288 @@
+import Postgres
+
+/// A namespace's copy in another database while it is written to in its own: brought up to date round by round, each one snapshot
+/// of the source and one transaction of the target. No entry is interpreted: what entries name is copied as it is then.
+final class NamespaceCopy {
+    private let source: PostgresConnection
+    private let target: PostgresConnection
+    let sourceID: Int64
+    let targetID: Int64
+    private let onRows: (Int) -> Void
+
+    /// Columns of the namespace's row that mean the same in both databases.
+    private static let rowColumns =
+        "head, retained_from, stream_key, any_order_from, stamped_at, last_batch, pruned_batch, created_at"
+    /// What changes with entries only, and is never changed afterwards.
+    private static let appended = ["log", "log_part", "rule"]
+    /// What is small, or changes without entries: copied whole in the last round.
+    private static let whole = [
+        "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "feed",
+        "feed_progress", "feed_owner", "feed_message", "session",
+    ]
+    /// So many rows are copied between two words about it.
+    private static let rowsBetweenNews = 5_000
+    /// Paths are cut to so many bytes: rows of longer paths have no more than their first 2,000 bytes to be found by.
+    static let mostPathBytes = 1_500
+
+    /// - Parameter onRows: told now and then how many more rows have been copied.
+    init(
+        _ source: LogConnection, _ sourceID: Int64, _ target: LogConnection, _ targetID: Int64,
+        onRows: @escaping (Int) -> Void
+    ) throws {
+        self.onRows = onRows
+        self.source = source.postgres
+        self.target = target.postgres
+        self.sourceID = sourceID
+        self.targetID = targetID
+        for connection in [self.source, self.target] {
+            try connection.executeScript(
+                """
+                create temp table if not exists moved_part (path text collate "C" not null);
+                create temp table if not exists moved_row (path text collate "C" not null)
+                """)
+        }
+    }
+
+    /// What one round has copied.
+    struct Round {
+        let entries: Int64
+    }
+
+    /// Copies what the source has and the target has not, as of one moment.
+    func round() throws -> Round {
+        try source.executeScript("begin isolation level repeatable read")
+        do {
+            let round = try copy(isLast: false) {}
+            try source.executeScript("commit")
+            return round
+        } catch {
+            if source.isOpen { try? source.executeScript("rollback") }
+            throw error
+        }
+    }
+
+    /// Copies the rest; the source's transaction, and its lock on the namespace, are the caller's. The namespace has its own name
+    /// in the target then, unless that is the home, which gives it together with the placement.
+    func lastRound(name: String?) throws {
+        _ = try copy(isLast: true) {
+            guard let name else { return }
+            _ = try target.execute(
+                "update pathmirror.namespace set name = $2 where id = $1", [.int8(targetID), .text(name)])
+        }
+    }
+
+    private func copy(isLast: Bool, _ finish: () throws -> Void) throws -> Round {
+        try target.executeScript("begin")
+        do {
+            let last = try lockedHead()
+            let newest = try source.execute(
+                "select head from pathmirror.namespace where id = $1", [.int8(sourceID)]
+            ).int64(0, 0)
+            _ = try target.execute(
+                "select pathmirror.ensure_log_partition($1, $2, 1000000)", [.int8(targetID), .int8(newest + 1)])
+            for table in Self.appended { try pipe(table, "n.seq > \(last)") }
+            try copySnapshots()
+            try copyNodes(behind: last)
+            if isLast { try copyWhole() }
+            try copyRow()
+            try finish()
+            try target.executeScript("commit")
+            return Round(entries: newest - last)
+        } catch {
+            if target.isOpen { try? target.executeScript("rollback") }
+            throw error
+        }
+    }
+
+    /// How far the copy is. Nobody writes there until the round is over: somebody could where an earlier round was thought to be
+    /// the last, since gateways do then what the namespace's sessions wanted done at their end.
+    ///
+    /// - Throws: `CopyDiverged` where somebody has, or the source has gone back to a backup.
+    private func lockedHead() throws -> Int64 {
+        let row = try target.execute(
+            """
+            select head, \(LogConnection.headBatch), created_at = '-infinity' from pathmirror.namespace where id = $1 for update
+            """, [.int8(targetID)])
+        guard row.rowCount == 1 else { throw CopyDiverged() }
+        let head = try row.int64(0, 0)
+        guard try !row.bool(0, 2) else { return head }
+        let batch = row.isNull(0, 1) ? nil : try row.bytes(0, 1)
+        guard try Self.has(source, sourceID, head, batch) else { throw CopyDiverged() }
+        return head
+    }
+
+    /// Whether a namespace has an entry, or ends with one.
+    static func has(
+        _ connection: PostgresConnection, _ namespace: Int64, _ seq: Int64, _ batch: [UInt8]?
+    ) throws -> Bool {
+        try connection.execute(
+            """
+            select exists (select from pathmirror.log where namespace_id = $1 and seq = $2 and batch_id = $3)
+                or exists (select from pathmirror.namespace where id = $1 and head = $2
+                    and \(LogConnection.headBatch) is not distinct from $3)
+            """, [.int8(namespace), .int8(seq), batch.map { .uuid($0) } ?? .null(.uuid)]
+        ).bool(0, 0)
+    }
+
+    // MARK: Rows
+
+    /// Copies the rows of a table for which `condition` holds, which is made of numbers and names of ours only: COPY takes no
+    /// parameters.
+    private func pipe(
+        _ table: String, _ condition: String, _ replaced: [String: String] = [:], join: String = ""
+    ) throws {
+        var names: [String] = []
+        let rows = try source.execute(
+            """
+            select attname::text from pg_attribute where attrelid = ('pathmirror.' || $1)::regclass and attnum > 0
+                and not attisdropped and attname <> 'namespace_id' and attgenerated = '' order by attnum
+            """, [.text(table)])
+        for row in 0..<rows.rowCount { names.append(try rows.string(row, 0)) }
+        let chosen = names.map { replaced[$0] ?? "n.\"\($0)\"" }.joined(separator: ", ")
+        let list = names.map { "\"\($0)\"" }.joined(separator: ", ")
+        var count = 0
+        defer { onRows(count) }
+        _ = try target.copyIn("copy pathmirror.\(table) (namespace_id, \(list)) from stdin") { writer in
+            try source.copyOut(
+                """
+                copy (select \(targetID)::bigint, \(chosen) from pathmirror.\(table) as n \(join)
+                where n.namespace_id = \(sourceID) and \(condition)) to stdout
+                """
+            ) { row throws in
+                try writer.appendRow(row)
+                count += 1
+                guard count == Self.rowsBetweenNews else { return }
+                onRows(count)
+                count = 0
+            }
+        }
+    }
+
+    private func copyNodes(behind last: Int64) throws {
+        let version = ["version": "pathmirror.version_seq(n.version)"]
+        let isNew = try target.execute(
+            "select created_at = '-infinity' from pathmirror.namespace where id = $1", [.int8(targetID)]
+        ).bool(0, 0)
+        if isNew { return try pipe("node", "true", version) }
+        try noteTouched(behind: last)
+        _ = try target.execute(
+            """
+            delete from pathmirror.node as n using (select distinct path from moved_row) as moved
+            where n.namespace_id = $1 and n.path = moved.path
+            """, [.int8(targetID)])
+        try pipe(
+            "node", "true", version, join: "join (select distinct path from moved_row) as moved on moved.path = n.path")
+    }
+
+    /// Notes on both sides which rows of the tree entries concern: those of the parts that they name, and single ones above these.
+    private func noteTouched(behind last: Int64) throws {
+        var parts = Set<String>()
+        var rows = Set<String>()
+        for table in ["log", "log_part"] {
+            try source.forEachRow(
+                "select distinct json_object_keys(changes) from pathmirror.\(table) where namespace_id = $1 and seq > $2",
+                [.int8(sourceID), .int8(last)]
+            ) { row in
+                let touched = TouchedPart(try row.string(0))
+                parts.insert(touched.part)
+                rows.formUnion(touched.above)
+            }
+        }
+        rows.formUnion(parts)
+        for (connection, id) in [(source, sourceID), (target, targetID)] {
+            try connection.executeScript(
+                "truncate moved_part, moved_row; set local enable_seqscan = off; set local jit = off")
+            try fill("moved_part", parts, connection)
+            try fill("moved_row", rows, connection)
+            // By the index, however little is known of the new tables.
+            _ = try connection.execute(
+                """
+                insert into moved_row select below.path from (select distinct path from moved_part) as part cross join lateral (
+                    select n.path from pathmirror.node as n
+                    where n.namespace_id = $1 and n.path >= part.path || '/' and n.path < part.path || '0'
+                ) as below
+                """, [.int8(id)])
+            try connection.executeScript("analyze moved_row")
+        }
+    }
+
+    private func fill(_ table: String, _ paths: Set<String>, _ connection: PostgresConnection) throws {
+        _ = try connection.copyIn("copy \(table) from stdin (format binary)") { writer in
+            for path in paths {
+                writer.beginRow()
+                try writer.appendText(path)
+                try writer.endRow()
+            }
+        }
+    }
+
+    /// Those that the target lacks; those that the source has no more go.
+    private func copySnapshots() throws {
+        func kept(_ connection: PostgresConnection, _ id: Int64) throws -> Set<Int64> {
+            let rows = try connection.execute(
+                "select seq from pathmirror.snapshot where namespace_id = $1", [.int8(id)])
+            var found = Set<Int64>()
+            for row in 0..<rows.rowCount { found.insert(try rows.int64(row, 0)) }
+            return found
+        }
+        let wanted = try kept(source, sourceID)
+        let there = try kept(target, targetID)
+        for seq in there.subtracting(wanted) {
+            for table in ["snapshot", "snapshot_chunk"] {
+                _ = try target.execute(
+                    "delete from pathmirror.\(table) where namespace_id = $1 and seq = $2",
+                    [.int8(targetID), .int8(seq)])
+            }
+        }
+        for seq in wanted.subtracting(there) {
+            for table in ["snapshot", "snapshot_chunk"] { try pipe(table, "n.seq = \(seq)") }
+        }
+    }
+
+    private func copyWhole() throws {
+        for table in Self.whole {
+            _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])
+            try pipe(table, "true")
+        }
+        // Feeds keep their ids; those that are made later get others.
+        _ = try target.execute(
+            """
+            select setval(pg_get_serial_sequence('pathmirror.feed', 'id'), greatest(
+                (select coalesce(max(id), 1) from pathmirror.feed), nextval(pg_get_serial_sequence('pathmirror.feed', 'id'))))
+            """)
+        for table in ["log", "log_part"] {
+            _ = try target.execute(
+                "delete from pathmirror.\(table) where namespace_id = $1 and seq < $2",
+                [.int8(targetID), .int8(try retainedFrom())])
+        }
+    }
+
+    private func retainedFrom() throws -> Int64 {
+        try source.execute(
+            "select retained_from from pathmirror.namespace where id = $1", [.int8(sourceID)]
+        ).int64(0, 0)
+    }
+
+    private func copyRow() throws {
+        let row = try source.execute(
+            """
+            select head, retained_from, stream_key::text, any_order_from, stamped_at::text, last_batch::text,
+                pruned_batch::text, created_at::text from pathmirror.namespace where id = $1
+            """, [.int8(sourceID)])
+        func text(_ column: Int) throws -> PostgresValue {
+            row.isNull(0, column) ? .null(.text) : .text(try row.string(0, column))
+        }
+        _ = try target.execute(
+            """
+            update pathmirror.namespace set (\(Self.rowColumns)) = ($2::bigint, $3::bigint, $4::text::uuid, $5::bigint,
+                $6::text::timestamptz, $7::text::uuid, $8::text::uuid, $9::text::timestamptz) where id = $1
+            """,
+            [
+                .int8(targetID), .int8(try row.int64(0, 0)), .int8(try row.int64(0, 1)), try text(2),
+                .int8(try row.int64(0, 3)), try text(4), try text(5), try text(6), try text(7),
+            ])
+    }
+}
+
+/// The copy has entries that the source has not: it can't be gone on with.
+struct CopyDiverged: Error {}

@@ -1,0 +1,119 @@
+import LogStore
+import Postgres
+import Runtime
+
+/// Moves a namespace to another database.
+struct NamespaceMoveCommand: Command {
+    static let specification = CommandSpecification(
+        "namespace move",
+        "moves a namespace to another database while clients write; again: goes on with a move that was interrupted",
+        positionals: ["NS"],
+        options: [
+            .init("to", "DB", "the database, or home"),
+            .init("abort", nil, "throws away the copy of a move that was interrupted"), .json,
+        ] + DatabaseOptions.home)
+    static let whenInterrupted =
+        "The same command goes on; --abort throws the copy away, unless the namespace has left its database already."
+
+    static func run(_ arguments: ParsedArguments, _ console: Console) throws {
+        let name = try NamespaceOptions.name(arguments)
+        let homeURL = try Database.home(arguments)
+        let home = try Database.open(homeURL, console, "namespace move")
+        defer { home.close() }
+        let interrupted = try home.move(of: name)
+        guard let target = arguments["to"] ?? interrupted?.target else { throw UsageError("--to is missing.") }
+        if let interrupted, interrupted.target != target {
+            throw CommandFailure("\(name) is on its way to \(interrupted.target): finish that first, or --abort it.")
+        }
+        let moving = NamespaceMoving(arguments, console, home, homeURL)
+        let moved = try moving.move(name, to: target, isAborting: arguments.has("abort"))
+        console.write(arguments.has("json") ? moved.json(name) : moved.text(name))
+    }
+}
+
+/// How a move ended.
+struct MovedNamespace {
+    let source: String
+    let target: String
+    /// Where it is now.
+    let place: String
+    /// How long writers were held up; nil where they were not.
+    let milliseconds: Int64?
+
+    func json(_ name: String) -> String {
+        JSONOutput.object([
+            "name": .text(name), "from": .text(source), "to": .text(target), "database": .text(place),
+            "milliseconds": milliseconds.map { .number($0) } ?? .null,
+        ]).line
+    }
+
+    func text(_ name: String) -> String {
+        guard source != target else { return "\(name) is in \(place) already." }
+        return "\(name) is in \(place)." + (milliseconds.map { " Writers waited for \($0) ms." } ?? "")
+    }
+}
+
+/// Moves namespaces for commands, and tells how far it is.
+struct NamespaceMoving {
+    private let arguments: ParsedArguments
+    private let console: Console
+    private let home: LogConnection
+    private let homeURL: PostgresURL
+
+    init(_ arguments: ParsedArguments, _ console: Console, _ home: LogConnection, _ homeURL: PostgresURL) {
+        self.arguments = arguments
+        self.console = console
+        self.home = home
+        self.homeURL = homeURL
+    }
+
+    /// Moves one from where it is, or was when it was interrupted.
+    ///
+    /// - Throws: `misplaced` where it can't be done.
+    func move(_ name: String, to target: String, isAborting: Bool = false) throws -> MovedNamespace {
+        let interrupted = try home.move(of: name)
+        let source = try interrupted?.source ?? home.database(of: name)?.name ?? DatabaseRecord.home
+        guard source != target else {
+            return MovedNamespace(source: source, target: target, place: source, milliseconds: nil)
+        }
+        if target != DatabaseRecord.home, interrupted == nil, try Database.record(target, home).isDraining {
+            throw CommandFailure("\(target) takes no new namespaces: it is being drained.")
+        }
+        let from = try place(source)
+        defer { from.connection.close() }
+        let to = try place(target)
+        defer { to.connection.close() }
+        var stood: Int64?
+        var rows = 0
+        var line = ProgressLine(console, isQuiet: arguments.has("json"), .system)
+        let note = { (progress: NamespaceMover.Progress) in
+            switch progress {
+            case .copied(let more): rows += more
+            case .left(let milliseconds): stood = milliseconds
+            case .copying, .followed, .clearing: break
+            }
+            if line.isDue() {
+                line.show("\(name): \(progress == .clearing ? "clearing up" : "\(rows) rows copied")")
+            }
+        }
+        let mover = NamespaceMover(
+            name, home: home, from: from, to: to, clock: { Clock.monotonicMilliseconds }, progress: note)
+        defer { line.end() }
+        do {
+            try mover.run(isAborting ? .abort : .move)
+        } catch LogStoreError.misplaced(let reason) {
+            throw CommandFailure(reason)
+        } catch {
+            throw CommandFailure("\(error) \(NamespaceMoveCommand.whenInterrupted)")
+        }
+        return MovedNamespace(
+            source: source, target: target, place: isAborting ? source : target, milliseconds: stood)
+    }
+
+    private func place(_ name: String) throws -> NamespaceMover.Place {
+        let record = try name == DatabaseRecord.home ? nil : Database.record(name, home)
+        let url = try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
+        return NamespaceMover.Place(
+            name: name, connection: try Database.open(url, console, "namespace move", of: record))
+    }
+}

@@ -1,0 +1,165 @@
+"""What moves of namespaces are tried with: clients that write and listen meanwhile, and what must hold afterwards."""
+
+import json
+import random
+import subprocess
+import threading
+import time
+
+from . import cli, sql
+from .binary import pathmirror
+from .sse import Listener, Refused
+from .waiting import wait_until
+
+KEYS = ["a", "b", "c", "d", "long" + "x" * 700]
+
+
+def random_path(dice):
+    return "/".join(dice.choice(KEYS) for _ in range(dice.randint(1, 4)))
+
+
+def random_value(dice, depth=0):
+    kind = dice.randrange(6)
+    if kind == 0 and depth < 3:
+        return {dice.choice(KEYS): random_value(dice, depth + 1) for _ in range(3)}
+    if kind == 1:
+        return {".value": dice.randrange(100), ".priority": dice.randrange(5)}
+    return dice.choice([1, "text", True, None, 2.5])
+
+
+class Load:
+    """Writers that each count upwards and change random places of `tree`, and a listener that resumes by its ids.
+
+    A number whose write was not acknowledged is written again, so it may be in the log twice; one that was acknowledged is there
+    at the seq of its answer.
+    """
+
+    def __init__(self, rests, seed, writers=3):
+        """`rests` are the namespace through one gateway each; each writer uses one of them, and the others where that is away."""
+        self.rests, self.seed, self.writers = rests, seed, writers
+        self.stopped = threading.Event()
+        # (seq, path, value), and how often each number was sent.
+        self.acknowledged, self.sent = [], {}
+        self.refused, self.longest, self.seen = [], 0.0, []
+        self.threads = [threading.Thread(target=self._write, args=(number,)) for number in range(writers)]
+        self.threads.append(threading.Thread(target=self._listen))
+
+    def _write(self, number):
+        dice = random.Random(self.seed * 100 + number)
+        last, value, turn = time.monotonic(), 1, number
+        while not self.stopped.is_set():
+            rest = self.rests[turn % len(self.rests)]
+            is_counted = dice.random() < 0.4
+            path = f"by/{number}" if is_counted else "tree/" + random_path(dice)
+            what = value if is_counted else random_value(dice)
+            if is_counted:
+                self.sent[number, value] = self.sent.get((number, value), 0) + 1
+            try:
+                answer = rest.put(path, what)
+            except OSError:
+                turn += 1
+                time.sleep(0.02)
+                continue
+            if answer.status == 200:
+                value += is_counted
+                self.acknowledged.append((answer.seq, "/" + path if is_counted else None, what))
+                self.longest = max(self.longest, time.monotonic() - last)
+                last = time.monotonic()
+            elif answer.status != 400:
+                self.refused.append(answer.status)
+                time.sleep(0.02)
+
+    def _listen(self):
+        last, turn = None, 0
+        while not self.stopped.is_set():
+            try:
+                with Listener(self.rests[turn % len(self.rests)].at("by"), last_event_id=last) as listener:
+                    taken = 0
+                    while not self.stopped.is_set() and not (listener.ended and taken == len(listener.events)):
+                        while taken < len(listener.events):
+                            event = listener.events[taken]
+                            taken += 1
+                            if event.id is not None:
+                                last = event.id
+                            self.seen.append(event)
+                        time.sleep(0.005)
+            except (Refused, OSError):
+                turn += 1
+                time.sleep(0.02)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        self.goes_on()
+        return self
+
+    def __exit__(self, *_):
+        self.stopped.set()
+        for thread in self.threads:
+            thread.join()
+
+    def goes_on(self, writes=30, patience=60):
+        before = len(self.acknowledged)
+        wait_until(lambda: len(self.acknowledged) >= before + writes, "writes to go on", patience)
+
+    def refusals(self):
+        return {status: self.refused.count(status) for status in set(self.refused)}
+
+
+def check(load, home, url, name):
+    """Each acknowledged write is in the log, at its seq, which has no gaps; the tree is what the log says; listeners have missed nothing."""
+    cli.verify("--database-url", home, "--ns", name)
+    entries = dict(sql.log_entries(url, name))
+    assert sorted(entries) == list(range(min(entries), max(entries) + 1)), "the log has gaps"
+    assert max(entries) == sql.head(url, name)
+    seqs = [seq for seq, _, _ in load.acknowledged]
+    assert len(seqs) == len(set(seqs)), "a seq was given twice"
+    for seq, path, value in load.acknowledged:
+        assert seq in entries, f"the acknowledged write at {seq} is gone"
+        if path is not None:
+            assert entries[seq] == {path: value}, (seq, entries[seq], path, value)
+    written = {}
+    for changes in entries.values():
+        for path, value in changes.items():
+            if path.startswith("/by/"):
+                key = int(path[4:]), value
+                written[key] = written.get(key, 0) + 1
+    for key, times in written.items():
+        assert times <= load.sent[key], f"{key} was sent {load.sent[key]} times and is there {times} times"
+    # What was counted came to the listener in order: none is left out, and one is there again only where it was written again. A stream
+    # that could not go on where it was begins anew with all of it.
+    last, begins = {}, 0
+    for event in load.seen:
+        if event.kind != "put":
+            continue
+        if event.path == "/":
+            begins += 1
+            now = {int(number): value for number, value in numbered(event.data)}
+            assert all(now.get(number, 0) >= value for number, value in last.items()), (last, now)
+            last.update(now)
+        elif event.path.count("/") == 1:
+            number = int(event.path[1:])
+            before = last.get(number, event.data)
+            assert event.data - before in (0, 1), (number, before, event.data)
+            last[number] = event.data
+    assert last, "the listener has heard nothing"
+    return begins
+
+
+def numbered(value):
+    """The children of an array or object, by number."""
+    if isinstance(value, list):
+        return [(number, child) for number, child in enumerate(value) if child is not None]
+    return (value or {}).items()
+
+
+def mover(home, name, to, *more):
+    """A process that moves a namespace."""
+    return subprocess.Popen(
+        [pathmirror(), "namespace", "move", name, "--to", to, "--database-url", home, *more],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def move(home, name, to, *more):
+    """Moves it; what the command says of it."""
+    return json.loads(cli.succeeds("namespace", "move", name, "--to", to, "--json", *more, "--database-url", home))

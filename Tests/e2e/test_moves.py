@@ -1,0 +1,384 @@
+"""`namespace move` while clients write: nothing is lost or done twice, and listeners go on where they were."""
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+
+import psycopg
+import pytest
+from harness import cli, sql
+from harness.feeds import PATIENT, Feed
+from harness.gateway import SECRET
+from harness.moves import Load, check, move, mover, random_path, random_value
+from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
+
+ADMIN = {"Authorization": f"Bearer {SECRET}"}
+
+
+@pytest.fixture
+def two(serve, database_url, postgres):
+    """A gateway, the home and the database `b`."""
+    other = postgres.create_database()
+    gateway = serve("--create-namespaces")
+    cli.succeeds("database", "add", "b", other, "--database-url", database_url)
+    return gateway, database_url, other
+
+
+def has_nothing_of(url, name):
+    """Nothing is left in the database that a namespace was moved from, where it was the only one with data."""
+    assert sql.rows(url, "SELECT count(*) FROM pathmirror.namespace WHERE name LIKE %s", f"%{name}") == [(0,)]
+    for table in ("node", "log", "feed", "feed_owner", "feed_progress", "session", "named_write", "rule"):
+        assert sql.rows(url, f"SELECT count(*) FROM pathmirror.{table}") == [(0,)], table
+    assert sql.rows(url, "SELECT count(*) FROM pathmirror.namespace_move") == [(0,)]
+
+
+def test_there_and_back_while_clients_write(two):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    dice = random.Random(1)
+    for _ in range(100):
+        rest.put("tree/" + random_path(dice), random_value(dice))
+    with Load([rest], 1) as load:
+        for number in range(4):
+            target = "b" if number % 2 == 0 else "home"
+            moved = move(home, "m", target)
+            assert (moved["database"], moved["to"]) == (target, target)
+            print(moved, round(load.longest, 3), load.refusals())
+            load.goes_on()
+            place, former = (other, home) if number % 2 == 0 else (home, other)
+            assert sql.rows(place, "SELECT count(*) FROM pathmirror.namespace WHERE name = 'm'") == [(1,)]
+            has_nothing_of(former, "m")
+    assert set(load.refused) <= {503}, load.refusals()
+    check(load, home, home, "m")
+
+
+def test_what_is_of_it_moves_along(two, scratch):
+    """Rules, retention, feeds with what is done, dead and to come, sessions' wishes, named writes, ids of events, past trees."""
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+    rest.set("orders/o1", {"n": 1})
+    feed = Feed(gateway.rest, ns="m", headers=ADMIN).make("/orders/{order_id}", max_attempts=1, ack_deadline_ms=2_000)
+    rest.set("orders/o2", {"n": 2})
+    dead = feed.one()
+    feed.nack([dead], reason="no")
+    wait_until(feed.dead, "a dead letter")
+    rest.set("orders/o3", {"n": 3})
+    assert [message["key"] for message in feed.take()] == ["o3"]
+    last = rest.set("orders/o4", {"n": 4}).seq
+    cli.succeeds("retention", "set", "--ns", "m", "--keep", "30d", "--database-url", home)
+    assert rest.send("PUT", "/.settings/rules.json?ns=m", b'{"rules": {".read": true, ".write": true}}', ADMIN).status == 200
+
+    def past(name):
+        cli.succeeds("replay", "tree", "--ns", "m", "--at", last, "--output", scratch / name, "--database-url", home)
+        return json.loads((scratch / name).read_text())
+
+    before = past("before.json")
+    with RealtimeClient(gateway.port, ns="m", extra="&pm=1") as client:
+        assert client.put("/counter", {".sv": {"increment": 1}}, w="writer-of-a-test.1") is not None
+        client.ok("o", {"p": "/bye", "d": {".sv": {"increment": 1}}})
+        move(home, "m", "b")
+        client.socket.wait_for_close()
+    wait_until(lambda: rest.get("bye").status == 200 and rest.value("bye") == 1, "what the session wanted done", 60)
+    with RealtimeClient(gateway.port, ns="m", extra="&pm=1") as client:
+        client.put("/counter", {".sv": {"increment": 1}}, w="writer-of-a-test.1")
+        assert rest.value("counter") == 1, "the write was done twice"
+        client.put("/counter", {".sv": {"increment": 1}}, w="writer-of-a-test.2")
+        assert rest.value("counter") == 2
+    assert [message["key"] for message in feed.take()] == ["o4"]
+    seq = rest.set("orders/o5", {"n": 5}).seq
+    assert [message["key"] for message in feed.take()] == ["o5"]
+    assert [letter["key"] for letter in feed.dead()] == ["o2"]
+    feed.drained()
+    assert rest.get("orders/o5", headers={"X-Pathmirror-Min-Seq": str(seq)}).json() == {"n": 5}
+    assert past("after.json") == before
+    assert rest.value("bye") == 1
+    assert sql.rows(other, "SELECT keep_seconds FROM pathmirror.retention") == [(30 * 86400,)]
+    assert sql.rows(other, "SELECT count(*) FROM pathmirror.rule") == [(1,)]
+    cli.verify("--database-url", home, "--ns", "m")
+    has_nothing_of(home, "m")
+
+
+@contextlib.contextmanager
+def held(url, *statements):
+    """Locks of somebody else, until the end."""
+    with psycopg.connect(url) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        yield
+        connection.rollback()
+
+
+def waits(url):
+    """Whether a mover waits for a lock there."""
+    return sql.rows(url, "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_name, 'pathmirror namespace move') "
+                    "AND wait_event_type = 'Lock' AND datname = current_database()") != [(0,)]
+
+
+def ended(process):
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def finished(home, name, to):
+    """Runs the command until it succeeds: the server may take a moment to see that the former mover is gone."""
+    def attempt():
+        process = mover(home, name, to)
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0 or "moving" in errors, errors
+        return process.returncode == 0
+    wait_until(attempt, "the move", 60)
+
+
+# Where the mover is held up: in which database, by which lock. And whether the namespace is still served then.
+STEPS = {
+    "copying": ("target", "LOCK TABLE pathmirror.node IN SHARE MODE", True),
+    "writers are held up": ("target", "LOCK TABLE pathmirror.cursor IN SHARE MODE", False),
+    "the copy is whole": ("source", "LOCK TABLE pathmirror.former_namespace IN SHARE MODE", False),
+    "it has left": ("home", "SELECT FROM pathmirror.placement_version FOR UPDATE", False),
+    "the home says where it is": ("source", "LOCK TABLE pathmirror.retention IN SHARE MODE", True),
+}
+
+
+@pytest.mark.parametrize("direction", ["there", "back"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_mover_that_is_killed_at_a_step_is_gone_on_with(two, step, direction):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    if direction == "back":
+        cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
+        wait_until(lambda: rest.put("x", 1).status == 200, "the namespace to be served")
+    source, target, to = (home, other, "b") if direction == "there" else (other, home, "home")
+    where, lock, is_served = STEPS[step]
+    url = {"source": source, "target": target, "home": home}[where]
+    with Load([rest], 1) as load:
+        with held(url, lock):
+            process = mover(home, "m", to)
+            wait_until(lambda: waits(url), "the mover to be there", 60)
+            if is_served:
+                load.goes_on()
+            ended(process)
+            if step == "writers are held up":
+                load.goes_on()
+        if step not in ("it has left",):
+            load.goes_on()
+        finished(home, "m", to)
+        load.goes_on()
+    assert set(load.refused) <= {503}, load.refusals()
+    check(load, home, target, "m")
+    has_nothing_of(source, "m")
+
+
+@pytest.mark.parametrize("step", ["copying", "writers are held up", "the copy is whole"])
+def test_a_move_is_aborted(two, step):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    where, lock, _ = STEPS[step]
+    url = other if where == "target" else home
+    with Load([rest], 1) as load:
+        with held(url, lock):
+            process = mover(home, "m", "b")
+            wait_until(lambda: waits(url), "the mover to be there", 60)
+            ended(process)
+        for words in (("namespace", "rm", "m", "--confirm", "m"), ("namespace", "create", "m", "--in", "b")):
+            refused = cli.command(*words, "--database-url", home)
+            assert refused.returncode == 1 and "is being moved from home to b" in refused.stderr, refused.stderr
+
+        def abort():
+            return cli.command("namespace", "move", "m", "--abort", "--database-url", home).returncode == 0
+
+        wait_until(abort, "the move to be aborted", 60)
+        has_nothing_of(other, "m")
+        load.goes_on()
+        assert move(home, "m", "b")["database"] == "b"
+        load.goes_on()
+    assert set(load.refused) <= {503}, load.refusals()
+    check(load, home, other, "m")
+
+
+def test_it_is_too_late_to_abort(two):
+    gateway, home, other = two
+    cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
+    rest = gateway.rest.at(ns="m")
+    wait_until(lambda: rest.put("x", 1).status == 200, "the namespace to be served")
+    with held(home, STEPS["it has left"][1]):
+        process = mover(home, "m", "home")
+        wait_until(lambda: waits(home), "the mover to be there", 60)
+        ended(process)
+    # It may have come as far as the home just then.
+    abort = cli.command("namespace", "move", "m", "--abort", "--database-url", home)
+    if abort.returncode != 0:
+        assert "has left b already" in abort.stderr or "moving" in abort.stderr, abort.stderr
+    finished(home, "m", "home")
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 60)
+    assert rest.value("x") == 1
+
+
+def test_a_second_mover_is_refused(two):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    with held(other, STEPS["copying"][1]):
+        first = mover(home, "m", "b")
+        wait_until(lambda: waits(other), "the mover to be there", 60)
+        second = cli.command("namespace", "move", "m", "--to", "b", "--database-url", home)
+        assert second.returncode == 1 and "Somebody else is moving" in second.stderr, second.stderr
+    _, errors = first.communicate(timeout=120)
+    assert first.returncode == 0, errors
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")
+    assert rest.value("x") == 1
+
+
+@pytest.mark.parametrize("step", ["writers are held up", "the copy is whole"])
+def test_a_mover_that_loses_its_connections_says_so(two, step):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    where, lock, _ = STEPS[step]
+    url = other if where == "target" else home
+    with Load([rest], 1) as load:
+        with held(url, lock):
+            process = mover(home, "m", "b")
+            wait_until(lambda: waits(url), "the mover to be there", 60)
+            sql.autocommit(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+                           "starts_with(application_name, 'pathmirror namespace move') AND wait_event_type = 'Lock' AND datname = current_database()")
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 1 and "The same command goes on" in errors, errors
+        load.goes_on()
+        finished(home, "m", "b")
+        load.goes_on()
+    check(load, home, other, "m")
+
+
+def test_a_gateway_that_is_killed_meanwhile(two, serve):
+    gateway, home, other = two
+    second = serve("--create-namespaces", name="second")
+    with Load([gateway.rest.at(ns="m"), second.rest.at(ns="m")], 1) as load:
+        with held(other, STEPS["writers are held up"][1]):
+            process = mover(home, "m", "b")
+            wait_until(lambda: waits(other), "the mover to be there", 60)
+            gateway.process.kill()
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        load.goes_on()
+    check(load, home, other, "m")
+
+
+def test_ctrl_c(two):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    with Load([rest], 1) as load:
+        with held(other, STEPS["writers are held up"][1]):
+            process = mover(home, "m", "b")
+            wait_until(lambda: waits(other), "the mover to be there", 60)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 130 and "--abort throws the copy away" in errors, errors
+            load.goes_on()
+        finished(home, "m", "b")
+        load.goes_on()
+    check(load, home, other, "m")
+
+
+def test_what_can_not_be_moved(two, postgres):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+
+    def refused(*words):
+        done = cli.command("namespace", "move", *words, "--database-url", home)
+        assert done.returncode in (1, 2), done.stdout
+        return done.stderr
+
+    assert "no database" in refused("m", "--to", "nowhere")
+    assert "no namespace" in refused("none", "--to", "b")
+    assert "--to is missing" in refused("m")
+    assert move(home, "m", "home")["milliseconds"] is None
+    sql.execute(home, "INSERT INTO pathmirror.mirror (namespace_id, name, definition) "
+                "SELECT id, 'orders', '{}' FROM pathmirror.namespace WHERE name = 'm'")
+    assert 'has mirrors, such as "orders"' in refused("m", "--to", "b")
+    sql.execute(home, "DELETE FROM pathmirror.mirror")
+    sql.execute(other, "INSERT INTO pathmirror.namespace (name) VALUES ('m')")
+    assert "of its own" in refused("m", "--to", "b")
+    sql.execute(other, "DELETE FROM pathmirror.namespace")
+    cli.succeeds("database", "drain", "b", "--database-url", home)
+    assert "being drained" in refused("m", "--to", "b")
+    cli.succeeds("database", "drain", "b", "--undo", "--database-url", home)
+    sql.execute(other, "CREATE TABLE newest AS SELECT * FROM pathmirror.migration ORDER BY version DESC LIMIT 1",
+                "DELETE FROM pathmirror.migration WHERE version IN (SELECT version FROM newest)")
+    assert "migrate up" in refused("m", "--to", "b")
+    sql.execute(other, "INSERT INTO pathmirror.migration SELECT * FROM newest", "DROP TABLE newest")
+    assert sql.rows(home, "SELECT count(*) FROM pathmirror.namespace_move") == [(0,)]
+    assert move(home, "m", "b")["database"] == "b"
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")
+    assert rest.value("x") == 1
+
+
+def test_a_target_without_space_keeps_nobody_up(two):
+    gateway, home, other = two
+    sql.execute(other, """CREATE FUNCTION is_full() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING errcode = '53100'; END $$""")
+    with Load([gateway.rest.at(ns="m")], 1) as load:
+        # The tree is copied while clients write, and named writes while they are held up.
+        for table in ("node", "named_write"):
+            sql.execute(home, "INSERT INTO pathmirror.named_write (namespace_id, writer, done, seq) SELECT id, 'a-writer', '{[1,2)}', 1 "
+                        "FROM pathmirror.namespace WHERE name = 'm' ON CONFLICT DO NOTHING")
+            sql.execute(other, f"CREATE TRIGGER is_full BEFORE INSERT ON pathmirror.{table} FOR EACH ROW EXECUTE FUNCTION is_full()")
+            failed = cli.command("namespace", "move", "m", "--to", "b", "--database-url", home)
+            assert failed.returncode == 1 and "No space left" in failed.stderr, failed.stderr
+            load.goes_on()
+            sql.execute(other, f"DROP TRIGGER is_full ON pathmirror.{table}")
+        assert move(home, "m", "b")["database"] == "b"
+        load.goes_on()
+    check(load, home, other, "m")
+
+
+def test_all_of_a_database_move(two):
+    gateway, home, other = two
+    for name in ("m1", "m2", "m3"):
+        cli.succeeds("namespace", "create", name, "--in", "b", "--database-url", home)
+        wait_until(lambda name=name: gateway.rest.at(ns=name).put("x", name).status == 200, "the namespace to be served")
+    sql.execute(other, "INSERT INTO pathmirror.mirror (namespace_id, name, definition) "
+                "SELECT id, 'orders', '{}' FROM pathmirror.namespace WHERE name = 'm2'")
+    drain = ("database", "drain", "b", "--move", "--json", "--database-url", home)
+    first = cli.command(*drain)
+    assert first.returncode == 1 and "Not moved: m2." in first.stderr, first.stderr
+    assert [moved["name"] for moved in cli.objects(first.stdout)] == ["m1", "m3"]
+    sql.execute(other, "DELETE FROM pathmirror.mirror")
+    assert [moved["name"] for moved in cli.objects(cli.succeeds(*drain))] == ["m2"]
+    for name in ("m1", "m2", "m3"):
+        rest = gateway.rest.at(ns=name)
+        wait_until(lambda rest=rest: rest.get("x").status == 200, "the namespace to be served")
+        assert rest.value("x") == name and rest.set("y", 1).seq == 2
+        cli.verify("--database-url", home, "--ns", name)
+    assert "b" not in {row["database"] for row in cli.objects(
+        cli.succeeds("namespace", "ls", "--json", "--database-url", home))}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mover_that_is_killed_at_any_moment_is_gone_on_with(two, seed):
+    gateway, home, other = two
+    dice = random.Random(seed)
+    rest = gateway.rest.at(ns="m")
+    for _ in range(100):
+        rest.put("tree/" + random_path(dice), random_value(dice))
+    with Load([rest], seed) as load:
+        place = "home"
+        for _ in range(3):
+            place = "b" if place == "home" else "home"
+            patience = 0.5
+            while True:
+                process = mover(home, "m", place)
+                try:
+                    process.communicate(timeout=dice.uniform(0.02, patience))
+                except subprocess.TimeoutExpired:
+                    ended(process)
+                    # Whatever the machine's speed, one is left to finish in the end.
+                    patience *= 1.3
+                else:
+                    if process.returncode == 0:
+                        break
+            load.goes_on()
+    assert set(load.refused) <= {503}, load.refusals()
+    check(load, home, home if place == "home" else other, "m")
