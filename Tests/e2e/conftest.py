@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 from disclosure.worlds import NAMESPACES, RULES, World, make_worlds
-from harness import process
+from harness import cli, process
 from harness.cluster import Cluster
 from harness.feeds import Feed
 from harness.gateway import start_dev, start_serve
@@ -111,6 +111,15 @@ def serve(database_url, scratch, logs):
     yield start
     for gateway in gateways:
         gateway.sweep()
+
+
+@pytest.fixture
+def two(serve, database_url, postgres):
+    """A gateway that makes namespaces, its home, and the database `b`."""
+    other = postgres.create_database()
+    gateway = serve("--create-namespaces")
+    cli.succeeds("database", "add", "b", other, "--database-url", database_url)
+    return gateway, database_url, other
 
 
 @pytest.fixture

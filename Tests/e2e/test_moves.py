@@ -1,36 +1,25 @@
 """`namespace move` while clients write: nothing is lost or done twice, and listeners go on where they were."""
 
-import contextlib
 import json
 import random
 import signal
 import subprocess
 
-import psycopg
 import pytest
 from harness import cli, sql
 from harness.feeds import PATIENT, Feed
 from harness.gateway import SECRET
-from harness.moves import Load, check, move, mover, random_path, random_value
+from harness.moves import Load, check, ended, finished, held, interrupted, move, mover, random_path, random_value, waits
 from harness.waiting import wait_until
 from harness.websocket_client import RealtimeClient
 
 ADMIN = {"Authorization": f"Bearer {SECRET}"}
 
 
-@pytest.fixture
-def two(serve, database_url, postgres):
-    """A gateway, the home and the database `b`."""
-    other = postgres.create_database()
-    gateway = serve("--create-namespaces")
-    cli.succeeds("database", "add", "b", other, "--database-url", database_url)
-    return gateway, database_url, other
-
-
 def has_nothing_of(url, name):
     """Nothing is left in the database that a namespace was moved from, where it was the only one with data."""
     assert sql.rows(url, "SELECT count(*) FROM pathmirror.namespace WHERE name LIKE %s", f"%{name}") == [(0,)]
-    for table in ("node", "log", "feed", "feed_owner", "feed_progress", "session", "named_write", "rule"):
+    for table in ("node", "log", "feed", "feed_owner", "feed_progress", "session", "named_write", "rule", "namespace_copy"):
         assert sql.rows(url, f"SELECT count(*) FROM pathmirror.{table}") == [(0,)], table
     assert sql.rows(url, "SELECT count(*) FROM pathmirror.namespace_move") == [(0,)]
 
@@ -101,44 +90,13 @@ def test_what_is_of_it_moves_along(two, scratch):
     has_nothing_of(home, "m")
 
 
-@contextlib.contextmanager
-def held(url, *statements):
-    """Locks of somebody else, until the end."""
-    with psycopg.connect(url) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        yield
-        connection.rollback()
-
-
-def waits(url):
-    """Whether a mover waits for a lock there."""
-    return sql.rows(url, "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_name, 'pathmirror namespace move') "
-                    "AND wait_event_type = 'Lock' AND datname = current_database()") != [(0,)]
-
-
-def ended(process):
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-
-
-def finished(home, name, to):
-    """Runs the command until it succeeds: the server may take a moment to see that the former mover is gone."""
-    def attempt():
-        process = mover(home, name, to)
-        output, errors = process.communicate(timeout=120)
-        assert process.returncode == 0 or "moving" in errors, errors
-        return process.returncode == 0
-    wait_until(attempt, "the move", 60)
-
-
 # Where the mover is held up: in which database, by which lock. And whether the namespace is still served then.
 STEPS = {
     "copying": ("target", "LOCK TABLE pathmirror.node IN SHARE MODE", True),
     "writers are held up": ("target", "LOCK TABLE pathmirror.cursor IN SHARE MODE", False),
     "the copy is whole": ("source", "LOCK TABLE pathmirror.former_namespace IN SHARE MODE", False),
     "it has left": ("home", "SELECT FROM pathmirror.placement_version FOR UPDATE", False),
-    "the home says where it is": ("source", "LOCK TABLE pathmirror.retention IN SHARE MODE", True),
+    "the home says where it is": ("source", "LOCK TABLE pathmirror.rule IN SHARE MODE", True),
 }
 
 
@@ -294,13 +252,16 @@ def test_what_can_not_be_moved(two, postgres):
     assert "no database" in refused("m", "--to", "nowhere")
     assert "no namespace" in refused("none", "--to", "b")
     assert "--to is missing" in refused("m")
+    assert "no namespace" in refused("none", "--to", "b", "--abort")
     assert move(home, "m", "home")["milliseconds"] is None
     sql.execute(home, "INSERT INTO pathmirror.mirror (namespace_id, name, definition) "
                 "SELECT id, 'orders', '{}' FROM pathmirror.namespace WHERE name = 'm'")
     assert 'has mirrors, such as "orders"' in refused("m", "--to", "b")
     sql.execute(home, "DELETE FROM pathmirror.mirror")
     sql.execute(other, "INSERT INTO pathmirror.namespace (name) VALUES ('m')")
-    assert "of its own" in refused("m", "--to", "b")
+    other_of_its_name = refused("m", "--to", "b")
+    # Removing "m" would remove the one that lives.
+    assert "of its own" in other_of_its_name and "rm" not in other_of_its_name.split()
     sql.execute(other, "DELETE FROM pathmirror.namespace")
     cli.succeeds("database", "drain", "b", "--database-url", home)
     assert "being drained" in refused("m", "--to", "b")
@@ -354,6 +315,35 @@ def test_all_of_a_database_move(two):
         cli.verify("--database-url", home, "--ns", name)
     assert "b" not in {row["database"] for row in cli.objects(
         cli.succeeds("namespace", "ls", "--json", "--database-url", home))}
+
+
+def test_what_is_on_its_way_to_a_database_that_is_drained(two):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    interrupted(other, STEPS["writers are held up"][1], home, "m", "b")
+    moved = cli.objects(cli.succeeds("database", "drain", "b", "--move", "--json", "--database-url", home))
+    assert [(row["name"], row["database"]) for row in moved] == [("m", "home")]
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")
+    assert rest.value("x") == 1
+    has_nothing_of(other, "m")
+
+
+def test_keys_that_are_the_same_text(two):
+    """They are keys of their own; and so is a mark that combines with the slash before it."""
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", {"k": 0})
+    rest.set("a", 5)
+    interrupted(other, STEPS["writers are held up"][1], home, "m", "b")
+    rest.set("x/caf\u00e9", 1)
+    rest.set("x/cafe\u0301", 2)
+    rest.set("a/\u0301b", 1)
+    before = rest.get("").json()
+    finished(home, "m", "b")
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served")
+    assert rest.get("").json() == before
+    cli.verify("--database-url", home, "--ns", "m")
 
 
 @pytest.mark.parametrize("seed", range(3))

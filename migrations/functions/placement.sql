@@ -8,7 +8,8 @@ begin atomic
     select pg_advisory_xact_lock(hashtextextended(of_namespace, 7061746863));
 end;
 
--- Refuses a namespace that lives in another database: raises PM005. Whoever asks for it has an old list of placements, or none.
+-- Refuses a namespace that lives in another database, or is on its way here: raises PM005. Whoever asks for it has an old list of
+-- placements, or none.
 create or replace function pathmirror.check_placement() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp as $$
@@ -19,6 +20,9 @@ begin
     select database into other from pathmirror.placement where namespace = new.name;
     if other is not null then
         raise exception 'the namespace "%" lives in the database "%"', new.name, other using errcode = 'PM005';
+    end if;
+    if exists (select from pathmirror.namespace_copy where namespace = new.name and is_dormant) then
+        raise exception 'the namespace "%" is on its way to this database', new.name using errcode = 'PM005';
     end if;
     return new;
 end
@@ -98,5 +102,17 @@ begin
     insert into pathmirror.placement (namespace, database, version)
     values (of_namespace, in_database, new_version)
     on conflict (namespace) do update set database = excluded.database, version = excluded.version;
+end
+$$;
+
+-- Keeps a namespace in this database until the transaction ends: what administrators change of it goes along with it, or is
+-- refused. Raises PM005 where it is not here any more.
+create or replace function pathmirror.hold_namespace(of_namespace bigint) returns void
+language plpgsql as $$
+begin
+    perform from pathmirror.namespace where id = of_namespace for key share;
+    if not found then
+        raise exception 'the namespace is not in this database any more: try again' using errcode = 'PM005';
+    end if;
 end
 $$;

@@ -34,6 +34,7 @@ begin
                     'export_form(jsonb, bigint, text, integer, bigint)',
                     'finish_entry(bigint, bigint, text, text, json, integer, json)',
                     'has_node(bigint, text)',
+                    'hold_namespace(bigint)',
                     'leaf_rows(jsonb, text)',
                     'lock_head(bigint, tid)',
                     'long_rest(text)',

@@ -66,17 +66,17 @@ extension LogConnection {
                 "(seq, index, is_snapshot) in (select * from unnest($3::bigint[], $4::bigint[], $5::boolean[]))"
         }
         let own: PostgresParameters = [.int8(namespace), .int8(feed)]
-        return try translated { () throws(PostgresError) in
-            let results = try postgres.pipeline([
-                .query("begin"),
-                .query("\(statement) namespace_id = $1 and feed = $2 and \(condition)", parameters),
-                .query(Self.revival, own),
-                .query(
-                    "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
-                .query("select pg_notify('\(Self.feedChannel)', '')"),
-                .query("commit"),
-            ])
-            return Int64(results[1].affectedRows)
+        return try mayBeMisplaced { () throws(PostgresError) in
+            let results = try holding(
+                namespace,
+                [
+                    .query("\(statement) namespace_id = $1 and feed = $2 and \(condition)", parameters),
+                    .query(Self.revival, own),
+                    .query(
+                        "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
+                    .query("select pg_notify('\(Self.feedChannel)', '')"),
+                ])
+            return Int64(results[0].affectedRows)
         }
     }
 

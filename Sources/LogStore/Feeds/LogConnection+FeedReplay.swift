@@ -41,25 +41,25 @@ extension LogConnection {
             .int8(namespace), .int8(feed), .array(seqs), .array(indexes), .array(keys), .array(states),
             .array(messages),
         ]
-        try translated { () throws(PostgresError) in
-            _ = try postgres.pipeline([
-                .query("begin"),
-                .query(
-                    """
-                    insert into pathmirror.feed_message as letter
-                        (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message, bytes)
-                    select $1, $2, seq, index, false, key, state, 0, '[]', message::json, octet_length(message)
-                    from unnest($3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[])
-                        as replayed (seq, index, key, state, message)
-                    on conflict (namespace_id, feed, seq, index, is_snapshot) do update
-                    set state = 'retry', attempts = 0, message = excluded.message, bytes = excluded.bytes, since = now()
-                    where letter.state = 'dead'
-                    """, parameters),
-                .query(
-                    "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
-                .query("select pg_notify('\(Self.feedChannel)', '')"),
-                .query("commit"),
-            ])
+        try mayBeMisplaced { () throws(PostgresError) in
+            _ = try holding(
+                namespace,
+                [
+                    .query(
+                        """
+                        insert into pathmirror.feed_message as letter
+                            (namespace_id, feed, seq, index, is_snapshot, key, state, attempts, errors, message, bytes)
+                        select $1, $2, seq, index, false, key, state, 0, '[]', message::json, octet_length(message)
+                        from unnest($3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[])
+                            as replayed (seq, index, key, state, message)
+                        on conflict (namespace_id, feed, seq, index, is_snapshot) do update
+                        set state = 'retry', attempts = 0, message = excluded.message, bytes = excluded.bytes, since = now()
+                        where letter.state = 'dead'
+                        """, parameters),
+                    .query(
+                        "update pathmirror.feed set revision = revision + 1 where namespace_id = $1 and id = $2", own),
+                    .query("select pg_notify('\(Self.feedChannel)', '')"),
+                ])
         }
     }
 }

@@ -23,6 +23,10 @@ extension LogConnection {
                 join pathmirror.feed_owner as owner on owner.namespace_id = feed.namespace_id and owner.feed = feed.id
                 left join pathmirror.feed_worker as worker on worker.id = owner.worker
                 where ($1::bigint is null or feed.namespace_id = $1) and ($3::text is null or feed.name = $3)
+                    -- Feeds of copies are nobody's until they live.
+                    and not exists (
+                        select from pathmirror.namespace_copy as copy
+                        where copy.namespace_id = feed.namespace_id and copy.is_dormant)
                 order by feed.namespace_id, feed.name
                 """,
                 [
@@ -46,14 +50,15 @@ extension LogConnection {
         }
     }
 
-    /// A namespace's name, which never changes. It is looked up once: the row is found through all its versions that somebody's snapshot
+    /// A namespace's name, which never changes once it lives. It is looked up once: the row is found through all its versions that somebody's snapshot
     /// still sees, one for each commit.
     private func namespaceName(_ id: Int64) throws(PostgresError) -> String {
         if let known = namespaceNames[id] { return known }
         let rows = try postgres.execute("select name from pathmirror.namespace where id = $1", [.int8(id)])
         guard rows.rowCount == 1 else { return "" }
         let name = try rows.string(0, 0)
-        namespaceNames[id] = name
+        // A copy that came to live between the two questions is seen by its own name from the next one on.
+        if !name.utf8.starts(with: NamespaceCopy.namePrefix.utf8) { namespaceNames[id] = name }
         return name
     }
 
@@ -68,16 +73,18 @@ extension LogConnection {
     }
 
     /// Adds a feed that begins at a place, and announces it. Nil where another has its name by now.
+    ///
+    /// - Throws: `misplaced`, as all that changes feeds, where the namespace has left this database.
     public func addFeed(
         _ namespace: Int64, name: String, definition: [UInt8], at progress: FeedProgressRecord
     ) throws(LogStoreError) -> Int64? {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .text(name)]
             parameters.appendJSON(definition)
             parameters.appendInt8(progress.seq)
             if let seq = progress.snapshotSeq { parameters.appendInt8(seq) } else { parameters.appendNull(.int8) }
             if let batch = progress.readTo.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
-            let rows = try postgres.execute(
+            let made = PipelineStep.query(
                 """
                 with made as (
                     insert into pathmirror.feed (namespace_id, name, definition)
@@ -90,6 +97,7 @@ extension LogConnection {
                 )
                 select id, pg_notify('\(Self.feedChannel)', '') from made
                 """, parameters)
+            let rows = try holding(namespace, [made])[0]
             return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
         }
     }
@@ -104,12 +112,12 @@ extension LogConnection {
     public func redefineFeed(
         _ namespace: Int64, _ feed: Int64, definition: [UInt8], keepsDone: Bool, stopsKeys: Bool
     ) throws(LogStoreError) -> Int64 {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
             parameters.appendJSON(definition)
             parameters.appendBool(keepsDone)
             parameters.appendBool(stopsKeys)
-            let rows = try postgres.execute(
+            let change = PipelineStep.query(
                 """
                 with changed as (
                     update pathmirror.feed
@@ -132,24 +140,25 @@ extension LogConnection {
                 )
                 select generation, pg_notify('\(Self.feedChannel)', '') from moved
                 """, parameters)
+            let rows = try holding(namespace, [change])[0]
             return rows.rowCount == 1 ? try rows.int64(0, 0) : 0
         }
     }
 
     /// Removes a feed with all that is kept of it, and announces it. False where it was gone.
     public func removeFeed(_ namespace: Int64, _ feed: Int64) throws(LogStoreError) -> Bool {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             let parameters: PostgresParameters = [.int8(namespace), .int8(feed)]
-            let results = try postgres.pipeline([
-                .query("begin"),
-                .query("delete from pathmirror.feed_progress where namespace_id = $1 and feed = $2", parameters),
-                .query("delete from pathmirror.feed_owner where namespace_id = $1 and feed = $2", parameters),
-                .query("delete from pathmirror.feed_message where namespace_id = $1 and feed = $2", parameters),
-                .query("delete from pathmirror.feed where namespace_id = $1 and id = $2", parameters),
-                .query("select pg_notify('\(Self.feedChannel)', '')"),
-                .query("commit"),
-            ])
-            return results[4].affectedRows == 1
+            let results = try holding(
+                namespace,
+                [
+                    .query("delete from pathmirror.feed_progress where namespace_id = $1 and feed = $2", parameters),
+                    .query("delete from pathmirror.feed_owner where namespace_id = $1 and feed = $2", parameters),
+                    .query("delete from pathmirror.feed_message where namespace_id = $1 and feed = $2", parameters),
+                    .query("delete from pathmirror.feed where namespace_id = $1 and id = $2", parameters),
+                    .query("select pg_notify('\(Self.feedChannel)', '')"),
+                ])
+            return results[3].affectedRows == 1
         }
     }
 
@@ -158,35 +167,35 @@ extension LogConnection {
     public func seekFeed(
         _ namespace: Int64, _ feed: Int64, to progress: FeedProgressRecord
     ) throws(LogStoreError) -> Int64 {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .int8(feed), .int8(progress.seq)]
             if let seq = progress.snapshotSeq { parameters.appendInt8(seq) } else { parameters.appendNull(.int8) }
             if let batch = progress.readTo.batch { parameters.appendUUID(batch) } else { parameters.appendNull(.uuid) }
-            let results = try postgres.pipeline([
-                .query("begin"),
-                .query(
-                    """
-                    with moved as (
-                        update pathmirror.feed_progress
-                        set generation = generation + 1, seq = $3, index = 0, snapshot_seq = $4, done = null,
-                            handed_to = $3, read_to = $3, batch = $5, moved_at = clock_timestamp()
-                        where namespace_id = $1 and feed = $2 returning generation
-                    ), owned as (
-                        update pathmirror.feed_owner set generation = moved.generation
-                        from moved where namespace_id = $1 and feed = $2
-                    )
-                    select generation from moved
-                    """, parameters),
-                // What comes after the place comes from the log, whatever had become of it.
-                .query(
-                    """
-                    delete from pathmirror.feed_message
-                    where namespace_id = $1 and feed = $2 and (state = 'failing' or seq > $3)
-                    """, [.int8(namespace), .int8(feed), .int8(progress.seq)]),
-                .query("select pg_notify('\(Self.feedChannel)', '')"),
-                .query("commit"),
-            ])
-            return results[1].rowCount == 1 ? try results[1].int64(0, 0) : 0
+            let results = try holding(
+                namespace,
+                [
+                    .query(
+                        """
+                        with moved as (
+                            update pathmirror.feed_progress
+                            set generation = generation + 1, seq = $3, index = 0, snapshot_seq = $4, done = null,
+                                handed_to = $3, read_to = $3, batch = $5, moved_at = clock_timestamp()
+                            where namespace_id = $1 and feed = $2 returning generation
+                        ), owned as (
+                            update pathmirror.feed_owner set generation = moved.generation
+                            from moved where namespace_id = $1 and feed = $2
+                        )
+                        select generation from moved
+                        """, parameters),
+                    // What comes after the place comes from the log, whatever had become of it.
+                    .query(
+                        """
+                        delete from pathmirror.feed_message
+                        where namespace_id = $1 and feed = $2 and (state = 'failing' or seq > $3)
+                        """, [.int8(namespace), .int8(feed), .int8(progress.seq)]),
+                    .query("select pg_notify('\(Self.feedChannel)', '')"),
+                ])
+            return results[0].rowCount == 1 ? try results[0].int64(0, 0) : 0
         }
     }
 }

@@ -46,14 +46,14 @@ extension LogConnection {
     public func addMirror(
         _ namespace: Int64, name: String, definition: [UInt8], target: String?
     ) throws(LogStoreError) -> [UInt8] {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             var parameters: PostgresParameters = [.int8(namespace), .text(name)]
             parameters.appendJSON(definition)
             if let target { parameters.appendText(target) } else { parameters.appendNull(.text) }
-            return try postgres.execute(
+            let add = PipelineStep.query(
                 "insert into pathmirror.mirror (namespace_id, name, definition, target) values ($1, $2, $3, $4) returning id",
-                parameters
-            ).bytes(0, 0)
+                parameters)
+            return try holding(namespace, [add])[0].bytes(0, 0)
         }
     }
 

@@ -45,17 +45,7 @@ extension LogConnection {
     /// Removes a namespace with all that is of it, in one transaction: whoever writes to it meanwhile fails. False where it is not
     /// there any more. Takes the schema's owner. Its mirrors' tables are not touched: drop the mirrors first.
     public func removeNamespace(_ namespace: Int64) throws(LogStoreError) -> Bool {
-        try translated { () throws(PostgresError) in
-            try postgres.executeScript("begin")
-            do throws(PostgresError) {
-                let isThere = try remove(namespace)
-                try postgres.executeScript("commit")
-                return isThere
-            } catch {
-                try? postgres.executeScript("rollback")
-                throw error
-            }
-        }
+        try inTransaction { () throws(PostgresError) in try remove(namespace) }
     }
 
     /// Whether a namespace is gone from this database on purpose.
@@ -93,18 +83,50 @@ extension LogConnection {
                     -- The home has a row of each that was ever elsewhere, which says more.
                     or exists (select from pathmirror.former_namespace where name = $1 and moved_to is not null)
                         and not exists (select from pathmirror.placement where namespace = $1)
+                    or exists (select from pathmirror.namespace_copy where namespace = $1 and is_dormant)
                 """, [.text(name)]
             ).bool(0, 0)
         }
     }
 
-    /// Removes what is left of a namespace that has left this database.
-    public func clearFormerNamespace(_ namespace: Int64) throws(LogStoreError) {
+    /// Removes what is left of a namespace that has left this database by a move; nothing where its id is another's by now.
+    public func clearFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) {
+        try inTransaction { () throws(PostgresError) in
+            let former = try postgres.execute(
+                """
+                select from pathmirror.former_namespace as former
+                where id = $1 and move = $2::text::uuid
+                    and not exists (select from pathmirror.namespace as known where known.id = former.id)
+                for update
+                """, [.int8(namespace), .text(move)])
+            guard former.rowCount == 1 else { return }
+            try removeRows(namespace)
+        }
+    }
+
+    /// Removes the copies that a move has made here, as long as they are dormant. Takes the schema's owner.
+    public func removeCopies(of move: String) throws(LogStoreError) {
+        try inTransaction { () throws(PostgresError) in
+            let gone = try postgres.execute(
+                """
+                delete from pathmirror.namespace where name = (
+                    select '\(NamespaceCopy.namePrefix)' || copy.namespace from pathmirror.namespace_copy as copy
+                    where copy.namespace_id = namespace.id and copy.move = $1::text::uuid and copy.is_dormant
+                ) returning id
+                """, [.text(move)])
+            for row in 0..<gone.rowCount { try removeRows(try gone.int64(row, 0)) }
+        }
+    }
+
+    private func inTransaction<Result>(
+        _ body: () throws(PostgresError) -> Result
+    ) throws(LogStoreError) -> Result {
         try translated { () throws(PostgresError) in
             try postgres.executeScript("begin")
             do throws(PostgresError) {
-                try removeRows(namespace)
+                let result = try body()
                 try postgres.executeScript("commit")
+                return result
             } catch {
                 try? postgres.executeScript("rollback")
                 throw error
@@ -119,7 +141,8 @@ extension LogConnection {
             with gone as (delete from pathmirror.namespace where id = $1 returning id, name, stream_key)
             insert into pathmirror.former_namespace (id, name, stream_key) select id, name, stream_key from gone
             on conflict (id) do update
-            set name = excluded.name, stream_key = excluded.stream_key, removed_at = excluded.removed_at, moved_to = null
+            set name = excluded.name, stream_key = excluded.stream_key, removed_at = excluded.removed_at, head = null,
+                moved_to = null, move = null, farewell = null
             """, [.int8(namespace)])
         guard removed.affectedRows == 1 else { return false }
         try removeRows(namespace)

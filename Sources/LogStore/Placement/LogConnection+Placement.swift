@@ -96,13 +96,13 @@ extension LogConnection {
         }
     }
 
-    /// The namespaces that live in a database besides the home, or are still leaving it.
+    /// The namespaces that live in a database besides the home, are still leaving it, or are on their way there.
     public func namespaces(in database: String) throws(LogStoreError) -> [String] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
                 select namespace from pathmirror.placement where database = $1
-                union select namespace from pathmirror.namespace_move where source = $1 order by 1
+                union select namespace from pathmirror.namespace_move where $1 in (source, target) order by 1
                 """, [.text(database)])
             var found: [String] = []
             for row in 0..<rows.rowCount { found.append(try rows.string(row, 0)) }
@@ -168,7 +168,19 @@ extension LogConnection {
         }
     }
 
-    /// Runs what may make a namespace, or place one.
+    /// Runs statements in one transaction in which a namespace, if one is given, stays in this database; returns their results.
+    func holding(
+        _ namespace: Int64?, _ steps: [PipelineStep]
+    ) throws(PostgresError) -> [PostgresResult] {
+        var all: [PipelineStep] = [.query("begin")]
+        if let namespace { all.append(.query("select pathmirror.hold_namespace($1)", [.int8(namespace)])) }
+        let first = all.count
+        all += steps
+        all.append(.query("commit"))
+        return Array(try postgres.pipeline(all)[first..<first + steps.count])
+    }
+
+    /// Runs what may make a namespace, or place one, or change what is of one.
     func mayBeMisplaced<Result>(_ body: () throws(PostgresError) -> Result) throws(LogStoreError) -> Result {
         do throws(PostgresError) {
             return try body()

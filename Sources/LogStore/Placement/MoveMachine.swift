@@ -1,90 +1,160 @@
-/// What is found of a namespace that is to move, or was being moved when its mover ended.
-public struct MoveFacts: Sendable, Equatable {
+/// What is found of a namespace that is to move, or was being moved when its mover ended. Each of the databases may have gone back to
+/// a backup since.
+public struct MoveFacts: Sendable, Hashable {
     /// How far the home says that the move has come; nil where it knows of none.
-    public enum Record: Sendable, Equatable {
+    public enum Record: Sendable, Hashable {
         case copying
         /// The home says that the namespace lives in the target now.
         case left
     }
 
-    /// What the source has of it.
-    public enum Source: Sendable, Equatable {
+    /// What the source has of it: of that id, name and stream key.
+    public enum Source: Sendable, Hashable {
         /// It lives there.
         case living
-        /// It has left on purpose.
+        /// It has left by this move.
         case former
-        /// There is no trace of it.
+        /// It was removed there for good.
+        case removed
+        /// There is no trace of it, or its id is another's.
         case unknown
     }
 
     /// What the target has of it.
-    public enum Copy: Sendable, Equatable {
+    public enum Copy: Sendable, Hashable {
+        /// No copy of this move, nor of another one.
         case none
-        /// Its last entry is one of the source's; it has all that the source had when it left.
-        case there(isOfTheSource: Bool, isWhole: Bool)
+        /// This move's copy, which nobody works on. Its last entry is one of the source's; it has all that the source had when it left.
+        case dormant(isOfTheSource: Bool, isWhole: Bool)
+        /// This move's copy, which lives.
+        case arrived(isWhole: Bool)
+        /// The dormant copy of a move that the home does not know, or not any more; of the namespace that the source has, or not.
+        case stranger(isOfThisSource: Bool)
     }
 
     public var record: Record?
     public var source: Source
     public var copy: Copy
+    /// The target has a living namespace of the name that this move has not brought there.
+    public var isNameTaken: Bool
 
-    public init(record: Record?, source: Source, copy: Copy) {
+    public init(record: Record?, source: Source, copy: Copy, isNameTaken: Bool) {
         self.record = record
         self.source = source
         self.copy = copy
+        self.isNameTaken = isNameTaken
     }
 }
 
 /// Decides how a move goes on, or back, from whatever is found: whoever moved it before may have ended at any instant. Pure.
+///
+/// Only two steps remove anything: `goBack` a dormant copy, while the namespace lives in the source or was removed there for good;
+/// and `clearUp` what is left in the source, where the target's lives and has all of it.
 public enum MoveMachine {
     /// What the administrator wants.
-    public enum Wish: Sendable, Equatable {
+    public enum Wish: Sendable, CaseIterable {
         case move
         case abort
     }
 
     /// The next step. Each leads to facts from which another one follows, until `done`.
-    public enum Step: Sendable, Equatable {
+    public enum Step: Sendable, Hashable {
         /// Writes down that the namespace moves.
         case begin
-        /// Throws away what the target has, and copies all of it.
-        case copyAnew
+        /// Writes down once more that the namespace moves: the home has forgotten it, and the copy says it.
+        case adopt
+        /// Makes an empty copy, which nobody works on.
+        case makeCopy
         /// Copies what has changed, until little does; then fences, copies the rest and leaves the source.
         case follow
+        /// Has the copy live.
+        case arrive
         /// Has the home say that it lives in the target.
         case change
         /// Throws away what is left in the source, and the record.
         case clearUp
-        /// Throws away what the target has, and the record.
+        /// Throws away the record; there is nothing to clear up.
+        case forget
+        /// Throws away the dormant copy, and the record.
         case goBack
         case done
         /// Nothing may be done before somebody has looked.
         case refuse(Reason)
     }
 
-    public enum Reason: Sendable, Equatable {
+    public enum Reason: Sendable, Hashable, CaseIterable {
+        /// The source has no such namespace.
+        case unknown
+        /// The target has another namespace of that name.
+        case nameTaken
+        /// The target has a copy of a move that the home does not know.
+        case copyOfAnotherMove
+        /// The source has gone back to a backup: the copy has entries that it lacks.
+        case copyIsAhead
         /// The source has let it go, and the target has not what it had said it kept. All rows are still in the source.
         case targetLostIt
-        /// It lives in the target already, in part: it can only go on.
+        /// The source knows nothing of it any more; the copy, if there is one, may be the only one.
+        case sourceLostIt
+        /// The source has let it go once, and has it again since it went back to a backup.
+        case livesInBoth
+        /// It has left already: it can only go on.
         case tooLateToAbort
-        /// There is no such namespace.
-        case unknown
+        /// What is found fits no move.
+        case unclear
     }
 
     public static func next(_ wish: Wish, _ facts: MoveFacts) -> Step {
-        switch (facts.record, facts.source, facts.copy) {
-        case (nil, .living, _): wish == .move ? .begin : .done
-        case (nil, .former, _), (nil, .unknown, _): wish == .move ? .refuse(.unknown) : .done
-        case (.copying, .living, _) where wish == .abort: .goBack
-        case (.copying, .living, .there(isOfTheSource: true, _)): .follow
-        case (.copying, .living, .none), (.copying, .living, .there): .copyAnew
-        case (.copying, .former, .there(_, isWhole: true)): wish == .move ? .change : .refuse(.tooLateToAbort)
-        case (.copying, .former, _): .refuse(.targetLostIt)
-        case (.copying, .unknown, _): .goBack
-        case (.left, _, .there(_, isWhole: true)): wish == .move ? .clearUp : .refuse(.tooLateToAbort)
-        // The source has been cleared up: nothing tells any more what it had.
-        case (.left, .unknown, .there): wish == .move ? .clearUp : .refuse(.tooLateToAbort)
-        case (.left, _, _): .refuse(.targetLostIt)
+        switch facts.record {
+        case nil: beginning(wish, facts)
+        case .copying: copying(wish, facts)
+        case .left: leaving(wish, facts)
+        }
+    }
+
+    private static func beginning(_ wish: Wish, _ facts: MoveFacts) -> Step {
+        guard facts.source == .living else { return .refuse(.unknown) }
+        if wish == .move && facts.isNameTaken { return .refuse(.nameTaken) }
+        switch facts.copy {
+        case .none: return wish == .move ? .begin : .done
+        case .stranger(isOfThisSource: true): return .adopt
+        case .stranger(isOfThisSource: false): return .refuse(.copyOfAnotherMove)
+        case .dormant, .arrived: return .refuse(.unclear)
+        }
+    }
+
+    private static func copying(_ wish: Wish, _ facts: MoveFacts) -> Step {
+        switch (facts.source, facts.copy) {
+        case (.living, .arrived): .refuse(.livesInBoth)
+        case (.living, _) where wish == .abort: .goBack
+        case (.living, _) where facts.isNameTaken: .refuse(.nameTaken)
+        case (.living, .none): .makeCopy
+        case (.living, .dormant(isOfTheSource: true, _)): .follow
+        case (.living, .dormant): .refuse(.copyIsAhead)
+        case (.living, .stranger): .refuse(.copyOfAnotherMove)
+        case (.former, .dormant(_, isWhole: true)), (.former, .arrived(isWhole: true)):
+            goingOn(wish, facts)
+        case (.former, _): .refuse(.targetLostIt)
+        case (.removed, .arrived): .refuse(.unclear)
+        case (.removed, _): .goBack
+        // That it lives there says that the source had let it go.
+        case (.unknown, .arrived): goingOn(wish, facts)
+        case (.unknown, _): .refuse(.sourceLostIt)
+        }
+    }
+
+    private static func goingOn(_ wish: Wish, _ facts: MoveFacts) -> Step {
+        guard wish == .move else { return .refuse(.tooLateToAbort) }
+        if case .arrived = facts.copy { return .change }
+        return facts.isNameTaken ? .refuse(.nameTaken) : .arrive
+    }
+
+    private static func leaving(_ wish: Wish, _ facts: MoveFacts) -> Step {
+        switch (facts.source, facts.copy) {
+        case (.former, .arrived(isWhole: true)): wish == .move ? .clearUp : .refuse(.tooLateToAbort)
+        case (.former, _): .refuse(.targetLostIt)
+        case (.unknown, .arrived): wish == .move ? .forget : .refuse(.tooLateToAbort)
+        case (.living, .arrived): .refuse(.livesInBoth)
+        default: .refuse(.unclear)
         }
     }
 }

@@ -23,6 +23,13 @@ final class NamespaceCopy {
     private static let rowsBetweenNews = 5_000
     /// Paths are cut to so many bytes: rows of longer paths have no more than their first 2,000 bytes to be found by.
     static let mostPathBytes = 1_500
+    /// What the names of dormant copies begin with: no client can ask for them, and whatever looks for work leaves them out.
+    static let namePrefix = ".moving/"
+    /// For so long a statement of the last round waits, and takes: writers stand meanwhile.
+    private static let limits = "set local lock_timeout = '2s'; set local statement_timeout = '30s'"
+
+    /// What a namespace's copy is called until it lives.
+    static func hiddenName(_ namespace: String) -> String { namePrefix + namespace }
 
     /// - Parameter onRows: told now and then how many more rows have been copied.
     init(
@@ -52,7 +59,7 @@ final class NamespaceCopy {
     func round() throws -> Round {
         try source.executeScript("begin isolation level repeatable read")
         do {
-            let round = try copy(isLast: false) {}
+            let round = try copy(nil)
             try source.executeScript("commit")
             return round
         } catch {
@@ -61,31 +68,29 @@ final class NamespaceCopy {
         }
     }
 
-    /// Copies the rest; the source's transaction, and its lock on the namespace, are the caller's. The namespace has its own name
-    /// in the target then, unless that is the home, which gives it together with the placement.
-    func lastRound(name: String?) throws {
-        _ = try copy(isLast: true) {
-            guard let name else { return }
-            _ = try target.execute(
-                "update pathmirror.namespace set name = $2 where id = $1", [.int8(targetID), .text(name)])
-        }
-    }
+    /// Copies the rest; the source's transaction, and its lock on the namespace, are the caller's. The copy stays dormant.
+    ///
+    /// - Parameter farewell: by which the copy is known as the one that has all, once the source notes it too.
+    func lastRound(farewell: String) throws { _ = try copy(farewell) }
 
-    private func copy(isLast: Bool, _ finish: () throws -> Void) throws -> Round {
+    private func copy(_ farewell: String?) throws -> Round {
+        let newest = try source.execute(
+            "select head from pathmirror.namespace where id = $1", [.int8(sourceID)]
+        ).int64(0, 0)
+        // By itself: it locks what others write to, and they are not to wait for the round.
+        try makeRoom(newest + 1)
         try target.executeScript("begin")
         do {
+            if farewell != nil { try target.executeScript(Self.limits) }
             let last = try lockedHead()
-            let newest = try source.execute(
-                "select head from pathmirror.namespace where id = $1", [.int8(sourceID)]
-            ).int64(0, 0)
-            _ = try target.execute(
-                "select pathmirror.ensure_log_partition($1, $2, 1000000)", [.int8(targetID), .int8(newest + 1)])
             for table in Self.appended { try pipe(table, "n.seq > \(last)") }
-            try copySnapshots()
+            try copySnapshots(isLast: farewell != nil)
             try copyNodes(behind: last)
-            if isLast { try copyWhole() }
+            if farewell != nil { try copyWhole() }
             try copyRow()
-            try finish()
+            _ = try target.execute(
+                "update pathmirror.namespace_copy set farewell = $2::text::uuid where namespace_id = $1",
+                [.int8(targetID), farewell.map { .text($0) } ?? .null(.text)])
             try target.executeScript("commit")
             return Round(entries: newest - last)
         } catch {
@@ -94,14 +99,22 @@ final class NamespaceCopy {
         }
     }
 
-    /// How far the copy is. Nobody writes there until the round is over: somebody could where an earlier round was thought to be
-    /// the last, since gateways do then what the namespace's sessions wanted done at their end.
+    private func makeRoom(_ seq: Int64) throws {
+        _ = try target.execute(
+            "select pathmirror.ensure_log_partition($1, $2, 1000000)", [.int8(targetID), .int8(seq)])
+    }
+
+    /// How far the copy is.
     ///
-    /// - Throws: `CopyDiverged` where somebody has, or the source has gone back to a backup.
+    /// - Throws: `CopyDiverged` where it is not there as a dormant one, or the source has gone back to a backup.
     private func lockedHead() throws -> Int64 {
         let row = try target.execute(
             """
-            select head, \(LogConnection.headBatch), created_at = '-infinity' from pathmirror.namespace where id = $1 for update
+            select head, \(LogConnection.headBatch), created_at = '-infinity' from pathmirror.namespace as known
+            where id = $1 and exists (
+                select from pathmirror.namespace_copy as copy
+                where copy.namespace_id = known.id and copy.is_dormant and known.name = '\(Self.namePrefix)' || copy.namespace)
+            for update
             """, [.int8(targetID)])
         guard row.rowCount == 1 else { throw CopyDiverged() }
         let head = try row.int64(0, 0)
@@ -176,14 +189,14 @@ final class NamespaceCopy {
 
     /// Notes on both sides which rows of the tree entries concern: those of the parts that they name, and single ones above these.
     private func noteTouched(behind last: Int64) throws {
-        var parts = Set<String>()
-        var rows = Set<String>()
+        var parts = Set<[UInt8]>()
+        var rows = Set<[UInt8]>()
         for table in ["log", "log_part"] {
             try source.forEachRow(
                 "select distinct json_object_keys(changes) from pathmirror.\(table) where namespace_id = $1 and seq > $2",
                 [.int8(sourceID), .int8(last)]
             ) { row in
-                let touched = TouchedPart(try row.string(0))
+                let touched = TouchedPart(try row.bytes(0))
                 parts.insert(touched.part)
                 rows.formUnion(touched.above)
             }
@@ -206,7 +219,7 @@ final class NamespaceCopy {
         }
     }
 
-    private func fill(_ table: String, _ paths: Set<String>, _ connection: PostgresConnection) throws {
+    private func fill(_ table: String, _ paths: Set<[UInt8]>, _ connection: PostgresConnection) throws {
         _ = try connection.copyIn("copy \(table) from stdin (format binary)") { writer in
             for path in paths {
                 writer.beginRow()
@@ -216,27 +229,29 @@ final class NamespaceCopy {
         }
     }
 
-    /// Those that the target lacks; those that the source has no more go.
-    private func copySnapshots() throws {
-        func kept(_ connection: PostgresConnection, _ id: Int64) throws -> Set<Int64> {
+    /// Those that the target lacks; those that the source has no more go. What the rows say of those that stay may have changed.
+    ///
+    /// - Parameter isLast: the source's transaction does not see it as of one moment: the rows are locked, so that what is copied of
+    ///   them belongs together.
+    private func copySnapshots(isLast: Bool) throws {
+        func kept(_ connection: PostgresConnection, _ id: Int64, _ lock: String = "") throws -> Set<Int64> {
             let rows = try connection.execute(
-                "select seq from pathmirror.snapshot where namespace_id = $1", [.int8(id)])
+                "select seq from pathmirror.snapshot where namespace_id = $1 order by seq \(lock)", [.int8(id)])
             var found = Set<Int64>()
             for row in 0..<rows.rowCount { found.insert(try rows.int64(row, 0)) }
             return found
         }
-        let wanted = try kept(source, sourceID)
+        let wanted = try kept(source, sourceID, isLast ? "for share" : "")
         let there = try kept(target, targetID)
         for seq in there.subtracting(wanted) {
-            for table in ["snapshot", "snapshot_chunk"] {
-                _ = try target.execute(
-                    "delete from pathmirror.\(table) where namespace_id = $1 and seq = $2",
-                    [.int8(targetID), .int8(seq)])
-            }
+            _ = try target.execute(
+                "delete from pathmirror.snapshot_chunk where namespace_id = $1 and seq = $2",
+                [.int8(targetID), .int8(seq)])
         }
-        for seq in wanted.subtracting(there) {
-            for table in ["snapshot", "snapshot_chunk"] { try pipe(table, "n.seq = \(seq)") }
-        }
+        for seq in wanted.subtracting(there) { try pipe("snapshot_chunk", "n.seq = \(seq)") }
+        _ = try target.execute("delete from pathmirror.snapshot where namespace_id = $1", [.int8(targetID)])
+        guard !wanted.isEmpty else { return }
+        try pipe("snapshot", "n.seq in (\(wanted.map { "\($0)" }.joined(separator: ", ")))")
     }
 
     private func copyWhole() throws {
@@ -250,17 +265,14 @@ final class NamespaceCopy {
             select setval(pg_get_serial_sequence('pathmirror.feed', 'id'), greatest(
                 (select coalesce(max(id), 1) from pathmirror.feed), nextval(pg_get_serial_sequence('pathmirror.feed', 'id'))))
             """)
+        let retainedFrom = try source.execute(
+            "select retained_from from pathmirror.namespace where id = $1", [.int8(sourceID)]
+        ).int64(0, 0)
         for table in ["log", "log_part"] {
             _ = try target.execute(
                 "delete from pathmirror.\(table) where namespace_id = $1 and seq < $2",
-                [.int8(targetID), .int8(try retainedFrom())])
+                [.int8(targetID), .int8(retainedFrom)])
         }
-    }
-
-    private func retainedFrom() throws -> Int64 {
-        try source.execute(
-            "select retained_from from pathmirror.namespace where id = $1", [.int8(sourceID)]
-        ).int64(0, 0)
     }
 
     private func copyRow() throws {

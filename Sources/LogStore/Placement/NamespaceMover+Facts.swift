@@ -4,72 +4,158 @@ import Postgres
 extension NamespaceMover {
     /// What the home says of the move.
     struct Record {
+        let id: String
         let sourceID: Int64
-        let targetID: Int64?
+        let streamKey: String
         let hasLeft: Bool
     }
 
+    /// A dormant copy of the name in the target, of a move that the home does not know.
+    struct Stranger {
+        let move: String
+        let source: String
+        let sourceID: Int64
+        let streamKey: String
+        let madeAt: String
+    }
+
+    /// The home's record of the move.
+    ///
+    /// - Throws: `misplaced` where it moves between other databases than this mover's: these were looked up before its lock was taken.
     func record() throws -> Record? {
         let rows = try home.postgres.execute(
-            "select source_id, target_id, has_left from pathmirror.namespace_move where namespace = $1",
-            [.text(namespace)])
+            """
+            select id::text, source_id, stream_key::text, has_left::text, source, target
+            from pathmirror.namespace_move where namespace = $1
+            """, [.text(namespace)])
         guard rows.rowCount == 1 else { return nil }
+        let (from, to) = (try rows.string(0, 4), try rows.string(0, 5))
+        guard from == source.name, to == target.name else {
+            throw LogStoreError.misplaced(
+                "\"\(namespace)\" is on its way from \(from) to \(to): finish that first, or --abort it.")
+        }
         return Record(
-            sourceID: try rows.int64(0, 0), targetID: rows.isNull(0, 1) ? nil : try rows.int64(0, 1),
-            hasLeft: try rows.bool(0, 2))
+            id: try rows.string(0, 0), sourceID: try rows.int64(0, 1), streamKey: try rows.string(0, 2),
+            hasLeft: try rows.string(0, 3) == "true")
     }
 
     func facts() throws -> MoveFacts {
-        guard let record = try record() else {
-            let isThere = try source.connection.namespace(named: namespace) != nil
-            return MoveFacts(record: nil, source: isThere ? .living : .unknown, copy: .none)
+        if let record = try record() {
+            let copy = try copyFact(record)
+            return MoveFacts(
+                record: record.hasLeft ? .left : .copying, source: try sourceFact(record), copy: copy.fact,
+                isNameTaken: try isNameTaken(but: copy.id))
+        }
+        let place = try home.database(of: namespace)?.name ?? DatabaseRecord.home
+        guard place == source.name else {
+            throw LogStoreError.misplaced(
+                "\"\(namespace)\" lives in \(place) by now, and not in \(source.name): run the command again.")
+        }
+        let living = try source.connection.namespace(named: namespace)
+        let stranger = try stranger().map {
+            MoveFacts.Copy.stranger(
+                isOfThisSource: $0.source == source.name && $0.sourceID == living?.id
+                    && $0.streamKey == living?.streamKey)
         }
         return MoveFacts(
-            record: record.hasLeft ? .left : .copying, source: try sourceFact(record.sourceID),
-            copy: try copyFact(record))
+            record: nil, source: living == nil ? .unknown : .living, copy: stranger ?? .none,
+            isNameTaken: try isNameTaken(but: nil))
     }
 
-    private func sourceFact(_ id: Int64) throws -> MoveFacts.Source {
-        let postgres = source.connection.postgres
-        let living = try postgres.execute("select from pathmirror.namespace where id = $1", [.int8(id)])
-        if living.rowCount > 0 { return .living }
-        let former = try postgres.execute(
-            "select from pathmirror.former_namespace where id = $1 and moved_to is not null", [.int8(id)])
-        return former.rowCount > 0 ? .former : .unknown
+    private func sourceFact(_ record: Record) throws -> MoveFacts.Source {
+        let found = try source.connection.postgres.execute(
+            """
+            select case
+                when exists (
+                    select from pathmirror.namespace where id = $1 and name = $2 and stream_key = $3::text::uuid
+                ) then 'living'
+                when exists (select from pathmirror.namespace where id = $1) then 'unknown'
+                else coalesce((
+                    select case when moved_to is null then 'removed' when move = $4::text::uuid then 'former' end
+                    from pathmirror.former_namespace where id = $1 and stream_key = $3::text::uuid
+                ), 'unknown')
+            end
+            """, [.int8(record.sourceID), .text(namespace), .text(record.streamKey), .text(record.id)]
+        ).string(0, 0)
+        return switch found {
+        case "living": .living
+        case "former": .former
+        case "removed": .removed
+        default: .unknown
+        }
     }
 
-    private func copyFact(_ record: Record) throws -> MoveFacts.Copy {
-        guard let id = record.targetID else { return .none }
+    private func copyFact(_ record: Record) throws -> (fact: MoveFacts.Copy, id: Int64?) {
+        if let id = try copyID(record, isDormant: true) {
+            let head = try target.connection.postgres.execute(
+                """
+                select head, \(LogConnection.headBatch), (created_at = '-infinity')::text
+                from pathmirror.namespace where id = $1
+                """, [.int8(id)])
+            guard head.rowCount == 1 else { return (.none, nil) }
+            let isNew = try head.string(0, 2) == "true"
+            let isOfTheSource =
+                try isNew
+                || NamespaceCopy.has(
+                    source.connection.postgres, record.sourceID, try head.int64(0, 0),
+                    head.isNull(0, 1) ? nil : try head.bytes(0, 1))
+            return (.dormant(isOfTheSource: isOfTheSource, isWhole: try !isNew && isWhole(record, id)), nil)
+        }
+        if let id = try copyID(record, isDormant: false) { return (.arrived(isWhole: try isWhole(record, id)), id) }
+        return (try stranger() == nil ? .none : .stranger(isOfThisSource: false), nil)
+    }
+
+    /// The move's copy in the target, by what this says of it: an id alone may be another's, where it went back to a backup.
+    func copyID(_ record: Record, isDormant: Bool) throws -> Int64? {
         let rows = try target.connection.postgres.execute(
-            "select head, \(LogConnection.headBatch) from pathmirror.namespace where id = $1 and created_at > '-infinity'",
-            [.int8(id)])
-        guard rows.rowCount > 0 else { return .none }
-        let isOfTheSource = try NamespaceCopy.has(
-            source.connection.postgres, record.sourceID, try rows.int64(0, 0),
-            rows.isNull(0, 1) ? nil : try rows.bytes(0, 1))
-        return .there(isOfTheSource: isOfTheSource, isWhole: try isWhole(record.sourceID, id))
+            """
+            select known.id from pathmirror.namespace_copy as copy
+            join pathmirror.namespace as known on known.id = copy.namespace_id
+            where copy.move = $1::text::uuid and copy.stream_key = $2::text::uuid and copy.namespace = $3
+                and copy.is_dormant = $4 and known.name = $5
+            order by known.id limit 1
+            """,
+            [
+                .text(record.id), .text(record.streamKey), .text(namespace), .bool(isDormant),
+                .text(isDormant ? NamespaceCopy.hiddenName(namespace) : namespace),
+            ])
+        return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
     }
 
-    /// Whether the target has the entry with which the source ended. What came behind it was written there.
-    private func isWhole(_ sourceID: Int64, _ targetID: Int64) throws -> Bool {
+    /// The dormant copy of the name, of whatever move.
+    func stranger() throws -> Stranger? {
+        let rows = try target.connection.postgres.execute(
+            """
+            select copy.move::text, copy.source, copy.source_id, copy.stream_key::text, copy.made_at::text
+            from pathmirror.namespace_copy as copy join pathmirror.namespace as known on known.id = copy.namespace_id
+            where known.name = $1 and copy.namespace = $2 and copy.is_dormant
+            """, [.text(NamespaceCopy.hiddenName(namespace)), .text(namespace)])
+        guard rows.rowCount == 1 else { return nil }
+        return Stranger(
+            move: try rows.string(0, 0), source: try rows.string(0, 1), sourceID: try rows.int64(0, 2),
+            streamKey: try rows.string(0, 3), madeAt: try rows.string(0, 4))
+    }
+
+    private func isNameTaken(but arrived: Int64?) throws -> Bool {
+        guard let living = try target.connection.namespace(named: namespace) else { return false }
+        return living.id != arrived
+    }
+
+    /// Whether the copy is the one with which the source ended. What came behind that was written there.
+    private func isWhole(_ record: Record, _ targetID: Int64) throws -> Bool {
         let last = try source.connection.postgres.execute(
             """
-            select head, last_batch, stream_key::text from pathmirror.former_namespace
-            where id = $1 and moved_to is not null
-            """, [.int8(sourceID)])
+            select farewell::text from pathmirror.former_namespace
+            where id = $1 and stream_key = $2::text::uuid and move = $3::text::uuid and farewell is not null
+            """, [.int8(record.sourceID), .text(record.streamKey), .text(record.id)])
         guard last.rowCount > 0 else { return false }
-        let batch: PostgresValue = last.isNull(0, 1) ? .null(.uuid) : .uuid(try last.bytes(0, 1))
-        // Of an empty log there is no entry; and the target may have shortened its log since.
         return try target.connection.postgres.execute(
             """
             select exists (
-                    select from pathmirror.log where namespace_id = $1 and seq = $2 and ($3 is null or batch_id = $3))
-                or exists (
-                    select from pathmirror.namespace
-                    where id = $1 and stream_key = $4::text::uuid and (
-                        $2 = 0 or retained_from > $2 and head >= $2 and (
-                            head > $2 or \(LogConnection.headBatch) is not distinct from $3)))
-            """, [.int8(targetID), .int8(try last.int64(0, 0)), batch, .text(try last.string(0, 2))]
+                select from pathmirror.namespace_copy as copy
+                join pathmirror.namespace as known on known.id = copy.namespace_id
+                where known.id = $1 and known.stream_key = $2::text::uuid and copy.farewell = $3::text::uuid)
+            """, [.int8(targetID), .text(record.streamKey), .text(try last.string(0, 0))]
         ).bool(0, 0)
     }
 }

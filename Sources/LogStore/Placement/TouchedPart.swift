@@ -1,20 +1,25 @@
-/// What of the tree an entry's path concerns: the rows at and below a part of it, and single rows above.
+/// What of the tree an entry's path concerns: the rows at and below a part of it, and single rows above. Bytes, as keys that are
+/// the same text for Unicode are different ones, and a mark that combines with a slash is a key of its own.
 struct TouchedPart: Equatable {
     /// Empty for all of the tree.
-    let part: String
-    let above: Set<String>
+    let part: [UInt8]
+    let above: Set<[UInt8]>
 
-    init(_ path: String) {
-        var keys = path.split(separator: "/")
-        while keys.reduce(0, { $0 + $1.utf8.count + 1 }) > NamespaceCopy.mostPathBytes { keys.removeLast() }
-        part = keys.map { "/\($0)" }.joined()
-        var above = Set<String>()
-        var prefix = ""
+    private static let slash = UInt8(ascii: "/")
+    private static let priority = Array("/.priority".utf8)
+
+    init(_ path: [UInt8]) {
+        var keys = path.split(separator: Self.slash)
+        while keys.reduce(0, { $0 + $1.count + 1 }) > NamespaceCopy.mostPathBytes { keys.removeLast() }
+        var above = Set<[UInt8]>()
+        var prefix: [UInt8] = []
         for key in keys {
-            above.insert(prefix.isEmpty ? "/" : prefix)
-            above.insert("\(prefix)/.priority")
-            prefix += "/\(key)"
+            above.insert(prefix.isEmpty ? [Self.slash] : prefix)
+            above.insert(prefix + Self.priority)
+            prefix.append(Self.slash)
+            prefix += key
         }
+        part = prefix
         self.above = above
     }
 }

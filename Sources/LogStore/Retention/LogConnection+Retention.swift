@@ -44,23 +44,24 @@ extension LogConnection {
             entries.map { .int8($0) } ?? .null(.int8), policy.maxBytes.map { .int8($0) } ?? .null(.int8),
             policy.snapshotSeconds.map { .int8($0) } ?? .null(.int8),
         ]
-        try translated { () throws(PostgresError) in
-            _ = try postgres.execute(
+        try mayBeMisplaced { () throws(PostgresError) in
+            let set = PipelineStep.query(
                 """
                 insert into pathmirror.retention (namespace_id, keep_seconds, keep_entries, max_bytes, snapshot_seconds)
                 values ($1, $2, $3, $4, $5)
                 on conflict (namespace_id) do update set keep_seconds = excluded.keep_seconds, keep_entries = excluded.keep_entries,
                     max_bytes = excluded.max_bytes, snapshot_seconds = excluded.snapshot_seconds, set_at = now()
                 """, parameters)
+            _ = try holding(namespace, [set])
         }
     }
 
     /// Takes back what was said; false where nothing was.
     public func removeRetention(of namespace: Int64?) throws(LogStoreError) -> Bool {
-        try translated { () throws(PostgresError) in
-            try postgres.execute(
-                "delete from pathmirror.retention where namespace_id = $1", [.int8(namespace ?? Self.everybody)]
-            ).affectedRows == 1
+        try mayBeMisplaced { () throws(PostgresError) in
+            let remove = PipelineStep.query(
+                "delete from pathmirror.retention where namespace_id = $1", [.int8(namespace ?? Self.everybody)])
+            return try holding(namespace, [remove])[0].affectedRows == 1
         }
     }
 

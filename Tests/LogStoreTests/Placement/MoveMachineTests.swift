@@ -3,57 +3,138 @@ import Testing
 
 /// What follows from whatever a mover finds: see `MoveMachine`.
 @Suite struct MoveMachineTests {
-    private static let sources: [MoveFacts.Source] = [.living, .former, .unknown]
-    private static let copies: [MoveFacts.Copy] = [
-        .none, .there(isOfTheSource: true, isWhole: true), .there(isOfTheSource: true, isWhole: false),
-        .there(isOfTheSource: false, isWhole: true), .there(isOfTheSource: false, isWhole: false),
-    ]
+    private static let sources: [MoveFacts.Source] = [.living, .former, .removed, .unknown]
+    private static let copies: [MoveFacts.Copy] =
+        [MoveFacts.Copy.none]
+        + [true, false].flatMap { first in
+            [
+                .dormant(isOfTheSource: first, isWhole: true), .dormant(isOfTheSource: first, isWhole: false),
+                .arrived(isWhole: first), .stranger(isOfThisSource: first),
+            ]
+        }
 
-    private static func next(
-        _ record: MoveFacts.Record?, _ source: MoveFacts.Source, _ copy: MoveFacts.Copy,
-        _ wish: MoveMachine.Wish = .move
-    ) -> MoveMachine.Step {
-        MoveMachine.next(wish, MoveFacts(record: record, source: source, copy: copy))
-    }
-
-    private static let part = MoveFacts.Copy.there(isOfTheSource: true, isWhole: false)
-    private static let whole = MoveFacts.Copy.there(isOfTheSource: true, isWhole: true)
-
-    @Test func aMoveFromItsBeginToItsEnd() {
-        #expect(Self.next(nil, .living, .none) == .begin)
-        #expect(Self.next(.copying, .living, .none) == .copyAnew)
-        #expect(Self.next(.copying, .living, Self.part) == .follow)
-        #expect(Self.next(.copying, .former, Self.whole) == .change)
-        #expect(Self.next(.left, .former, Self.whole) == .clearUp)
-        #expect(Self.next(.left, .unknown, Self.part) == .clearUp)
-    }
-
-    @Test func aCopyOfAnotherHistoryIsNotGoneOnWith() {
-        #expect(Self.next(.copying, .living, .there(isOfTheSource: false, isWhole: false)) == .copyAnew)
-    }
-
-    @Test func goingBack() {
-        for copy in Self.copies { #expect(Self.next(.copying, .living, copy, .abort) == .goBack) }
-        #expect(Self.next(.copying, .former, Self.whole, .abort) == .refuse(.tooLateToAbort))
-        #expect(Self.next(.left, .former, Self.whole, .abort) == .refuse(.tooLateToAbort))
-        #expect(Self.next(nil, .living, .none, .abort) == .done)
-    }
-
-    /// Nothing is removed from the source that the target has not, and no copy that is the only one.
-    @Test func nothingIsThrownAwayThatIsNowhereElse() {
-        for wish in [MoveMachine.Wish.move, .abort] {
-            for source in Self.sources {
-                for copy in Self.copies {
-                    for record in [MoveFacts.Record.copying, .left] {
-                        let step = Self.next(record, source, copy, wish)
-                        if step == .goBack || step == .copyAnew { #expect(source != .former && record == .copying) }
-                        guard step == .clearUp, source == .former else { continue }
-                        #expect(copy == Self.whole || copy == .there(isOfTheSource: false, isWhole: true))
+    /// All that there can be.
+    private static let all: [(MoveMachine.Wish, MoveFacts)] = {
+        var found: [(MoveMachine.Wish, MoveFacts)] = []
+        for wish in MoveMachine.Wish.allCases {
+            for record in [nil, MoveFacts.Record.copying, .left] {
+                for source in sources {
+                    for copy in copies {
+                        for isNameTaken in [false, true] {
+                            found.append(
+                                (
+                                    wish,
+                                    MoveFacts(record: record, source: source, copy: copy, isNameTaken: isNameTaken)
+                                ))
+                        }
                     }
                 }
             }
         }
+        return found
+    }()
+
+    private static func next(
+        _ record: MoveFacts.Record?, _ source: MoveFacts.Source, _ copy: MoveFacts.Copy,
+        _ wish: MoveMachine.Wish = .move, isNameTaken: Bool = false
+    ) -> MoveMachine.Step {
+        MoveMachine.next(wish, MoveFacts(record: record, source: source, copy: copy, isNameTaken: isNameTaken))
+    }
+
+    private static let part = MoveFacts.Copy.dormant(isOfTheSource: true, isWhole: false)
+    private static let whole = MoveFacts.Copy.dormant(isOfTheSource: true, isWhole: true)
+
+    private static func isWhole(_ copy: MoveFacts.Copy) -> Bool {
+        switch copy {
+        case .dormant(_, let isWhole), .arrived(let isWhole): isWhole
+        case .none, .stranger: false
+        }
+    }
+
+    private static func isArrived(_ copy: MoveFacts.Copy) -> Bool {
+        if case .arrived = copy { true } else { false }
+    }
+
+    @Test func aMoveFromItsBeginToItsEnd() {
+        #expect(Self.next(nil, .living, .none) == .begin)
+        #expect(Self.next(.copying, .living, .none) == .makeCopy)
+        #expect(Self.next(.copying, .living, Self.part) == .follow)
+        #expect(Self.next(.copying, .former, Self.whole) == .arrive)
+        #expect(Self.next(.copying, .former, .arrived(isWhole: true)) == .change)
+        #expect(Self.next(.left, .former, .arrived(isWhole: true)) == .clearUp)
+    }
+
+    @Test func goingBack() {
+        for copy in Self.copies where !Self.isArrived(copy) {
+            #expect(Self.next(.copying, .living, copy, .abort) == .goBack)
+            #expect(Self.next(.copying, .living, copy, .abort, isNameTaken: true) == .goBack)
+        }
+        #expect(Self.next(.copying, .former, Self.whole, .abort) == .refuse(.tooLateToAbort))
+        #expect(Self.next(.copying, .former, .arrived(isWhole: true), .abort) == .refuse(.tooLateToAbort))
+        #expect(Self.next(.left, .former, .arrived(isWhole: true), .abort) == .refuse(.tooLateToAbort))
+        #expect(Self.next(nil, .living, .none, .abort) == .done)
+        #expect(Self.next(nil, .unknown, .none, .abort) == .refuse(.unknown))
+    }
+
+    /// A dormant copy goes while the namespace lives in the source, and somebody wishes it, or was removed there for good.
+    @Test func noCopyGoesThatMightBeTheOnlyOne() {
+        for (wish, facts) in Self.all where MoveMachine.next(wish, facts) == .goBack {
+            #expect(facts.record == .copying && !Self.isArrived(facts.copy), "\(wish) \(facts)")
+            #expect(facts.source == .removed || facts.source == .living && wish == .abort, "\(wish) \(facts)")
+        }
+    }
+
+    /// What is left in the source goes where the target's lives and has all of it.
+    @Test func theSourceIsClearedWhereTheTargetHasAll() {
+        for (wish, facts) in Self.all where MoveMachine.next(wish, facts) == .clearUp {
+            #expect(facts.record == .left && facts.source == .former, "\(wish) \(facts)")
+            #expect(facts.copy == .arrived(isWhole: true), "\(wish) \(facts)")
+        }
+    }
+
+    /// It never lives in two places by a step of a mover, and never by one that the home says nothing of.
+    @Test func aCopyComesToLiveWhereTheSourceHasLetItGo() {
+        for (wish, facts) in Self.all {
+            switch MoveMachine.next(wish, facts) {
+            case .arrive:
+                #expect(facts.source == .former && Self.isWhole(facts.copy) && !facts.isNameTaken, "\(wish) \(facts)")
+                #expect(facts.record == .copying && wish == .move)
+            case .change, .forget:
+                #expect(Self.isArrived(facts.copy) && facts.source != .living && wish == .move, "\(wish) \(facts)")
+            case .follow, .makeCopy:
+                #expect(facts.source == .living && facts.record == .copying && wish == .move, "\(wish) \(facts)")
+                #expect(!Self.isArrived(facts.copy) && !facts.isNameTaken)
+            case .begin, .adopt:
+                #expect(facts.source == .living && facts.record == nil, "\(wish) \(facts)")
+            case .clearUp, .goBack, .done, .refuse: break
+            }
+        }
+    }
+
+    @Test func aCopyIsMadeWhereThereIsNone() {
+        for (wish, facts) in Self.all where MoveMachine.next(wish, facts) == .makeCopy { #expect(facts.copy == .none) }
+    }
+
+    /// Whatever a database that went back to a backup makes of it is looked at by somebody.
+    @Test func backups() {
+        // The home, and with it the source, went back to the middle of the move.
+        #expect(Self.next(.copying, .living, .arrived(isWhole: false)) == .refuse(.livesInBoth))
+        // The home alone did: the same command goes on.
+        #expect(Self.next(.copying, .former, .arrived(isWhole: true)) == .change)
+        #expect(Self.next(nil, .living, .stranger(isOfThisSource: true)) == .adopt)
+        #expect(Self.next(nil, .living, .stranger(isOfThisSource: false)) == .refuse(.copyOfAnotherMove))
+        #expect(Self.next(nil, .living, .none, isNameTaken: true) == .refuse(.nameTaken))
+        #expect(Self.next(nil, .unknown, .stranger(isOfThisSource: false)) == .refuse(.unknown))
+        // The source did.
+        #expect(Self.next(.copying, .unknown, Self.whole) == .refuse(.sourceLostIt))
+        #expect(Self.next(.copying, .unknown, Self.whole, .abort) == .refuse(.sourceLostIt))
+        #expect(
+            Self.next(.copying, .living, .dormant(isOfTheSource: false, isWhole: false)) == .refuse(.copyIsAhead))
+        #expect(Self.next(.left, .living, .arrived(isWhole: false)) == .refuse(.livesInBoth))
+        // The target did.
         #expect(Self.next(.copying, .former, Self.part) == .refuse(.targetLostIt))
+        #expect(Self.next(.copying, .former, .none) == .refuse(.targetLostIt))
         #expect(Self.next(.left, .former, .none) == .refuse(.targetLostIt))
+        #expect(Self.next(.copying, .living, .none, isNameTaken: true) == .refuse(.nameTaken))
     }
 }

@@ -1,17 +1,22 @@
 """What moves of namespaces are tried with: clients that write and listen meanwhile, and what must hold afterwards."""
 
+import contextlib
 import json
 import random
+import signal
 import subprocess
 import threading
 import time
+
+import psycopg
 
 from . import cli, sql
 from .binary import pathmirror
 from .sse import Listener, Refused
 from .waiting import wait_until
 
-KEYS = ["a", "b", "c", "d", "long" + "x" * 700]
+# Two are the same text for Unicode, and one begins with a mark that combines with the slash before it.
+KEYS = ["a", "b", "c", "caf\u00e9", "cafe\u0301", "\u0301x", "long" + "x" * 700]
 
 
 def random_path(dice):
@@ -163,3 +168,76 @@ def mover(home, name, to, *more):
 def move(home, name, to, *more):
     """Moves it; what the command says of it."""
     return json.loads(cli.succeeds("namespace", "move", name, "--to", to, "--json", *more, "--database-url", home))
+
+
+@contextlib.contextmanager
+def held(url, *statements):
+    """Locks of somebody else, until the end."""
+    with psycopg.connect(url) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        yield connection
+        connection.rollback()
+
+
+def waits(url):
+    """Whether a mover waits for a lock there."""
+    return sql.rows(url, "SELECT count(*) FROM pg_stat_activity WHERE starts_with(application_name, 'pathmirror namespace move') "
+                    "AND wait_event_type = 'Lock' AND datname = current_database()") != [(0,)]
+
+
+def ended(process):
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def interrupted(url, lock, home, name, to):
+    """A mover that is killed where it waits for a lock."""
+    with held(url, lock):
+        process = mover(home, name, to)
+        wait_until(lambda: waits(url), "the mover to be there", 60)
+        ended(process)
+    wait_until(lambda: all(sql.rows(home, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE "
+                                    "starts_with(application_name, 'pathmirror namespace move'))")[0]), "the mover's sessions to end", 60)
+
+
+def finished(home, name, to):
+    """Runs the command until it succeeds: the server may take a moment to see that the former mover is gone."""
+    def attempt():
+        process = mover(home, name, to)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0 or "moving" in errors, errors
+        return process.returncode == 0
+    wait_until(attempt, "the move", 60)
+
+
+def _database(url):
+    return url.rsplit("/", 1)[1].split("?")[0]
+
+
+def _copy_database(url, source, copy):
+    """Makes `copy` what the database `source` is, whoever is connected to them."""
+    with psycopg.connect(url.rsplit("/", 1)[0] + "/postgres", autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{source}" ALLOW_CONNECTIONS false')
+
+        def made():
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname IN (%s, %s)", (source, copy))
+            try:
+                connection.execute(f'DROP DATABASE IF EXISTS "{copy}" WITH (FORCE)')
+                connection.execute(f'CREATE DATABASE "{copy}" TEMPLATE "{source}"')
+            except psycopg.Error:
+                return False
+            return True
+
+        wait_until(made, "the database to be copied", 60)
+        connection.execute(f'ALTER DATABASE "{source}" ALLOW_CONNECTIONS true')
+
+
+def back_up(url):
+    """Keeps a database as it is; for `restore`."""
+    _copy_database(url, _database(url), _database(url) + "_kept")
+
+
+def restore(url):
+    """Puts a database back to what `back_up` has kept."""
+    _copy_database(url, _database(url) + "_kept", _database(url))

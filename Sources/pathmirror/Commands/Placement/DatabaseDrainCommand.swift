@@ -45,7 +45,10 @@ struct DatabaseDrainCommand: Command {
         for namespace in try home.namespaces(in: name) {
             try console.interruption.check()
             do {
-                let moved = try moving.move(namespace, to: try home.move(of: namespace)?.target ?? target)
+                let interrupted = try home.move(of: namespace)?.target
+                var moved = try moving.move(namespace, to: interrupted ?? target)
+                // One that was on its way to the database comes there first, and goes on from it.
+                if interrupted == name { moved = try moving.move(namespace, to: target) }
                 console.write(arguments.has("json") ? moved.json(namespace) : moved.text(namespace))
             } catch {
                 try console.interruption.check()

@@ -1,0 +1,252 @@
+import Postgres
+
+/// What a mover does. Each step looks itself whether what it changes is the move's: see `MoveMachine` for when it is done.
+extension NamespaceMover {
+    /// A round that brings fewer entries, or takes no longer, is the last before writers are held up.
+    private static let fewEntries: Int64 = 200
+    private static let shortMilliseconds: Int64 = 1_000
+    private static let mostRounds = 50
+    /// So often it tries to hold writers up where locks of others are in the way.
+    private static let mostAttempts = 5
+    /// Writers stand for no longer than this where the mover, or its machine, stands still.
+    private static let fence =
+        "begin isolation level read committed; set local lock_timeout = '2s'; set local statement_timeout = '30s'; set local idle_in_transaction_session_timeout = '10s'"
+
+    // MARK: Beginning
+
+    /// - Parameter copy: of a move that the home has forgotten, and goes on with.
+    func begin(adopting copy: Stranger?) throws {
+        guard let record = try source.connection.namespace(named: namespace) else { return }
+        try refuseMirrors(record.id)
+        try inTransaction(home) { postgres in
+            _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
+            let place = try postgres.execute(
+                "select database from pathmirror.placement where namespace = $1 and database is not null",
+                [.text(namespace)])
+            guard try (place.rowCount == 0 ? nil : place.string(0, 0)) == source.placement else {
+                throw LogStoreError.misplaced("\"\(namespace)\" lives elsewhere by now: run the command again.")
+            }
+            try refuseDraining(postgres)
+            _ = try postgres.execute(
+                """
+                insert into pathmirror.namespace_move (namespace, id, source, target, source_id, stream_key)
+                values ($1, coalesce($2::text::uuid, gen_random_uuid()), $3, $4, $5, $6::text::uuid)
+                """,
+                [
+                    .text(namespace), copy.map { .text($0.move) } ?? .null(.text), .text(source.name),
+                    .text(target.name), .int8(record.id), .text(record.streamKey),
+                ])
+        }
+    }
+
+    /// Whoever drains a database waits for the lock of its row, and finds the move then, or this finds that it is being drained.
+    private func refuseDraining(_ postgres: PostgresConnection) throws {
+        guard let name = target.placement else { return }
+        let free = try postgres.execute(
+            "select from pathmirror.database where name = $1 and not is_draining for share", [.text(name)])
+        guard free.rowCount == 1 else {
+            throw LogStoreError.misplaced("\(name) takes no new namespaces: it is being drained.")
+        }
+    }
+
+    /// Their tables would stay, and grow old.
+    private func refuseMirrors(_ id: Int64) throws {
+        let mirrors = try source.connection.postgres.execute(
+            "select name from pathmirror.mirror where namespace_id = $1 order by 1", [.int8(id)])
+        guard mirrors.rowCount == 0 else {
+            throw LogStoreError.misplaced(
+                "\"\(namespace)\" has mirrors, such as \"\(try mirrors.string(0, 0))\", whose tables would stay in \(source.name): drop them first ('pathmirror mirror drop'), and apply them again afterwards."
+            )
+        }
+    }
+
+    // MARK: Copying
+
+    func makeCopy() throws {
+        guard let record = try record() else { return }
+        try inTransaction(target.connection) { postgres in
+            _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
+            let living = try postgres.execute(
+                "select from pathmirror.namespace where name = $1", [.text(namespace)])
+            // The next look finds it.
+            guard living.rowCount == 0 else { return }
+            _ = try postgres.execute(
+                """
+                with made as (
+                    insert into pathmirror.namespace (name, created_at) values ($1, '-infinity') returning id
+                )
+                insert into pathmirror.namespace_copy (namespace_id, namespace, move, source, source_id, stream_key)
+                select id, $2, $3::text::uuid, $4, $5, $6::text::uuid from made
+                """,
+                [
+                    .text(NamespaceCopy.hiddenName(namespace)), .text(namespace), .text(record.id),
+                    .text(source.name), .int8(record.sourceID), .text(record.streamKey),
+                ])
+        }
+    }
+
+    /// Rounds until little is left, and then the fence.
+    func follow() throws {
+        guard let record = try record(), let id = try copyID(record, isDormant: true) else { return }
+        progress(.copying)
+        let copy = try NamespaceCopy(source.connection, record.sourceID, target.connection, id) { [progress] rows in
+            progress(.copied(rows: rows))
+        }
+        for number in 1...Self.mostRounds {
+            let start = clock()
+            let round = try copy.round()
+            progress(.followed(entries: round.entries))
+            if round.entries < Self.fewEntries || clock() - start < Self.shortMilliseconds { break }
+            guard number < Self.mostRounds else {
+                throw LogStoreError.misplaced(
+                    "Clients write to \"\(namespace)\" faster than it is copied: try again when they write less. Nothing was changed; --abort throws the copy away."
+                )
+            }
+        }
+        for attempt in 1... {
+            let start = clock()
+            do {
+                try leave(copy, record)
+                return progress(.left(milliseconds: clock() - start))
+            } catch {
+                guard attempt < Self.mostAttempts, LogStoreError(error).isLockConflict else { throw error }
+                _ = try copy.round()
+            }
+        }
+    }
+
+    /// From the lock on, writers wait; once it is committed the source takes no write any more.
+    private func leave(_ copy: NamespaceCopy, _ record: Record) throws {
+        try inTransaction(source.connection, Self.fence) { postgres in
+            // Saves of sessions take it shared.
+            _ = try postgres.execute("select pg_advisory_xact_lock(706174686, hashint8($1))", [.int8(copy.sourceID)])
+            let row = try postgres.execute(
+                """
+                select gen_random_uuid()::text from pathmirror.namespace
+                where id = $1 and name = $2 and stream_key = $3::text::uuid for update
+                """, [.int8(copy.sourceID), .text(namespace), .text(record.streamKey)])
+            guard row.rowCount == 1 else {
+                throw LogStoreError.misplaced(
+                    "\"\(namespace)\" is not in \(source.name) any more as it was: run the command again.")
+            }
+            let farewell = try row.string(0, 0)
+            // No acknowledgement of a feed's messages is taken from here on.
+            for table in ["feed_progress", "feed_owner"] {
+                _ = try postgres.execute(
+                    "update pathmirror.\(table) set worker = null, generation = generation + 1 where namespace_id = $1",
+                    [.int8(copy.sourceID)])
+            }
+            try refuseMirrors(copy.sourceID)
+            try copy.lastRound(farewell: farewell)
+            let left = try postgres.execute(
+                """
+                with gone as (
+                    delete from pathmirror.namespace where id = $1 and stream_key = $4::text::uuid
+                    returning id, name, stream_key, head
+                )
+                insert into pathmirror.former_namespace (id, name, stream_key, head, moved_to, move, farewell)
+                select id, name, stream_key, head, $2, $3::text::uuid, $5::text::uuid from gone
+                on conflict (id) do update set name = excluded.name, stream_key = excluded.stream_key,
+                    removed_at = excluded.removed_at, head = excluded.head, moved_to = excluded.moved_to,
+                    move = excluded.move, farewell = excluded.farewell
+                """,
+                [
+                    .int8(copy.sourceID), .text(target.name), .text(record.id), .text(record.streamKey),
+                    .text(farewell),
+                ])
+            guard left.affectedRows == 1 else { throw LogStoreError.corrupt("a locked namespace that is gone") }
+            for table in ["session", "feed_owner"] {
+                _ = try postgres.execute(
+                    "delete from pathmirror.\(table) where namespace_id = $1", [.int8(copy.sourceID)])
+            }
+            // Otherwise a gateway could make it anew before the home says where it is.
+            if source.isHome { try place(postgres) }
+        }
+    }
+
+    private func place(_ postgres: PostgresConnection) throws {
+        _ = try postgres.execute(
+            "select pathmirror.replace_placement($1, $2)",
+            [.text(namespace), target.placement.map { .text($0) } ?? .null(.text)])
+    }
+
+    // MARK: Arriving
+
+    /// Has the copy live, and gateways look for what there is to do.
+    func arrive() throws {
+        guard let record = try record(), let id = try copyID(record, isDormant: true) else { return }
+        try inTransaction(target.connection) { postgres in
+            _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
+            let named = try postgres.execute(
+                "update pathmirror.namespace set name = $2 where id = $1 and name = $3",
+                [.int8(id), .text(namespace), .text(NamespaceCopy.hiddenName(namespace))])
+            let living = try postgres.execute(
+                """
+                update pathmirror.namespace_copy set is_dormant = false
+                where namespace_id = $1 and move = $2::text::uuid and is_dormant
+                """, [.int8(id), .text(record.id)])
+            guard named.affectedRows == 1, living.affectedRows == 1 else {
+                throw LogStoreError.misplaced(
+                    "The copy in \(target.name) was changed meanwhile: run the command again.")
+            }
+        }
+        try announce()
+    }
+
+    private func announce() throws {
+        for channel in [LogConnection.feedChannel, LogConnection.mirrorChannel] {
+            _ = try target.connection.postgres.execute("select pg_notify('\(channel)', '')")
+        }
+    }
+
+    /// Has the home say where it lives now.
+    func change() throws {
+        guard let record = try record() else { return }
+        try inTransaction(home) { postgres in
+            try place(postgres)
+            let noted = try postgres.execute(
+                "update pathmirror.namespace_move set has_left = true where namespace = $1 and id = $2::text::uuid",
+                [.text(namespace), .text(record.id)])
+            guard noted.affectedRows == 1 else {
+                throw LogStoreError.misplaced("The home went back to a backup meanwhile: run the command again.")
+            }
+        }
+    }
+
+    // MARK: Ending
+
+    func clearUp() throws {
+        guard let record = try record() else { return }
+        progress(.clearing)
+        try source.connection.clearFormerNamespace(record.sourceID, move: record.id)
+        try forget()
+        try announce()
+    }
+
+    func goBack() throws {
+        guard let record = try record() else { return }
+        try target.connection.removeCopies(of: record.id)
+        try forget()
+    }
+
+    func forget() throws {
+        guard let record = try record() else { return }
+        _ = try home.postgres.execute(
+            "delete from pathmirror.namespace_move where namespace = $1 and id = $2::text::uuid",
+            [.text(namespace), .text(record.id)])
+    }
+
+    private func inTransaction(
+        _ connection: LogConnection, _ begin: String = "begin", _ body: (PostgresConnection) throws -> Void
+    ) throws {
+        let postgres = connection.postgres
+        try postgres.executeScript(begin)
+        do {
+            try body(postgres)
+            try postgres.executeScript("commit")
+        } catch {
+            if postgres.isOpen { try? postgres.executeScript("rollback") }
+            throw error
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import Testing
+
+@testable import LogStore
+
+/// Which rows an entry's path concerns.
+@Suite struct TouchedPartTests {
+    private static func bytes(_ texts: [String]) -> Set<[UInt8]> { Set(texts.map { Array($0.utf8) }) }
+
+    @Test func theRowsAbove() {
+        let touched = TouchedPart(Array("/a/b".utf8))
+        #expect(touched.part == Array("/a/b".utf8))
+        #expect(touched.above == Self.bytes(["/", "/.priority", "/a", "/a/.priority"]))
+        #expect(TouchedPart(Array("/".utf8)).part.isEmpty)
+    }
+
+    /// One is two code points, the other one: for Unicode they are the same text, and keys of their own.
+    @Test func keysOfTheSameText() {
+        let one = TouchedPart(Array("/caf\u{E9}/x".utf8))
+        let other = TouchedPart(Array("/cafe\u{301}/x".utf8))
+        #expect(one.part != other.part)
+        #expect(one.above.intersection(other.above) == Self.bytes(["/", "/.priority"]))
+    }
+
+    /// The mark makes one character of itself and the slash before it.
+    @Test func aKeyThatBeginsWithACombiningMark() {
+        let touched = TouchedPart(Array("/a/\u{301}b".utf8))
+        #expect(touched.above == Self.bytes(["/", "/.priority", "/a", "/a/.priority"]))
+    }
+
+    @Test func longPathsAreCut() {
+        let long = "/" + String(repeating: "x", count: 1_000)
+        #expect(TouchedPart(Array((long + long).utf8)).part == Array(long.utf8))
+    }
+}

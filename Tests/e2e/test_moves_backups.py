@@ -1,0 +1,190 @@
+"""`namespace move` where a database goes back to a backup, or an id is another's: no step takes a namespace for what it is not."""
+
+import pytest
+from harness import cli, sql
+from harness.moves import back_up, finished, held, interrupted, mover, restore, waits
+from harness.waiting import wait_until
+
+FENCE = "LOCK TABLE pathmirror.cursor IN SHARE MODE"
+PLACES = "SELECT FROM pathmirror.placement_version FOR UPDATE"
+
+
+def moved(home, *words):
+    return cli.command("namespace", "move", "m", *words, "--database-url", home)
+
+
+def paths(url, name):
+    """The rows of the tree that a database has of a namespace; None where it has none of that name."""
+    ids = sql.rows(url, "SELECT id FROM pathmirror.namespace WHERE name = %s", name)
+    return [path for (path,) in sql.rows(url, "SELECT path FROM pathmirror.node WHERE namespace_id = %s ORDER BY 1", *ids[0])] if ids else None
+
+
+def served(rest, path, value):
+    wait_until(lambda: rest.put(path, value).status == 200, "the namespace to be served", 120)
+
+
+def created(gateway, home, name, database):
+    """A namespace with an order that is paid."""
+    wait_until(lambda: cli.command("namespace", "create", name, "--in", database, "--database-url", home).returncode == 0,
+               "the namespace to be made", 120)
+    rest = gateway.rest.at(ns=name)
+    served(rest, "orders", {"o1": "paid"})
+    return rest
+
+
+@pytest.mark.parametrize("words", [("--to", "b"), ("--abort",)])
+def test_the_target_went_back_and_gave_the_copy_s_id_to_another(two, words):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    back_up(other)
+    interrupted(other, FENCE, home, "m", "b")
+    (copy,), = sql.rows(other, "SELECT namespace_id FROM pathmirror.namespace_copy")
+    restore(other)
+    shop = created(gateway, home, "shop", "b")
+    assert sql.rows(other, "SELECT id FROM pathmirror.namespace WHERE name = 'shop'") == [(copy,)]
+    done = moved(home, *words)
+    assert done.returncode == 0, done.stderr
+    assert paths(other, "shop") == ["/orders/o1"]
+    wait_until(lambda: shop.get("orders").status == 200, "the other one to be served", 60)
+    assert shop.get("orders").json() == {"o1": "paid"}
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 60)
+    assert rest.value("x") == 1
+    cli.verify("--database-url", home, "--ns", "shop")
+
+
+def test_two_movers_to_two_targets(two, postgres):
+    gateway, home, other = two
+    third = postgres.create_database()
+    cli.succeeds("database", "add", "c", third, "--database-url", home)
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    shop = created(gateway, home, "shop", "c")
+    # One has looked where it goes, and is slow to come there; the other one begins later.
+    with held(third, "LOCK TABLE pathmirror.migration IN ACCESS EXCLUSIVE MODE"):
+        slow = mover(home, "m", "c")
+        wait_until(lambda: waits(third), "the slow one to be there", 60)
+        with held(other, FENCE):
+            fast = mover(home, "m", "b")
+            wait_until(lambda: waits(other), "the fast one to be there", 60)
+            fast.kill()
+            fast.communicate()
+    _, errors = slow.communicate(timeout=120)
+    assert slow.returncode == 1 and ("on its way from home to b" in errors or "moving" in errors), errors
+    assert paths(third, "shop") == ["/orders/o1"]
+    finished(home, "m", "b")
+    assert shop.get("orders").json() == {"o1": "paid"}
+    assert paths(other, "m") == ["/x"] and paths(third, "m") is None
+
+
+@pytest.mark.parametrize("words", [("--to", "home"), ("--abort",)])
+def test_the_source_went_back_to_before_it_was_made(two, words):
+    gateway, home, other = two
+    back_up(other)
+    cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
+    rest = gateway.rest.at(ns="m")
+    served(rest, "x", 1)
+    interrupted(home, "LOCK TABLE pathmirror.cursor IN SHARE MODE", home, "m", "home")
+    restore(other)
+    for attempt in range(2):
+        refused = moved(home, *words)
+        assert refused.returncode == 1 and "b knows nothing of" in refused.stderr, refused.stderr
+        if attempt == 0:
+            # Its id is another's by now.
+            shop = created(gateway, home, "shop", "b")
+    assert paths(home, ".moving/m") == ["/x"] and paths(other, "shop") == ["/orders/o1"]
+    # By hand, as docs/placement.md says.
+    sql.execute(home, "UPDATE pathmirror.namespace SET name = 'm' WHERE name = '.moving/m'",
+                "UPDATE pathmirror.namespace_copy SET is_dormant = false WHERE namespace = 'm' AND is_dormant")
+    finished(home, "m", "home")
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 120)
+    assert rest.value("x") == 1
+    assert paths(other, "shop") == ["/orders/o1"] and shop.get("orders").json() == {"o1": "paid"}
+
+
+def test_the_source_went_back_after_it_has_left(two):
+    """What it has no more is in the copy."""
+    gateway, home, other = two
+    cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
+    rest = gateway.rest.at(ns="m")
+    served(rest, "x", 1)
+    back_up(other)
+    served(rest, "y", 2)
+    interrupted(home, PLACES, home, "m", "home")
+    # Whether it had come to live by then is no matter: the home's places were in its way.
+    restore(other)
+    refused = moved(home, "--to", "home")
+    assert refused.returncode == 1, refused.stdout
+    assert "lives in b" in refused.stderr or "has entries that b has not" in refused.stderr, refused.stderr
+    assert (paths(home, "m") or paths(home, ".moving/m")) == ["/x", "/y"] and paths(other, "m") == ["/x"]
+
+
+def test_the_home_went_back_to_the_middle_of_a_move(two):
+    """The home is the source: the namespace lives in both then, and nothing of it is removed."""
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    interrupted(other, FENCE, home, "m", "b")
+    back_up(home)
+    finished(home, "m", "b")
+    for day in range(3):
+        served(rest, f"day2/{day}", day)
+    restore(home)
+    for words in (("--to", "b"), ("--abort",)):
+        refused = moved(home, *words)
+        assert refused.returncode == 1 and "lives in home (up to entry 1) and in b (up to entry 4)" in refused.stderr, refused.stderr
+    assert paths(other, "m") == ["/day2/0", "/day2/1", "/day2/2", "/x"] and paths(home, "m") == ["/x"]
+    # By hand, as docs/placement.md says.
+    sql.execute(home, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
+    finished(home, "m", "b")
+    assert paths(other, "m") == ["/day2/0", "/day2/1", "/day2/2", "/x"] and paths(home, ".kept/m") == ["/x"]
+    assert sql.rows(home, "SELECT database FROM pathmirror.placement WHERE namespace = 'm'") == [("b",)]
+
+
+def test_the_home_alone_went_back_to_the_middle_of_a_move(two, postgres):
+    """It is neither source nor target: the same command goes on."""
+    gateway, home, other = two
+    third = postgres.create_database()
+    cli.succeeds("database", "add", "c", third, "--database-url", home)
+    cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
+    rest = gateway.rest.at(ns="m")
+    served(rest, "x", 1)
+    interrupted(third, FENCE, home, "m", "c")
+    back_up(home)
+    finished(home, "m", "c")
+    served(rest, "y", 2)
+    restore(home)
+    wait_until(lambda: moved(home, "--to", "c").returncode == 0, "the move", 60)
+    assert paths(third, "m") == ["/x", "/y"] and paths(other, "m") is None
+    wait_until(lambda: rest.get("y").status == 200, "the namespace to be served", 120)
+    assert rest.value("y") == 2
+
+
+def test_the_home_went_back_to_before_the_move(two):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    back_up(home)
+    interrupted(other, FENCE, home, "m", "b")
+    restore(home)
+    # The copy says of which move it is.
+    finished(home, "m", "b")
+    assert paths(other, "m") == ["/x"] and paths(home, "m") is None
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 120)
+
+
+def test_it_is_removed_while_it_is_moved(two):
+    gateway, home, other = two
+    gateway.rest.at(ns="m").set("x", 1)
+    # What `namespace rm` does in its transaction.
+    with held(home, "WITH gone AS (DELETE FROM pathmirror.namespace WHERE name = 'm' RETURNING id, name, stream_key) "
+              "INSERT INTO pathmirror.former_namespace (id, name, stream_key) SELECT id, name, stream_key FROM gone") as removing:
+        process = mover(home, "m", "b")
+        wait_until(lambda: waits(home), "the mover to be there", 60)
+        removing.commit()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1 and "is not in home any more as it was" in errors, errors
+    again = moved(home, "--to", "b")
+    assert again.returncode == 1 and "was removed from home meanwhile" in again.stderr, again.stderr
+    assert sql.rows(home, "SELECT count(*) FROM pathmirror.namespace_move") == [(0,)]
+    assert sql.rows(other, "SELECT count(*) FROM pathmirror.namespace") == [(0,)]

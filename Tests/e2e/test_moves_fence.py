@@ -1,0 +1,190 @@
+"""`namespace move` while it lets a namespace go: copies do nothing before that, and what is acknowledged meanwhile goes along."""
+
+import signal
+import threading
+
+import psycopg
+import pytest
+from harness import cli, sql
+from harness.endpoint import OPTIONS, Endpoint
+from harness.endpoint import SECRET as WEBHOOK_SECRET
+from harness.feeds import ADMIN, PATIENT, Feed
+from harness.moves import Load, check, finished, held, interrupted, mover, waits
+from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
+
+# Where a mover has brought all of it to the target, and the source has not let go.
+FORMER = "LOCK TABLE pathmirror.former_namespace IN SHARE MODE"
+
+
+@pytest.fixture
+def hooked(serve, database_url, postgres):
+    """A gateway that delivers to endpoints of this machine, its home, and the database `b`."""
+    other = postgres.create_database()
+    gateway = serve("--create-namespaces", *OPTIONS)
+    cli.succeeds("database", "add", "b", other, "--database-url", database_url)
+    return gateway, database_url, other
+
+
+def works(gateway, home, database, endpoint):
+    """Waits until the gateway has looked what there is to do in a database: it works a feed that is made there now."""
+    name = f"work-{database}-{len(endpoint.deliveries)}"
+    cli.succeeds("namespace", "create", name, *(["--in", database] if database != "home" else []), "--database-url", home)
+    rest = gateway.rest.at(ns=name).with_headers(**ADMIN)
+    wait_until(lambda: rest.put("x", 1).status == 200, "the namespace to be served", 60)
+    Feed(gateway.rest, ns=name, headers=ADMIN).make("/orders/{order_id}", webhook=endpoint.hook(secrets=[WEBHOOK_SECRET]))
+    rest.set("orders/w", {"of": name})
+    wait_until(lambda: any(name.encode() in delivery.body for delivery in endpoint.deliveries), "the database's feeds to be worked", 120)
+
+
+def orders(endpoint):
+    """What was delivered of the namespace that moves."""
+    return [(delivery.id, message["key"]) for delivery in endpoint.deliveries if b"work-" not in delivery.body
+            for message in delivery.messages]
+
+
+def test_a_copy_does_nothing_before_the_source_has_let_go(hooked):
+    gateway, home, other = hooked
+    rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+    rest.set("x", 1)
+    with Endpoint() as endpoint:
+        Feed(gateway.rest, ns="m", headers=ADMIN).make("/orders/{order_id}", webhook=endpoint.hook(secrets=[WEBHOOK_SECRET]))
+        rest.set("orders/o1", {"n": 1})
+        wait_until(lambda: len(orders(endpoint)) == 1, "the first order", 60)
+        with RealtimeClient(gateway.port, ns="m", extra="&pm=1") as client:
+            client.ok("o", {"p": "/orders/bye", "d": {"n": "only if the client goes"}})
+            interrupted(home, FORMER, home, "m", "b")
+            head = sql.rows(other, "SELECT head FROM pathmirror.namespace WHERE name = '.moving/m'")
+            assert head == [(sql.head(home, "m"),)] and sql.rows(other, "SELECT count(*) FROM pathmirror.feed") == [(1,)]
+            works(gateway, home, "b", endpoint)
+            rest.set("orders/o2", {"n": 2})
+            wait_until(lambda: len(orders(endpoint)) == 2, "the second order", 60)
+            assert [key for _, key in orders(endpoint)] == ["o1", "o2"]
+            assert sql.rows(other, "SELECT head FROM pathmirror.namespace WHERE name = '.moving/m'") == head
+            assert sql.rows(other, "SELECT count(*) FROM pathmirror.session") == [(1,)]
+            assert rest.get("orders/bye").json() is None
+            assert "m" not in {feed["namespace"] for feed in cli.objects(cli.succeeds("feed", "ls", "--json", "--database-url", other))}
+            assert sql.rows(other, "SELECT count(*) FROM pathmirror.feed_status WHERE namespace LIKE '.moving/%%'") == [(0,)]
+            finished(home, "m", "b")
+            client.socket.wait_for_close()
+        wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye"), "what the session wanted done", 120)
+        rest.set("orders/o3", {"n": 3})
+        wait_until(lambda: {key for _, key in orders(endpoint)} == {"o1", "o2", "o3", "bye"}, "the others", 120)
+        # Ids are of one message each, also where one came twice.
+        assert len(set(orders(endpoint))) == len({identity for identity, _ in orders(endpoint)})
+    cli.verify("--database-url", home, "--ns", "m")
+
+
+def test_its_feeds_go_on_in_the_home(hooked):
+    gateway, home, other = hooked
+    cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
+    rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+    wait_until(lambda: rest.put("x", 1).status == 200, "the namespace to be served", 60)
+    with Endpoint() as endpoint:
+        feed = Feed(gateway.rest, ns="m", headers=ADMIN).make("/orders/{order_id}", webhook=endpoint.hook(secrets=[WEBHOOK_SECRET]))
+        rest.set("orders/o1", {"n": 1})
+        wait_until(lambda: len(orders(endpoint)) == 1, "the first order", 60)
+        for lock in (FORMER.replace("former_namespace", "rule"), "SELECT FROM pathmirror.placement_version FOR UPDATE"):
+            # The home has the copy, and the gateway has looked there.
+            interrupted(home, lock, home, "m", "home")
+            works(gateway, home, "home", endpoint)
+        finished(home, "m", "home")
+        wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 60)
+        rest.set("orders/o2", {"n": 2})
+        wait_until(lambda: "o2" in [key for _, key in orders(endpoint)], "the second order", 120)
+        feed.ask("GET", "status")
+
+
+def test_what_administrators_do_meanwhile_goes_along_or_is_refused(two):
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+    rest.set("x", 1)
+    doomed = Feed(gateway.rest, "doomed", ns="m", headers=ADMIN).make("/orders/{order_id}")
+    letters = Feed(gateway.rest, "letters", ns="m", headers=ADMIN).make("/d/{key}", max_attempts=1, **PATIENT)
+    rest.set("d/1", {"n": 1})
+    rest.set("d/2", {"n": 2})
+    letters.nack([letters.one()], reason="no")
+    letters.nack([letters.one()], reason="no")
+    wait_until(lambda: len(letters.dead()) == 2, "two dead letters")
+    answers = {}
+
+    def note(name, body):
+        answers[name] = body()
+
+    work = {
+        "make": lambda: Feed(gateway.rest, "fresh", ns="m", headers=ADMIN).call("PUT", body={"path": "/z/{key}"}).status == 200,
+        "remove": lambda: doomed.call("DELETE").status == 200,
+        "drop": lambda: letters.call("POST", "dead/drop", {"all": True}).status == 200,
+        "retention": lambda: cli.command("retention", "set", "--ns", "m", "--keep", "30d", "--database-url", home).returncode == 0,
+    }
+    with held(home, FORMER):
+        process = mover(home, "m", "b")
+        wait_until(lambda: waits(home), "the mover to be there", 60)
+        threads = [threading.Thread(target=note, args=item) for item in work.items()]
+        for thread in threads:
+            thread.start()
+        # They wait for the mover, or have come before or behind it.
+        wait_until(lambda: len(answers) == len(work) or sql.rows(
+            home, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%hold_namespace%%' AND wait_event_type = 'Lock'") != [(0,)],
+            "the administrators to be there", 60)
+    process.communicate(timeout=120)
+    for thread in threads:
+        thread.join(120)
+    finished(home, "m", "b")
+    print(answers)
+    feeds = {name for (name,) in sql.rows(other, "SELECT name FROM pathmirror.feed")}
+    assert ("fresh" in feeds) == answers["make"] and ("doomed" not in feeds) == answers["remove"], (feeds, answers)
+    dead = sql.rows(other, "SELECT count(*) FROM pathmirror.feed_message WHERE state = 'dead'")
+    assert (dead == [(0,)]) == answers["drop"], (dead, answers)
+    assert bool(sql.rows(other, "SELECT FROM pathmirror.retention")) == answers["retention"], answers
+
+
+def test_nothing_of_a_namespace_that_has_left_is_changed(two):
+    """By the functions of this version, whatever is still there of it."""
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    (former,), = sql.rows(home, "SELECT id FROM pathmirror.namespace WHERE name = 'm'")
+    finished(home, "m", "b")
+    with pytest.raises(psycopg.Error) as refusal:
+        sql.execute(home, f"SELECT pathmirror.hold_namespace({former})")
+    assert refusal.value.sqlstate == "PM005"
+
+
+def test_a_mover_that_stands_still_with_writers_held_up(two):
+    gateway, home, other = two
+    with Load([gateway.rest.at(ns="m")], 1) as load:
+        with held(other, "LOCK TABLE pathmirror.cursor IN SHARE MODE"):
+            process = mover(home, "m", "b")
+            wait_until(lambda: waits(other), "the mover to be there", 60)
+            process.send_signal(signal.SIGSTOP)
+            load.goes_on()
+        load.goes_on()
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=120)
+        finished(home, "m", "b")
+        load.goes_on()
+    check(load, home, other, "m")
+
+
+def test_a_long_copy_keeps_no_other_namespace_of_the_target_up(two):
+    gateway, home, other = two
+    gateway.rest.at(ns="big").set("x", 1)
+    # More entries than the shared tables take: it gets a partition of its own.
+    columns = ", ".join(name for (name,) in sql.rows(
+        home, "SELECT attname::text FROM pg_attribute WHERE attrelid = 'pathmirror.log'::regclass AND attnum > 0 AND NOT attisdropped "
+        "AND attname <> 'seq' AND attgenerated = ''"))
+    sql.execute(home, "SELECT pathmirror.ensure_log_partition(id, 70000, 1000000) FROM pathmirror.namespace WHERE name = 'big'",
+                f"INSERT INTO pathmirror.log (seq, {columns}) SELECT number, {columns} FROM pathmirror.log, generate_series(2, 70000) AS number "
+                "WHERE seq = 1 AND namespace_id = (SELECT id FROM pathmirror.namespace WHERE name = 'big')",
+                "UPDATE pathmirror.namespace SET head = 70000 WHERE name = 'big'")
+    with held(other, "LOCK TABLE pathmirror.snapshot IN ACCESS EXCLUSIVE MODE"):
+        process = mover(home, "big", "b")
+        wait_until(lambda: waits(other), "the mover to be there", 120)
+        strong = sql.rows(other, "SELECT relation::regclass::text, mode FROM pg_locks JOIN pg_stat_activity USING (pid) "
+                          "WHERE starts_with(application_name, 'pathmirror namespace move') AND granted "
+                          "AND relation::regclass::text LIKE 'pathmirror.log%%' AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')")
+        process.kill()
+        process.communicate()
+    assert strong == []
+    assert sql.rows(other, "SELECT partitioned_to > 70000 FROM pathmirror.namespace WHERE name = '.moving/big'") == [(True,)]
