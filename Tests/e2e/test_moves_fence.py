@@ -93,6 +93,9 @@ def test_its_feeds_go_on_in_the_home(hooked):
         rest.set("orders/o2", {"n": 2})
         wait_until(lambda: "o2" in [key for _, key in orders(endpoint)], "the second order", 120)
         feed.ask("GET", "status")
+    # Both databases have given their feeds the same numbers, by which gateways tell the feeds of a database.
+    (feeds, numbers), = sql.rows(home, "SELECT count(*), count(DISTINCT id) FROM pathmirror.feed")
+    assert feeds == numbers == 3
 
 
 def test_what_administrators_do_meanwhile_goes_along_or_is_refused(two):

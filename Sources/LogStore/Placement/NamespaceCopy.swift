@@ -3,8 +3,8 @@ import Postgres
 /// A namespace's copy in another database while it is written to in its own: brought up to date round by round, each one snapshot
 /// of the source and one transaction of the target. No entry is interpreted: what entries name is copied as it is then.
 final class NamespaceCopy {
-    private let source: PostgresConnection
-    private let target: PostgresConnection
+    let source: PostgresConnection
+    let target: PostgresConnection
     let sourceID: Int64
     let targetID: Int64
     private let onRows: (Int) -> Void
@@ -16,8 +16,7 @@ final class NamespaceCopy {
     private static let appended = ["log", "log_part", "rule"]
     /// What is small, or changes without entries: copied whole in the last round.
     private static let whole = [
-        "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "feed",
-        "feed_progress", "feed_owner", "feed_message", "session",
+        "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session",
     ]
     /// So many rows are copied between two words about it.
     private static let rowsBetweenNews = 5_000
@@ -141,7 +140,7 @@ final class NamespaceCopy {
 
     /// Copies the rows of a table for which `condition` holds, which is made of numbers and names of ours only: COPY takes no
     /// parameters.
-    private func pipe(
+    func pipe(
         _ table: String, _ condition: String, _ replaced: [String: String] = [:], join: String = ""
     ) throws {
         var names: [String] = []
@@ -259,12 +258,7 @@ final class NamespaceCopy {
             _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])
             try pipe(table, "true")
         }
-        // Feeds keep their ids; those that are made later get others.
-        _ = try target.execute(
-            """
-            select setval(pg_get_serial_sequence('pathmirror.feed', 'id'), greatest(
-                (select coalesce(max(id), 1) from pathmirror.feed), nextval(pg_get_serial_sequence('pathmirror.feed', 'id'))))
-            """)
+        try copyFeeds()
         let retainedFrom = try source.execute(
             "select retained_from from pathmirror.namespace where id = $1", [.int8(sourceID)]
         ).int64(0, 0)
