@@ -1,7 +1,9 @@
 """`namespace move` while it lets a namespace go: copies do nothing before that, and what is acknowledged meanwhile goes along."""
 
+import json
 import signal
 import threading
+import time
 
 import psycopg
 import pytest
@@ -9,7 +11,7 @@ from harness import cli, sql
 from harness.endpoint import OPTIONS, Endpoint
 from harness.endpoint import SECRET as WEBHOOK_SECRET
 from harness.feeds import ADMIN, PATIENT, Feed
-from harness.moves import Load, check, finished, held, interrupted, mover, waits
+from harness.moves import Load, check, finished, held, interrupted, move, mover, waits
 from harness.waiting import wait_until
 from harness.websocket_client import RealtimeClient
 
@@ -191,3 +193,30 @@ def test_a_long_copy_keeps_no_other_namespace_of_the_target_up(two):
         process.communicate()
     assert strong == []
     assert sql.rows(other, "SELECT partitioned_to > 70000 FROM pathmirror.namespace WHERE name = '.moving/big'") == [(True,)]
+
+
+def test_a_round_takes_as_long_as_what_it_brings(two):
+    """And does not go through all of the tree for each path that was written, however little the planner knows of the new table."""
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rows, paths = 40_000, 1_500
+    rest.set("", {f"k{number:05}": {"v": number} for number in range(rows)})
+
+    def seconds(count, value):
+        interrupted(other, "LOCK TABLE pathmirror.cursor IN SHARE MODE", home, "m", "b")
+        changes = {f"k{number * 7:05}/v": value for number in range(count)}
+        assert rest.send("PATCH", "/.json?ns=m", json.dumps(changes).encode()).status == 200
+        start = time.monotonic()
+        move(home, "m", "b")
+        taken = time.monotonic() - start
+        wait_until(lambda: rest.get("k00000/v").status == 200, "the namespace to be served", 60)
+        assert rest.value("k00000/v") == value
+        return taken
+
+    one = seconds(1, -1)
+    move(home, "m", "home")
+    wait_until(lambda: rest.get("k00000/v").status == 200, "the namespace to be served", 60)
+    many = seconds(paths, -2)
+    # It took some twenty seconds more once.
+    assert many < one + 6, (one, many)
+    cli.verify("--database-url", home, "--ns", "m")

@@ -140,8 +140,10 @@ final class NamespaceCopy {
 
     /// Copies the rows of a table for which `condition` holds, which is made of numbers and names of ours only: COPY takes no
     /// parameters.
+    ///
+    /// - Parameter rows: where else than in all of the table they are looked for.
     func pipe(
-        _ table: String, _ condition: String, _ replaced: [String: String] = [:], join: String = ""
+        _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows place: String? = nil
     ) throws {
         var names: [String] = []
         let rows = try source.execute(
@@ -157,7 +159,7 @@ final class NamespaceCopy {
         _ = try target.copyIn("copy pathmirror.\(table) (namespace_id, \(list)) from stdin") { writer in
             try source.copyOut(
                 """
-                copy (select \(targetID)::bigint, \(chosen) from pathmirror.\(table) as n \(join)
+                copy (select \(targetID)::bigint, \(chosen) from \(place ?? "pathmirror.\(table)") as n
                 where n.namespace_id = \(sourceID) and \(condition)) to stdout
                 """
             ) { row throws in
@@ -166,64 +168,6 @@ final class NamespaceCopy {
                 guard count == Self.rowsBetweenNews else { return }
                 onRows(count)
                 count = 0
-            }
-        }
-    }
-
-    private func copyNodes(behind last: Int64) throws {
-        let version = ["version": "pathmirror.version_seq(n.version)"]
-        let isNew = try target.execute(
-            "select created_at = '-infinity' from pathmirror.namespace where id = $1", [.int8(targetID)]
-        ).bool(0, 0)
-        if isNew { return try pipe("node", "true", version) }
-        try noteTouched(behind: last)
-        _ = try target.execute(
-            """
-            delete from pathmirror.node as n using (select distinct path from moved_row) as moved
-            where n.namespace_id = $1 and n.path = moved.path
-            """, [.int8(targetID)])
-        try pipe(
-            "node", "true", version, join: "join (select distinct path from moved_row) as moved on moved.path = n.path")
-    }
-
-    /// Notes on both sides which rows of the tree entries concern: those of the parts that they name, and single ones above these.
-    private func noteTouched(behind last: Int64) throws {
-        var parts = Set<[UInt8]>()
-        var rows = Set<[UInt8]>()
-        for table in ["log", "log_part"] {
-            try source.forEachRow(
-                "select distinct json_object_keys(changes) from pathmirror.\(table) where namespace_id = $1 and seq > $2",
-                [.int8(sourceID), .int8(last)]
-            ) { row in
-                let touched = TouchedPart(try row.bytes(0))
-                parts.insert(touched.part)
-                rows.formUnion(touched.above)
-            }
-        }
-        rows.formUnion(parts)
-        for (connection, id) in [(source, sourceID), (target, targetID)] {
-            try connection.executeScript(
-                "truncate moved_part, moved_row; set local enable_seqscan = off; set local jit = off")
-            try fill("moved_part", parts, connection)
-            try fill("moved_row", rows, connection)
-            // By the index, however little is known of the new tables.
-            _ = try connection.execute(
-                """
-                insert into moved_row select below.path from (select distinct path from moved_part) as part cross join lateral (
-                    select n.path from pathmirror.node as n
-                    where n.namespace_id = $1 and n.path >= part.path || '/' and n.path < part.path || '0'
-                ) as below
-                """, [.int8(id)])
-            try connection.executeScript("analyze moved_row")
-        }
-    }
-
-    private func fill(_ table: String, _ paths: Set<[UInt8]>, _ connection: PostgresConnection) throws {
-        _ = try connection.copyIn("copy \(table) from stdin (format binary)") { writer in
-            for path in paths {
-                writer.beginRow()
-                try writer.appendText(path)
-                try writer.endRow()
             }
         }
     }
