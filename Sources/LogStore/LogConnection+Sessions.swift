@@ -161,8 +161,8 @@ extension LogConnection {
                 """
                 select s.namespace_id, n.name, s.session_id, s.orders::text, s.auth::text, s.gateway_id, s.save
                 from pathmirror.session s join pathmirror.namespace n on n.id = s.namespace_id
-                -- What sessions of a copy want done is done where it lives.
-                where n.name not like '.moving/%' and \(condition)
+                -- What sessions of a copy, or of what was put aside, want done is not done here.
+                where n.name not like '.%' and \(condition)
                 """, parameters)
             var found: [(session: StoredSession, claim: SessionClaim)] = []
             for row in 0..<rows.rowCount {

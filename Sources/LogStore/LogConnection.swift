@@ -112,9 +112,10 @@ public final class LogConnection {
         try namespaces(where: "id = $1", [.int8(id)]).first
     }
 
-    /// All namespaces, in the order in which they were made; copies of such as are being moved here are none yet.
+    /// All namespaces, in the order in which they were made; those whose names begin with a dot are nobody's: dormant
+    /// copies of such as are being moved here, and what was put aside by hand.
     public func allNamespaces() throws(LogStoreError) -> [NamespaceRecord] {
-        try namespaces(where: "name not like '.moving/%' order by id", [])
+        try namespaces(where: "name not like '.%' order by id", [])
     }
 
     private static let recordColumns = "id, name, head, retained_from, stream_key::text, partitioned_to"

@@ -180,6 +180,16 @@ import Testing
         #expect(checks { $0.present["c"]?.insert("x") } == ["placement.hidden warning"])
         #expect(checks { $0.present["c"]?.insert("z") } == ["placement.hidden warning"])
         #expect(checks { $0.present["c"]?.insert("w") } == ["placement.unplaced note"])
+        let move = MoveRecord(namespace: "x", source: "b", target: "c", beganAt: "today")
+        #expect(checks { $0.moves = [move] } == ["placement.moving warning"])
+        #expect(
+            checks {
+                $0.moves = [move]
+                $0.present["b"] = []
+                $0.hidden["c"] = HiddenNamespaces(copies: ["x"])
+            } == ["placement.moving warning"], "it is nowhere for a moment, or its mover has ended")
+        #expect(checks { $0.hidden["home"] = HiddenNamespaces(copies: ["x"]) }.first == "placement.copies warning")
+        #expect(checks { $0.hidden["b"] = HiddenNamespaces(aside: [".kept/x"]) }.first == "placement.aside note")
     }
 
     // MARK: Judgements

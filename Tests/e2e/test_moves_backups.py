@@ -2,8 +2,10 @@
 
 import pytest
 from harness import cli, sql
-from harness.moves import back_up, finished, held, interrupted, mover, restore, waits
+from harness.feeds import ADMIN, Feed
+from harness.moves import back_up, finished, held, interrupted, move, mover, restore, waits
 from harness.waiting import wait_until
+from harness.websocket_client import RealtimeClient
 
 FENCE = "LOCK TABLE pathmirror.cursor IN SHARE MODE"
 PLACES = "SELECT FROM pathmirror.placement_version FOR UPDATE"
@@ -188,3 +190,64 @@ def test_it_is_removed_while_it_is_moved(two):
     assert again.returncode == 1 and "was removed from home meanwhile" in again.stderr, again.stderr
     assert sql.rows(home, "SELECT count(*) FROM pathmirror.namespace_move") == [(0,)]
     assert sql.rows(other, "SELECT count(*) FROM pathmirror.namespace") == [(0,)]
+
+
+def test_the_home_has_forgotten_a_move_to_a_database_that_is_drained(two):
+    gateway, home, other = two
+    gateway.rest.at(ns="m").set("x", 1)
+    back_up(home)
+    interrupted(other, FENCE, home, "m", "b")
+
+    def doctor():
+        return cli.command("doctor", "--database-url", home).stdout
+
+    assert "m is on its way from home to b since" in doctor()
+    restore(home)
+    assert "b: dormant copies are there of moves that the home does not know: m" in doctor()
+    cli.succeeds("database", "drain", "b", "--database-url", home)
+    refused = moved(home, "--abort")
+    assert refused.returncode == 1 and "knows of no move of m" in refused.stderr, refused.stderr
+    refused = moved(home, "--to", "b")
+    assert refused.returncode == 1 and "being drained" in refused.stderr, refused.stderr
+    done = moved(home, "--to", "b", "--abort")
+    assert done.returncode == 0, done.stderr
+    assert paths(home, "m") == ["/x"] and sql.rows(other, "SELECT count(*) FROM pathmirror.node") == [(0,)]
+    said = doctor()
+    assert "on its way" not in said and "dormant" not in said
+
+
+def test_what_was_put_aside_does_nothing(two, serve):
+    """Its feeds are nobody's, and what its sessions want done is done by nobody."""
+    gateway, home, other = two
+    for name in ("m", "n"):
+        gateway.rest.at(ns=name).set("x", 1)
+        Feed(gateway.rest, ns=name, headers=ADMIN).make("/orders/{order_id}")
+    with RealtimeClient(gateway.port, ns="m", extra="&pm=1") as aside, RealtimeClient(gateway.port, ns="n", extra="&pm=1") as other_one:
+        for client in (aside, other_one):
+            client.ok("o", {"p": "/orders/bye", "d": 1})
+        gateway.process.kill()
+    sql.execute(home, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
+    second = serve(name="second")
+    rest = second.rest.at(ns="n")
+    wait_until(lambda: rest.get("orders/bye").status == 200 and rest.value("orders/bye") == 1, "what the other session wanted done", 120)
+    feed = Feed(second.rest, ns="n", headers=ADMIN)
+    assert [message["key"] for message in feed.take()] == ["bye"]
+    assert sql.head(home, ".kept/m") == 1 and sql.rows(home, "SELECT count(*) FROM pathmirror.session") == [(1,)]
+    assert sql.rows(home, "SELECT DISTINCT namespace FROM pathmirror.feed_status") == [("n",)]
+    assert "m" not in {row["name"].split("/")[-1] for row in cli.objects(cli.succeeds("namespace", "ls", "--json", "--database-url", home))}
+    assert {row["namespace"] for row in cli.objects(cli.succeeds("feed", "ls", "--json", "--database-url", home))} == {"n"}
+    assert second.rest.at(ns="m").get("x").status == 404
+    assert "put aside are there: .kept/m" in cli.command("doctor", "--database-url", home).stdout
+
+
+def test_one_that_came_back_and_was_removed_is_nowhere_else(two, serve):
+    gateway, home, other = two
+    rest = created(gateway, home, "m", "b")
+    for place in ("home", "b"):
+        move(home, "m", place)
+        wait_until(lambda: rest.get("orders").status == 200, "the namespace to be served", 60)
+    # Who has the database as a home of its own has no other placements to look at.
+    own = serve(url=other, name="own").rest.at(ns="m")
+    wait_until(lambda: own.get("orders").status == 200, "the namespace to be served", 60)
+    cli.succeeds("namespace", "rm", "m", "--confirm", "m", "--database-url", home)
+    wait_until(lambda: own.get("orders").status == 404, "it to be gone", 60)

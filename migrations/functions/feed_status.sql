@@ -33,7 +33,7 @@ select
             0, extract(epoch from waiting.lag - (feed.definition ->> 'retention')::interval))::double precision
     end as holds_back_seconds
 from pathmirror.feed
-join pathmirror.namespace on namespace.id = feed.namespace_id and namespace.name not like '.moving/%'
+join pathmirror.namespace on namespace.id = feed.namespace_id and namespace.name not like '.%'
 join pathmirror.feed_progress as progress on progress.namespace_id = feed.namespace_id and progress.feed = feed.id
 join pathmirror.feed_owner as owner on owner.namespace_id = feed.namespace_id and owner.feed = feed.id
 left join pathmirror.feed_worker as worker on worker.id = owner.worker

@@ -47,7 +47,7 @@ extension LogConnection {
             let bare = try postgres.execute(
                 """
                 select name from pathmirror.namespace
-                where name not like '.moving/%'
+                where name not like '.%'
                     and not exists (select from pathmirror.rule where rule.namespace_id = namespace.id) order by id limit 10
                 """)
             for row in 0..<bare.rowCount { facts.withoutRules.append(try bare.string(row, 0)) }

@@ -87,7 +87,7 @@ extension LogConnection {
                 with former as (
                     select progress.seq, progress.handed_to, namespace.head from pathmirror.feed_progress as progress
                     join pathmirror.namespace on namespace.id = progress.namespace_id
-                    where namespace_id = $1 and feed = $2 and namespace.name not like '.moving/%'
+                    where namespace_id = $1 and feed = $2 and namespace.name not like '.%'
                         and (worker is null or worker = $3
                             or not exists (select from pathmirror.feed_worker as other where other.id = worker))
                     -- Whoever has it locked is at work on it: the next look comes soon.

@@ -36,9 +36,12 @@ extension LogConnection {
             var records: [FeedRecord] = []
             for row in 0..<rows.rowCount {
                 let namespace = try rows.int64(row, 0)
+                let known = try namespaceName(namespace)
+                // Nobody works what was put aside.
+                guard !NamespaceCopy.isHidden(known) else { continue }
                 records.append(
                     FeedRecord(
-                        namespaceID: namespace, namespace: try namespaceName(namespace),
+                        namespaceID: namespace, namespace: known,
                         id: try rows.int64(row, 1), name: try rows.string(row, 2), definition: try rows.bytes(row, 3),
                         revision: try rows.int64(row, 4),
                         worker: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5),
@@ -58,7 +61,7 @@ extension LogConnection {
         guard rows.rowCount == 1 else { return "" }
         let name = try rows.string(0, 0)
         // A copy that came to live between the two questions is seen by its own name from the next one on.
-        if !name.utf8.starts(with: NamespaceCopy.namePrefix.utf8) { namespaceNames[id] = name }
+        if !NamespaceCopy.isHidden(name) { namespaceNames[id] = name }
         return name
     }
 

@@ -81,7 +81,10 @@ extension LogConnection {
                 """
                 select exists (select from pathmirror.placement where namespace = $1 and database is not null)
                     -- The home has a row of each that was ever elsewhere, which says more.
-                    or exists (select from pathmirror.former_namespace where name = $1 and moved_to is not null)
+                    -- Elsewhere the last one of the name that was here counts: one that came back may have been removed for good since.
+                    or coalesce((
+                            select moved_to is not null from pathmirror.former_namespace where name = $1
+                            order by removed_at desc, id desc limit 1), false)
                         and not exists (select from pathmirror.placement where namespace = $1)
                     or exists (select from pathmirror.namespace_copy where namespace = $1 and is_dormant)
                 """, [.text(name)]

@@ -30,6 +30,9 @@ final class NamespaceCopy {
     /// What a namespace's copy is called until it lives.
     static func hiddenName(_ namespace: String) -> String { namePrefix + namespace }
 
+    /// Whether a name is of a dormant copy, or of a namespace that was put aside by hand: nobody serves those, nor works on them.
+    static func isHidden(_ name: String) -> Bool { name.utf8.first == UInt8(ascii: ".") }
+
     /// - Parameter onRows: told now and then how many more rows have been copied.
     init(
         _ source: LogConnection, _ sourceID: Int64, _ target: LogConnection, _ targetID: Int64,

@@ -14,10 +14,12 @@ extension NamespaceMover {
 
     // MARK: Beginning
 
-    /// - Parameter copy: of a move that the home has forgotten, and goes on with.
-    func begin(adopting copy: Stranger?) throws {
+    /// - Parameters:
+    ///   - copy: of a move that the home has forgotten, and goes on with.
+    ///   - isAborting: to throw the copy away next, which nothing is in the way of.
+    func begin(adopting copy: Stranger?, isAborting: Bool = false) throws {
         guard let record = try source.connection.namespace(named: namespace) else { return }
-        try refuseMirrors(record.id)
+        if !isAborting { try refuseMirrors(record.id) }
         try inTransaction(home) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
             let place = try postgres.execute(
@@ -26,7 +28,7 @@ extension NamespaceMover {
             guard try (place.rowCount == 0 ? nil : place.string(0, 0)) == source.placement else {
                 throw LogStoreError.misplaced("\"\(namespace)\" lives elsewhere by now: run the command again.")
             }
-            try refuseDraining(postgres)
+            if !isAborting { try refuseDraining(postgres) }
             _ = try postgres.execute(
                 """
                 insert into pathmirror.namespace_move (namespace, id, source, target, source_id, stream_key)

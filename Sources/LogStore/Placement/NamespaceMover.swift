@@ -61,7 +61,7 @@ public final class NamespaceMover {
             let facts = try self.facts()
             switch MoveMachine.next(wish, facts) {
             case .begin: try begin(adopting: nil)
-            case .adopt: try begin(adopting: try stranger())
+            case .adopt: try begin(adopting: try stranger(), isAborting: wish == .abort)
             case .makeCopy: try makeCopy()
             case .follow:
                 do {

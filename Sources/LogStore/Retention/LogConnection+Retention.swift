@@ -72,7 +72,7 @@ extension LogConnection {
             let rows = try postgres.execute(
                 """
                 select id from pathmirror.namespace
-                where id > $1 and head >= retained_from and name not like '.moving/%'
+                where id > $1 and head >= retained_from and name not like '.%'
                     and exists (select from pathmirror.retention where namespace_id in (namespace.id, 0))
                 order by id limit $2
                 """, [.int8(id), .int8(limit)])

@@ -7,12 +7,22 @@ struct PlacementFacts {
     var atHome: Set<String> = []
     /// What each other database has that could be asked.
     var present: [String: Set<String>] = [:]
+    /// The moves that the home knows of.
+    var moves: [MoveRecord] = []
+    /// What each database that could be asked, the home included, has that nobody serves.
+    var hidden: [String: HiddenNamespaces] = [:]
 }
 
 /// Judges whether namespaces are where the home says. Pure.
 enum PlacementDiagnosis {
     static func findings(_ facts: PlacementFacts) -> [Finding] {
-        var found: [Finding] = []
+        var found = moves(facts)
+        // Where those are that move is no matter.
+        let moving = Set(facts.moves.map(\.namespace))
+        var facts = facts
+        facts.placed = facts.placed.filter { !moving.contains($0.key) }
+        facts.atHome.subtract(moving)
+        facts.present = facts.present.mapValues { $0.subtracting(moving) }
         let twice = facts.placed.keys.filter(facts.atHome.contains).sorted()
         if !twice.isEmpty {
             found.append(
@@ -32,6 +42,39 @@ enum PlacementDiagnosis {
                     "placement.rows",
                     "all \(facts.placed.count) namespaces that were placed are in their databases, as far as those can be asked"
                 ))
+        }
+        return found
+    }
+
+    /// What is on its way, and what was left on it.
+    private static func moves(_ facts: PlacementFacts) -> [Finding] {
+        var found = facts.moves.map { move in
+            Finding.warning(
+                "placement.moving",
+                "\(move.namespace) is on its way from \(move.source) to \(move.target) since \(move.beganAt)",
+                fix:
+                    "if nobody moves it any more, 'pathmirror namespace move \(move.namespace)' goes on, and with --abort it throws the copy away"
+            )
+        }
+        for (name, hidden) in facts.hidden.sorted(by: { $0.key < $1.key }) {
+            func add(_ finding: Finding) { found.append(name == DatabaseRecord.home ? finding : finding.of(name)) }
+            let known = facts.moves.filter { $0.target == name }.map(\.namespace)
+            let left = hidden.copies.filter { !known.contains($0) }
+            if !left.isEmpty {
+                add(
+                    .warning(
+                        "placement.copies",
+                        "dormant copies are there of moves that the home does not know: \(list(left))",
+                        fix:
+                            "the home went back to a backup: see docs/placement.md#when-a-database-went-back-to-a-backup; 'pathmirror namespace move NAME --to \(name)' goes on, and with --abort it throws the copy away"
+                    ))
+            }
+            if !hidden.aside.isEmpty {
+                add(
+                    .note(
+                        "placement.aside", "namespaces that were put aside are there: \(list(hidden.aside))",
+                        fix: "remove them by SQL as their owner once nobody wants them any more"))
+            }
         }
         return found
     }

@@ -17,9 +17,10 @@ struct PlacementVisit {
         var found: [Finding] = []
         var facts = placed
         for record in records {
-            let (findings, namespaces) = look(at: record)
+            let (findings, namespaces, hidden) = look(at: record)
             found += findings.map { $0.of(record.name) }
             facts.present[record.name] = namespaces
+            facts.hidden[record.name] = hidden
         }
         return found + PlacementDiagnosis.findings(facts)
     }
@@ -32,27 +33,29 @@ struct PlacementVisit {
         var facts = PlacementFacts()
         for (namespace, database) in try connection.placements(since: -1) { facts.placed[namespace] = database }
         facts.atHome = Set(try connection.allNamespaces().map(\.name))
+        facts.moves = try connection.moves()
+        facts.hidden[DatabaseRecord.home] = try connection.hiddenNamespaces()
         return (records, facts)
     }
 
-    /// What is found there, and which namespaces are; nil where that can't be known.
-    private func look(at record: DatabaseRecord) -> ([Finding], Set<String>?) {
+    /// What is found there, and which namespaces are, and which are there that nobody serves; nil where that can't be known.
+    private func look(at record: DatabaseRecord) -> ([Finding], Set<String>?, HiddenNamespaces?) {
         let url: PostgresURL
         do {
             url = try DatabaseLogins(arguments).url(of: record, home: home.url)
         } catch {
             let fix = "correct the file of --database-credentials"
-            return ([.problem("placement.login", "how to get in can't be read: \(error)", fix: fix)], nil)
+            return ([.problem("placement.login", "how to get in can't be read: \(error)", fix: fix)], nil, nil)
         }
         let visit = DatabaseVisit(home, at: url)
         let findings = visit.findings()
-        guard let connection = try? visit.connect() else { return (findings, nil) }
+        guard let connection = try? visit.connect() else { return (findings, nil, nil) }
         defer { connection.close() }
-        guard let installation = try? connection.installation() else { return (findings, nil) }
+        guard let installation = try? connection.installation() else { return (findings, nil, nil) }
         guard installation == record.installation else {
-            return (findings + [PlacementDiagnosis.anotherDatabase(record)], nil)
+            return (findings + [PlacementDiagnosis.anotherDatabase(record)], nil, nil)
         }
-        guard let namespaces = try? connection.allNamespaces() else { return (findings, nil) }
-        return (findings, Set(namespaces.map(\.name)))
+        guard let namespaces = try? connection.allNamespaces() else { return (findings, nil, nil) }
+        return (findings, Set(namespaces.map(\.name)), try? connection.hiddenNamespaces())
     }
 }

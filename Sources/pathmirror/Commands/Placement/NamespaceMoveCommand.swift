@@ -21,7 +21,12 @@ struct NamespaceMoveCommand: Command {
         let home = try Database.open(homeURL, console, "namespace move")
         defer { home.close() }
         let interrupted = try home.move(of: name)
-        guard let target = arguments["to"] ?? interrupted?.target else { throw UsageError("--to is missing.") }
+        guard let target = arguments["to"] ?? interrupted?.target else {
+            guard arguments.has("abort") else { throw UsageError("--to is missing.") }
+            throw CommandFailure(
+                "The home knows of no move of \(name). If it went back to a backup, --to DB names the database that may have a copy."
+            )
+        }
         if let interrupted, interrupted.target != target {
             throw CommandFailure("\(name) is on its way to \(interrupted.target): finish that first, or --abort it.")
         }
@@ -76,7 +81,8 @@ struct NamespaceMoving {
         guard source != target else {
             return MovedNamespace(source: source, target: target, place: source, milliseconds: nil)
         }
-        if target != DatabaseRecord.home, interrupted == nil, try Database.record(target, home).isDraining {
+        if !isAborting, target != DatabaseRecord.home, interrupted == nil, try Database.record(target, home).isDraining
+        {
             throw CommandFailure("\(target) takes no new namespaces: it is being drained.")
         }
         let from = try place(source)
@@ -104,10 +110,19 @@ struct NamespaceMoving {
         } catch LogStoreError.misplaced(let reason) {
             throw CommandFailure(reason)
         } catch {
-            throw CommandFailure("\(error) \(NamespaceMoveCommand.whenInterrupted)")
+            throw CommandFailure("\(error)\(Self.right(error, source, target)) \(NamespaceMoveCommand.whenInterrupted)")
         }
         return MovedNamespace(
             source: source, target: target, place: isAborting ? source : target, milliseconds: stood)
+    }
+
+    /// Which right is missing, if one is.
+    private static func right(_ error: any Error, _ source: String, _ target: String) -> String {
+        guard case .database(let cause) = LogStoreError(error), cause.sqlState == "42501" else { return "" }
+        let places = [DatabaseRecord.home, source, target].reduce(into: [String]()) { list, name in
+            if !list.contains(name) { list.append(name) }
+        }
+        return ". Moving takes the owner of schema pathmirror in \(places.joined(separator: ", "))."
     }
 
     private func place(_ name: String) throws -> NamespaceMover.Place {
