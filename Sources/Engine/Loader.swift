@@ -74,6 +74,10 @@ final class Loader {
             return try loader.load(&job, current)
         } catch {
             if error.isConnectionLost { connection.drop() }
+            // It has left since it was found.
+            if case .unknownNamespace = error, (try? current.livesElsewhere(job.name)) == true {
+                return .failed(.moving)
+            }
             return .failed(EngineError(error))
         }
     }

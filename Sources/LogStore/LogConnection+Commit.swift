@@ -106,6 +106,8 @@ extension LogConnection {
             } catch {
                 // The transaction has begun, whatever became of the lock.
                 unlockHead()
+                // It was removed, or moved, while this waited for the lock.
+                if error.sqlState == "P0002" { throw .unknownNamespace("\(namespace)") }
                 throw LogStoreError(error)
             }
             if partitionedTo[namespace, default: 0] > head + room / 2 { return head }

@@ -11,8 +11,9 @@ from harness import cli, sql
 from harness.endpoint import OPTIONS, Endpoint
 from harness.endpoint import SECRET as WEBHOOK_SECRET
 from harness.feeds import ADMIN, PATIENT, Feed
-from harness.moves import Load, check, finished, held, interrupted, move, mover, waits
+from harness.moves import Load, check, finished, held, interrupted, move, mover, numbered, waits
 from harness.waiting import wait_until
+from harness.websocket import Closed
 from harness.websocket_client import RealtimeClient
 
 # Where a mover has brought all of it to the target, and the source has not let go.
@@ -193,6 +194,94 @@ def test_a_long_copy_keeps_no_other_namespace_of_the_target_up(two):
         process.communicate()
     assert strong == []
     assert sql.rows(other, "SELECT partitioned_to > 70000 FROM pathmirror.namespace WHERE name = '.moving/big'") == [(True,)]
+
+
+def test_writers_that_wait_while_it_leaves(two, serve):
+    """They are refused, and nothing is said to have failed."""
+    gateway, home, other = two
+    second = serve("--create-namespaces", name="second")
+    rests = [gateway.rest.at(ns="m"), second.rest.at(ns="m")]
+    with Load(rests, 1, writers=6) as load:
+        with held(home, FORMER):
+            process = mover(home, "m", "b")
+            wait_until(lambda: waits(home), "the mover to be there", 60)
+            wait_until(lambda: sql.rows(home, "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
+                                        "AND application_name NOT LIKE '%%namespace move%%'"), "a writer to wait", 60)
+        process.communicate(timeout=120)
+        finished(home, "m", "b")
+        load.goes_on()
+    assert set(load.refused) <= {503}, load.refusals()
+    for one in (gateway, second):
+        assert "namespace moved to another database" in one.process.stderr()
+        assert " error " not in one.process.stderr()
+    check(load, home, other, "m")
+
+
+def test_what_apps_have_written_meanwhile_is_not_refused(two):
+    """What is refused, apps give up; what has no answer they send once more when they are connected again."""
+    gateway, home, other = two
+    rest = gateway.rest.at(ns="m")
+    rest.set("x", 1)
+    client = RealtimeClient(gateway.port, ns="m", extra="&pm=1").greet()
+    asked = {}
+
+    def put(number):
+        asked[client.ask("p", {"p": f"/app/{number}", "d": {".sv": {"increment": 1}}, "w": f"app-of-this-test.{number}"})] = number
+
+    for number in range(1, 4):
+        put(number)
+    with held(home, FORMER):
+        process = mover(home, "m", "b")
+        wait_until(lambda: waits(home), "the mover to be there", 60)
+        for number in range(4, 9):
+            put(number)
+    process.communicate(timeout=120)
+    finished(home, "m", "b")
+    answers = {}
+    try:
+        for number in range(9, 200):
+            put(number)
+            time.sleep(0.01)
+    except OSError:
+        pass
+    with pytest.raises(Closed):
+        while True:
+            client._take(60)
+            answers.update(client.answers)
+    client.socket.plain.close()
+    assert answers and {answer["s"] for answer in answers.values()} == {"ok"}, answers
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 60)
+    with RealtimeClient(gateway.port, ns="m", extra="&pm=1") as again:
+        for request, number in asked.items():
+            if request not in answers:
+                again.put(f"/app/{number}", {".sv": {"increment": 1}}, w=f"app-of-this-test.{number}")
+    done = rest.get("app").json()
+    assert {int(number): count for number, count in numbered(done)} == dict.fromkeys(asked.values(), 1)
+
+
+def test_a_program_that_writes_by_sql_while_it_leaves(two):
+    gateway, home, other = two
+    gateway.rest.at(ns="m").set("x", 1)
+    refusals = []
+
+    def write():
+        with pytest.raises(psycopg.Error) as refusal:
+            sql.execute(home, "SELECT pathmirror.set('m', '/y', '1')")
+        refusals.append(refusal.value)
+
+    with held(home, FORMER):
+        process = mover(home, "m", "b")
+        wait_until(lambda: waits(home), "the mover to be there", 60)
+        writer = threading.Thread(target=write)
+        writer.start()
+        wait_until(lambda: sql.rows(home, "SELECT FROM pg_stat_activity WHERE query LIKE '%%pathmirror.set%%' AND wait_event_type = 'Lock'"),
+                   "the program to wait", 60)
+    process.communicate(timeout=120)
+    writer.join(60)
+    finished(home, "m", "b")
+    assert refusals[0].sqlstate == "P0002" and "not in this database any more" in str(refusals[0])
+    assert sql.execute(other, "SELECT pathmirror.set('m', '/y', '1')") is None
+    assert sql.head(other, "m") == 2
 
 
 def test_a_round_takes_as_long_as_what_it_brings(two):

@@ -7,8 +7,12 @@ declare
     next_seq bigint;
     has_partition boolean;
 begin
-    select head + 1, partitioned_to > head + 1 into strict next_seq, has_partition
+    select head + 1, partitioned_to > head + 1 into next_seq, has_partition
     from pathmirror.namespace where id = of_namespace for update;
+    if not found then
+        raise exception 'the namespace is not in this database any more: it has moved to another one, or was removed'
+            using errcode = 'no_data_found';
+    end if;
     if not has_partition then
         perform pathmirror.ensure_log_partition(of_namespace, next_seq, 1000000);
     end if;

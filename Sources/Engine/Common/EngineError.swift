@@ -7,6 +7,8 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
     case unavailable(String)
     /// PostgreSQL was lost during COMMIT and did not come back in time: the write may be in the log or not.
     case outcomeUnknown
+    /// The namespace is on its way to another database, or there already: whoever comes again finds it where it is then.
+    case moving
     /// More writes are waiting than the settings allow.
     case overloaded
     /// The gateway is shutting down.
@@ -20,6 +22,7 @@ public enum EngineError: Error, Sendable, Equatable, CustomStringConvertible {
         case .unavailable(let reason): "The database is unavailable: \(reason)"
         case .outcomeUnknown:
             "The database was lost while the write was committed: it may have been written or not. Read it before trying again."
+        case .moving: "The namespace moves to another database. Try again later."
         case .overloaded: "Too many writes are waiting. Try again later."
         case .stopping: "The gateway is shutting down."
         case .corrupt(let what): "The stored data is damaged: \(what)"

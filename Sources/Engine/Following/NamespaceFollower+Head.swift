@@ -15,7 +15,14 @@ extension NamespaceFollower {
         _ namespace: LiveNamespace, _ connection: LogConnection
     ) throws(LogStoreError) -> (isHeld: Bool, batches: [[UInt8]]) {
         let known = namespace.snapshot
-        let head = try connection.lockHead(namespace.id, expectedHead: known.seq)
+        let head: Int64
+        do throws(LogStoreError) {
+            head = try connection.lockHead(namespace.id, expectedHead: known.seq)
+        } catch {
+            // Looks what became of it, says so, and ends it here.
+            if case .unknownNamespace = error { try reload(namespace, connection) }
+            throw error
+        }
         // Whether the entry there is still the same, the commit will see.
         guard head != known.seq else { return (true, []) }
         // Reading under the lock sees all of it; a tree that has to be loaded anew needs a transaction of its own.

@@ -42,7 +42,7 @@ extension NamespaceFollower {
             namespace.end(
                 with: hasMoved
                     ? namespace.snapshot : Snapshot(seq: 0, root: .null, rules: core.settings.defaultRules),
-                hasMoved ? .unavailable("it moves to another database") : .unknownNamespace(namespace.name))
+                hasMoved ? .moving : .unknownNamespace(namespace.name))
             let key = String(decoding: namespace.streamKey, as: UTF8.self)
             if try connection.wasRemoved(namespace.id, streamKey: key) {
                 core.logger.notice(

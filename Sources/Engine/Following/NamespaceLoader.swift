@@ -28,11 +28,13 @@ struct NamespaceLoader {
     /// is kept for the caller to take.
     func load(_ job: inout LoadQueue.Job, _ connection: LogConnection) throws(LogStoreError) -> Outcome {
         let name = job.name
-        guard let record = try connection.namespace(named: name, creating: core.settings.createsNamespaces) else {
-            return .failed(
-                try connection.livesElsewhere(name)
-                    ? .unavailable("it moves to another database") : .unknownNamespace(name))
+        var found = try connection.namespace(named: name, creating: core.settings.createsNamespaces)
+        if found == nil {
+            if try connection.livesElsewhere(name) { return .failed(.moving) }
+            // It was on its way here, and has arrived since the first look.
+            found = try connection.namespace(named: name)
         }
+        guard let record = found else { return .failed(.unknownNamespace(name)) }
         core.namespaces.watchAnnouncements(of: record.id)
         var isKept = false
         defer { if !isKept { _ = core.namespaces.takeAnnounced(of: record.id) } }

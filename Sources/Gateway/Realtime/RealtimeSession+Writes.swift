@@ -74,6 +74,9 @@ extension RealtimeSession {
         case .refused(let reason): answerWrite(number, "failure", .text(reason))
         case .failed(let error):
             switch error {
+            // Nothing was written. Clients send what had no answer once more when they are connected again, wherever the namespace
+            // is then; what is refused they give up.
+            case .moving: host.home.end(id) {}
             case .unavailable, .overloaded, .stopping, .unknownNamespace:
                 answerWrite(number, "unavailable", .text("The service is unavailable. Try again later."))
             case .outcomeUnknown: answerWrite(number, "unavailable", .text(error.description))

@@ -36,6 +36,8 @@ extension LogConnection {
                 try postgres.pipeline([Self.pageStep(namespace, request, through: request.through)])[0]
             }
         }
+        // The namespace is gone, or was when the page was read: what is left of its log for a moment is nobody's.
+        if request.withHistory, history == nil || rows.rowCount > 0 && rows.isNull(0, 8) { return (nil, []) }
         return (history, try decode(rows))
     }
 
