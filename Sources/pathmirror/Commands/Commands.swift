@@ -14,7 +14,7 @@ enum Commands {
             RulesRollbackCommand.self, RulesExplainCommand.self, TokenMintCommand.self, TokenInspectCommand.self,
             MirrorApplyCommand.self, MirrorInferCommand.self, MirrorListCommand.self, MirrorStatusCommand.self,
             MirrorPauseCommand.self, MirrorResumeCommand.self, MirrorDropCommand.self, MirrorErrorsCommand.self,
-            MirrorExportCommand.self,
+            MirrorExportCommand.self, MirrorDbtCommand.self,
             FeedApplyCommand.self, FeedListCommand.self, FeedShowCommand.self, FeedStatusCommand.self,
             FeedSeekCommand.self, FeedDeadListCommand.self, FeedDeadRetryCommand.self, FeedDeadDropCommand.self,
             FeedRemoveCommand.self, NamespaceListCommand.self, NamespaceCreateCommand.self, NamespaceShowCommand.self,

@@ -1,0 +1,149 @@
+import Postgres
+import Tree
+
+/// Mirrors as a `sources.yml` of a dbt project: tables, columns, descriptions, tests of the keys, freshness.
+///
+/// Texts are written as JSON strings, which YAML reads as they are. What dbt would take for a template is kept from that.
+public struct DbtSources: Sendable {
+    private let mirrors: [CatalogMirror]
+
+    /// - Parameter mirrors: those of one database. Each schema of theirs becomes a source with its name.
+    public init(_ mirrors: [CatalogMirror]) { self.mirrors = mirrors }
+
+    /// The file, which ends with a line feed.
+    public var yaml: String {
+        var lines = ["version: 2", "", "sources:"]
+        let bySchema = Dictionary(grouping: mirrors, by: \.definition.schema)
+        var sources: Set<String> = []
+        for (schema, mirrors) in bySchema.sorted(by: { $0.key < $1.key }) {
+            lines += [
+                "  - name: \(text(Self.resourceName(schema, &sources)))",
+                "    schema: \(text(schema))",
+                "    description: \(text("Tables that Pathmirror keeps: each follows a path of a tree, within milliseconds."))",
+                "    quoting: {schema: true, identifier: true}",
+                "    tables:",
+            ]
+            var tables: Set<String> = []
+            for mirror in mirrors.sorted(by: { $0.definition.table < $1.definition.table }) {
+                lines += self.lines(mirror, named: Self.resourceName(mirror.definition.table, &tables))
+            }
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// A name as dbt takes it: without spaces, and once only.
+    private static func resourceName(_ name: String, _ taken: inout Set<String>) -> String {
+        var plain = ""
+        for scalar in name.unicodeScalars {
+            plain.unicodeScalars.append(scalar.properties.isAlphabetic || ("0"..."9").contains(scalar) ? scalar : "_")
+        }
+        var unique = plain
+        var count = 1
+        while !taken.insert(unique).inserted {
+            count += 1
+            unique = "\(plain)_\(count)"
+        }
+        return unique
+    }
+
+    private func lines(_ mirror: CatalogMirror, named name: String) -> [String] {
+        let definition = mirror.definition
+        var lines = ["      - name: \(text(name))"]
+        if name != definition.table { lines.append("        identifier: \(text(definition.table))") }
+        lines += [
+            "        description: \(text(description(mirror)))",
+            "        config:",
+            "          freshness: {warn_after: {count: 15, period: minute}, error_after: {count: 1, period: day}}",
+        ]
+        if mirror.target == nil {
+            // How far the mirror is behind says more than when somebody wrote last.
+            let query = """
+                select now() - coalesce(lag, interval '0') from pathmirror.mirror_status \
+                where namespace = \(Self.literal(mirror.namespace)) and name = \(Self.literal(mirror.name))
+                """
+            lines.append("          loaded_at_query: \(text(query))")
+        } else {
+            lines.append("          loaded_at_field: \(MirrorDefinition.updatedAtColumn)")
+        }
+        lines.append("        columns:")
+        for column in MirrorTable(definition, name: definition.table, label: "").columns {
+            lines += self.lines(column, isOnlyKey: column.isKey && definition.keys.count == 1)
+        }
+        return lines
+    }
+
+    private func description(_ mirror: CatalogMirror) -> String {
+        let records = "The records at \(mirror.definition.pattern) of the namespace \(mirror.namespace)"
+        let whole = "\(records): the mirror \(mirror.name)."
+        return mirror.definition.comment.map { "\($0)\n\n\(whole)" } ?? whole
+    }
+
+    private func lines(_ column: MirrorTable.Column, isOnlyKey: Bool) -> [String] {
+        var lines = ["          - name: \(text(column.name))", "            data_type: \(text(column.dbtType))"]
+        if let comment = column.comment { lines.append("            description: \(text(comment))") }
+        if !Self.isPlain(column.name) { lines.append("            quote: true") }
+        // dbt's own SQL puts quotes around such a name, and nothing more.
+        if column.name.unicodeScalars.contains("\"") { return lines }
+        if isOnlyKey {
+            lines.append("            data_tests: [not_null, unique]")
+        } else if column.isNotNull {
+            lines.append("            data_tests: [not_null]")
+        }
+        return lines
+    }
+
+    /// Whether a name means the same with quotes around it and without.
+    private static func isPlain(_ name: String) -> Bool {
+        name.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"): true
+            default: false
+            }
+        } && name.utf8.first.map { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? false
+    }
+
+    /// A text for YAML and for the templates that dbt makes of it.
+    private func text(_ text: String) -> String {
+        var safe = ""
+        var before: Unicode.Scalar?
+        for scalar in text.unicodeScalars {
+            if before == "{", ["{", "%", "#"].contains(scalar) {
+                safe.unicodeScalars.removeLast()
+                safe += "{{ '{\(scalar)' }}"
+                before = nil
+                continue
+            }
+            safe.unicodeScalars.append(scalar)
+            before = scalar
+        }
+        var writer = JSONWriter(form: .plain)
+        writer.writeString(safe)
+        var quoted = ""
+        for scalar in String(decoding: writer.bytes, as: UTF8.self).unicodeScalars {
+            if Self.isEscaped(scalar) {
+                let digits = String(scalar.value, radix: 16)
+                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            } else {
+                quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted
+    }
+
+    /// What JSON has as it is, and YAML takes for the end of a line or refuses.
+    private static func isEscaped(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0x7F...0x9F, 0x2028...0x2029, 0xFEFF, 0xFFFE...0xFFFF: true
+        default: false
+        }
+    }
+
+    private static func literal(_ name: String) -> String {
+        "'" + name.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+    }
+}
+
+extension MirrorTable.Column {
+    /// The type without how it is collated.
+    fileprivate var dbtType: String { sqlType.hasPrefix("text collate") ? "text" : sqlType }
+}
