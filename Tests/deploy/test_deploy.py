@@ -1,5 +1,6 @@
 """The image, the unit, the monitoring rules and the scripts, judged by the programs that will read them."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -153,6 +154,37 @@ def test_alerts_use_metrics_that_the_gateway_has():
         pytest.skip("the gateway has no metrics yet")
     missing = [name for name in sorted(names) if re.sub("_bucket$", "", name) not in sources]
     assert not missing
+
+
+def dashboard() -> dict:
+    return json.loads((DEPLOY / "grafana/pathmirror.json").read_text())
+
+
+def expressions() -> list[str]:
+    return [target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", [])]
+
+
+def test_the_dashboard_asks_what_prometheus_understands(tmp_path):
+    rules = [{"record": f"panel:{number}", "expr": expression.replace("$__rate_interval", "5m").replace("$instance", ".*")}
+             for number, expression in enumerate(expressions())]
+    assert len(rules) > 30 and not [rule for rule in rules if "$" in rule["expr"]]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    run(tool("promtool"), "check", "rules", tmp_path / "rules.yml")
+
+
+def test_the_dashboard_uses_metrics_that_are_documented():
+    documented = (ROOT / "docs/operations.md").read_text()
+    names = {re.sub("_(bucket|sum|count)$", "", name) for expression in expressions() for name in re.findall(r"\b(pathmirror_\w+)", expression)}
+    assert names and not [name for name in sorted(names) if f"`{name}" not in documented]
+
+
+def test_the_dashboards_panels_have_places_of_their_own():
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = [(panel["gridPos"]["x"] + x, panel["gridPos"]["y"] + y) for panel in panels
+             for x in range(panel["gridPos"]["w"]) for y in range(panel["gridPos"]["h"])]
+    assert len(set(taken)) == len(taken) and max(x for x, _ in taken) == 23
+    assert all(panel["title"] and (panel["type"] == "row" or panel["description"]) for panel in panels)
 
 
 # Scripts
