@@ -309,3 +309,70 @@ def test_a_round_takes_as_long_as_what_it_brings(two):
     # It took some twenty seconds more once.
     assert many < one + 6, (one, many)
     cli.verify("--database-url", home, "--ns", "m")
+
+
+def test_a_log_that_is_shortened_during_the_last_round_takes_nothing_away(hooked):
+    """Entries may be dropped while writers stand: which rows of the tree they concern is known from the copy."""
+    gateway, home, other = hooked
+    rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+    for number in range(20):
+        rest.set(f"k{number}", number)
+    number, = sql.rows(home, "SELECT id FROM pathmirror.namespace WHERE name = 'm'")[0]
+    with held(home, f"SELECT pg_advisory_xact_lock_shared(706174686, hashint8({number}))") as fence:
+        process = mover(home, "m", "b")
+        wait_until(lambda: waits(home), "the mover to want the fence", 60)
+        for more in range(20, 30):
+            rest.set(f"k{more}", more)
+        with held(other, "LOCK TABLE pathmirror.rule IN SHARE MODE"):
+            fence.rollback()
+            wait_until(lambda: waits(other), "the mover to be in its last round", 60)
+            sql.execute(home, f"DELETE FROM pathmirror.log WHERE namespace_id = {number} AND seq <= 30")
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    wait_until(lambda: rest.get("k29").status == 200, "the namespace to be served", 60)
+    assert rest.value("") == {f"k{number}": number for number in range(30)}
+    cli.verify("--database-url", home, "--ns", "m")
+
+
+def test_a_namespace_that_begins_while_it_moves(hooked):
+    """The copy of an empty one is behind its first write, and not of another history."""
+    gateway, home, other = hooked
+    cli.succeeds("namespace", "create", "m", "--database-url", home)
+    number, = sql.rows(home, "SELECT id FROM pathmirror.namespace WHERE name = 'm'")[0]
+    with held(home, f"SELECT pg_advisory_xact_lock_shared(706174686, hashint8({number}))"):
+        process = mover(home, "m", "b")
+        wait_until(lambda: waits(home), "the mover to want the fence", 60)
+        rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+        rest.set("x", 1)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    wait_until(lambda: rest.get("x").status == 200, "the namespace to be served", 60)
+    assert rest.value("x") == 1
+    cli.verify("--database-url", home, "--ns", "m")
+
+
+def test_a_log_that_was_shortened_between_two_tries_is_said(hooked):
+    gateway, home, other = hooked
+    rest = gateway.rest.at(ns="m").with_headers(**ADMIN)
+    for number in range(10):
+        rest.set(f"k{number}", number)
+    interrupted(home, FORMER, home, "m", "b")
+    for number in range(10, 20):
+        rest.set(f"k{number}", number)
+    cli.succeeds("log", "prune", "--keep", "2", "--force", "--ns", "m", "--database-url", home)
+    done = cli.command("namespace", "move", "m", "--to", "b", "--database-url", home)
+    assert done.returncode == 1 and "was shortened to behind where its copy in b is" in done.stderr
+    assert "--abort throws the copy away" in done.stderr
+    move(home, "m", "b", "--abort")
+    finished(home, "m", "b")
+    wait_until(lambda: rest.get("k0").status == 200, "the namespace to be served", 60)
+    assert rest.value("") == {f"k{number}": number for number in range(20)}
+    cli.verify("--database-url", home, "--ns", "m")
+
+
+def test_what_is_not_where_it_is_to_be_is_not_called_there(hooked):
+    _, home, other = hooked
+    cli.succeeds("namespace", "create", "m", "--in", "b", "--database-url", home)
+    sql.execute(other, "UPDATE pathmirror.namespace SET name = '.kept/m' WHERE name = 'm'")
+    done = cli.command("namespace", "move", "m", "--to", "b", "--database-url", home)
+    assert done.returncode == 1 and '"m" is to live in b, and is not there' in done.stderr

@@ -38,7 +38,11 @@ public struct MoveFacts: Sendable, Hashable {
     /// The target has a living namespace of the name that this move has not brought there.
     public var isNameTaken: Bool
 
-    public init(record: Record?, source: Source, copy: Copy, isNameTaken: Bool) {
+    /// The source's log begins behind the copy's last entry.
+    public var isLogShortened: Bool
+
+    public init(record: Record?, source: Source, copy: Copy, isNameTaken: Bool, isLogShortened: Bool = false) {
+        self.isLogShortened = isLogShortened
         self.record = record
         self.source = source
         self.copy = copy
@@ -91,6 +95,8 @@ public enum MoveMachine {
         case copyOfAnotherMove
         /// The source has gone back to a backup: the copy has entries that it lacks.
         case copyIsAhead
+        /// The source's log was shortened to behind where the copy is: nobody can tell what the copy lacks.
+        case logShortened
         /// The source has let it go, and the target has not what it had said it kept. All rows are still in the source.
         case targetLostIt
         /// The source knows nothing of it any more; the copy, if there is one, may be the only one.
@@ -129,7 +135,7 @@ public enum MoveMachine {
         case (.living, _) where facts.isNameTaken: .refuse(.nameTaken)
         case (.living, .none): .makeCopy
         case (.living, .dormant(isOfTheSource: true, _)): .follow
-        case (.living, .dormant): .refuse(.copyIsAhead)
+        case (.living, .dormant): .refuse(facts.isLogShortened ? .logShortened : .copyIsAhead)
         case (.living, .stranger): .refuse(.copyOfAnotherMove)
         case (.former, .dormant(_, isWhole: true)), (.former, .arrived(isWhole: true)):
             goingOn(wish, facts)
@@ -151,6 +157,8 @@ public enum MoveMachine {
     private static func leaving(_ wish: Wish, _ facts: MoveFacts) -> Step {
         switch (facts.source, facts.copy) {
         case (.former, .arrived(isWhole: true)): wish == .move ? .clearUp : .refuse(.tooLateToAbort)
+        // The target alone went back to just before it arrived.
+        case (.former, .dormant(_, isWhole: true)): goingOn(wish, facts)
         case (.former, _): .refuse(.targetLostIt)
         case (.unknown, .arrived): wish == .move ? .forget : .refuse(.tooLateToAbort)
         case (.living, .arrived): .refuse(.livesInBoth)

@@ -8,7 +8,10 @@ extension NamespaceCopy {
         let isNew = try target.execute(
             "select created_at = '-infinity' from pathmirror.namespace where id = $1", [.int8(targetID)]
         ).bool(0, 0)
-        if isNew { return try pipe("node", "true", version) }
+        if isNew {
+            try pipe("node", "true", version)
+            return
+        }
         try noteTouched(behind: last)
         _ = try target.execute(
             "delete from pathmirror.node where ctid = any(array(select n.ctid from \(Self.movedRows(targetID)) as n))")
@@ -26,13 +29,14 @@ extension NamespaceCopy {
     }
 
     /// Notes on both sides which rows of the tree entries concern: those of the parts that they name, and single ones above these.
+    /// The entries are those that were copied: in the source's log there may be fewer by now.
     private func noteTouched(behind last: Int64) throws {
         var parts = Set<[UInt8]>()
         var rows = Set<[UInt8]>()
         for table in ["log", "log_part"] {
-            try source.forEachRow(
+            try target.forEachRow(
                 "select distinct json_object_keys(changes) from pathmirror.\(table) where namespace_id = $1 and seq > $2",
-                [.int8(sourceID), .int8(last)]
+                [.int8(targetID), .int8(last)]
             ) { row in
                 let touched = TouchedPart(try row.bytes(0))
                 parts.insert(touched.part)

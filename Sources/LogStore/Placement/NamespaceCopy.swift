@@ -84,8 +84,12 @@ final class NamespaceCopy {
         try target.executeScript("begin")
         do {
             if farewell != nil { try target.executeScript(Self.limits) }
-            let last = try lockedHead()
-            for table in Self.appended { try pipe(table, "n.seq > \(last)") }
+            let (last, isNew) = try lockedHead()
+            for table in Self.appended {
+                let count = try pipe(table, "n.seq > \(last)")
+                // The log was shortened meanwhile: nobody can tell which rows of the tree the others concern.
+                if table == "log", !isNew, Int64(count) != newest - last { throw CopyDiverged() }
+            }
             try copySnapshots(isLast: farewell != nil)
             try copyNodes(behind: last)
             if farewell != nil { try copyWhole() }
@@ -106,10 +110,10 @@ final class NamespaceCopy {
             "select pathmirror.ensure_log_partition($1, $2, 1000000)", [.int8(targetID), .int8(seq)])
     }
 
-    /// How far the copy is.
+    /// How far the copy is, and whether nothing was copied yet.
     ///
     /// - Throws: `CopyDiverged` where it is not there as a dormant one, or the source has gone back to a backup.
-    private func lockedHead() throws -> Int64 {
+    private func lockedHead() throws -> (head: Int64, isNew: Bool) {
         let row = try target.execute(
             """
             select head, \(LogConnection.headBatch), created_at = '-infinity' from pathmirror.namespace as known
@@ -120,21 +124,21 @@ final class NamespaceCopy {
             """, [.int8(targetID)])
         guard row.rowCount == 1 else { throw CopyDiverged() }
         let head = try row.int64(0, 0)
-        guard try !row.bool(0, 2) else { return head }
+        guard try !row.bool(0, 2) else { return (head, true) }
         let batch = row.isNull(0, 1) ? nil : try row.bytes(0, 1)
         guard try Self.has(source, sourceID, head, batch) else { throw CopyDiverged() }
-        return head
+        return (head, false)
     }
 
-    /// Whether a namespace has an entry, or ends with one.
+    /// Whether a namespace has an entry, or ends with one. Each begins with 0, which is none, as long as its log does.
     static func has(
         _ connection: PostgresConnection, _ namespace: Int64, _ seq: Int64, _ batch: [UInt8]?
     ) throws -> Bool {
         try connection.execute(
             """
             select exists (select from pathmirror.log where namespace_id = $1 and seq = $2 and batch_id = $3)
-                or exists (select from pathmirror.namespace where id = $1 and head = $2
-                    and \(LogConnection.headBatch) is not distinct from $3)
+                or exists (select from pathmirror.namespace where id = $1 and (
+                    head = $2 and \(LogConnection.headBatch) is not distinct from $3 or $2 = 0 and retained_from <= 1))
             """, [.int8(namespace), .int8(seq), batch.map { .uuid($0) } ?? .null(.uuid)]
         ).bool(0, 0)
     }
@@ -145,9 +149,11 @@ final class NamespaceCopy {
     /// parameters.
     ///
     /// - Parameter rows: where else than in all of the table they are looked for.
+    /// - Returns: how many they were.
+    @discardableResult
     func pipe(
         _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows place: String? = nil
-    ) throws {
+    ) throws -> Int {
         var names: [String] = []
         let rows = try source.execute(
             """
@@ -157,6 +163,7 @@ final class NamespaceCopy {
         for row in 0..<rows.rowCount { names.append(try rows.string(row, 0)) }
         let chosen = names.map { replaced[$0] ?? "n.\"\($0)\"" }.joined(separator: ", ")
         let list = names.map { "\"\($0)\"" }.joined(separator: ", ")
+        var total = 0
         var count = 0
         defer { onRows(count) }
         _ = try target.copyIn("copy pathmirror.\(table) (namespace_id, \(list)) from stdin") { writer in
@@ -167,12 +174,14 @@ final class NamespaceCopy {
                 """
             ) { row throws in
                 try writer.appendRow(row)
+                total += 1
                 count += 1
                 guard count == Self.rowsBetweenNews else { return }
                 onRows(count)
                 count = 0
             }
         }
+        return total
     }
 
     /// Those that the target lacks; those that the source has no more go. What the rows say of those that stay may have changed.
@@ -237,5 +246,5 @@ final class NamespaceCopy {
     }
 }
 
-/// The copy has entries that the source has not: it can't be gone on with.
+/// The copy has entries that the source has not, or not any more, or lacks some of those: it can't be gone on with.
 struct CopyDiverged: Error {}

@@ -44,7 +44,7 @@ extension NamespaceMover {
             let copy = try copyFact(record)
             return MoveFacts(
                 record: record.hasLeft ? .left : .copying, source: try sourceFact(record), copy: copy.fact,
-                isNameTaken: try isNameTaken(but: copy.id))
+                isNameTaken: try isNameTaken(but: copy.id), isLogShortened: try isLogShortened(record))
         }
         let place = try home.database(of: namespace)?.name ?? DatabaseRecord.home
         guard place == source.name else {
@@ -103,6 +103,18 @@ extension NamespaceMover {
         }
         if let id = try copyID(record, isDormant: false) { return (.arrived(isWhole: try isWhole(record, id)), id) }
         return (try stranger() == nil ? .none : .stranger(isOfThisSource: false), nil)
+    }
+
+    /// Whether the source's log begins behind what a dormant copy has.
+    private func isLogShortened(_ record: Record) throws -> Bool {
+        guard let id = try copyID(record, isDormant: true) else { return false }
+        let head = try target.connection.postgres.execute(
+            "select head from pathmirror.namespace where id = $1", [.int8(id)])
+        guard head.rowCount == 1 else { return false }
+        return try source.connection.postgres.execute(
+            "select exists (select from pathmirror.namespace where id = $1 and retained_from > $2 + 1)",
+            [.int8(record.sourceID), .int8(try head.int64(0, 0))]
+        ).bool(0, 0)
     }
 
     /// The move's copy in the target, by what this says of it: an id alone may be another's, where it went back to a backup.

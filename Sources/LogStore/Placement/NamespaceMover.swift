@@ -113,6 +113,9 @@ public final class NamespaceMover {
         case .copyIsAhead:
             return
                 "The copy of \(what) in \(to) has entries that \(from) has not: \(from) went back to a backup. --abort throws the copy away; a backup of \(from) from a later time has them too. \(seeDocs)"
+        case .logShortened:
+            return
+                "The log of \(what) in \(from) was shortened to behind where its copy in \(to) is: nobody can tell what the copy lacks. Nothing was changed; --abort throws the copy away, then move it anew, with a log that is kept for as long as that takes."
         case .targetLostIt:
             return
                 "\(what) has left \(from), and \(to) has not all that it had said it kept: it went back to a backup. All of it is still in \(from), where nobody serves it: remove nothing there. \(seeDocs)"

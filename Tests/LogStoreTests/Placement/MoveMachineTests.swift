@@ -98,7 +98,7 @@ import Testing
             switch MoveMachine.next(wish, facts) {
             case .arrive:
                 #expect(facts.source == .former && Self.isWhole(facts.copy) && !facts.isNameTaken, "\(wish) \(facts)")
-                #expect(facts.record == .copying && wish == .move)
+                #expect(facts.record != nil && wish == .move)
             case .change, .forget:
                 #expect(Self.isArrived(facts.copy) && facts.source != .living && wish == .move, "\(wish) \(facts)")
             case .follow, .makeCopy:
@@ -130,11 +130,19 @@ import Testing
         #expect(Self.next(.copying, .unknown, Self.whole, .abort) == .refuse(.sourceLostIt))
         #expect(
             Self.next(.copying, .living, .dormant(isOfTheSource: false, isWhole: false)) == .refuse(.copyIsAhead))
+        let facts = MoveFacts(
+            record: .copying, source: .living, copy: .dormant(isOfTheSource: false, isWhole: false), isNameTaken: false,
+            isLogShortened: true)
+        #expect(MoveMachine.next(.move, facts) == .refuse(.logShortened))
+        #expect(MoveMachine.next(.abort, facts) == .goBack)
         #expect(Self.next(.left, .living, .arrived(isWhole: false)) == .refuse(.livesInBoth))
         // The target did.
         #expect(Self.next(.copying, .former, Self.part) == .refuse(.targetLostIt))
         #expect(Self.next(.copying, .former, .none) == .refuse(.targetLostIt))
         #expect(Self.next(.left, .former, .none) == .refuse(.targetLostIt))
+        // It went back to just before it arrived, and has all.
+        #expect(Self.next(.left, .former, Self.whole) == .arrive)
+        #expect(Self.next(.left, .former, Self.whole, .abort) == .refuse(.tooLateToAbort))
         #expect(Self.next(.copying, .living, .none, isNameTaken: true) == .refuse(.nameTaken))
     }
 }

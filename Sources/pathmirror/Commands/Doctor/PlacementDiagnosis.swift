@@ -88,7 +88,7 @@ enum PlacementDiagnosis {
                 .problem(
                     "placement.missing", "namespaces were placed there and are not there: \(list(missing))",
                     fix:
-                        "pathmirror namespace create NAME --in \(name), or pathmirror namespace rm NAME; or restore the database"
+                        "look first whether it had moved, and a database went back to a backup (docs/placement.md): then another one has it, or a copy; else pathmirror namespace create NAME --in \(name), or pathmirror namespace rm NAME; or restore the database"
                 ))
         }
         let strangers = present.filter { facts.placed[$0] != name }

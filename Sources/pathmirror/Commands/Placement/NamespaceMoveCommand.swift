@@ -79,6 +79,13 @@ struct NamespaceMoving {
         let interrupted = try home.move(of: name)
         let source = try interrupted?.source ?? home.database(of: name)?.name ?? DatabaseRecord.home
         guard source != target else {
+            let there = try place(target)
+            defer { there.connection.close() }
+            guard try there.connection.namespace(named: name) != nil else {
+                throw CommandFailure(
+                    "\"\(name)\" is to live in \(target), and is not there: 'pathmirror doctor' says what is. Nothing was changed."
+                )
+            }
             return MovedNamespace(source: source, target: target, place: source, milliseconds: nil)
         }
         if !isAborting, target != DatabaseRecord.home, interrupted == nil, try Database.record(target, home).isDraining
