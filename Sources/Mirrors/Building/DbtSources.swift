@@ -1,4 +1,4 @@
-import Postgres
+import LogStore
 import Tree
 
 /// Mirrors as a `sources.yml` of a dbt project: tables, columns, descriptions, tests of the keys, freshness.
@@ -57,10 +57,7 @@ public struct DbtSources: Sendable {
         ]
         if mirror.target == nil {
             // How far the mirror is behind says more than when somebody wrote last.
-            let query = """
-                select now() - coalesce(lag, interval '0') from pathmirror.mirror_status \
-                where namespace = \(Self.literal(mirror.namespace)) and name = \(Self.literal(mirror.name))
-                """
+            let query = MirrorFreshness.query(namespace: mirror.namespace, mirror: mirror.name)
             lines.append("          loaded_at_query: \(text(query))")
         } else {
             lines.append("          loaded_at_field: \(MirrorDefinition.updatedAtColumn)")
@@ -136,10 +133,6 @@ public struct DbtSources: Sendable {
         case 0x7F...0x9F, 0x2028...0x2029, 0xFEFF, 0xFFFE...0xFFFF: true
         default: false
         }
-    }
-
-    private static func literal(_ name: String) -> String {
-        "'" + name.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
     }
 }
 

@@ -141,10 +141,13 @@ extension EndToEnd {
             try await again.database.waitFor(seq: last)
             #expect(try await resumedListens() == resumed + 1)
             #expect(seqs.events.first?.0 == known, "from disk")
-            #expect(seqs.events.last?.0 == last)
-            #expect(seqs.events.last?.1 == (0..<10_000).reduce(0, +) - (1 + 2 + 3) - 3 - 4)
+            // Others may have written behind it before the listen was answered.
+            let told = try #require(seqs.events.last)
+            #expect(try #require(told.0) >= last)
+            #expect(told.1 == (0..<10_000).reduce(0, +) - (1 + 2 + 3) - 3 - 4)
+            // What was missed is one step.
             let changes = children.events.filter { !$0.hasPrefix("+") }.map { $0.prefix(3) }
-            #expect(changes == ["=k1", "=k2", "=k3", "-k4"])
+            #expect(changes == ["-k4", "=k1", "=k2", "=k3"])
         }
     }
 }
