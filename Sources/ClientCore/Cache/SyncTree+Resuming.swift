@@ -7,7 +7,10 @@ extension SyncTree {
     /// Keeps what belongs to a listen that goes on where it was, until that is complete. Returns whether it does.
     func hold(_ told: ToldChanges, _ tag: ListenTag?) -> Bool {
         if let tag {
-            guard let view = tagged[tag]?.view, view.held != nil else { return false }
+            // What is not below the query's place is none of its data.
+            guard let (place, view) = tagged[tag], view.held != nil, place.path.contains(told.path) else {
+                return false
+            }
             view.held?.append(told)
             return true
         }

@@ -231,6 +231,10 @@ import Wire
         tree.sent(spec, tag: tag, resumes: true)
         _ = accept(tree, 1)
         #expect(tree.applyServer(.int(9), at: place.appending(Key("y")), tag: tag).events.isEmpty)
+        // A server that tells of another place than it was asked for is not heard.
+        for elsewhere in [Path.root, Path([Key("b"), Key("x")])] {
+            #expect(tree.applyServer(.int(5), at: elsewhere, tag: tag).events.isEmpty)
+        }
         #expect(tree.applyServer(.int(1), at: place.appending(Key("x")), tag: tag).events.isEmpty)
         #expect(tree.completeListen(spec, tag: tag).events.map(\.node) == [try node(#"{"x":1,"y":9}"#)])
     }
