@@ -106,12 +106,12 @@ import Testing
 
     /// Sockets of this process whose other end has one of these ports. Other tests have theirs.
     private static func connections(to ports: [UInt16]) -> Int {
-        (3..<1_024).count { descriptor in
+        TemporaryFolder.names(in: "/proc/self/fd").compactMap(Int32.init).count { descriptor in
             var address = sockaddr_in()
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)
             let isConnected = withUnsafeMutablePointer(to: &address) { pointer in
                 pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    getpeername(Int32(descriptor), $0, &length) == 0
+                    getpeername(descriptor, $0, &length) == 0
                 }
             }
             return isConnected && address.sin_family == sa_family_t(AF_INET)

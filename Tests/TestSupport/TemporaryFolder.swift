@@ -23,15 +23,16 @@ public enum TemporaryFolder {
         rmdir(path)
     }
 
-    /// A small file's first line.
-    static func firstLine(of path: String) -> String? {
+    static func firstLine(of path: String) -> String? { lines(of: path).first.map(String.init) }
+
+    /// The lines of a small file that are not empty.
+    static func lines(of path: String) -> [Substring] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
+        guard descriptor >= 0 else { return [] }
         defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: 4_096)
+        var bytes = [UInt8](repeating: 0, count: 65_536)
         let count = read(descriptor, &bytes, bytes.count)
-        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: "\n").first.map(
-            String.init)
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: "\n")
     }
 
     /// What is in a folder.

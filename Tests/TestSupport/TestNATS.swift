@@ -18,47 +18,27 @@ public final class TestNATS: Sendable {
         public func header(_ name: String) -> String? { headers[name] }
     }
 
-    public let port: UInt16
+    private let held: HeldPort
     private let folder: String
     private let options: [String]
     private let process: Mutex<TestProcess?>
 
+    public var port: UInt16 { held.number }
     public var url: String { "nats://127.0.0.1:\(port)" }
 
     /// - Parameter options: of `nats-server`, such as `--auth`.
     public init(_ options: [String] = []) throws {
         folder = TemporaryFolder.path("nats")
         guard mkdir(folder, 0o700) == 0 else { throw Failure(reason: "no folder") }
-        let process = try Self.start(folder, port: "-1", options)
-        let ports = "\(folder)/nats-server_\(process.processID).ports"
-        var port: UInt16?
-        let isUp = eventually {
-            port = Self.port(in: TemporaryFolder.firstLine(of: ports) ?? "")
-            return port != nil
-        }
-        guard isUp, let port else { throw Failure(reason: "nats-server does not start: see \(folder)/log") }
-        self.port = port
+        held = try HeldPort()
         self.options = options
-        self.process = Mutex(process)
+        process = Mutex(nil)
+        try restart()
     }
 
     deinit {
         kill()
         TemporaryFolder.remove(folder)
-    }
-
-    private static func start(_ folder: String, port: String, _ options: [String]) throws -> TestProcess {
-        try TestProcess(
-            [
-                "nats-server", "-js", "-sd", folder + "/store", "-a", "127.0.0.1", "-p", port, "--ports_file_dir",
-                folder,
-            ] + options, log: folder + "/log")
-    }
-
-    /// `{"nats":["nats://127.0.0.1:34567"]}`
-    private static func port(in line: String) -> UInt16? {
-        guard line.hasSuffix("}"), let start = line.firstRange(of: "127.0.0.1:") else { return nil }
-        return UInt16(line[start.upperBound...].prefix { $0.isNumber })
     }
 
     /// Ends the server without a word.
@@ -72,10 +52,13 @@ public final class TestNATS: Sendable {
 
     /// Starts it again, on the same port and with what its streams have on disk.
     public func restart() throws {
-        let started = try Self.start(folder, port: String(port), options)
+        let log = folder + "/log"
+        let started = try TestProcess(
+            ["nats-server", "-js", "-sd", folder + "/store", "-a", "127.0.0.1", "-p", String(port)] + options, log: log)
         process.withLock { $0 = started }
-        let isUp = eventually { (try? withStreams { _ in true }) ?? false }
-        guard isUp else { throw Failure(reason: "nats-server does not start again: see \(folder)/log") }
+        guard eventually({ held.isListenedTo }) else {
+            throw Failure(reason: "nats-server does not start: \(TemporaryFolder.lines(of: log).last ?? "")")
+        }
     }
 
     /// The server takes part in nothing from here on until it is resumed.

@@ -45,9 +45,13 @@ class Pair:
         sql.autocommit(self.standby.url("postgres"), f"alter system set primary_conninfo = 'host=127.0.0.1 port={self.primary.port} user=postgres'",
                        "select pg_reload_conf()")
 
-    def end_waits(self, function: str) -> int:
-        """Cancels all waits for the standby, or ends their sessions; returns how many there were."""
-        return self.on_primary(f"select count({function}(pid)) from pg_stat_activity where wait_event = 'SyncRep'")
+    def waits(self, of: str, what: str = "*") -> int:
+        """How many sessions whose names begin so wait for the standby."""
+        return self.on_primary(f"select count({what}) from pg_stat_activity where wait_event = 'SyncRep' and starts_with(application_name, '{of}')")
+
+    def end_waits(self, function: str, of: str = "") -> int:
+        """Cancels such waits, or ends their sessions; returns how many there were."""
+        return self.waits(of, f"{function}(pid)")
 
     def fail_over(self):
         """The primary is gone for good, and the standby takes its place."""
@@ -120,12 +124,13 @@ def test_a_commit_that_a_standby_gets_in_the_end_is_acknowledged(pair, scratch, 
     """Cancelled once, the batch is found on the primary; that is told when the standby has it, and no sooner."""
     with served(pair, scratch, logs, "--commit-deadline-ms", 20000) as gateway:
         rest = gateway.rest
+        # The namespace is there: what waits next is the write.
+        rest.set("n", 1)
         pair.cut_standby_off()
         asking = Asking(lambda: rest.put("n", 2))
-        wait_until(lambda: pair.end_waits("pg_cancel_backend"), "the commit to wait for the standby", 20)
+        wait_until(lambda: pair.end_waits("pg_cancel_backend", "pathmirror committer"), "the commit to wait for the standby", 20)
         # The search for it waits in its turn.
-        wait_until(lambda: ALONE in gateway.process.stderr() and pair.on_primary(
-            "select count(*) from pg_stat_activity where wait_event = 'SyncRep' and starts_with(application_name, 'pathmirror committer')"), "the search to wait", 60)
+        wait_until(lambda: ALONE in gateway.process.stderr() and pair.waits("pathmirror committer"), "the search to wait", 60)
         assert asking.is_alive()
         pair.join_standby()
         answer = asking.wait()
@@ -253,7 +258,7 @@ def test_a_named_write_that_only_the_primary_has_is_not_acknowledged_when_it_com
         pair.cut_standby_off()
         client = RealtimeClient(gateway.port, extra="&pm=1").greet()
         client.ask("p", write)
-        wait_until(lambda: pair.on_primary("select count(*) from pg_stat_activity where wait_event = 'SyncRep'"), "the commit to wait", 20)
+        wait_until(lambda: pair.waits("pathmirror committer"), "the commit to wait", 20)
         gateway.process.kill()
     if way == "cancelled":
         pair.end_waits("pg_cancel_backend")

@@ -15,12 +15,13 @@ import Tree
         let database = TestDatabases.make(url: "http://127.0.0.1:\(server.port)")
         let ref = database.reference(withPath: "a")
         let seen = Recorder<String>()
-        let handle = MutexBox<DatabaseHandle>(0)
+        let handle = Condition<DatabaseHandle?>(nil)
         atOnce {
             let number = ref.observe(.value) { snapshot in
                 seen.record(snapshot.json)
                 // Listens, writes, and leaves, from within what it is told.
-                ref.removeObserver(withHandle: handle.withLock { $0 })
+                // The handle may be on its way still.
+                ref.removeObserver(withHandle: handle.wait(milliseconds: 60_000) { $0 } ?? 0)
                 ref.child("written").setValue(seen.events.count)
                 ref.observeSingleEvent(of: .value) { seen.record("once \($0.json)") }
                 ref.child("counter").runTransactionBlock(
@@ -39,7 +40,7 @@ import Tree
                         database.purgeOutstandingWrites()
                     })
             }
-            handle.withLock { $0 = number }
+            handle.broadcast { $0 = number }
         }
         try await until("the transaction has ended") { seen.events.contains("committed true") }
         #expect(seen.events.filter { !$0.hasPrefix("once") && !$0.hasPrefix("committed") }.count == 1)
