@@ -96,6 +96,7 @@ let package = Package(
                 .embedInCode("Migrations/017_write_names.sql"),
                 .embedInCode("Migrations/018_placement.sql"),
                 .embedInCode("Migrations/019_moves.sql"),
+                .embedInCode("Migrations/020_mirror_misfits.sql"),
                 .embedInCode("Migrations/functions/paths.sql"), .embedInCode("Migrations/functions/values.sql"),
                 .embedInCode("Migrations/functions/head.sql"), .embedInCode("Migrations/functions/partitions.sql"),
                 .embedInCode("Migrations/functions/tree.sql"), .embedInCode("Migrations/functions/changes.sql"),
@@ -105,6 +106,7 @@ let package = Package(
                 .embedInCode("Migrations/functions/log_change.sql"),
                 .embedInCode("Migrations/functions/log_cursor.sql"),
                 .embedInCode("Migrations/functions/mirror_status.sql"),
+                .embedInCode("Migrations/functions/mirror_misfit.sql"),
                 .embedInCode("Migrations/functions/feeds.sql"),
                 .embedInCode("Migrations/functions/feed_status.sql"),
                 .embedInCode("Migrations/functions/retention.sql"),
@@ -114,7 +116,7 @@ let package = Package(
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
-        target("Mirrors", ["LogStore", "Postgres", "Tree", "JSONText", "Runtime"]),
+        target("Mirrors", ["LogStore", "Postgres", "Rules", "Tree", "JSONText", "Runtime"]),
 
         // Shortens logs by itself, as far as administrators have said.
         target("Retention", ["LogStore", "Postgres", "Runtime"]),

@@ -45,6 +45,7 @@ public enum FunctionFiles {
             File(name: "feed_status", sql: PackageResources.feed_status_sql),
             File(name: "log_cursor", sql: PackageResources.log_cursor_sql),
             File(name: "mirror_status", sql: PackageResources.mirror_status_sql),
+            File(name: "mirror_misfit", sql: PackageResources.mirror_misfit_sql),
             File(name: "retention", sql: PackageResources.retention_sql),
             File(name: "placement", sql: PackageResources.placement_sql),
             File(name: "privileges", sql: PackageResources.privileges_sql),

@@ -32,11 +32,6 @@ public struct RuleSet: Sendable {
         isForThisMachine = false
     }
 
-    /// Whether any of its expressions names `auth`.
-    public var namesAuth: Bool {
-        compiled.program.operations.contains { if case .auth = $0 { true } else { false } }
-    }
-
     private init(reading: Bool, writing: Bool, isForThisMachine: Bool = false) {
         let text = "{\n  \"rules\": {\n    \".read\": \(reading),\n    \".write\": \(writing)\n  }\n}\n"
         var program = Program()

@@ -21,7 +21,7 @@ from harness.gateway import start_serve
 from harness.process import Process
 from harness.waiting import Late, wait_until
 from oracle.export import assign
-from oracle.mirror import project
+from oracle.mirror import FILTERS, project
 
 ROUNDS = int(os.environ.get("PATHMIRROR_E2E_MIRROR_ROUNDS", 30))
 SEEDS = [int(seed) for seed in os.environ.get("PATHMIRROR_E2E_MIRROR_SEEDS", "1,2").split(",")]
@@ -77,6 +77,8 @@ class Dice(random.Random):
         definition = {"name": name, "path": self.choice(PATTERNS), "columns": {f"c{n}": self.column() for n in range(self.randrange(5))}}
         if self.random() < 0.1:
             definition["keys"] = {"k": "bigint"}
+        if self.random() < 0.3:
+            definition["filter"] = self.choice(list(FILTERS))
         if self.random() < 0.5:
             definition["rest"] = "rest"
         if self.random() < 0.3:

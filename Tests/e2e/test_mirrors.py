@@ -64,6 +64,31 @@ def test_values_that_do_not_fit_are_null_recorded_and_kept_in_the_rest(mirrored)
     assert mirrored.run("errors", "posts") == ""
 
 
+def test_a_filter_makes_a_mirror_of_a_part(mirrored):
+    open_posts = {**POSTS, "filter": "data.child('status').val() == 'open' && $post_id != 'draft'"}
+    mirrored.rest.send("PUT", "/posts.json", json.dumps({
+        "a": {"author": "ada", "status": "open"}, "b": {"author": "bob", "status": "closed"}, "draft": {"author": "c", "status": "open"},
+        "odd": {"author": {"no": "text"}, "status": "closed"}}).encode())
+    mirrored.apply(open_posts)
+    posts = "select post_id from mirror.posts order by 1"
+    assert mirrored.rows(posts) == [("a",)]
+    # What the filter leaves out has no errors either.
+    assert mirrored.run("errors", "posts") == ""
+    # A change deep inside takes a record in, another one out.
+    mirrored.rest.send("PATCH", "/posts.json", b'{"a/status": "closed", "b/status": "open", "new/status": "open", "new/author": "d"}')
+    mirrored.caught_up()
+    assert mirrored.rows(posts) == [("b",), ("new",)]
+    mirrored.verify()
+    plan = mirrored.run("apply", mirrored.file({**POSTS, "filter": "data.child('status').val() == 'closed'"}), "--plan")
+    assert "rebuild" in plan and "the filter" in plan
+    mirrored.apply({**POSTS, "filter": "data.child('status').val() == 'closed'"})
+    assert mirrored.rows(posts) == [("a",)]
+    mirrored.apply(POSTS)
+    assert mirrored.rows(posts) == [("a",), ("b",), ("draft",), ("new",)]
+    failed = mirrored.command("mirror", "apply", mirrored.file({**POSTS, "filter": "now > 5"}), "--yes")
+    assert failed.returncode != 0 and "names now; a filter sees the record" in failed.stderr
+
+
 def test_a_changed_type_repairs_what_did_not_fit(mirrored):
     mirrored.apply(POSTS)
     mirrored.rest.send("PUT", "/posts/a.json", b'{"author": "ada", "starCount": "many"}')
@@ -129,6 +154,43 @@ def test_views_and_grants_outlive_a_rebuild(mirrored):
     assert mirrored.rows("select * from public.more") == [("a", "A")]
     assert mirrored.rows("select lang from mirror.posts") == [("en",)]
     assert mirrored.rows("select has_table_privilege('public', 'mirror.posts', 'select')") == [(True,)]
+
+
+def test_indexes_made_by_hand_outlive_a_rebuild(mirrored):
+    mirrored.apply(POSTS)
+    for key in range(20):
+        mirrored.rest.put(f"posts/p{key}", {"author": f"a{key}", "title": f"T{key}", "starCount": key})
+    mirrored.caught_up()
+    sql.execute(
+        mirrored.url, "create index posts_author_idx1 on mirror.posts (author)",
+        "create index \"By USING (title) \" on mirror.posts using btree (lower(title) desc nulls last) include (author) where star_count > 3",
+        "create unique index once on mirror.posts (author, title)", "create index posts_count on mirror.posts ((star_count + 1))",
+        "alter table mirror.posts add constraint twice unique (post_id, title)")
+    indexes = "select indexname, indexdef from pg_indexes where schemaname = 'mirror' order by 1"
+    before = mirrored.rows(indexes)
+    assert len(before) == 3 + 5
+    changed = {**POSTS, "columns": {**POSTS["columns"], "lang": "text"}}
+    applied, = mirrored.apply(changed)
+    assert applied["lostIndexes"] == ["The index twice is a constraint's, which a new table does not get."]
+    kept = [row for row in before if row[0] != "twice"]
+    assert mirrored.rows(indexes) == kept
+    mirrored.run_replay("posts")
+    assert mirrored.rows(indexes) == kept
+    # Of a column that is gone, or has a type that the index can't have.
+    changed["columns"] = {**changed["columns"], "star_count": {"type": "text", "path": "starCount"}}
+    finished = mirrored.command("mirror", "apply", mirrored.file(changed), "--yes")
+    assert finished.returncode == 0, finished.stderr
+    assert "mirror.posts: The index posts_count can't be kept: " in finished.stderr
+    assert "mirror.posts: The index By USING (title)  can't be kept: " in finished.stderr
+    left = [name for name, _ in kept if name not in ("posts_count", "By USING (title) ")]
+    assert [row[0] for row in mirrored.rows(indexes)] == left
+    # Another schema, and a row that an index can't hold: it is left out, as an index of the definition would have it.
+    mirrored.rest.put("posts/twin", {"author": "a1", "title": "T1"})
+    mirrored.apply({**changed, "table": "other.posts"})
+    assert [row[0] for row in mirrored.rows(indexes.replace("'mirror'", "'other'"))] == left
+    mirrored.caught_up()
+    assert mirrored.rows("select count(*) from other.posts") == [(20,)]
+    assert mirrored.rows("select column_name, key ->> 'post_id' in ('twin', 'p1') from pathmirror.mirror_misfit") == [(None, True)]
 
 
 def test_readers_never_see_a_half_filled_table_while_definitions_change(mirrored):

@@ -98,7 +98,7 @@ begin
     loop
         execute format(
             'grant select on pathmirror.log_entry, pathmirror.log_change, pathmirror.log_cursor, pathmirror.mirror_status, '
-            'pathmirror.feed_status to %I', granted.role_name);
+            'pathmirror.mirror_misfit, pathmirror.feed_status to %I', granted.role_name);
     end loop;
 end
 $$;

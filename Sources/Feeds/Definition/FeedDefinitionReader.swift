@@ -112,7 +112,7 @@ struct FeedDefinitionReader: DefinitionNoting {
         guard let text = text(value, "path") else { return nil }
         do throws(PatternError) {
             let pattern = try PathPattern(text)
-            for name in pattern.captures where !Self.isCaptureName(name) {
+            for name in pattern.captures where !RuleSet.isVariable(name) {
                 note(
                     value.place, "path",
                     "{\(name)} can't be a capture: its name has letters, digits and _, and begins with no digit")
@@ -121,17 +121,6 @@ struct FeedDefinitionReader: DefinitionNoting {
         } catch {
             note(value.place, "path", error.reason)
             return nil
-        }
-    }
-
-    /// Filters name captures as the rules language names its variables.
-    private static func isCaptureName(_ name: String) -> Bool {
-        guard let first = name.utf8.first, !(0x30...0x39).contains(first), name.utf8.count <= 63 else { return false }
-        return name.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x5F: true
-            default: false
-            }
         }
     }
 

@@ -1,4 +1,3 @@
-import JSONText
 import Rules
 import Tree
 
@@ -10,26 +9,11 @@ struct FeedFilter: Sendable {
     private let rules: RuleSet
 
     init(_ text: String, for pattern: PathPattern) throws(RulesError) {
-        // The rules language is evaluated at places of a document: the filter is the one rule there, at the pattern's place.
-        var writer = JSONWriter(form: .plain, reserving: text.utf8.count + 256)
-        writer.beginObject()
-        writer.writeKey("rules", isFirst: true)
-        for part in pattern.parts {
-            writer.beginObject()
-            switch part {
-            case .key(let key): writer.writeKey(key.text, isFirst: true)
-            case .capture(let name): writer.writeKey("$" + name, isFirst: true)
-            }
-        }
-        writer.beginObject()
-        writer.writeKey(".write", isFirst: true)
-        writer.writeString(text)
-        for _ in 0..<(pattern.parts.count + 2) { writer.endObject() }
-        rules = try RuleSet(json: writer.bytes)
+        rules = try RuleSet(.write, text, at: pattern)
     }
 
     /// Whether it names `auth`. Nobody is there when a filter is evaluated, so that it would always be null.
-    var asksWhoWrites: Bool { rules.namesAuth }
+    var asksWhoWrites: Bool { rules.surroundings.contains(.auth) }
 
     /// Whether the change of the record at a path becomes a message.
     ///

@@ -138,15 +138,16 @@ public enum MirrorCursors {
             """, parameters)
     }
 
-    /// Sets the definition that a mirror's table obeys.
+    /// Sets the definition that a mirror's table obeys, and the table's generation: another one where what was written with
+    /// the old definition's names can't be written any more.
     public static func redefineStep(
-        _ namespace: Int64, _ mirror: [UInt8], definition: [UInt8]
+        _ namespace: Int64, _ mirror: [UInt8], definition: [UInt8], generation: Int64
     ) -> PipelineStep {
-        var parameters: PostgresParameters = [.int8(namespace), .uuid(mirror)]
+        var parameters: PostgresParameters = [.int8(namespace), .uuid(mirror), .int8(generation)]
         parameters.appendJSON(definition)
         return .query(
             """
-            update pathmirror.mirror_cursor set definition = $3, generation = generation
+            update pathmirror.mirror_cursor set definition = $4, generation = $3
             where namespace_id = $1 and mirror = $2
             """, parameters)
     }

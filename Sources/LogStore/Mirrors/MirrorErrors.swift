@@ -157,6 +157,35 @@ public enum MirrorErrors {
         }
     }
 
+    /// Takes the errors of a mirror's table to its next generation, as the table itself has become that, with columns renamed.
+    public static func moveSteps(
+        _ table: MirrorGeneration, renaming renames: [(old: String, new: String)]
+    ) -> [PipelineStep] {
+        let next = MirrorGeneration(
+            namespace: table.namespace, mirror: table.mirror, generation: table.generation + 1)
+        var steps = forgetSteps(next, .from)
+        for name in ["mirror_error", "mirror_error_excess"] {
+            steps.append(
+                .query(
+                    """
+                    update pathmirror.\(name) set generation = generation + 1
+                    where namespace_id = $1 and mirror = $2 and generation = $3
+                    """, table.parameters))
+        }
+        for rename in renames {
+            var parameters = next.parameters
+            parameters.appendText(rename.old)
+            parameters.appendText(rename.new)
+            steps.append(
+                .query(
+                    """
+                    update pathmirror.mirror_error set column_name = $5
+                    where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = $4
+                    """, parameters))
+        }
+        return steps
+    }
+
     /// How many errors of the table were found and not kept since it was made.
     public static func unkept(
         _ target: PostgresConnection, _ table: MirrorGeneration

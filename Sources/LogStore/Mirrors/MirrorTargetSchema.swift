@@ -1,7 +1,7 @@
 public import Postgres
 
 /// What a database needs that holds mirrors' tables: the cursors and the errors. In Pathmirror's own database migrations
-/// 002, 004 and 010 have made the same.
+/// 002, 004 and 010 have made the same, and `mirror_misfit.sql`, which also knows the namespaces' names.
 public enum MirrorTargetSchema {
     /// Makes what is missing of it.
     public static func make(_ target: PostgresConnection) throws(PostgresError) { try target.executeScript(sql) }
@@ -51,5 +51,38 @@ public enum MirrorTargetSchema {
             last_found_at timestamptz not null default now(),
             primary key (namespace_id, mirror, generation)
         ) with (fillfactor = 50);
+        do $$
+        begin
+            if to_regclass('pathmirror.mirror_misfit') is not null then
+                return;
+            end if;
+            create view pathmirror.mirror_misfit with (security_barrier) as
+            select
+                run_cursor.definition ->> 'name' as mirror,
+                run_cursor.definition ->> 'table' as table_name,
+                (
+                    select jsonb_object_agg(substr(place.part, 2, length(place.part) - 2), place.key)
+                    from unnest(string_to_array(error.record, '/'), string_to_array(run_cursor.definition ->> 'path', '/'))
+                        as place (key, part)
+                    where place.part like '{%}'
+                ) as key,
+                nullif(error.column_name, '') as column_name,
+                error.value, error.reason, error.path, error.seq, error.found_at
+            from pathmirror.mirror_error as error
+            join pathmirror.mirror_cursor as run_cursor
+                on run_cursor.namespace_id = error.namespace_id and run_cursor.mirror = error.mirror
+                    and run_cursor.generation = error.generation
+            where exists (
+                select from pg_class as class
+                join pg_namespace as schema on schema.oid = class.relnamespace
+                where format('%s.%s', schema.nspname, class.relname) = run_cursor.definition ->> 'table'
+                    and has_schema_privilege(schema.oid, 'usage') and has_table_privilege(class.oid, 'select')
+            );
+            if exists (select from pg_roles where rolname = 'pathmirror_reader') then
+                grant usage on schema pathmirror to pathmirror_reader;
+                grant select on pathmirror.mirror_misfit to pathmirror_reader;
+            end if;
+        end
+        $$;
         """
 }

@@ -74,7 +74,7 @@ public final class MirrorAdministration {
         case .unchanged: return nil
         case .alter(let statements):
             guard let mirror = plan.existing else { return nil }
-            try alter(mirror, plan.definition, statements)
+            try alter(mirror, plan, statements)
             return nil
         case .create, .rebuild:
             var mirror = plan.existing
@@ -107,17 +107,28 @@ public final class MirrorAdministration {
         ).run()
     }
 
-    private func alter(_ mirror: CatalogMirror, _ definition: MirrorDefinition, _ statements: [String]) throws {
+    private func alter(_ mirror: CatalogMirror, _ plan: MirrorPlan, _ statements: [String]) throws {
         let target = try connect(mirror.target, "mirror alter")
         defer { target.close() }
+        try target.executeScript("begin; set local lock_timeout = '5s'")
         // The cursor first: it keeps the mirror's runner away.
-        let steps: [PipelineStep] =
-            [
-                .query("begin"), .query("set local lock_timeout = '5s'"),
-                MirrorCursors.redefineStep(mirror.namespaceID, mirror.id, definition: definition.json),
-            ] + statements.map { .query($0) } + [.query("commit")]
-        _ = try target.pipeline(steps)
-        try source.redefineMirror(mirror.id, definition: definition.json)
+        guard let cursor = try MirrorCursor.of(mirror, target, locking: true), cursor.definition == plan.obeyed else {
+            throw MirrorError.refused(
+                "Mirror \"\(mirror.name)\" was changed by somebody else since the plan was made: apply the definition again."
+            )
+        }
+        let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
+        let generation = MirrorGeneration(
+            namespace: mirror.namespaceID, mirror: mirror.id, generation: cursor.generation)
+        let renaming = ColumnRename.steps(plan.renames, table, generation)
+        let definition = plan.definition.json
+        _ = try target.pipeline(
+            renaming + statements.map { .query($0) } + [
+                MirrorCursors.redefineStep(
+                    mirror.namespaceID, mirror.id, definition: definition,
+                    generation: cursor.generation + (renaming.isEmpty ? 0 : 1)), .query("commit"),
+            ])
+        try source.redefineMirror(mirror.id, definition: definition)
     }
 
     /// Removes a mirror and its table.

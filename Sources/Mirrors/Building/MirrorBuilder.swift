@@ -27,6 +27,8 @@ public final class MirrorBuilder {
         public let seq: Int64
         /// The entry at which the table was compared with the tree; nil if it was not.
         public let verifiedSeq: Int64?
+        /// Indexes made by hand that the new table does not have, as sentences.
+        public let lostIndexes: [String]
     }
 
     let source: LogConnection
@@ -44,6 +46,7 @@ public final class MirrorBuilder {
     private var times: [Int64: Int64] = [:]
     private var rowCount = 0
     private var misfitCount = 0
+    private var handmade: HandmadeIndexes?
 
     public static let maxRowsAtOnce = 5_000
     /// How near the head the new table has to be before the old one is kept from moving.
@@ -90,6 +93,7 @@ public final class MirrorBuilder {
         let old = try MirrorCursor.of(mirror, target)
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
+        handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
         do {
             if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
             var building = try fill(table, generation)
@@ -99,10 +103,12 @@ public final class MirrorBuilder {
                 try catchUp(&building, stepper)
                 verifiedSeq = try verify(&building, stepper)
             }
-            let swap = TableSwap(target, mirror, from: table, replacing: old)
+            let swap = TableSwap(target, mirror, from: table, replacing: old, keeping: handmade)
             let seq = try catchUpAndSwap(&building, swap)
             try source.redefineMirror(mirror.id, definition: definition.json)
-            return Outcome(rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq)
+            return Outcome(
+                rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq,
+                lostIndexes: handmade?.lost ?? [])
         } catch {
             if target.isOpen {
                 if target.isInTransaction { try? target.executeScript("rollback") }
@@ -179,6 +185,7 @@ public final class MirrorBuilder {
     private func makeIndexes(_ table: MirrorTable) throws -> Bool {
         do {
             for sql in table.indexSQL { try target.executeScript(sql) }
+            try handmade?.make(on: table, target)
             return true
         } catch {
             guard error.isAboutData else { throw error }
@@ -192,6 +199,7 @@ public final class MirrorBuilder {
         let name = building.table.qualifiedName
         try target.executeScript("drop table \(name)")
         for sql in building.table.createSQL + building.table.indexSQL { try target.executeScript(sql) }
+        try handmade?.make(on: building.table, target)
         _ = try target.pipeline(MirrorErrors.forgetSteps(building.asGeneration, .from))
         try target.executeScript("begin")
         building.isCareful = true

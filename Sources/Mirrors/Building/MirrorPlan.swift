@@ -6,7 +6,7 @@ public struct MirrorPlan: Sendable {
     public enum Action: Sendable, Equatable {
         /// A new table is filled from the tree.
         case create
-        /// Comments or indexes change in place: the statements.
+        /// Comments, indexes or names of columns change in place: the statements for the former two.
         case alter([String])
         /// A new table is made beside the old one and takes its place.
         case rebuild
@@ -19,8 +19,12 @@ public struct MirrorPlan: Sendable {
     public let action: Action
     /// What is different, as clauses.
     public let reasons: [String]
+    /// The columns that get another name, where nothing else has to be built.
+    public let renames: [ColumnRename]
     /// The mirror as it is; nil for a new one.
     public let existing: CatalogMirror?
+    /// The definition that its table obeys; nil where there is no table.
+    let obeyed: MirrorDefinition?
 
     public var actionName: String {
         switch action {
@@ -49,12 +53,12 @@ extension MirrorPlan {
             throw MirrorError.refused(
                 "\(definition.tableName) is the table of mirror \"\(rival.name)\" of namespace \"\(rival.namespace)\".")
         }
-        let plan = { (action: Action, reasons: [String]) in
+        let cursor = try existing.flatMap { try MirrorCursor.of($0, target) }
+        let plan = { (action: Action, reasons: [String], renames: [ColumnRename]) in
             MirrorPlan(
                 definition: definition, namespace: namespace.name, namespaceID: namespace.id, action: action,
-                reasons: reasons, existing: existing)
+                reasons: reasons, renames: renames, existing: existing, obeyed: cursor?.definition)
         }
-        let cursor = try existing.flatMap { try MirrorCursor.of($0, target) }
         if let existing, existing.target != definition.target {
             throw MirrorError.refused(
                 "Mirror \"\(definition.name)\" can't move to another database: drop it, then apply the definition.")
@@ -65,15 +69,18 @@ extension MirrorPlan {
         ).bool(0, 0)
         guard let cursor else {
             guard !isThere else { throw occupied(definition) }
-            return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"])
+            return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"], [])
         }
-        let old = cursor.definition
+        let renames = ColumnRename.between(cursor.definition, definition)
+        let old = cursor.definition.renamed(renames, as: definition)
         if old.tableName != definition.tableName, isThere { throw occupied(definition) }
-        let reasons = differences(old, definition)
-        if !isThere, old.tableName == definition.tableName { return plan(.rebuild, reasons + ["the table is gone"]) }
-        if reasons.isEmpty { return plan(.unchanged, []) }
-        guard old.rows == definition.rows else { return plan(.rebuild, reasons) }
-        return plan(.alter(alterations(old, table)), reasons)
+        let reasons = renames.map { "\($0.old) is now \($0.new)" } + differences(old, definition)
+        if !isThere, old.tableName == definition.tableName {
+            return plan(.rebuild, reasons + ["the table is gone"], [])
+        }
+        if reasons.isEmpty { return plan(.unchanged, [], []) }
+        guard old.rows == definition.rows else { return plan(.rebuild, reasons, []) }
+        return plan(.alter(alterations(old, table)), reasons, renames)
     }
 
     private static func occupied(_ definition: MirrorDefinition) -> MirrorError {
@@ -96,6 +103,7 @@ extension MirrorPlan {
     static func differences(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [String] {
         var found: [String] = []
         if old.pattern != new.pattern { found.append("the path: \(old.pattern) → \(new.pattern)") }
+        if old.filter != new.filter { found.append("the filter") }
         if old.tableName != new.tableName { found.append("the table: \(old.tableName) → \(new.tableName)") }
         for key in new.keys {
             guard let before = old.keys.first(where: { $0.name == key.name }) else { continue }
@@ -131,7 +139,8 @@ extension MirrorDefinition {
     /// The definition without what can change in a table in place.
     fileprivate var rows: MirrorDefinition {
         MirrorDefinition(
-            name: name, namespace: nil, pattern: pattern, schema: schema, table: table, target: nil, comment: nil,
+            name: name, namespace: nil, pattern: pattern, filter: filter, schema: schema, table: table, target: nil,
+            comment: nil,
             keys: keys.map { .init(name: $0.name, type: $0.type, comment: nil) },
             columns: columns.map {
                 .init(

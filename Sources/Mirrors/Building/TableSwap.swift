@@ -8,12 +8,17 @@ struct TableSwap {
     private let mirror: CatalogMirror
     private let table: MirrorTable
     private let old: MirrorCursor?
+    private let handmade: HandmadeIndexes?
 
-    init(_ target: PostgresConnection, _ mirror: CatalogMirror, from table: MirrorTable, replacing old: MirrorCursor?) {
+    init(
+        _ target: PostgresConnection, _ mirror: CatalogMirror, from table: MirrorTable, replacing old: MirrorCursor?,
+        keeping handmade: HandmadeIndexes?
+    ) {
         self.target = target
         self.mirror = mirror
         self.table = table
         self.old = old
+        self.handmade = handmade
     }
 
     /// Opens the transaction and keeps the old table's cursor where it is.
@@ -49,6 +54,7 @@ struct TableSwap {
             let retired = MirrorTable(old.definition, name: retired, label: "")
             try target.executeScript("drop table if exists \(retired.qualifiedName)")
         }
+        try handmade?.rename(in: final.schema, target)
         if isNew { try grantToReader(final) }
         try moveCursor(definition, generation, seq, batch)
         try target.executeScript("commit")

@@ -41,7 +41,8 @@ extension MirrorDefinition {
 struct DefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
     private static let members = [
-        "name", "namespace", "path", "table", "target", "comment", "keys", "columns", "rest", "indexes", "keep errors",
+        "name", "namespace", "path", "filter", "table", "target", "comment", "keys", "columns", "rest", "indexes",
+        "keep errors",
     ]
 
     mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
@@ -50,6 +51,7 @@ struct DefinitionReader: DefinitionNoting {
         if name == nil, members["name"] == nil { note(value.place, "name", "is missing: a mirror needs a name") }
         if let name, let place = members["name"]?.place { check(name: name, place) }
         let pattern = pattern(members["path"], value.place)
+        let filter = filter(members["filter"], pattern)
         let (schema, table) = tableName(members["table"], name)
         let columns = columns(members["columns"], value.place)
         let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
@@ -62,8 +64,9 @@ struct DefinitionReader: DefinitionNoting {
         let comment = members["comment"].flatMap { text($0, "comment") }
         guard problems.isEmpty, let pattern, let name else { return nil }
         return MirrorDefinition(
-            name: name, namespace: namespace, pattern: pattern, schema: schema, table: table, target: target,
-            comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes, keptErrors: keptErrors)
+            name: name, namespace: namespace, pattern: pattern, filter: filter, schema: schema, table: table,
+            target: target, comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes,
+            keptErrors: keptErrors)
     }
 
     // MARK: Parts
@@ -96,6 +99,16 @@ struct DefinitionReader: DefinitionNoting {
             note(value.place, "path", error.reason)
         }
         return nil
+    }
+
+    private mutating func filter(_ value: SourceValue?, _ pattern: PathPattern?) -> RecordFilter? {
+        guard let pattern, let value, let text = text(value, "filter") else { return nil }
+        do throws(RecordFilter.Mistake) {
+            return try RecordFilter(text, for: pattern)
+        } catch {
+            note(value.place, "filter", error.reason)
+            return nil
+        }
     }
 
     private mutating func tableName(_ value: SourceValue?, _ name: String?) -> (String, String) {

@@ -12,6 +12,7 @@ extension MirrorDefinition {
         writer.writeString(name)
         if let namespace { Self.member(&writer, "namespace", namespace) }
         Self.member(&writer, "path", pattern.description)
+        if let filter { Self.member(&writer, "filter", filter.text) }
         Self.member(&writer, "table", tableName)
         if let comment { Self.member(&writer, "comment", comment) }
         writer.writeKey("keys", isFirst: false)

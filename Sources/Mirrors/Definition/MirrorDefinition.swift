@@ -45,6 +45,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// Nil for the one that the command names.
     public let namespace: String?
     public let pattern: PathPattern
+    /// Which of the records there it takes; nil for all of them.
+    public let filter: RecordFilter?
     public let schema: String
     public let table: String
     /// Another database: its URL, or `env:NAME`. May hold a password.

@@ -144,7 +144,8 @@ struct TreeInference {
         // What children take is not to be in the parent's row once more.
         let rest = fields.collections.isEmpty ? InferredNames.unused("rest", &taken) : nil
         let definition = MirrorDefinition(
-            name: InferredNames.mirror(table), namespace: nil, pattern: pattern, schema: "mirror", table: table,
+            name: InferredNames.mirror(table), namespace: nil, pattern: pattern, filter: nil, schema: "mirror",
+            table: table,
             target: nil, comment: nil, keys: keyColumns(pattern, records), columns: columns,
             rest: rest.map { .init(name: $0, comment: nil) }, indexes: [],
             keptErrors: MirrorDefinition.defaultKeptErrors)

@@ -51,6 +51,7 @@ struct Projector: Sendable {
     /// The record's row, nil when it makes none. What didn't fit is added to `misfits`.
     func row(_ record: Node, keys: [Key], stamp: Stamp, misfits: inout [ConversionError]) -> ProjectedRow? {
         if record.isNull { return nil }
+        if let filter = definition.filter, !filter.admits(record, keys: keys) { return nil }
         guard check(keys, record, stamp, &misfits) else { return nil }
         var row = ProjectedRow(keys: keys, cells: [], stamp: stamp)
         row.cells.reserveCapacity(definition.columns.count + 1)

@@ -108,10 +108,12 @@ import Testing
         try withTarget(isHome: false) { connection, _ in
             try put(connection, first, seq: 5, generation: 4)
             try put(connection, second)
-            try connection.pipeline([MirrorCursors.redefineStep(7, first, definition: Array("{\"u\":2}".utf8))])
+            try connection.pipeline([
+                MirrorCursors.redefineStep(7, first, definition: Array("{\"u\":2}".utf8), generation: 5)
+            ])
             let cursor = try #require(try MirrorCursors.read(connection, 7, [first]).first)
             #expect(cursor.definition == Array("{\"u\":2}".utf8))
-            #expect(cursor.generation == 4 && cursor.seq == 5)
+            #expect(cursor.generation == 5 && cursor.seq == 5)
             try connection.pipeline([MirrorCursors.removeStep(7, first)])
             #expect(try MirrorCursors.read(connection, 7, [first, second]).map(\.mirror) == [second])
         }

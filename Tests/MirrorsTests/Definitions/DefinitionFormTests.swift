@@ -67,6 +67,7 @@ import Tree
             var members = [
                 "\"name\": \"m\(random.below(100))\"", "\"path\": \"/\(random.pick(["a/", ""])){k1}/x y/{k2}\"",
             ]
+            if random.oneIn(3) { members.append("\"filter\": \"data.child('q\\\"').val() == $k1\"") }
             if random.oneIn(3) { members.append("\"namespace\": \(quoted(random.pick(names)))") }
             if random.oneIn(3) { members.append("\"comment\": \(quoted(random.pick(names)))") }
             if random.oneIn(2) { members.append("\"table\": \(quoted(random.pick(["t", "s.t", "S é.T\""])))") }
@@ -108,6 +109,7 @@ import Tree
     /// The differences that a plan names, and those that it does not.
     @Test(arguments: [
         (#""path": "/b/{k}""#, "the path: /a/{k} → /b/{k}"),
+        (#""path": "/a/{k}", "filter": "data.hasChildren()""#, "the filter"),
         (#""path": "/a/{k}", "table": "t""#, "the table: mirror.m → mirror.t"),
         (#""path": "/a/{k}", "keys": {"k": "bigint"}"#, "the type of k: text → bigint"),
         (#""path": "/a/{k}", "columns": {"x": "bigint"}"#, "the type of x: text → bigint"),

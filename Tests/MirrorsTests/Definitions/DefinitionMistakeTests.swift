@@ -17,7 +17,7 @@ import Testing
     private static let types =
         "text, bigint, double precision, numeric, boolean, timestamptz, date, jsonb, text[], uuid"
     private static let members =
-        "name, namespace, path, table, target, comment, keys, columns, rest, indexes, keep errors"
+        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors"
     private static let columnMembers = "type, path, default, not null, comment"
 
     /// A definition whose mistake is in one more member.
@@ -31,6 +31,28 @@ import Testing
         (#""comment": true"#, "2:12: comment: this should be a string, but is a boolean"),
         (#""comment": []"#, "2:12: comment: this should be a string, but is an array"),
         (#""comment": {}"#, "2:12: comment: this should be a string, but is an object"),
+        (#""filter": 5"#, "2:11: filter: this should be a string, but is a number"),
+        (#""filter": """#, "2:11: filter: The expression is empty."),
+        (#""filter": "data.val(""#, "2:11: filter: syntax error"),
+        (#""filter": "data.val()""#, "2:11: filter: Expression must evaluate to a boolean."),
+        (#""filter": "newData.exists()""#, "2:11: filter: newData is invalid in .read expressions."),
+        (#""filter": "$other == 'x'""#, "2:11: filter: Unknown variable '$other'."),
+        (
+            #""filter": "auth != null && now > 5""#,
+            "2:11: filter: names auth and now; a filter sees the record, as data, and its keys only"
+        ),
+        (
+            #""filter": "root.child('a').exists()""#,
+            "2:11: filter: names root; a filter sees the record, as data, and its keys only"
+        ),
+        (
+            #""filter": "data.parent().child('a').exists()""#,
+            "2:11: filter: names parent(); a filter sees the record, as data, and its keys only"
+        ),
+        (
+            #""filter": "query.orderByKey""#,
+            "2:11: filter: names query; a filter sees the record, as data, and its keys only"
+        ),
         (#""table": "a.b.c""#, #"2:10: table: "a.b.c" is neither a table nor schema.table"#),
         (#""table": "a.""#, #"2:10: table: "a." is neither a table nor schema.table"#),
         (#""table": """#, #"2:10: table: "" is neither a table nor schema.table"#),

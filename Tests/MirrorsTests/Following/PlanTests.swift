@@ -43,6 +43,10 @@ import Testing
                 #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#, "rebuild",
                 ["the new column y"]
             ),
+            (
+                #"{"name": "m", "path": "/v/{k}", "filter": "data.child('x').val() > 5", "columns": {"x": "bigint"}}"#,
+                "rebuild", ["the filter"]
+            ),
             (#"{"name": "m", "path": "/w/{k}", "columns": {"x": "bigint"}}"#, "rebuild", ["the path: /v/{k} → /w/{k}"]),
             (
                 #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}, "table": "other.t"}"#, "rebuild",
@@ -87,6 +91,89 @@ import Testing
             try bench.apply(Self.first)
             #expect(try bench.lines("select indexname from pg_indexes where schemaname = 'mirror'") == ["m_pkey"])
             #expect(try bench.lines("select obj_description('mirror.m'::regclass)") == [""])
+        }
+    }
+
+    /// What is the same value under another name, and what is not.
+    @Test(
+        arguments: [
+            (
+                #""path": "/v/{k}", "columns": {"n": {"type": "bigint", "path": "x"}, "t": "text"}, "indexes": [["n", "k"]]"#,
+                "alter", ["x is now n"]
+            ),
+            (
+                #""path": "/v/{key}", "columns": {"x": "bigint", "t": "text"}, "indexes": [["x", "key"]]"#, "alter",
+                ["k is now key"]
+            ),
+            (
+                #""path": "/v/{key}", "columns": {"n": {"type": "bigint", "path": "x"}, "u": {"type": "text", "path": "t"}}, "rest": "more", "indexes": [["n", "key"]], "comment": "c""#,
+                "alter", ["k is now key", "x is now n", "t is now u", "rest is now more", "the comments"]
+            ),
+            (
+                #""path": "/v/{k}", "columns": {"n": {"type": "text", "path": "x"}, "t": "text"}"#, "rebuild",
+                ["the new column n", "x is gone"]
+            ),
+            (
+                #""path": "/v/{k}", "columns": {"t": "text", "n": {"type": "bigint", "path": "x"}}"#, "rebuild",
+                ["x is now n", "the order of the columns"]
+            ),
+            // Names that change places are not free.
+            (
+                #""path": "/v/{k}", "columns": {"t": {"type": "bigint", "path": "x"}, "x": {"type": "text", "path": "t"}}"#,
+                "rebuild",
+                ["the type of t: text → bigint", "the path of t", "the type of x: bigint → text", "the path of x"]
+            ),
+            (
+                #""path": "/v/{rest}", "columns": {"x": "bigint", "t": "text"}, "rest": "k""#, "rebuild",
+                ["the path: /v/{k} → /v/{rest}", "the column of the rest"]
+            ),
+        ] as [(String, String, [String])])
+    func renames(members: String, name: String, reasons: [String]) throws {
+        let rest = members.contains("rest") ? "" : #", "rest": "rest""#
+        let kept = members.contains(#""x": "bigint""#) || name == "rebuild" || members.contains("indexes")
+        let indexes = kept ? "" : #", "indexes": [["x", "k"]]"#
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1, "t": "one"}, "b": {"x": "no", "t": {"no": 1}, "more": 2}}"#)
+            try bench.apply(
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "t": "text"}, "rest": "rest", "indexes": [["x", "k"]]}"#
+            )
+            let new = ##"{"name": "m", \##(members)\##(rest)\##(indexes)}"##
+            let plan = try bench.operators.plan(try definition(new), namespace: "test")
+            #expect(plan.actionName == name)
+            #expect(plan.reasons.filter { $0 != "the indexes" } == reasons)
+            let table = try bench.lines("select 'mirror.m'::regclass::oid")
+            _ = try bench.operators.execute(plan)
+            #expect((try bench.lines("select 'mirror.m'::regclass::oid") == table) == (name == "alter"))
+            #expect(try action(bench, new) == "unchanged")
+            #expect(try bench.problems() == [])
+            try bench.following { _ in
+                try bench.set("/v/c", #"{"x": "no", "t": "three"}"#)
+                try bench.set("/v/b/x", "5")
+                try bench.catchUp("m")
+                #expect(try bench.problems() == [])
+            }
+        }
+    }
+
+    /// Writers don't notice; the errors keep their rows.
+    @Test func aRenameUnderAWriter() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(#"{"name": "m", "path": "/v/{k}", "columns": {"c0": {"type": "bigint", "path": "x"}}}"#)
+            try bench.following { _ in
+                for number in 1...20 {
+                    try bench.set("/v/a\(number)", number % 2 == 0 ? #"{"x": "no"}"# : #"{"x": \#(number)}"#)
+                    try bench.apply(
+                        #"{"name": "m", "path": "/v/{k}", "columns": {"c\#(number)": {"type": "bigint", "path": "x"}}}"#
+                    )
+                }
+                try bench.catchUp("m")
+                #expect(try bench.problems() == [])
+                #expect(try bench.lines("select count(*), count(c20), count(_misfits) from mirror.m") == ["20|10|10"])
+                #expect(
+                    try bench.lines("select distinct _misfits from mirror.m where _misfits is not null") == ["{c20}"])
+                #expect(
+                    try bench.errors("m").allSatisfy { $0.hasPrefix("c20 of /v/a") } && bench.errors("m").count == 10)
+            }
         }
     }
 

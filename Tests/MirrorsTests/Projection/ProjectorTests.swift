@@ -106,6 +106,23 @@ import Tree
         #expect(errors.map(\.value) == [#""x""#, "1", nil, #"{"e":1}"#])
     }
 
+    /// Records that the filter leaves out make no row, and no errors either.
+    @Test(arguments: [
+        ("data.child('x').val() > 5", #"{"x": 6}"#, true), ("data.child('x').val() > 5", #"{"x": 5}"#, false),
+        ("data.child('x').val() > 5", #"{"x": "t"}"#, false), ("$k == 'r'", #"{"x": 1}"#, true),
+        ("$k != 'r'", #"{"x": "t"}"#, false), ("data.getPriority() == 2", #"{".priority": 2, "x": 1}"#, true),
+        ("data.isString()", #""leaf""#, true), ("!data.hasChild('gone')", #"{"x": 1, "gone": {"at": 5}}"#, false),
+        ("data.child('a/b').val().matches(/^o/)", #"{"a": {"b": "open"}}"#, true),
+    ])
+    func filters(text: String, record: String, isWanted: Bool) throws {
+        let projector = Projector(
+            try definition(#"{"name": "m", "path": "/a/{k}", "filter": "\#(text)", "columns": {"x": "bigint"}}"#))
+        var errors: [ConversionError] = []
+        let row = projector.row(
+            try node(record), keys: [Key("r")], stamp: Stamp(seq: 7, committedAt: 1), misfits: &errors)
+        #expect((row != nil) == isWanted && (isWanted || errors.isEmpty))
+    }
+
     @Test func nothingMakesNoRow() throws {
         let (row, errors) = try project(Self.error, "null")
         #expect(row == nil && errors.isEmpty)

@@ -17,6 +17,9 @@ struct MirrorGenerator {
     mutating func definition(_ name: String) throws -> MirrorDefinition {
         let pattern = tree.random.pick(Self.patterns)
         var text = "{\"name\": \"\(name)\", \"path\": \"\(pattern)\""
+        if tree.random.oneIn(3) {
+            text += ", \"filter\": \"\(tree.random.pick(PlainProjection.filters.keys.sorted()))\""
+        }
         if tree.random.oneIn(5) { text += ", \"keys\": {\"k\": \"bigint\"}" }
         var columns: [String] = []
         for index in 0..<tree.random.below(6) { columns.append(column(index)) }

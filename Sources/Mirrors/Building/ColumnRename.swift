@@ -1,0 +1,100 @@
+import LogStore
+import Postgres
+import Tree
+
+/// A column that has another name in a new definition and is the same otherwise: it is renamed in place.
+public struct ColumnRename: Sendable, Equatable {
+    public let old: String
+    public let new: String
+
+    /// What is renamed between two definitions: captures at the same place of the path, columns of the same value and type,
+    /// the rest.
+    static func between(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [ColumnRename] {
+        var found: [ColumnRename] = []
+        let note = { (before: String, after: String) in
+            if before != after { found.append(ColumnRename(old: before, new: after)) }
+        }
+        if old.pattern.hasSameShape(as: new.pattern) {
+            for (before, after) in zip(old.keys, new.keys) { note(before.name, after.name) }
+        }
+        var gone = old.columns.filter { column in !new.columns.contains { $0.name == column.name } }
+        for column in new.columns where !old.columns.contains(where: { $0.name == column.name }) {
+            guard let index = gone.firstIndex(where: { $0.isSameValue(as: column) }) else { continue }
+            note(gone.remove(at: index).name, column.name)
+        }
+        if let before = old.rest, let after = new.rest { note(before.name, after.name) }
+        // A name that something else has had is not free while the table is altered.
+        let taken = Set(old.keys.map(\.name) + old.columns.map(\.name) + (old.rest.map { [$0.name] } ?? []))
+        return found.contains { taken.contains($0.new) } ? [] : found
+    }
+
+    /// Renames columns of a mirror's table in the transaction that is open, with what is known of their errors, which go on to
+    /// the next generation: whoever writes with the old names finds that it has moved.
+    static func steps(_ renames: [ColumnRename], _ old: MirrorTable, _ table: MirrorGeneration) -> [PipelineStep] {
+        guard !renames.isEmpty else { return [] }
+        var steps: [PipelineStep] = []
+        for rename in renames {
+            let misfits = quotedIdentifier(MirrorDefinition.misfitsColumn)
+            steps.append(
+                .query(
+                    "alter table \(old.qualifiedName) rename column \(quotedIdentifier(rename.old)) to \(quotedIdentifier(rename.new))"
+                ))
+            steps.append(
+                .query(
+                    "update \(old.qualifiedName) set \(misfits) = array_replace(\(misfits), $1, $2) where $1 = any(\(misfits))",
+                    [.text(rename.old), .text(rename.new)]))
+        }
+        for index in old.definition.indexes {
+            let renamed = index.renamed(renames)
+            guard renamed != index else { continue }
+            let from = "\(quotedIdentifier(old.schema)).\(quotedIdentifier(old.indexName(index, of: old.name)))"
+            let to = quotedIdentifier(old.indexName(renamed, of: old.name))
+            steps.append(.query("alter index if exists \(from) rename to \(to)"))
+        }
+        return steps + MirrorErrors.moveSteps(table, renaming: renames.map { ($0.old, $0.new) })
+    }
+}
+
+extension MirrorDefinition {
+    /// The definition with columns renamed as they are between it and another one.
+    func renamed(_ renames: [ColumnRename], as new: MirrorDefinition) -> MirrorDefinition {
+        let name = { (name: String) in renames.first { $0.old == name }?.new ?? name }
+        return MirrorDefinition(
+            name: self.name, namespace: namespace,
+            pattern: !renames.isEmpty && pattern.hasSameShape(as: new.pattern) ? new.pattern : pattern, filter: filter,
+            schema: schema, table: table, target: target, comment: comment,
+            keys: keys.map { .init(name: name($0.name), type: $0.type, comment: $0.comment) },
+            columns: columns.map {
+                .init(
+                    name: name($0.name), type: $0.type, path: $0.path, defaultValue: $0.defaultValue,
+                    notNull: $0.notNull, comment: $0.comment)
+            }, rest: rest.map { .init(name: name($0.name), comment: $0.comment) },
+            indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors)
+    }
+}
+
+extension MirrorDefinition.Index {
+    fileprivate func renamed(_ renames: [ColumnRename]) -> MirrorDefinition.Index {
+        .init(columns: columns.map { name in renames.first { $0.old == name }?.new ?? name }, isGIN: isGIN)
+    }
+}
+
+extension MirrorDefinition.Column {
+    fileprivate func isSameValue(as other: MirrorDefinition.Column) -> Bool {
+        type == other.type && path == other.path && defaultValue == other.defaultValue && notNull == other.notNull
+    }
+}
+
+extension PathPattern {
+    /// Whether it is the same path but for the captures' names.
+    fileprivate func hasSameShape(as other: PathPattern) -> Bool {
+        guard parts.count == other.parts.count else { return false }
+        return zip(parts, other.parts).allSatisfy { first, second in
+            switch (first, second) {
+            case (.key(let one), .key(let two)): one == two
+            case (.capture, .capture): true
+            default: false
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import LogStore
+import Postgres
+
+/// The indexes that somebody has made on a mirror's table beside those of its definition: the table that takes its place
+/// gets them, too.
+struct HandmadeIndexes {
+    private struct Index {
+        let name: String
+        let isUnique: Bool
+        /// What comes behind the table's name in the statement that makes it; nil where a constraint needs it.
+        let tail: String?
+        /// What it is called until the new table has taken the old one's place.
+        let temporaryName: String
+    }
+
+    private var indexes: [Index] = []
+    /// Those that the new table can't have, as sentences.
+    private(set) var lost: [String] = []
+
+    /// What is on the table that a definition has made; nothing where there is no such table.
+    ///
+    /// - Parameter shadow: the name of the table that is to take its place.
+    init(of old: MirrorDefinition?, shadow: String, _ target: PostgresConnection) throws {
+        guard let old else { return }
+        let table = MirrorTable(old, name: old.table, label: "")
+        let ours = Set(old.indexes.map { table.indexName($0, of: table.name) })
+        let rows = try target.execute(
+            """
+            select name, is_unique,
+                case
+                    when is_constraint then null
+                    when starts_with(rest, format('%I.%I ', schema, owner)) then substr(rest, length(format('%I.%I ', schema, owner)) + 1)
+                    when starts_with(rest, format('%I ', owner)) then substr(rest, length(format('%I ', owner)) + 1)
+                end
+            from (
+                select class.relname as name, index.indisunique as is_unique, schema.nspname as schema, owner.relname as owner,
+                    exists (select from pg_constraint where conindid = index.indexrelid) as is_constraint,
+                    substr(
+                        pg_get_indexdef(index.indexrelid),
+                        length(format('CREATE %sINDEX %I ON ', case when index.indisunique then 'UNIQUE ' end, class.relname)) + 1
+                    ) as rest
+                from pg_index as index
+                join pg_class as class on class.oid = index.indexrelid
+                join pg_class as owner on owner.oid = index.indrelid
+                join pg_namespace as schema on schema.oid = owner.relnamespace
+                where index.indrelid = to_regclass($1) and not index.indisprimary and index.indisvalid
+            ) as found
+            order by name
+            """, [.text(table.qualifiedName)])
+        for row in 0..<rows.rowCount {
+            let name = try rows.string(row, 0)
+            guard !ours.contains(name) else { continue }
+            indexes.append(
+                Index(
+                    name: name, isUnique: try rows.bool(row, 1),
+                    tail: rows.isNull(row, 2) ? nil : try rows.string(row, 2),
+                    temporaryName: "\(shadow)_k\(row)"))
+        }
+    }
+
+    /// Makes them on the new table. One that the table can't have any more, as a column is gone or has another type, is left
+    /// out and noted.
+    ///
+    /// - Throws: also where a row's value is what an index can't hold.
+    mutating func make(on table: MirrorTable, _ target: PostgresConnection) throws(PostgresError) {
+        let taken = Set(table.definition.indexes.map { table.indexName($0, of: table.definition.table) })
+        let wanted = indexes
+        indexes = []
+        lost = []
+        for index in wanted where !taken.contains(index.name) {
+            guard let tail = index.tail else {
+                lost.append("The index \(index.name) is a constraint's, which a new table does not get.")
+                continue
+            }
+            do {
+                try target.executeScript(
+                    "create \(index.isUnique ? "unique " : "")index \(quotedIdentifier(index.temporaryName)) on \(table.qualifiedName) \(tail)"
+                )
+                indexes.append(index)
+            } catch {
+                guard !error.endsConnection, !error.isAboutData else {
+                    indexes = wanted
+                    throw error
+                }
+                lost.append("The index \(index.name) can't be kept: \(error.message).")
+            }
+        }
+    }
+
+    /// Gives them their names, in the transaction in which the new table has taken the old one's place.
+    func rename(in schema: String, _ target: PostgresConnection) throws {
+        for index in indexes {
+            let place = "\(quotedIdentifier(schema))."
+            let isTaken = try target.execute(
+                "select to_regclass($1) is not null", [.text(place + quotedIdentifier(index.name))]
+            ).bool(0, 0)
+            guard !isTaken else { continue }
+            try target.executeScript(
+                "alter index \(place)\(quotedIdentifier(index.temporaryName)) rename to \(quotedIdentifier(index.name))"
+            )
+        }
+    }
+}

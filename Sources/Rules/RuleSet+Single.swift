@@ -1,0 +1,64 @@
+public import Tree
+
+extension RuleSet {
+    /// A rule set of one rule, which holds at the places that a pattern finds; the pattern's captures are its variables.
+    /// For expressions of the rules language outside of security rules, such as filters.
+    ///
+    /// - Throws: what is wrong with the expression. Offsets are those of a document that is made here.
+    public init(_ kind: RuleKind, _ expression: String, at pattern: PathPattern) throws(RulesError) {
+        var writer = JSONWriter(form: .plain, reserving: expression.utf8.count + 256)
+        writer.beginObject()
+        writer.writeKey("rules", isFirst: true)
+        for part in pattern.parts {
+            writer.beginObject()
+            switch part {
+            case .key(let key): writer.writeKey(key.text, isFirst: true)
+            case .capture(let name): writer.writeKey("$" + name, isFirst: true)
+            }
+        }
+        writer.beginObject()
+        writer.writeKey(kind.rawValue, isFirst: true)
+        writer.writeString(expression)
+        for _ in 0..<(pattern.parts.count + 2) { writer.endObject() }
+        try self.init(json: writer.bytes)
+    }
+
+    /// Whether an expression can name a capture of this name, as `$name`: ASCII letters, digits and `_`, no digit first.
+    public static func isVariable(_ name: String) -> Bool {
+        guard let first = name.utf8.first, !(0x30...0x39).contains(first), name.utf8.count <= 63 else { return false }
+        return name.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x5F: true
+            default: false
+            }
+        }
+    }
+
+    /// What an expression looks at besides the data at its own place and below, and that place's captures.
+    public enum Surrounding: String, Sendable, CaseIterable {
+        case auth
+        case now
+        case root
+        case parent = "parent()"
+        case query
+    }
+
+    /// What of its surroundings any of its expressions names.
+    public var surroundings: Set<Surrounding> {
+        Set(compiled.program.operations.compactMap(\.surrounding))
+    }
+}
+
+extension Op {
+    fileprivate var surrounding: RuleSet.Surrounding? {
+        switch self {
+        case .auth: .auth
+        case .now: .now
+        case .place(.root, _): .root
+        case .place(_, let levelsUp): levelsUp > 0 ? .parent : nil
+        case .parent: .parent
+        case .orderFlag, .queryField: .query
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,32 @@
+-- A barrier: nobody's own function is asked about rows that they may not see.
+create or replace view pathmirror.mirror_misfit with (security_barrier) as
+select
+    namespace.name as namespace,
+    run_cursor.definition ->> 'name' as mirror,
+    run_cursor.definition ->> 'table' as table_name,
+    -- The keys that the path captures, by name, as the table has them in its key columns.
+    (
+        select jsonb_object_agg(substr(place.part, 2, length(place.part) - 2), place.key)
+        from unnest(string_to_array(error.record, '/'), string_to_array(run_cursor.definition ->> 'path', '/')) as place (key, part)
+        where place.part like '{%}'
+    ) as key,
+    nullif(error.column_name, '') as column_name,
+    error.value,
+    error.reason,
+    error.path,
+    error.seq,
+    error.found_at
+from pathmirror.mirror_error as error
+join pathmirror.mirror_cursor as run_cursor
+    on run_cursor.namespace_id = error.namespace_id and run_cursor.mirror = error.mirror
+        and run_cursor.generation = error.generation
+join pathmirror.namespace on namespace.id = error.namespace_id
+where exists (
+    select from pg_class as class
+    join pg_namespace as schema on schema.oid = class.relnamespace
+    where format('%s.%s', schema.nspname, class.relname) = run_cursor.definition ->> 'table'
+        and has_schema_privilege(schema.oid, 'usage') and has_table_privilege(class.oid, 'select')
+);
+
+comment on view pathmirror.mirror_misfit is
+    'Why a mirror''s value is NULL or a record has no row: of the mirrors whose tables the reader may read.';
