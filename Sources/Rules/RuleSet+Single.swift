@@ -5,7 +5,9 @@ extension RuleSet {
     /// For expressions of the rules language outside of security rules, such as filters.
     ///
     /// - Throws: what is wrong with the expression. Offsets are those of a document that is made here.
-    public init(_ kind: RuleKind, _ expression: String, at pattern: PathPattern) throws(RulesError) {
+    public init(
+        _ kind: RuleKind, _ expression: String, at pattern: PathPattern, limits: RuleLimits = RuleLimits()
+    ) throws(RulesError) {
         var writer = JSONWriter(form: .plain, reserving: expression.utf8.count + 256)
         writer.beginObject()
         writer.writeKey("rules", isFirst: true)
@@ -20,7 +22,7 @@ extension RuleSet {
         writer.writeKey(kind.rawValue, isFirst: true)
         writer.writeString(expression)
         for _ in 0..<(pattern.parts.count + 2) { writer.endObject() }
-        try self.init(json: writer.bytes)
+        try self.init(json: writer.bytes, limits: limits)
     }
 
     /// Whether an expression can name a capture of this name, as `$name`: ASCII letters, digits and `_`, no digit first.

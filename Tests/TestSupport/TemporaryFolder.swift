@@ -5,10 +5,18 @@ import Synchronization
 public enum TemporaryFolder {
     private static let count = Atomic<Int>(0)
 
+    /// Where folders are made: TMPDIR, where it leaves room for sockets' paths, else `/tmp`.
+    public static let base: String = {
+        guard let path = getenv("TMPDIR").map({ String(cString: $0) }), path.hasPrefix("/"), path.utf8.count <= 40,
+            access(path, W_OK) == 0
+        else { return "/tmp" }
+        return path
+    }()
+
     /// A path of this process's own; nothing is there yet. Short, as sockets' paths have to be.
     public static func path(_ name: String) -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).newValue
-        return "/tmp/pathmirror-\(name)-\(getpid())-\(number)"
+        return "\(base)/pathmirror-\(name)-\(getpid())-\(number)"
     }
 
     /// Removes a folder (or file) and everything in it; follows no links.

@@ -6,7 +6,7 @@ import Synchronization
 /// One private PostgreSQL for a whole test program, started by whoever needs it first and removed when the program ends.
 public enum TestCluster {
     private static let prefix = "pathmirror-tests-"
-    private static let directory = "/tmp/\(prefix)\(getpid())"
+    private static let directory = "\(TemporaryFolder.base)/\(prefix)\(getpid())"
     private static let started: Result<PostgresCluster, ClusterError> = start()
 
     /// Durable against a crash of PostgreSQL, not of the machine: fsync is off.
@@ -25,7 +25,9 @@ public enum TestCluster {
         removeLeftovers()
         var settings = ClusterSettings(dataDirectory: directory)
         settings.durability = .testFast
-        settings.settings = ["max_connections": "300", "shared_buffers": "64MB", "autovacuum_naptime": "5min"]
+        settings.settings = [
+            "max_connections": "300", "shared_buffers": "64MB", "autovacuum_naptime": "5min", "max_wal_size": "256MB",
+        ]
         do throws(ClusterError) {
             let cluster = try PostgresCluster.start(settings)
             atexit { TestCluster.remove() }
@@ -37,9 +39,9 @@ public enum TestCluster {
 
     /// Ends and removes what test programs have left that were killed.
     private static func removeLeftovers() {
-        for name in TemporaryFolder.names(in: "/tmp") where name.hasPrefix(prefix) {
+        for name in TemporaryFolder.names(in: TemporaryFolder.base) where name.hasPrefix(prefix) {
             guard let owner = pid_t(name.dropFirst(prefix.count)), kill(owner, 0) != 0, errno == ESRCH else { continue }
-            let directory = "/tmp/" + name
+            let directory = TemporaryFolder.base + "/" + name
             if let server = TemporaryFolder.firstLine(of: directory + "/pgdata/postmaster.pid").flatMap({ pid_t($0) }),
                 TemporaryFolder.firstLine(of: "/proc/\(server)/cmdline")?.contains(directory) == true
             {

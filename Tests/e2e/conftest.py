@@ -95,7 +95,9 @@ def _cluster(logs):
 
 @pytest.fixture
 def database_url(postgres):
-    return postgres.create_database()
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
 
 
 @pytest.fixture

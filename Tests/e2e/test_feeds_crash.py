@@ -171,7 +171,7 @@ def test_a_frozen_gateway(pair, dice):
                         notes.acknowledged(settled.json()["results"])
                     return settled.status == 200 and "done" in settled.json()["results"].values()
 
-                wait_until(goes_on, "the other gateway to take over", TAKEOVER + 15)
+                wait_until(goes_on, "the other gateway to take over", TAKEOVER + 60)
                 print(f"went on after {time.monotonic() - start:.1f} s")
             finally:
                 frozen.process.send(signal.SIGCONT)

@@ -171,7 +171,7 @@ def test_indexes_made_by_hand_outlive_a_rebuild(mirrored):
     assert len(before) == 3 + 5
     changed = {**POSTS, "columns": {**POSTS["columns"], "lang": "text"}}
     applied, = mirrored.apply(changed)
-    assert applied["lostIndexes"] == ["The index twice is a constraint's, which a new table does not get."]
+    assert applied["lost"] == ["The index twice is a constraint's, which a new table does not get."]
     kept = [row for row in before if row[0] != "twice"]
     assert mirrored.rows(indexes) == kept
     mirrored.run_replay("posts")
@@ -191,6 +191,87 @@ def test_indexes_made_by_hand_outlive_a_rebuild(mirrored):
     mirrored.caught_up()
     assert mirrored.rows("select count(*) from other.posts") == [(20,)]
     assert mirrored.rows("select column_name, key ->> 'post_id' in ('twin', 'p1') from pathmirror.mirror_misfit") == [(None, True)]
+
+
+def test_what_is_not_about_the_definition_ends_the_build(mirrored):
+    """A full disk, a cancellation: an index made by hand is not given up for these."""
+    mirrored.apply(POSTS)
+    mirrored.rest.put("posts/a", {"author": "ada"})
+    mirrored.caught_up()
+    sql.execute(
+        mirrored.url, """create function public.full_disk(author text) returns text immutable language plpgsql as $$
+        begin
+            if current_setting('application_name') like '%build' then raise exception 'no space left' using errcode = '53100'; end if;
+            return author;
+        end $$""", "create index odd on mirror.posts (public.full_disk(author))")
+    finished = mirrored.command("mirror", "apply", mirrored.file({**POSTS, "columns": {**POSTS["columns"], "lang": "text"}}), "--yes")
+    assert finished.returncode != 0 and "no space left" in finished.stderr
+    assert mirrored.rows("select count(*) from pg_class where relname in ('odd', 'posts') or relname like '\\_build%%'") == [(2,)]
+
+
+def test_names_that_are_taken_are_refused_in_the_plan(mirrored):
+    mirrored.apply({**POSTS, "indexes": []})
+    sql.execute(mirrored.url, "create index on mirror.posts (author)", "create table mirror.articles_pkey (a int)")
+    for definition, name in [(POSTS, "posts_author_idx"), ({**POSTS, "indexes": [], "table": "mirror.articles"}, "articles_pkey")]:
+        finished = mirrored.command("mirror", "apply", mirrored.file(definition), "--plan")
+        assert finished.returncode != 0 and f'"mirror"."{name}" exists' in finished.stderr, finished.stderr
+    sql.execute(mirrored.url, "alter index mirror.posts_author_idx rename to by_author")
+    mirrored.apply(POSTS)
+
+
+def test_policies_and_rights_on_columns_outlive_a_rebuild(mirrored):
+    mirrored.apply(POSTS)
+    mirrored.rest.put("posts", {"a": {"author": "ada", "title": "A"}, "b": {"author": "bob", "title": "B"}})
+    mirrored.caught_up()
+    sql.execute(
+        mirrored.url, "revoke select on mirror.posts from pathmirror_reader", "grant select (post_id, author) on mirror.posts to pathmirror_reader",
+        "alter table mirror.posts enable row level security", "alter table mirror.posts force row level security",
+        "create policy adas on mirror.posts for select to pathmirror_reader using (author = 'ada' and post_id <> 'it''s')",
+        "create policy nothing on mirror.posts as restrictive for insert to public with check (false)")
+    policies = "select policyname, permissive, roles::text, cmd, qual, with_check from pg_policies order by 1"
+    before = mirrored.rows(policies)
+    mirrored.run_replay("posts")
+    assert mirrored.rows(policies) == before and len(before) == 2
+    assert mirrored.rows("select relrowsecurity, relforcerowsecurity from pg_class where oid = 'mirror.posts'::regclass") == [(True, True)]
+    with psycopg.connect(mirrored.url, autocommit=True) as connection:
+        connection.execute("set role pathmirror_reader")
+        assert connection.execute("select post_id, author from mirror.posts").fetchall() == [("a", "ada")]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("select title from mirror.posts")
+    # A policy that does not fit is not left out in silence.
+    columns = {name: column for name, column in POSTS["columns"].items() if name != "author"}
+    finished = mirrored.command("mirror", "apply", mirrored.file({**POSTS, "columns": columns, "indexes": []}), "--yes")
+    assert finished.returncode != 0 and "A policy for the rows" in finished.stderr
+    assert mirrored.rows(policies) == before
+
+
+def test_a_renamed_column_in_a_rebuild_keeps_its_readers(mirrored):
+    mirrored.apply(POSTS)
+    mirrored.rest.put("posts/a", {"author": "ada", "title": "A"})
+    mirrored.caught_up()
+    sql.execute(mirrored.url, "create view public.titles as select post_id, title from mirror.posts", "create index odd on mirror.posts (lower(title))")
+    columns = {"headline" if name == "title" else name: column for name, column in POSTS["columns"].items()}
+    columns["headline"] = {"type": "text", "path": "title"}
+    applied, = mirrored.apply({**POSTS, "columns": {**columns, "lang": "text"}})
+    assert applied["action"] == "rebuild" and applied["reasons"] == ["title is now headline", "the new column lang"] and applied["lost"] == []
+    assert mirrored.rows("select title from public.titles") == mirrored.rows("select headline from mirror.posts") == [("A",)]
+    assert mirrored.rows("select indexdef ~ 'headline' from pg_indexes where indexname = 'odd'") == [(True,)]
+
+
+def test_a_build_and_a_change_in_place_exclude_one_another(mirrored):
+    mirrored.apply(POSTS)
+    renamed = {**POSTS, "columns": {"writer" if name == "author" else name: column for name, column in POSTS["columns"].items()}, "indexes": []}
+    renamed["columns"]["writer"] = {**POSTS["columns"]["author"], "path": "author"}
+    with psycopg.connect(mirrored.url, autocommit=True) as connection:
+        connection.execute("select pg_advisory_lock(hashtextextended("
+                           "(select 'pathmirror build _build_' || replace(mirror::text, '-', '') from pathmirror.mirror_cursor), 0))")
+        finished = mirrored.command("mirror", "apply", mirrored.file(renamed), "--yes")
+        assert finished.returncode != 0 and "is being built by somebody else" in finished.stderr
+    assert mirrored.apply(renamed)[0]["action"] == "alter"
+    # The command before ended between the table's database and the catalog's: the next one brings it up to date.
+    sql.execute(mirrored.url, "update pathmirror.mirror set definition = replace(definition::text, 'writer', 'author')::json")
+    assert mirrored.apply(renamed)[0]["action"] == "unchanged"
+    assert mirrored.rows("select definition::text like '%%writer%%' from pathmirror.mirror") == [(True,)]
 
 
 def test_readers_never_see_a_half_filled_table_while_definitions_change(mirrored):

@@ -1,7 +1,9 @@
--- A barrier: nobody's own function is asked about rows that they may not see.
+-- A barrier: nobody's own function is asked about rows that they may not see. A database that had mirrors' tables of another
+-- one before it had this schema has the same view already (MirrorTargetSchema); its columns have to be these.
 create or replace view pathmirror.mirror_misfit with (security_barrier) as
 select
-    namespace.name as namespace,
+    -- Null for a mirror of another gateway's database, whose namespaces are not known here.
+    coalesce(namespace.name, run_cursor.definition ->> 'namespace') collate "C" as namespace,
     run_cursor.definition ->> 'name' as mirror,
     run_cursor.definition ->> 'table' as table_name,
     -- The keys that the path captures, by name, as the table has them in its key columns.
@@ -11,7 +13,8 @@ select
         where place.part like '{%}'
     ) as key,
     nullif(error.column_name, '') as column_name,
-    error.value,
+    -- A record without a row has more than the table would show.
+    case when error.column_name <> '' then error.value end as value,
     error.reason,
     error.path,
     error.seq,
@@ -20,12 +23,14 @@ from pathmirror.mirror_error as error
 join pathmirror.mirror_cursor as run_cursor
     on run_cursor.namespace_id = error.namespace_id and run_cursor.mirror = error.mirror
         and run_cursor.generation = error.generation
-join pathmirror.namespace on namespace.id = error.namespace_id
+left join pathmirror.mirror as own on own.id = error.mirror
+left join pathmirror.namespace on namespace.id = own.namespace_id
 where exists (
     select from pg_class as class
     join pg_namespace as schema on schema.oid = class.relnamespace
     where format('%s.%s', schema.nspname, class.relname) = run_cursor.definition ->> 'table'
         and has_schema_privilege(schema.oid, 'usage') and has_table_privilege(class.oid, 'select')
+        and not row_security_active(class.oid)
 );
 
 comment on view pathmirror.mirror_misfit is

@@ -7,6 +7,8 @@ public enum MirrorTargetSchema {
     public static func make(_ target: PostgresConnection) throws(PostgresError) { try target.executeScript(sql) }
 
     private static let sql = """
+        -- Several may come at once.
+        select pg_advisory_xact_lock(hashtextextended('pathmirror mirror target', 0));
         create schema if not exists pathmirror;
         create table if not exists pathmirror.mirror_cursor (
             namespace_id bigint not null,
@@ -58,6 +60,7 @@ public enum MirrorTargetSchema {
             end if;
             create view pathmirror.mirror_misfit with (security_barrier) as
             select
+                (run_cursor.definition ->> 'namespace') collate "C" as namespace,
                 run_cursor.definition ->> 'name' as mirror,
                 run_cursor.definition ->> 'table' as table_name,
                 (
@@ -67,7 +70,8 @@ public enum MirrorTargetSchema {
                     where place.part like '{%}'
                 ) as key,
                 nullif(error.column_name, '') as column_name,
-                error.value, error.reason, error.path, error.seq, error.found_at
+                case when error.column_name <> '' then error.value end as value,
+                error.reason, error.path, error.seq, error.found_at
             from pathmirror.mirror_error as error
             join pathmirror.mirror_cursor as run_cursor
                 on run_cursor.namespace_id = error.namespace_id and run_cursor.mirror = error.mirror
@@ -77,6 +81,7 @@ public enum MirrorTargetSchema {
                 join pg_namespace as schema on schema.oid = class.relnamespace
                 where format('%s.%s', schema.nspname, class.relname) = run_cursor.definition ->> 'table'
                     and has_schema_privilege(schema.oid, 'usage') and has_table_privilege(class.oid, 'select')
+                    and not row_security_active(class.oid)
             );
             if exists (select from pg_roles where rolname = 'pathmirror_reader') then
                 grant usage on schema pathmirror to pathmirror_reader;

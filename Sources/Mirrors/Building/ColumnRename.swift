@@ -14,7 +14,8 @@ public struct ColumnRename: Sendable, Equatable {
         let note = { (before: String, after: String) in
             if before != after { found.append(ColumnRename(old: before, new: after)) }
         }
-        if old.pattern.hasSameShape(as: new.pattern) {
+        // A filter names captures.
+        if old.pattern.hasSameShape(as: new.pattern), old.filter == new.filter {
             for (before, after) in zip(old.keys, new.keys) { note(before.name, after.name) }
         }
         var gone = old.columns.filter { column in !new.columns.contains { $0.name == column.name } }
@@ -61,7 +62,7 @@ extension MirrorDefinition {
         let name = { (name: String) in renames.first { $0.old == name }?.new ?? name }
         return MirrorDefinition(
             name: self.name, namespace: namespace,
-            pattern: !renames.isEmpty && pattern.hasSameShape(as: new.pattern) ? new.pattern : pattern, filter: filter,
+            pattern: keys.contains { name($0.name) != $0.name } ? new.pattern : pattern, filter: filter,
             schema: schema, table: table, target: target, comment: comment,
             keys: keys.map { .init(name: name($0.name), type: $0.type, comment: $0.comment) },
             columns: columns.map {

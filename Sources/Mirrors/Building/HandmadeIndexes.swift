@@ -14,6 +14,8 @@ struct HandmadeIndexes {
     }
 
     private var indexes: [Index] = []
+    /// What there was at first.
+    private var first: [Index] = []
     /// Those that the new table can't have, as sentences.
     private(set) var lost: [String] = []
 
@@ -56,6 +58,7 @@ struct HandmadeIndexes {
                     tail: rows.isNull(row, 2) ? nil : try rows.string(row, 2),
                     temporaryName: "\(shadow)_k\(row)"))
         }
+        first = indexes
     }
 
     /// Makes them on the new table. One that the table can't have any more, as a column is gone or has another type, is left
@@ -78,7 +81,7 @@ struct HandmadeIndexes {
                 )
                 indexes.append(index)
             } catch {
-                guard !error.endsConnection, !error.isAboutData else {
+                guard error.isAboutDefinition else {
                     indexes = wanted
                     throw error
                 }
@@ -87,17 +90,48 @@ struct HandmadeIndexes {
         }
     }
 
-    /// Gives them their names, in the transaction in which the new table has taken the old one's place.
-    func rename(in schema: String, _ target: PostgresConnection) throws {
+    /// Gives them their names, in the transaction in which the new table has taken the old one's place. Where something else of
+    /// another schema has a name, the index gets one like it, which is noted.
+    mutating func rename(in schema: String, _ target: PostgresConnection) throws {
         for index in indexes {
             let place = "\(quotedIdentifier(schema))."
-            let isTaken = try target.execute(
-                "select to_regclass($1) is not null", [.text(place + quotedIdentifier(index.name))]
-            ).bool(0, 0)
-            guard !isTaken else { continue }
+            var name = index.name
+            for number in 1... {
+                let isTaken = try target.execute(
+                    "select to_regclass($1) is not null", [.text(place + quotedIdentifier(name))]
+                ).bool(0, 0)
+                guard isTaken else { break }
+                name = MirrorTable.name([index.name, "\(number)"])
+            }
+            if name != index.name {
+                lost.append("The index \(index.name) is called \(name) there, as its name is taken.")
+            }
             try target.executeScript(
-                "alter index \(place)\(quotedIdentifier(index.temporaryName)) rename to \(quotedIdentifier(index.name))"
-            )
+                "alter index \(place)\(quotedIdentifier(index.temporaryName)) rename to \(quotedIdentifier(name))")
         }
+    }
+
+    /// Notes what has come onto the old table since, and the constraints that somebody has made there. Nobody can make more
+    /// until the transaction that is open ends.
+    mutating func noteLatecomers(on old: MirrorDefinition, _ target: PostgresConnection) throws {
+        let known = Set(first.map(\.name))
+        for index in try HandmadeIndexes(of: old, shadow: "", target).first where !known.contains(index.name) {
+            lost.append("The index \(index.name) was made while the table was made anew: make it again.")
+        }
+        let table = MirrorTable(old, name: old.table, label: "")
+        let rows = try target.execute(
+            "select conname from pg_constraint where conrelid = to_regclass($1) and contype in ('c', 'f') order by 1",
+            [.text(table.qualifiedName)])
+        for row in 0..<rows.rowCount {
+            lost.append("The constraint \(try rows.string(row, 0)) is not on the new table.")
+        }
+    }
+}
+
+extension PostgresError {
+    /// The server refused a statement for what it says: names, types, rights, what it can't do.
+    fileprivate var isAboutDefinition: Bool {
+        guard case .server(let state) = kind else { return false }
+        return state.hasPrefix("42") || state.hasPrefix("0A")
     }
 }

@@ -71,10 +71,15 @@ public final class MirrorAdministration {
         _ plan: MirrorPlan, progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
     ) throws -> MirrorBuilder.Outcome? {
         switch plan.action {
-        case .unchanged: return nil
+        case .unchanged:
+            // The catalog is behind where an earlier command ended between the two databases.
+            if let mirror = plan.existing, mirror.definition != plan.definition {
+                try source.redefineMirror(mirror.id, definition: plan.definition.json)
+            }
+            return nil
         case .alter(let statements):
             guard let mirror = plan.existing else { return nil }
-            try alter(mirror, plan, statements)
+            try alter(mirror, from: plan.obeyed, to: plan.definition, plan.renames, statements)
             return nil
         case .create, .rebuild:
             var mirror = plan.existing
@@ -85,6 +90,11 @@ public final class MirrorAdministration {
                 mirror = try self.mirror(named: plan.definition.name, of: plan.namespace)
             }
             guard let mirror else { return nil }
+            // Before: so that views and indexes know the columns by their names.
+            if let obeyed = plan.obeyed, !plan.renames.isEmpty {
+                let renamed = obeyed.renamed(plan.renames, as: plan.definition)
+                try alter(mirror, from: obeyed, to: renamed, plan.renames, [])
+            }
             return try build(mirror, plan.definition, progress: progress)
         }
     }
@@ -107,12 +117,20 @@ public final class MirrorAdministration {
         ).run()
     }
 
-    private func alter(_ mirror: CatalogMirror, _ plan: MirrorPlan, _ statements: [String]) throws {
+    /// Renames columns, then carries statements out, in one transaction with the definition that the table obeys from then on.
+    private func alter(
+        _ mirror: CatalogMirror, from obeyed: MirrorDefinition?, to definition: MirrorDefinition,
+        _ renames: [ColumnRename], _ statements: [String]
+    ) throws {
         let target = try connect(mirror.target, "mirror alter")
         defer { target.close() }
         try target.executeScript("begin; set local lock_timeout = '5s'")
-        // The cursor first: it keeps the mirror's runner away.
-        guard let cursor = try MirrorCursor.of(mirror, target, locking: true), cursor.definition == plan.obeyed else {
+        // A build makes the next generation, and would undo this.
+        guard try BuildLock.holds(mirror.id, target, .untilTheTransactionEnds) else {
+            throw BuildLock.refusal(mirror.name)
+        }
+        // The cursor before the table: it keeps the mirror's runner away.
+        guard let cursor = try MirrorCursor.of(mirror, target, locking: true), cursor.definition == obeyed else {
             throw MirrorError.refused(
                 "Mirror \"\(mirror.name)\" was changed by somebody else since the plan was made: apply the definition again."
             )
@@ -120,15 +138,21 @@ public final class MirrorAdministration {
         let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         let generation = MirrorGeneration(
             namespace: mirror.namespaceID, mirror: mirror.id, generation: cursor.generation)
-        let renaming = ColumnRename.steps(plan.renames, table, generation)
-        let definition = plan.definition.json
-        _ = try target.pipeline(
-            renaming + statements.map { .query($0) } + [
-                MirrorCursors.redefineStep(
-                    mirror.namespaceID, mirror.id, definition: definition,
-                    generation: cursor.generation + (renaming.isEmpty ? 0 : 1)), .query("commit"),
-            ])
-        try source.redefineMirror(mirror.id, definition: definition)
+        let renaming = ColumnRename.steps(renames, table, generation)
+        do throws(PostgresError) {
+            _ = try target.pipeline(
+                renaming + statements.map { .query($0) } + [
+                    MirrorCursors.redefineStep(
+                        mirror.namespaceID, mirror.id, definition: definition.json,
+                        generation: cursor.generation + (renaming.isEmpty ? 0 : 1)), .query("commit"),
+                ])
+        } catch {
+            guard error.sqlState == "55P03" else { throw error }
+            throw MirrorError.refused(
+                "Somebody reads \(definition.tableName) for long, or has locked it. Nothing was changed: apply the definition again."
+            )
+        }
+        try source.redefineMirror(mirror.id, definition: definition.json)
     }
 
     /// Removes a mirror and its table.

@@ -27,8 +27,8 @@ public final class MirrorBuilder {
         public let seq: Int64
         /// The entry at which the table was compared with the tree; nil if it was not.
         public let verifiedSeq: Int64?
-        /// Indexes made by hand that the new table does not have, as sentences.
-        public let lostIndexes: [String]
+        /// What somebody had made on the table before, such as indexes, and the new one does not have, as sentences.
+        public let lost: [String]
     }
 
     let source: LogConnection
@@ -47,6 +47,7 @@ public final class MirrorBuilder {
     private var rowCount = 0
     private var misfitCount = 0
     private var handmade: HandmadeIndexes?
+    private var lost: [String] = []
 
     public static let maxRowsAtOnce = 5_000
     /// How near the head the new table has to be before the old one is kept from moving.
@@ -79,17 +80,8 @@ public final class MirrorBuilder {
 
     /// Builds and swaps. Throws `refused` while somebody else builds the same mirror.
     public func run() throws -> Outcome {
-        guard
-            try target.execute(
-                "select pg_try_advisory_lock(hashtextextended($1, 0))", [.text("pathmirror build \(shadow)")]
-            ).bool(0, 0)
-        else { throw MirrorError.refused("Mirror \"\(mirror.name)\" is being built by somebody else.") }
-        defer {
-            if target.isOpen {
-                _ = try? target.execute(
-                    "select pg_advisory_unlock(hashtextextended($1, 0))", [.text("pathmirror build \(shadow)")])
-            }
-        }
+        guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
+        defer { BuildLock.release(mirror.id, target) }
         let old = try MirrorCursor.of(mirror, target)
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
@@ -108,7 +100,7 @@ public final class MirrorBuilder {
             try source.redefineMirror(mirror.id, definition: definition.json)
             return Outcome(
                 rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq,
-                lostIndexes: handmade?.lost ?? [])
+                lost: lost)
         } catch {
             if target.isOpen {
                 if target.isInTransaction { try? target.executeScript("rollback") }
@@ -229,7 +221,8 @@ public final class MirrorBuilder {
                 // The old table can't move any more; the new one passes it.
                 var step = try advance(&building, stepper)
                 while step.seq < step.head { step = try advance(&building, stepper) }
-                try swap.finish(definition, generation: building.generation, seq: building.seq, batch: building.batch)
+                lost = try swap.finish(
+                    definition, generation: building.generation, seq: building.seq, batch: building.batch)
                 return building.seq
             } catch let error as PostgresError where error.sqlState == "55P03" || error.isRetriable {
                 // Somebody reads the old table for long. Waiting for them would keep new readers out.

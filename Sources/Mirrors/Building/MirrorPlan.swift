@@ -69,6 +69,7 @@ extension MirrorPlan {
         ).bool(0, 0)
         guard let cursor else {
             guard !isThere else { throw occupied(definition) }
+            try checkNames(table, replacing: nil, target)
             return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"], [])
         }
         let renames = ColumnRename.between(cursor.definition, definition)
@@ -79,12 +80,29 @@ extension MirrorPlan {
             return plan(.rebuild, reasons + ["the table is gone"], [])
         }
         if reasons.isEmpty { return plan(.unchanged, [], []) }
-        guard old.rows == definition.rows else { return plan(.rebuild, reasons, []) }
+        try checkNames(table, replacing: cursor.definition, target)
+        guard old.rows == definition.rows else { return plan(.rebuild, reasons, renames) }
         return plan(.alter(alterations(old, table)), reasons, renames)
     }
 
     private static func occupied(_ definition: MirrorDefinition) -> MirrorError {
         .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
+    }
+
+    /// Throws where something that is not the mirror's own has the name of its key or of one of its indexes.
+    private static func checkNames(
+        _ table: MirrorTable, replacing old: MirrorDefinition?, _ target: PostgresConnection
+    ) throws {
+        var own: Set<String> = []
+        if let old, old.schema == table.schema { own = MirrorTable(old, name: old.table, label: "").relationNames }
+        for name in table.relationNames.subtracting(own).sorted() {
+            let place = "\(quotedIdentifier(table.schema)).\(quotedIdentifier(name))"
+            let isTaken = try target.execute("select to_regclass($1) is not null", [.text(place)]).bool(0, 0)
+            guard isTaken else { continue }
+            throw MirrorError.refused(
+                "\(place) exists, and the mirror \"\(table.definition.name)\" needs that name for its key or an index: rename it (alter index … rename to …), or drop it."
+            )
+        }
     }
 
     /// The statements that change comments and indexes.

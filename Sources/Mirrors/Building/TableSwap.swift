@@ -30,9 +30,12 @@ struct TableSwap {
     }
 
     /// Swaps, moves the cursor, commits.
+    ///
+    /// - Returns: what somebody had made on the old table and is not on the new one, as sentences.
     func finish(
         _ definition: MirrorDefinition, generation: Int64, seq: Int64, batch: [UInt8]?
-    ) throws {
+    ) throws -> [String] {
+        var handmade = handmade
         // Views are then written out with all names qualified.
         try target.executeScript("set local search_path = pg_catalog")
         let final = MirrorTable(definition, name: definition.table, label: "")
@@ -43,6 +46,7 @@ struct TableSwap {
             if try exists(oldTable.qualifiedName) {
                 isNew = try !hasRights(oldTable)
                 views = try dependentViews(oldTable)
+                try handmade?.noteLatecomers(on: old.definition, target)
                 try copyRights(from: oldTable)
                 try target.executeScript(
                     "alter table \(oldTable.qualifiedName) rename to \(quotedIdentifier(retired))")
@@ -58,6 +62,7 @@ struct TableSwap {
         if isNew { try grantToReader(final) }
         try moveCursor(definition, generation, seq, batch)
         try target.executeScript("commit")
+        return handmade?.lost ?? []
     }
 
     private var retired: String { "_old" + table.name.dropFirst("_build".count) }
@@ -140,8 +145,50 @@ struct TableSwap {
                 case when acl.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(acl.grantee)) end,
                 case when acl.is_grantable then ' with grant option' else '' end)
             from pg_class, aclexplode(relacl) as acl where pg_class.oid = to_regclass($1) and acl.grantee <> relowner
+            union all
+            select format('grant %s (%I) on %s to %s%s', acl.privilege_type, attname, $2::text,
+                case when acl.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(acl.grantee)) end,
+                case when acl.is_grantable then ' with grant option' else '' end)
+            from pg_attribute as column_of_old, aclexplode(attacl) as acl
+            where attrelid = to_regclass($1) and not attisdropped
+                and exists (
+                    select from pg_attribute as column_of_new
+                    where column_of_new.attrelid = to_regclass($2) and column_of_new.attname = column_of_old.attname)
             """, [.text(old.qualifiedName), .text(table.qualifiedName)])
         for row in 0..<rows.rowCount { try target.executeScript(try rows.string(row, 0)) }
+        try copyPolicies(from: old)
+    }
+
+    /// Who may see which rows.
+    private func copyPolicies(from old: MirrorTable) throws {
+        let rows = try target.execute(
+            """
+            select format('create policy %I on %s as %s for %s to %s%s%s', polname, $2::text,
+                case when polpermissive then 'permissive' else 'restrictive' end,
+                case polcmd when 'r' then 'select' when 'a' then 'insert' when 'w' then 'update' when 'd' then 'delete' else 'all' end,
+                (
+                    select string_agg(case when role = 0 then 'public' else quote_ident(pg_get_userbyid(role)) end, ', ')
+                    from unnest(polroles) as role
+                ),
+                ' using (' || pg_get_expr(polqual, polrelid) || ')', ' with check (' || pg_get_expr(polwithcheck, polrelid) || ')')
+            from pg_policy where polrelid = to_regclass($1)
+            union all
+            select format('alter table %s enable row level security', $2::text) from pg_class
+            where oid = to_regclass($1) and relrowsecurity
+            union all
+            select format('alter table %s force row level security', $2::text) from pg_class
+            where oid = to_regclass($1) and relforcerowsecurity
+            """, [.text(old.qualifiedName), .text(table.qualifiedName)])
+        for row in 0..<rows.rowCount {
+            do throws(PostgresError) {
+                try target.executeScript(try rows.string(row, 0))
+            } catch {
+                guard !error.endsConnection else { throw error }
+                throw MirrorError.refused(
+                    "A policy for the rows of \(old.qualifiedName) does not fit the new table: \(error). Drop the policy, and make it anew afterwards."
+                )
+            }
+        }
     }
 
     /// Whether somebody has granted or revoked anything on the table; rights are then carried over as they are.

@@ -171,6 +171,9 @@ struct DefinitionReader: DefinitionNoting {
         for name in keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? []) {
             checkIdentifier(name, place, "columns")
             if name.hasPrefix("_") { note(place, "columns.\(name)", "names that begin with _ are Pathmirror's own") }
+            if MirrorDefinition.systemColumns.contains(name) {
+                note(place, "columns.\(name)", "every table of PostgreSQL has a column of this name")
+            }
             if !seen.insert(name).inserted { note(place, "columns.\(name)", "there are two columns with this name") }
         }
         if seen.count > MirrorDefinition.maxColumns {

@@ -68,6 +68,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     /// PostgreSQL ends at 1,600, some of which are ours.
     static let maxColumns = 1_500
 
+    /// Names that PostgreSQL lets no column have.
+    static let systemColumns: Set<String> = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"]
     /// The columns that every table has.
     public static let seqColumn = "_seq"
     public static let updatedAtColumn = "_updated_at"

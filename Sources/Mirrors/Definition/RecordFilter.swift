@@ -9,6 +9,8 @@ public struct RecordFilter: Sendable {
     /// The expression, as the definition has it.
     public let text: String
     private let rules: RuleSet
+    /// Ten times what a rule may take, as no client waits: about 250 MB of text gone over.
+    private static let maxSteps = 1_000_000
     private let pattern: PathPattern
 
     /// What is wrong with an expression, as a clause.
@@ -21,11 +23,11 @@ public struct RecordFilter: Sendable {
         if let name = pattern.captures.first(where: { !RuleSet.isVariable($0) }) {
             throw Mistake(
                 reason:
-                    "a filter needs captures that it can name as variables: {\(name)} has other characters than letters, digits and _"
+                    "a filter needs captures that it can name as variables: {\(name)} is not made of letters, digits and _, or begins with a digit"
             )
         }
         do throws(RulesError) {
-            rules = try RuleSet(.read, text, at: pattern)
+            rules = try RuleSet(.read, text, at: pattern, limits: RuleLimits(maxStepsPerRule: Self.maxSteps))
         } catch {
             throw Mistake(reason: error.problems.first?.message ?? "\(error)")
         }

@@ -19,7 +19,7 @@ extension GroupRunner {
                 "mirror made anew",
                 [
                     ("namespace", mirror.namespace), ("mirror", mirror.name), ("rows", "\(outcome.rows)"),
-                    ("seq", "\(outcome.seq)"),
+                    ("seq", "\(outcome.seq)"), ("lost", outcome.lost.joined(separator: " ")),
                 ])
         }
         return !lost.isEmpty

@@ -42,6 +42,11 @@ extension MirrorTable {
         return statements
     }
 
+    /// The names that its key and its indexes have beside it in its schema.
+    var relationNames: Set<String> {
+        Set([keyName(of: name)] + definition.indexes.map { indexName($0, of: name) })
+    }
+
     func keyName(of table: String) -> String { Self.name([table, "pkey"]) }
 
     func indexName(_ index: MirrorDefinition.Index, of table: String) -> String {
@@ -49,7 +54,7 @@ extension MirrorTable {
     }
 
     /// Parts joined by `_`; where that is too long for PostgreSQL, cut, with a hash that tells it from others.
-    private static func name(_ parts: [String]) -> String {
+    static func name(_ parts: [String]) -> String {
         let name = parts.joined(separator: "_")
         guard name.utf8.count > MirrorDefinition.maxNameBytes else { return name }
         // FNV-1a.

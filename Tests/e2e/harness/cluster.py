@@ -54,7 +54,7 @@ class Cluster:
                 self.server = Process(
                     [postgres_bin() / "postgres", "-D", self.data, "-p", self.port, "-c", "listen_addresses=127.0.0.1",
                      "-c", "unix_socket_directories=", "-c", f"fsync={fsync}", "-c", "max_connections=60",
-                     "-c", "shared_buffers=64MB"], "postgres", self.logs, user=self.user)
+                     "-c", "shared_buffers=64MB", "-c", "max_wal_size=256MB"], "postgres", self.logs, user=self.user)
             try:
                 with psycopg.connect(self.url("postgres"), connect_timeout=2):
                     return True
@@ -102,3 +102,8 @@ class Cluster:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return self.url(name)
+
+    def drop_database(self, url: str):
+        """Removes what `create_database` has made, whoever is connected."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{url.rpartition("/")[2]}" WITH (FORCE)')

@@ -46,7 +46,7 @@ struct MirrorApplyCommand: Command {
                 }
                 progress.end()
             }
-            for sentence in outcome?.lostIndexes ?? [] { console.error("\(plan.definition.tableName): \(sentence)") }
+            for sentence in outcome?.lost ?? [] { console.error("\(plan.definition.tableName): \(sentence)") }
             if isJSON {
                 console.write(json(plan, outcome))
             } else if let outcome {
@@ -79,7 +79,7 @@ struct MirrorApplyCommand: Command {
             "rows": outcome.map { .number(Int64($0.rows)) } ?? .null,
             "misfits": outcome.map { .number(Int64($0.misfits)) } ?? .null,
             "seq": outcome.map { .number($0.seq) } ?? .null,
-            "lostIndexes": .list((outcome?.lostIndexes ?? []).map { .text($0) }),
+            "lost": .list((outcome?.lost ?? []).map { .text($0) }),
         ]).line
     }
 }

@@ -68,7 +68,7 @@ private struct MirrorReplay {
             throw console.ending(error, "\(table) is as it was, and what was built beside it is removed.")
         }
         phases.end()
-        for sentence in outcome.lostIndexes { console.error("\(table): \(sentence)") }
+        for sentence in outcome.lost { console.error("\(table): \(sentence)") }
         guard !isQuiet else {
             return console.write(
                 JSONOutput.object([
