@@ -137,7 +137,7 @@ import Tree
     /// Of damaged files the newest few are kept.
     @Test func damagedFilesDontPileUp() throws {
         try withFile { path in
-            let folder = String(path.prefix { $0 != "." }.dropLast("/store".count))
+            let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
             for number in 1...9 {
                 let old = DamagedFiles.name(of: path, at: 1_700_000_000_000 + Int64(number))
                 for suffix in ["", "-wal"] { try "old".write(toFile: old + suffix, atomically: false, encoding: .utf8) }
