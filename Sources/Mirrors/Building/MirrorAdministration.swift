@@ -73,7 +73,7 @@ public final class MirrorAdministration {
         switch plan.action {
         case .unchanged:
             // The catalog is behind where an earlier command ended between the two databases.
-            if let mirror = plan.existing, mirror.definition != plan.definition {
+            if let mirror = plan.existing, mirror.definition.json != plan.definition.json {
                 try source.redefineMirror(mirror.id, definition: plan.definition.json)
             }
             return nil
