@@ -238,6 +238,11 @@ def test_policies_and_rights_on_columns_outlive_a_rebuild(mirrored):
         assert connection.execute("select post_id, author from mirror.posts").fetchall() == [("a", "ada")]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("select title from mirror.posts")
+    # Rights on columns are rights: the role does not get the whole table where it was never granted that.
+    sql.execute(mirrored.url, "update pg_class set relacl = null where oid = 'mirror.posts'::regclass")
+    mirrored.run_replay("posts")
+    assert mirrored.rows("select has_table_privilege('pathmirror_reader', 'mirror.posts', 'select'), "
+                         "has_column_privilege('pathmirror_reader', 'mirror.posts', 'author', 'select')") == [(False, True)]
     # A policy that does not fit is not left out in silence.
     columns = {name: column for name, column in POSTS["columns"].items() if name != "author"}
     finished = mirrored.command("mirror", "apply", mirrored.file({**POSTS, "columns": columns, "indexes": []}), "--yes")

@@ -3,9 +3,9 @@ import Postgres
 import Tree
 
 /// A column that has another name in a new definition and is the same otherwise: it is renamed in place.
-public struct ColumnRename: Sendable, Equatable {
-    public let old: String
-    public let new: String
+struct ColumnRename: Sendable, Equatable {
+    let old: String
+    let new: String
 
     /// What is renamed between two definitions: captures at the same place of the path, columns of the same value and type,
     /// the rest.
@@ -34,16 +34,20 @@ public struct ColumnRename: Sendable, Equatable {
     static func steps(_ renames: [ColumnRename], _ old: MirrorTable, _ table: MirrorGeneration) -> [PipelineStep] {
         guard !renames.isEmpty else { return [] }
         var steps: [PipelineStep] = []
+        // The rows first: readers wait from the first renaming on.
         for rename in renames {
             let misfits = quotedIdentifier(MirrorDefinition.misfitsColumn)
             steps.append(
                 .query(
-                    "alter table \(old.qualifiedName) rename column \(quotedIdentifier(rename.old)) to \(quotedIdentifier(rename.new))"
-                ))
-            steps.append(
-                .query(
                     "update \(old.qualifiedName) set \(misfits) = array_replace(\(misfits), $1, $2) where $1 = any(\(misfits))",
                     [.text(rename.old), .text(rename.new)]))
+        }
+        steps += MirrorErrors.moveSteps(table, renaming: renames.map { ($0.old, $0.new) })
+        for rename in renames {
+            steps.append(
+                .query(
+                    "alter table \(old.qualifiedName) rename column \(quotedIdentifier(rename.old)) to \(quotedIdentifier(rename.new))"
+                ))
         }
         for index in old.definition.indexes {
             let renamed = index.renamed(renames)
@@ -52,7 +56,7 @@ public struct ColumnRename: Sendable, Equatable {
             let to = quotedIdentifier(old.indexName(renamed, of: old.name))
             steps.append(.query("alter index if exists \(from) rename to \(to)"))
         }
-        return steps + MirrorErrors.moveSteps(table, renaming: renames.map { ($0.old, $0.new) })
+        return steps
     }
 }
 

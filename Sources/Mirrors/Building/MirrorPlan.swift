@@ -19,8 +19,8 @@ public struct MirrorPlan: Sendable {
     public let action: Action
     /// What is different, as clauses.
     public let reasons: [String]
-    /// The columns that get another name, where nothing else has to be built.
-    public let renames: [ColumnRename]
+    /// The columns that get another name in place, before whatever else is done.
+    let renames: [ColumnRename]
     /// The mirror as it is; nil for a new one.
     public let existing: CatalogMirror?
     /// The definition that its table obeys; nil where there is no table.

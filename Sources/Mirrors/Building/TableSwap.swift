@@ -194,7 +194,10 @@ struct TableSwap {
     /// Whether somebody has granted or revoked anything on the table; rights are then carried over as they are.
     private func hasRights(_ table: MirrorTable) throws -> Bool {
         try target.execute(
-            "select relacl is not null from pg_class where oid = to_regclass($1)", [.text(table.qualifiedName)]
+            """
+            select relacl is not null or exists (select from pg_attribute where attrelid = pg_class.oid and attacl is not null)
+            from pg_class where oid = to_regclass($1)
+            """, [.text(table.qualifiedName)]
         ).bool(0, 0)
     }
 

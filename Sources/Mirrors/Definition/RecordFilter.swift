@@ -9,9 +9,10 @@ public struct RecordFilter: Sendable {
     /// The expression, as the definition has it.
     public let text: String
     private let rules: RuleSet
+    private let pattern: PathPattern
+
     /// Ten times what a rule may take, as no client waits: about 250 MB of text gone over.
     private static let maxSteps = 1_000_000
-    private let pattern: PathPattern
 
     /// What is wrong with an expression, as a clause.
     struct Mistake: Error {

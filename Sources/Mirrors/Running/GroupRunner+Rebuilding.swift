@@ -19,8 +19,8 @@ extension GroupRunner {
                 "mirror made anew",
                 [
                     ("namespace", mirror.namespace), ("mirror", mirror.name), ("rows", "\(outcome.rows)"),
-                    ("seq", "\(outcome.seq)"), ("lost", outcome.lost.joined(separator: " ")),
-                ])
+                    ("seq", "\(outcome.seq)"),
+                ] + (outcome.lost.isEmpty ? [] : [("lost", outcome.lost.joined(separator: " "))]))
         }
         return !lost.isEmpty
     }
