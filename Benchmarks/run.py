@@ -2,6 +2,8 @@
 """Pathmirror's benchmarks: ratios within one run, sides taking turns. See README.md."""
 
 import argparse
+import datetime
+import json
 import os
 import signal
 import statistics
@@ -9,43 +11,34 @@ import sys
 import time
 from pathlib import Path
 
-from harness import machine, process
+from harness import facts, machine, process
 from harness.context import Context
+from harness.gateway import Gateway
 from harness.load import Wrong
-from suites import before, capacity, feeds, gateways, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, realtime, replays, rules, snapshot, sql, standby, transfers, webhooks, wsputs
+from harness.pages import pages
+from suites import before, capacity, durable, feeds, gateways, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, realtime, replays, rules, snapshot, sql, standby, transfers, webhooks, wsputs
 
 SUITES = {suite.NAME: suite for suite in (
-    puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before)}
+    puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, durable)}
+# What --report runs: Pathmirror beside others, or beside the least that the work could take.
+RACES = [race.NAME for race in (durable,)]
+ALONE = [name for name in SUITES if name not in {durable.NAME, before.NAME}]
+DOCS = machine.REPOSITORY / "docs"
+SETTINGS = """select name || '=' || current_setting(name) from pg_settings
+    where source not in ('default', 'override', 'client') and name !~ '^(lc_|log_|data_|hba_|ident_|TimeZone|DateStyle|default_text|dynamic_sh)'
+    and category !~ '^(Connections|Reporting|Preset|File)' order by name"""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="Measures Pathmirror against PostgreSQL's own tools and against itself.")
-    parser.add_argument("--quick", action="store_true",
-                        help="fewer and shorter rounds, a fifth of the data: under five minutes")
-    parser.add_argument("--only", metavar="NAME", action="append", choices=list(SUITES),
-                        help=f"one suite (may be repeated): {', '.join(SUITES)}")
-    parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suite of that name makes")
-    parser.add_argument("--before", metavar="BINARY", type=Path,
-                        help="an earlier pathmirror that the suite `before` compares with; without it that suite is left out")
-    parser.add_argument("--js-sdk", metavar="FILE", type=Path,
-                        help="the official JavaScript SDK as one CommonJS file, which the suite `realtime` compares with")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there, too")
-    arguments = parser.parse_args()
-
+    arguments = parsed()
+    if isinstance(arguments.report, Path):
+        return write_pages(json.loads(arguments.report.read_text()), arguments.pages)
     context = Context(arguments.quick, machine.Quiet(budget=5 if arguments.quick else 30), namespaces=arguments.namespaces,
                       before=arguments.before and str(arguments.before.resolve()),
-                      js_sdk=arguments.js_sdk and str(arguments.js_sdk.resolve()))
+                      js_sdk=arguments.js_sdk and str(arguments.js_sdk.resolve()), leaves=arguments.leaves)
     start = time.monotonic()
-    failures = []
-    for name in arguments.only or (name for name in SUITES if name != before.NAME or arguments.before):
-        context.begin(name)
-        try:
-            SUITES[name].run(context)
-        except (Wrong, process.Failed) as error:
-            failures.append(f"{name}: {error}")
-        finally:
-            process.stop_all()
+    names = arguments.only or (RACES if arguments.report else ALONE + ([before.NAME] if arguments.before else []))
+    failures = run_all(names, context)
 
     others = statistics.median(context.quiet.shares or [0])
     if others > 0.15:
@@ -56,10 +49,74 @@ def main() -> int:
     print(f"\n{time.monotonic() - start:.0f} s;", f"aims missed: {'; '.join(missed)}" if missed else "no aim missed")
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)
+    results = context.report.json(
+        quick=arguments.quick, cores=len(os.sched_getaffinity(0)), othersShare=others, failures=failures,
+        **(told(names, time.monotonic() - start) if arguments.report else {}))
     if arguments.json:
-        arguments.json.write_text(context.report.json(
-            quick=arguments.quick, cores=len(os.sched_getaffinity(0)), othersShare=others, failures=failures))
+        arguments.json.write_text(results)
+    if arguments.report:
+        write_pages(json.loads(results), arguments.pages)
     return 1 if failures else 0
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Measures Pathmirror against PostgreSQL's own tools, against others, and against itself.")
+    parser.add_argument("--quick", action="store_true",
+                        help="fewer and shorter rounds, a fifth of the data: under five minutes")
+    parser.add_argument("--only", metavar="NAME", action="append", choices=list(SUITES),
+                        help=f"one suite (may be repeated): {', '.join(SUITES)}")
+    parser.add_argument("--report", metavar="RESULTS", nargs="?", type=Path, const=True,
+                        help=f"runs the races ({', '.join(RACES)}), or those of --only, and writes the page with the results and its plots; "
+                        "with RESULTS it only writes the page again, from what an earlier run has left")
+    parser.add_argument("--pages", metavar="FOLDER", type=Path, default=DOCS, help="where that goes; default: docs")
+    parser.add_argument("--leaves", metavar="N", type=int, help="the largest tree of the suite `growth`; default: a million")
+    parser.add_argument("--namespaces", metavar="N", type=int, help="how many namespaces the suites `namespaces` and `growth` make")
+    parser.add_argument("--before", metavar="BINARY", type=Path,
+                        help="an earlier pathmirror that the suite `before` compares with; without it that suite is left out")
+    parser.add_argument("--js-sdk", metavar="FILE", type=Path,
+                        help="the official JavaScript SDK as one CommonJS file, which the suite `realtime` compares with")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there, too")
+    return parser.parse_args()
+
+
+def run_all(names: list[str], context: Context) -> list[str]:
+    """What went wrong, one text a suite: such a suite is void, and none of its measures is told."""
+    failures = []
+    for name in names:
+        context.begin(name)
+        try:
+            SUITES[name].run(context)
+        except (Wrong, process.Failed) as error:
+            failures.append(f"{name}: {error}")
+            context.withdraw()
+        finally:
+            process.stop_all()
+    return failures
+
+
+def told(names: list[str], seconds: float) -> dict:
+    """What the page says of a run besides its measures."""
+    with Gateway() as gateway:
+        settings = dict(line.split("=", 1) for line in gateway.sql(SETTINGS).splitlines())
+    machine_facts = facts.facts()
+    machine_facts["facts"]["this run"] = (
+        f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {seconds / 60:.0f} minutes")
+    return {"machine": {**machine_facts, "postgres": settings},
+            "suites": {name: {"title": getattr(SUITES[name], "TITLE", name), "text": getattr(SUITES[name], "TEXT", SUITES[name].__doc__)}
+                       for name in names}}
+
+
+def write_pages(results: dict, folder: Path) -> int:
+    made = pages(results)
+    plots = folder / "benchmarks"
+    plots.mkdir(parents=True, exist_ok=True)
+    for old in plots.glob("*.svg"):
+        old.unlink()
+    for name, text in made.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    print(f"bench: wrote {folder / 'benchmarks.md'}", file=sys.stderr)
+    return 0
 
 
 def _interrupted(number, _):

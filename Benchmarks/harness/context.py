@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .machine import Quiet
-from .report import Measure, Report
+from .report import Measure, Plot, Report
 
 
 @dataclass
@@ -20,11 +20,17 @@ class Context:
     before: str | None = None
     # The official JavaScript SDK as one file, for the suite `realtime`.
     js_sdk: str | None = None
+    # How many leaves the largest tree of the suite `growth` has, where that was given.
+    leaves: int | None = None
     suite: str = ""
     _start: float = 0
 
     def begin(self, suite: str):
         self.suite, self._start = suite, time.monotonic()
+
+    def withdraw(self):
+        """Takes back what the present suite has measured: something went wrong in it, and so nothing of it counts."""
+        self.report.withdraw(self.suite)
 
     def pick(self, full, quick):
         """A size or a time: the one for whole runs, or the one for quick runs."""
@@ -43,6 +49,10 @@ class Context:
 
     def measure(self, text: str, rounds: list[float], **options):
         self.report.measures.append(Measure(self.suite, text, rounds, **options))
+
+    def plot(self, title: str, x: str, y: str, lines: dict[str, list], **options):
+        self.report.plots.append(Plot(self.suite, title, x, y, {name: [list(point) for point in points] for name, points in lines.items()},
+                                      **options))
 
     def note(self, text: str):
         self.report.notes.append(f"{self.suite}: {text}")

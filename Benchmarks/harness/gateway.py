@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from . import machine, process
+from .processor import Meter
 
 
 class Gateway:
@@ -66,6 +67,9 @@ class Gateway:
     @property
     def pid(self) -> int:
         return self.child.pid
+
+    def meter(self) -> Meter:
+        return Meter(self.pid, self.postmaster)
 
     @property
     def url(self) -> str:

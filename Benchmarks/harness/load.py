@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from typing import Protocol
 
 from . import machine, process
 from .clients import client
@@ -21,39 +22,52 @@ class Load:
     latency: float
     # Processor time of an operation in microseconds: generator, gateway and PostgreSQL together.
     cost: float
+    # The 99th percentile in milliseconds, where the generator tells it.
+    p99: float = 0
 
 
 class Wrong(Exception):
     """The answers were not what a benchmark may count."""
 
 
-def wrk(gateway: Gateway, target: str, seconds: int, connections: int = 64, script: str = "report.lua",
+class Server(Protocol):
+    """What a generator of HTTP requests has to know of whom it asks."""
+
+    @property
+    def url(self) -> str: ...
+
+    def meter(self) -> Meter: ...
+
+
+def wrk(server: Server, target: str, seconds: int, connections: int = 64, script: str = "report.lua",
         arguments: tuple = ()) -> Load:
     """Load with keep-alive connections. A single answer that is not 2xx makes the result worthless."""
-    meter = Meter(gateway.pid, gateway.postmaster)
+    meter = server.meter()
     text = process.run(
         [machine.program("wrk"), "-t", min(2, connections), "-c", connections, "-d", f"{seconds}s", "--timeout", "20s",
-         "-s", FOLDER / "wrk" / script, gateway.url + target, "--", *arguments], seconds + 60)
+         "-s", FOLDER / "wrk" / script, server.url + target, "--", *arguments], seconds + 60)
     result = json.loads(re.search(r"^RESULT (.*)$", text, re.MULTILINE).group(1))
     if result["non2xx"] or result["broken"] or not result["requests"]:
         raise Wrong(f"{result['non2xx']} answers were not 2xx and {result['broken']} connections failed on {target}")
-    return Load(result["requests"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["requests"])
+    return Load(result["requests"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["requests"],
+                result["p99"] / 1e3)
 
 
 def writers(gateway: Gateway, seconds: int, connections: int, in_flight: int, keys: int, length: int, seed: int) -> Load:
     """Realtime WebSockets, each with so many puts unanswered. A single answer but `ok` makes the result worthless."""
-    meter = Meter(gateway.pid, gateway.postmaster)
+    meter = gateway.meter()
     result = json.loads(process.run(
         [client("writers"), gateway.port, connections, in_flight, seconds, keys, length, seed], seconds + 60))
     if result["wrong"]:
         raise Wrong(f"{result['wrong']} of {result['answers']} realtime writes were not answered with ok")
-    return Load(result["answers"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["answers"])
+    return Load(result["answers"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["answers"],
+                result["p99"] / 1e3)
 
 
 def pgbench(gateway: Gateway, script: str, seconds: int, clients: int = 64, **variables) -> Load:
     """The same work by SQL clients, with prepared statements."""
     defines = [word for name, value in variables.items() for word in ("-D", f"{name}={value}")]
-    meter = Meter(gateway.pid, gateway.postmaster)
+    meter = gateway.meter()
     text = process.run(
         [machine.program("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", min(2, clients), "-T", seconds,
          *defines, "-f", FOLDER / "pgbench" / script], seconds + 60, env=gateway.environment)

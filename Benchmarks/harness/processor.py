@@ -24,8 +24,8 @@ def used_by(pid: int) -> float:
 class Meter:
     """Counts from its making; `used` is in seconds. Programs that were waited for count as load generators."""
 
-    def __init__(self, gateway_pid: int, postmaster_pid: int):
-        self._gateway, self._postmaster = gateway_pid, postmaster_pid
+    def __init__(self, server_pid: int, postmaster_pid: int | None = None):
+        self._server, self._postmaster = server_pid, postmaster_pid
         self._start = self._now()
 
     @property
@@ -34,7 +34,7 @@ class Meter:
 
     def _now(self) -> float:
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return _own(_fields(self._gateway)) + self._postgres() + children.ru_utime + children.ru_stime
+        return _own(_fields(self._server)) + (self._postgres() if self._postmaster else 0) + children.ru_utime + children.ru_stime
 
     def _postgres(self) -> float:
         """The postmaster, its children, and those of them that have ended."""

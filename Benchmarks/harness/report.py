@@ -43,10 +43,33 @@ class Measure:
 
 
 @dataclass
+class Plot:
+    """Lines through measured points, for the report's pages. `lines`: for each name, [x, y] in the order of x."""
+
+    suite: str
+    title: str
+    x: str
+    y: str
+    lines: dict[str, list[list[float]]]
+    log_x: bool = True
+    log_y: bool = False
+
+    def object(self) -> dict:
+        return {"suite": self.suite, "title": self.title, "x": self.x, "y": self.y, "logX": self.log_x, "logY": self.log_y,
+                "lines": self.lines}
+
+
+@dataclass
 class Report:
     measures: list[Measure] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
     # What was checked, and what a reader of the figures should know.
     notes: list[str] = field(default_factory=list)
+
+    def withdraw(self, suite: str):
+        self.measures = [measure for measure in self.measures if measure.suite != suite]
+        self.plots = [plot for plot in self.plots if plot.suite != suite]
+        self.notes = [note for note in self.notes if not note.startswith(f"{suite}: ")]
 
     def text(self) -> str:
         rows = [["", "median", "min – max", "aim", "[this machine]"]]
@@ -62,8 +85,8 @@ class Report:
         return "\n".join(lines + [""] + [f"- {note}" for note in self.notes])
 
     def json(self, **facts) -> str:
-        return json.dumps({**facts, "measures": [measure.object() for measure in self.measures], "notes": self.notes},
-                          indent=2, ensure_ascii=False) + "\n"
+        return json.dumps({**facts, "measures": [measure.object() for measure in self.measures],
+                           "plots": [plot.object() for plot in self.plots], "notes": self.notes}, indent=1, ensure_ascii=False) + "\n"
 
 
 def figure(number: float) -> str:
