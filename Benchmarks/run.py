@@ -16,13 +16,13 @@ from harness.context import Context
 from harness.gateway import Gateway
 from harness.load import Wrong
 from harness.pages import pages
-from suites import before, capacity, durable, feeds, gateways, gets, hostile, lag, listeners, memory, mirrors, namespaces, puts, realtime, replays, rules, snapshot, sql, standby, transfers, webhooks, wsputs
+from suites import before, capacity, compareset, durable, fanout, feeds, gateways, gets, hostile, lag, listeners, memory, mirrors, namespaces, pipelined, puts, realtime, replays, rules, snapshot, sql, standby, transfers, webhooks, wsputs
 
+# Pathmirror beside others, or beside the least that the work could take: what --report runs, in the order of the page.
+OF_RACES = (durable, pipelined, fanout, compareset)
 SUITES = {suite.NAME: suite for suite in (
-    puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, durable)}
-# What --report runs: Pathmirror beside others, or beside the least that the work could take.
-RACES = [race.NAME for race in (durable,)]
-ALONE = [name for name in SUITES if name not in {durable.NAME, before.NAME}]
+    puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, *OF_RACES)}
+RACES = [race.NAME for race in OF_RACES]
 DOCS = machine.REPOSITORY / "docs"
 SETTINGS = """select name || '=' || current_setting(name) from pg_settings
     where source not in ('default', 'override', 'client') and name !~ '^(lc_|log_|data_|hba_|ident_|TimeZone|DateStyle|default_text|dynamic_sh)'
@@ -37,7 +37,7 @@ def main() -> int:
                       before=arguments.before and str(arguments.before.resolve()),
                       js_sdk=arguments.js_sdk and str(arguments.js_sdk.resolve()), leaves=arguments.leaves)
     start = time.monotonic()
-    names = arguments.only or (RACES if arguments.report else ALONE + ([before.NAME] if arguments.before else []))
+    names = arguments.only or (RACES if arguments.report else [name for name in SUITES if name != before.NAME or arguments.before])
     failures = run_all(names, context)
 
     others = statistics.median(context.quiet.shares or [0])

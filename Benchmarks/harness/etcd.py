@@ -1,6 +1,7 @@
 """An etcd of one member, which answers a put when its write-ahead log is synced: the peer of durable writes over HTTP."""
 
 import http.client
+import json
 import shutil
 import subprocess
 import tempfile
@@ -47,6 +48,19 @@ class Etcd:
 
     def meter(self) -> Meter:
         return Meter(self._child.pid)
+
+    def post(self, path: str, message: dict) -> dict:
+        """One request; anything but 200 is a failure."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("POST", path, json.dumps(message))
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise process.Failed(f"etcd answered {path} with {answer.status}: {content[:200]!r}")
+        return json.loads(content)
 
     def _is_healthy(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)

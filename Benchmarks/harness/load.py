@@ -9,6 +9,8 @@ from . import machine, process
 from .clients import client
 from .gateway import Gateway
 from .processor import Meter
+from .redis import Redis
+from .wrong import Wrong
 
 FOLDER = machine.REPOSITORY / "Benchmarks"
 
@@ -24,10 +26,6 @@ class Load:
     cost: float
     # The 99th percentile in milliseconds, where the generator tells it.
     p99: float = 0
-
-
-class Wrong(Exception):
-    """The answers were not what a benchmark may count."""
 
 
 class Server(Protocol):
@@ -55,11 +53,19 @@ def wrk(server: Server, target: str, seconds: int, connections: int = 64, script
 
 def writers(gateway: Gateway, seconds: int, connections: int, in_flight: int, keys: int, length: int, seed: int) -> Load:
     """Realtime WebSockets, each with so many puts unanswered. A single answer but `ok` makes the result worthless."""
-    meter = gateway.meter()
-    result = json.loads(process.run(
-        [client("writers"), gateway.port, connections, in_flight, seconds, keys, length, seed], seconds + 60))
+    return _pipelined("writers", gateway.port, gateway.meter(), seconds, connections, in_flight, keys, length, seed)
+
+
+def appends(redis: Redis, seconds: int, connections: int, in_flight: int, keys: int, length: int, seed: int) -> Load:
+    """The same appended to a stream of Redis."""
+    return _pipelined("appends", redis.target, redis.meter(), seconds, connections, in_flight, keys, length, seed)
+
+
+def _pipelined(program: str, port: int, meter: Meter, seconds: int, *words) -> Load:
+    connections, in_flight, *rest = words
+    result = json.loads(process.run([client(program), port, connections, in_flight, seconds, *rest], seconds + 60))
     if result["wrong"]:
-        raise Wrong(f"{result['wrong']} of {result['answers']} realtime writes were not answered with ok")
+        raise Wrong(f"{result['wrong']} of {result['answers']} writes of {program} were not answered with ok")
     return Load(result["answers"] / result["micros"] * 1e6, result["p50"] / 1e3, meter.used * 1e6 / result["answers"],
                 result["p99"] / 1e3)
 

@@ -1,17 +1,15 @@
 """Producers and acknowledging consumers (clients/queue.c), and the engines that a feed is compared with."""
 
 import json
-import shutil
 import subprocess
-import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import machine, process
 from .clients import client
 from .gateway import Gateway
-from .load import Wrong
+from .redis import Redis
+from .wrong import Wrong
 
 OWNER = {"Authorization": "Bearer owner"}
 
@@ -66,36 +64,14 @@ class Feeds:
         work(self.kind, self.target, name, producers=64, events=events)
 
 
-class Redis:
-    """A Redis of its own that answers when it has written to disk, as the others do. Use as a context."""
+class Streams(Redis):
+    """Redis with a stream for each round."""
 
     kind = "redis"
 
     def __init__(self):
-        self.root = Path(tempfile.mkdtemp(prefix="pathmirror-redis-"))
-        self.target = machine.free_port()
+        super().__init__()
         self._count = 0
-
-    def __enter__(self) -> "Redis":
-        self._child = process.start(
-            [machine.program("redis-server"), "--port", self.target, "--bind", "127.0.0.1", "--dir", self.root, "--save", "",
-             "--appendonly", "yes", "--appendfsync", "always"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        end = time.monotonic() + 20
-        while True:
-            try:
-                self.ask("PING")
-                return self
-            except process.Failed:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.05)
-
-    def __exit__(self, *_):
-        process.stop(self._child)
-        shutil.rmtree(self.root, ignore_errors=True)
-
-    def ask(self, *words) -> str:
-        return process.run([machine.program("redis-cli"), "-p", self.target, *words])
 
     def fresh(self, consumers: int) -> str:
         """A stream with a group; the one before goes."""

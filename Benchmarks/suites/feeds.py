@@ -5,7 +5,7 @@ import time
 from harness import process
 from harness.context import Context
 from harness.gateway import Gateway
-from harness.queues import Feeds, PgQ, Redis, Worked, work
+from harness.queues import Feeds, PgQ, Streams, Worked, work
 from harness.report import figure, typical
 from suites.snapshot import hold
 
@@ -17,7 +17,7 @@ HELD_RATE = 2_000
 
 
 def run(context: Context):
-    with Gateway() as gateway, Redis() as redis:
+    with Gateway() as gateway, Streams() as redis:
         feeds = Feeds(gateway)
         drain(context, gateway, feeds, redis)
         live(context, gateway, feeds, redis)
@@ -42,7 +42,7 @@ def compared(context: Context, text: str, ours: list[Worked], others: list[Worke
                     **options)
 
 
-def drain(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
+def drain(context: Context, gateway: Gateway, feeds: Feeds, redis: Streams):
     """A backlog, as after a consumer was away."""
     events = context.pick(50_000, 15_000)
     sides: dict[str, list[Worked]] = {"feed": [], "redis": [], "pgq": []}
@@ -66,7 +66,7 @@ def drain(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
     compared(context, "  each acknowledged by itself: feed / Redis Streams", each["feed"], each["redis"])
 
 
-def live(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
+def live(context: Context, gateway: Gateway, feeds: Feeds, redis: Streams):
     """Written, delivered and acknowledged at once, as fast as it goes."""
     seconds = context.pick(5, 2)
     sides: dict[str, list[Worked]] = {"feed": [], "redis": [], "pgq": []}
@@ -83,7 +83,7 @@ def live(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
     compared(context, "  / PgQ that ticks every 50 ms", sides["feed"], sides["pgq"])
 
 
-def latency(context: Context, gateway: Gateway, feeds: Feeds, redis: Redis):
+def latency(context: Context, gateway: Gateway, feeds: Feeds, redis: Streams):
     """One writer at a low rate, one consumer that waits."""
     sides: dict[str, list[Worked]] = {}
 

@@ -1,0 +1,5 @@
+"""What makes a suite void."""
+
+
+class Wrong(Exception):
+    """The answers were not what a benchmark may count."""

@@ -1,0 +1,58 @@
+"""Durable writes with several in flight on each connection, against XADD in a Redis that syncs its file before it answers."""
+
+from statistics import median
+
+from harness.context import Context
+from harness.gateway import Gateway
+from harness.load import FOLDER, Load, appends
+from harness.redis import Redis
+from harness.report import typical
+from suites.puts import KEYS, LENGTH, filled, verify
+from suites.wsputs import RealtimeSides
+
+NAME = "pipelined"
+TITLE = "Durable writes, pipelined"
+TEXT = """The same writes by 64 realtime WebSockets with 16 in flight on each, beside XADDs of the same values by as many connections with as many in
+flight to a Redis with `appendonly yes` and `appendfsync always`; and HTTP PUTs beside XADDs with one in flight. Redis appends to a file and a
+list in memory. It has no tree, no rules, and no SQL behind it; it syncs once for all that arrived while it synced before, as the gateway does."""
+
+CONNECTIONS = 64
+DEPTHS = (1, 4, 16)
+
+
+def run(context: Context):
+    with Gateway() as gateway, Redis() as redis:
+        gateway.sql((FOLDER / "pgbench" / "schema.sql").read_text())
+        filled(gateway, context)
+        compare(RealtimeSides(gateway, context, context.pick(3, 1)), redis, context)
+        gateway.sql("set client_min_messages = warning; drop schema pathmirror_bench cascade")
+        verify(gateway, context)
+
+
+def compare(sides: RealtimeSides, redis: Redis, context: Context):
+    puts: list[Load] = []
+    ours: dict[int, list[Load]] = {depth: [] for depth in DEPTHS}
+    theirs: dict[int, list[Load]] = {depth: [] for depth in DEPTHS}
+    for number in context.rounds(4, 1, until=90):
+        for depth in DEPTHS:
+            context.progress(f"{depth} in flight, round {number + 1}")
+            if depth == 1:
+                puts.append(sides.put(connections=CONNECTIONS))
+            ours[depth].append(sides.write(depth))
+            sides.settle()
+            theirs[depth].append(appends(redis, sides.seconds, CONNECTIONS, depth, KEYS, LENGTH + 2, sides.seed))
+
+    def against(text: str, a: list[Load], b: list[Load], **options):
+        context.measure(text, [x.per_second / y.per_second for x, y in zip(a, b)],
+                        absolute=f"{typical([x.per_second for x in a])} against {typical([y.per_second for y in b])} a second, p50 "
+                        f"{typical([x.latency for x in a])} against {typical([y.latency for y in b])} ms", **options)
+
+    against(f"HTTP PUTs a second, {CONNECTIONS} connections / XADDs, one in flight", puts, theirs[1])
+    for depth in DEPTHS:
+        against(f"WebSocket writes a second, {CONNECTIONS} connections, {depth} in flight each / XADDs", ours[depth], theirs[depth],
+                aim=0.6 if depth == 16 else None)
+    context.measure("processor time of a write, 16 in flight: XADD's / WebSocket's", [b.cost / a.cost for a, b in zip(ours[16], theirs[16])],
+                    absolute=f"{typical([b.cost for b in theirs[16]])} against {typical([a.cost for a in ours[16]])} µs, load generators included")
+    context.plot(f"Writes a second by writes in flight on each of {CONNECTIONS} connections", "in flight", "writes a second",
+                 {name: [(depth, median(load.per_second for load in side[depth])) for depth in DEPTHS]
+                  for name, side in (("Pathmirror, WebSocket", ours), ("Redis, XADD", theirs))}, log_x=False)
