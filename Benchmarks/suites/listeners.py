@@ -83,7 +83,7 @@ def run(context: Context):
                  "broadcast has neither database nor protocol: what it does is the limit")
 
 
-def slowed(context: Context, gateway: Gateway, few: int):
+def slowed(context: Context, gateway: Gateway, few: int, aim: float | None = None):
     """What a writer loses by listeners."""
     seconds = context.pick(3, 1)
     ratios, shares = [], []
@@ -97,7 +97,7 @@ def slowed(context: Context, gateway: Gateway, few: int):
             first = writer.count
             ratios.append(rate(writer, seconds) / alone)
             shares.append(heard(listeners, writer.count - first)[0] / (writer.count - first))
-    context.measure(f"one writer's PUTs beside {few:,} SSE listeners / without", ratios,
+    context.measure(f"one writer's PUTs beside {few:,} SSE listeners / without", ratios, aim=aim,
                     absolute=f"{figure(100 * min(shares))} % of all events delivered")
 
 

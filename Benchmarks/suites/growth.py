@@ -1,0 +1,135 @@
+"""Whether a write costs the same, however much there is: leaves, children of one node, namespaces, listeners elsewhere."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from harness.connections import Connections
+from harness.context import Context
+from harness.gateway import Gateway
+from harness.load import Load, wrk
+from harness.machine import raise_open_files
+from harness.report import figure, typical
+from suites.namespaces import visit
+from suites.puts import LENGTH
+
+NAME = "growth"
+TITLE = "Growth"
+TEXT = """PUTs of 200 bytes to leaves at random, 64 connections, by what is there already: ever more leaves in nodes of 100 children; as many leaves as children
+of one node; ever more namespaces, each with four leaves; and listeners on another path. Each size is beside the smallest, by turns. The write-ahead log of
+a write is told beside: after a checkpoint PostgreSQL writes each page whole that is changed for the first time, and random writes into a large tree meet more
+such pages. That is PostgreSQL's price for torn pages, and not the gateway's."""
+
+WIDTH = 100
+LISTENERS = 1_000
+
+
+@dataclass(frozen=True)
+class Grown:
+    load: Load
+    # Bytes of write-ahead log of a PUT.
+    wal: float
+
+
+def run(context: Context):
+    sizes = [100, 10_000, 100_000, *([1_000_000] if not context.quick else [])]
+    sizes += [size for size in (10_000_000,) if context.leaves and context.leaves >= size]
+    raise_open_files(LISTENERS + 500)
+    with Gateway() as gateway:
+        for width, kind in ((WIDTH, "leaves"), (0, "children of one node")):
+            trees(context, gateway, sizes if width else [size for size in sizes if size in (100, 10_000, 100_000, 1_000_000)], width, kind)
+        among_namespaces(context, gateway)
+        elsewhere(context, gateway)
+
+
+def put(context: Context, gateway: Gateway, query: str, leaves: int, width: int, seed: int, seconds: int) -> Grown:
+    context.quiet.wait()
+    before = wal(gateway)
+    load = wrk(gateway, "/", seconds, 64, "growth.lua", (query, leaves, width, seed, LENGTH))
+    return Grown(load, (wal(gateway) - before) / (load.per_second * seconds))
+
+
+def wal(gateway: Gateway) -> int:
+    return int(gateway.sql("select pg_current_wal_lsn() - '0/0'"))
+
+
+def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind: str):
+    def named(size: int) -> str:
+        return f"ns={'wide' if width == 0 else 'deep'}{size}"
+
+    seconds = context.pick(3, 1)
+    found: dict[int, list[Grown]] = {size: [] for size in sizes}
+    for size in sizes:
+        context.progress(f"{size:,} {kind}")
+        fill(gateway, named(size).removeprefix("ns="), size, width)
+    gateway.checkpoint()
+    for number in context.rounds(4, 2, until=110 if width else 190):
+        for size in sizes:
+            context.progress(f"{size:,} {kind}, round {number + 1}")
+            grown = put(context, gateway, named(size), size, width, number, seconds)
+            # The first round meets pages that nothing has written to since the checkpoint, and nodes that were not read before.
+            if number:
+                found[size].append(grown)
+    base = found[10_000]
+    for size in sizes:
+        if size <= 10_000:
+            continue
+        pairs = list(zip(found[size], base))
+        context.measure(f"PUTs a second into {size:,} {kind} / into 10,000", [a.load.per_second / b.load.per_second for a, b in pairs], aim=0.8,
+                        absolute=f"{typical([a.load.per_second for a, _ in pairs])} against {typical([b.load.per_second for _, b in pairs])} a second; "
+                        f"write-ahead log {figure(median(a.wal for a, _ in pairs))} against {figure(median(b.wal for _, b in pairs))} bytes; processor time "
+                        f"{typical([a.load.cost for a, _ in pairs])} against {typical([b.load.cost for _, b in pairs])} µs, load generator included")
+    context.plot(f"Processor time of a PUT by {kind}", kind, "µs, everything together",
+                 {"processor time": [(size, median(each.load.cost for each in found[size])) for size in sizes]})
+    context.plot(f"PUTs a second by {kind}", kind, "PUTs a second",
+                 {"PUTs": [(size, median(each.load.per_second for each in found[size])) for size in sizes]})
+
+
+def fill(gateway: Gateway, namespace: str, size: int, width: int):
+    """By an import, which is quick."""
+    path = gateway.root / "growth.json"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"bench":{')
+        if width == 0:
+            file.write(",".join(f'"k{number}":"y{number}"' for number in range(size)))
+        else:
+            file.write(",".join(f'"n{node}":{{' + ",".join(f'"k{number}":"y{node}"' for number in range(width)) + "}" for node in range(size // width)))
+        file.write("}}")
+    gateway.command("import", path, "--ns", namespace, patience=1800)
+    path.unlink()
+
+
+def among_namespaces(context: Context, gateway: Gateway):
+    many = context.namespaces or context.pick(2_000, 200)
+    context.progress(f"making {many:,} namespaces")
+    visit(gateway, "PUT", many)
+    gateway.checkpoint()
+    counts, seconds = [1, 100, many], context.pick(3, 1)
+    found: dict[int, list[Load]] = {count: [] for count in counts}
+    for number in context.rounds(3, 2, until=250):
+        for count in counts:
+            context.progress(f"among {count:,} namespaces, round {number + 1}")
+            context.quiet.wait()
+            load = wrk(gateway, "/", seconds, 64, "namespaces.lua", (count, number))
+            if number:
+                found[count].append(load)
+    for count in counts[1:]:
+        pairs = list(zip(found[count], found[1]))
+        context.measure(f"PUTs a second among {count:,} namespaces / in one", [a.per_second / b.per_second for a, b in pairs], aim=0.8,
+                        absolute=f"{typical([a.per_second for a, _ in pairs])} against {typical([b.per_second for _, b in pairs])} a second; processor time "
+                        f"{typical([a.cost for a, _ in pairs])} against {typical([b.cost for _, b in pairs])} µs, load generator included")
+    context.plot("PUTs a second by namespaces", "namespaces", "PUTs a second",
+                 {"PUTs": [(count, median(load.per_second for load in found[count])) for count in counts]})
+
+
+def elsewhere(context: Context, gateway: Gateway):
+    """Listeners that a write is not for."""
+    seconds, pairs = context.pick(3, 1), []
+    fill(gateway, "default", 10_000, WIDTH)
+    for number in context.rounds(3, 1, until=280):
+        context.progress(f"listeners elsewhere, round {number + 1}")
+        alone = put(context, gateway, "ns=default", 10_000, WIDTH, number, seconds)
+        with Connections(gateway.port, "/elsewhere", stream=LISTENERS):
+            pairs.append((put(context, gateway, "ns=default", 10_000, WIDTH, number, seconds), alone))
+    context.measure(f"PUTs a second beside {LISTENERS:,} SSE listeners on another path / without", [a.load.per_second / b.load.per_second for a, b in pairs],
+                    aim=0.8, absolute=f"processor time {typical([a.load.cost for a, _ in pairs])} against {typical([b.load.cost for _, b in pairs])} µs, "
+                    "load generator included")

@@ -1,0 +1,58 @@
+"""Reads beside the same server's constant answers of the same size: what finding and writing out a value costs."""
+
+import json
+
+from harness.context import Context
+from harness.gateway import Gateway
+from harness.load import Load, wrk
+from harness.report import typical
+
+NAME = "reads"
+TITLE = "Reads"
+TEXT = """GETs by 64 keep-alive connections beside answers that the same server has ready as bytes: `/.health/live` (18 bytes; what is some hundred bytes
+larger costs HTTP the same), and `/.openapi.json`, beside a string of exactly its size. That is 65 kB instead of the 100 kB that the aim names, as no
+constant of that size exists. The query (the 20 highest of 100,000 children by a declared index) stands beside the GET of a value as large as its answer."""
+
+CHILDREN = 100_000
+RULES = {"rules": {".read": True, ".write": True, "people": {".indexOn": "height"}}}
+QUERY = "/people.json?orderBy=%22height%22&limitToLast=20"
+LARGE = "/.openapi.json"
+
+
+def run(context: Context):
+    with Gateway() as gateway:
+        size = len(gateway.request("GET", LARGE))
+        context.progress(f"a node of {CHILDREN:,} children")
+        people = {f"p{number}": {"name": f"person {number}", "height": number * 7919 % 1_000_003} for number in range(CHILDREN)}
+        gateway.request("PUT", "/.settings/rules.json?auth=owner", json.dumps(RULES))
+        gateway.request("PUT", "/people.json?print=silent", json.dumps(people))
+        found = gateway.request("GET", QUERY)
+        if len(json.loads(found)) != 20:
+            raise AssertionError("the query does not find what it should")
+        for name, length in (("small", 198), ("large", size - 2), ("asFound", len(found) - 2)):
+            gateway.request("PUT", f"/{name}.json?print=silent", json.dumps("x" * length))
+        compare(context, gateway, size, len(found))
+
+
+def compare(context: Context, gateway: Gateway, size: int, found: int):
+    seconds = context.pick(3, 1)
+
+    def load(target: str) -> Load:
+        context.quiet.wait()
+        return wrk(gateway, target, seconds)
+
+    small, large, queries = [], [], []
+    for target in ("/small.json", "/large.json", QUERY):
+        load(target)
+    for number in context.rounds(5, 1, until=100):
+        context.progress(f"round {number + 1}")
+        small.append((load("/small.json"), load("/.health/live")))
+        large.append((load("/large.json"), load(LARGE)))
+        queries.append((load(QUERY), load("/asFound.json")))
+    for text, pairs, aim in (("GETs of 200 bytes / of a constant", small, 0.85), (f"GETs of {size:,} bytes / of a constant of that size", large, 0.9),
+                             (f"queries of 20 of {CHILDREN:,} children / GETs of a string as large as the answer, {found:,} bytes", queries, None)):
+        context.measure(text, [a.per_second / b.per_second for a, b in pairs], aim=aim,
+                        absolute=f"{typical([a.per_second for a, _ in pairs])} against {typical([b.per_second for _, b in pairs])} a second, p50 "
+                        f"{typical([a.latency for a, _ in pairs])} against {typical([b.latency for _, b in pairs])} ms")
+        context.measure("  processor time: the other's / the GET's", [b.cost / a.cost for a, b in pairs],
+                        absolute=f"{typical([b.cost for _, b in pairs])} against {typical([a.cost for a, _ in pairs])} µs, load generator included")
