@@ -21,7 +21,7 @@ from suites import (
     mixed, namespaces, pipelined, puts, reads, realtime, replays, rules, snapshot, sql, standby, tls, transfers, webhooks, wsputs)
 
 # Pathmirror beside others, or beside the least that the work could take: what --report runs, in the order of the page.
-OF_RACES = (durable, pipelined, fanout, compareset, reads, live, mixed, growth, tls)
+OF_RACES = (durable, pipelined, fanout, compareset, reads, live, mixed, mirrors, sql, transfers, growth, tls)
 SUITES = {suite.NAME: suite for suite in (
     puts, wsputs, gets, transfers, memory, capacity, listeners, mirrors, lag, sql, replays, feeds, webhooks, rules, namespaces, snapshot, standby, gateways, realtime, hostile, before, *OF_RACES)}
 RACES = [race.NAME for race in OF_RACES]

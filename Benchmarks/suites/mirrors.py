@@ -11,6 +11,9 @@ from harness.load import Wrong, wrk
 from harness.report import typical
 
 NAME = "mirrors"
+TITLE = "Mirrors"
+TEXT = """A mirror's table made from a tree, beside `\\copy` of the same rows with their primary key; `replay mirror`, which makes it again and compares every row;
+a mirror that follows the log, and all the way from HTTP requests to the table, beside SQL that a developer would write by hand (log insert and upsert)."""
 ROWS_A_TRANSACTION = 100
 CONNECTIONS = 8
 
@@ -120,9 +123,9 @@ def rebuilding(context: Context, gateway: Gateway, rows: int):
         gateway.sql("set client_min_messages = warning; drop schema if exists bench cascade; create schema bench; " + TABLE)
         copies.append(timed(context, gateway, lambda: gateway.sql(f"\\copy bench.posts from '{text}'", patience=600)))
     context.measure(f"\\copy's time / time of making the mirror, {rows:,} rows", [c / b for c, b in zip(copies, builds)],
-                    aim=0.4, absolute=f"{typical(copies)} against {typical(builds)} s")
+                    aim=0.6, absolute=f"{typical(copies)} against {typical(builds)} s")
     context.measure(f"\\copy's time / time of replay mirror, which also compares every row, {rows:,} rows",
-                    [c / b for c, b in zip(copies, replays)], absolute=f"{typical(copies)} against {typical(replays)} s")
+                    [c / b for c, b in zip(copies, replays)], aim=0.4, absolute=f"{typical(copies)} against {typical(replays)} s")
 
 
 def by_hand(context: Context, gateway: Gateway, *parts: str, clients: int = 1) -> float:
@@ -163,7 +166,7 @@ def following(context: Context, gateway: Gateway, rows: int):
         hand.append(by_hand(context, gateway, LOG_INSERT, UPSERT))
     both = [1 / (1 / l + 1 / f) for l, f in zip(logged, followed)]
     context.measure("rows a second of log insert by hand and then a mirror / of hand-written SQL with log insert and upsert",
-                    [b / h for b, h in zip(both, hand)], aim=0.7,
+                    [b / h for b, h in zip(both, hand)], aim=0.9,
                     absolute=f"{typical(both)} (mirror alone {typical(followed)}, log insert alone {typical(logged)}) "
                              f"against {typical(hand)} rows a second")
     context.note(f"by hand: one client, {ROWS_A_TRANSACTION} log rows, and {ROWS_A_TRANSACTION} table rows, a transaction, made by the "
@@ -190,7 +193,7 @@ def through_the_gateway(context: Context, gateway: Gateway):
         ways.append((int(gateway.sql(text)) - before) * ROWS_A_TRANSACTION / seconds)
         hand.append(by_hand(context, gateway, ONE_ENTRY, UPSERT, clients=CONNECTIONS))
     context.measure("rows a second from HTTP request to mirror / of hand-written SQL with log insert and upsert",
-                    [w / h for w, h in zip(ways, hand)], absolute=f"{typical(ways)} against {typical(hand)} rows a second")
+                    [w / h for w, h in zip(ways, hand)], aim=0.5, absolute=f"{typical(ways)} against {typical(hand)} rows a second")
     context.note(f"through the gateway: {CONNECTIONS} connections send PATCHes of {ROWS_A_TRANSACTION} records, each one entry of the log; by "
                  f"hand {CONNECTIONS} clients write one log row and {ROWS_A_TRANSACTION} table rows a transaction. The gateway's side also "
                  "has HTTP, JSON, an ordered log, and four rows of the tree for each record, and its transactions hold several requests")

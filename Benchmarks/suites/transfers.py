@@ -1,4 +1,4 @@
-"""Import of a million leaves against psql's \\copy of the same rows; export."""
+"""Import and export of a million leaves, and loading them after a start, against psql's \\copy of the same rows."""
 
 import json
 import time
@@ -10,34 +10,52 @@ from harness.load import FOLDER, Wrong
 from harness.report import typical
 
 NAME = "import"
+TITLE = "Import, export, load"
+TEXT = """A JSON export of a million leaves into a namespace, out of it, and into the gateway's memory after a restart (the first GET of the namespace), beside `\\copy`
+of the same leaf rows: into a table with their primary key, out of that table, and out of it in the order of their paths, as an export's keys are ordered. `\\copy` has no
+JSON document, no log and no tree."""
 
 
 def run(context: Context):
     context.progress("making the data (once)")
     data = dataset(context.pick(1_000_000, 200_000))
-    imports, copies, exports = [], [], []
+    found: dict[str, list[float]] = {name: [] for name in ("import", "export", "load", "in", "out", "ordered")}
+
+    def note(name: str, work):
+        found[name].append(timed(gateway, context, work))
+
     with Gateway() as gateway:
-        for number in context.rounds(3, 2, until=60):
+        exported, rows = gateway.root / "export.json", gateway.root / "rows"
+        for number in context.rounds(3, 2, until=75):
             context.progress(f"round {number + 1}")
             # A namespace that nobody has asked for is not in the gateway's memory, so the import is alone.
             namespace = f"import{number}"
-            imports.append(timed(gateway, context, lambda: imported(gateway, data, namespace)))
+            note("import", lambda: imported(gateway, data, namespace))
             gateway.sql((FOLDER / "pgbench" / "schema.sql").read_text())
-            copies.append(timed(gateway, context, lambda: gateway.sql(
+            note("in", lambda: gateway.sql(
                 "alter table pathmirror_bench.node alter namespace_id set default 1, alter version set default 1;\n"
-                f"\\copy pathmirror_bench.node (path, value) from '{data.rows}'")))
-            exported = gateway.root / "export.json"
-            exports.append(timed(gateway, context, lambda: gateway.command(
-                "export", "--ns", namespace, "--output", exported)))
+                f"\\copy pathmirror_bench.node (path, value) from '{data.rows}'"))
+            note("export", lambda: gateway.command("export", "--ns", namespace, "--output", exported))
+            note("out", lambda: gateway.sql(f"\\copy pathmirror_bench.node (path, value) to '{rows}'"))
+            note("ordered", lambda: gateway.sql(
+                f"\\copy (select path, value from pathmirror_bench.node where namespace_id = 1 order by path) to '{rows}'"))
+            gateway.restart()
+            note("load", lambda: gateway.request("GET", f"/.json?shallow=true&ns={namespace}"))
         gateway.sql("set client_min_messages = warning; drop schema pathmirror_bench cascade")
         if json.loads(exported.read_bytes()) != json.loads(data.export.read_bytes()):
             raise Wrong("the export is not what was imported")
-    context.measure(f"\\copy's time / import's time, {data.leaves:,} leaves", [c / i for c, i in zip(copies, imports)],
-                    aim=0.33, absolute=f"{typical(copies)} against {typical(imports)} s")
-    context.measure("\\copy's time / export's time", [c / e for c, e in zip(copies, exports)],
-                    absolute=f"{typical(copies)} against {typical(exports)} s")
-    context.note("\\copy writes the leaf rows with their primary key and no log; the import parses JSON and writes the "
-                 "leaf rows and the log; export gave back what was imported")
+
+    def against(text: str, other: str, name: str, **options):
+        context.measure(text, [theirs / ours for theirs, ours in zip(found[other], found[name])],
+                        absolute=f"{typical(found[other])} against {typical(found[name])} s", **options)
+
+    against(f"\\copy's time into a table / import's time, {data.leaves:,} leaves", "in", "import", aim=0.6)
+    against("\\copy's time out of the table, ordered / export's time", "ordered", "export", aim=0.8)
+    against("  in whatever order", "out", "export")
+    against("  \\copy's time into the table / export's time", "in", "export")
+    against("\\copy's time out of the table, ordered / time of the first GET after a start, which loads the tree", "ordered", "load", aim=0.8)
+    against("  \\copy's time into the table / that time", "in", "load")
+    context.note("export gave back what was imported")
 
 
 def timed(gateway: Gateway, context: Context, work) -> float:
