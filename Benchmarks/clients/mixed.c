@@ -1,11 +1,12 @@
 // Writes that are offered at a rate, whatever the server does (an open loop), and subscribers that each have to get theirs, all of them,
 // once and in order.
 //
-//   mixed PORT NODE WRITERS SUBSCRIBERS RATE SECONDS LENGTH
+//   mixed PORT NODE WRITERS SUBSCRIBERS RATE SECONDS LENGTH PATIENCE
 //
 // Write number n is due RATE times a second, goes to NODE/s(n mod SUBSCRIBERS), and by the WebSocket that this path always has; it is sent
 // when it is due, or as soon afterwards as there is room for it, and all times are from when it was due: a server that stands still is
-// charged for what it kept waiting. Each path has one subscriber by server-sent events. Ends with a line of JSON: writes, answers that were
+// charged for what it kept waiting. Each path has one subscriber by server-sent events. It is over when everything has come, or nothing more
+// for PATIENCE seconds after the last write. Ends with a line of JSON: writes, answers that were
 // ok, events, events that were not the next of their path, how late writes were sent, and the times to answers and events, in microseconds.
 #include "queues.h"
 
@@ -192,9 +193,9 @@ static void print_times(const char *name, struct times *times) {
 }
 
 int main(int count_of_words, char **words) {
-    if (count_of_words != 8) fail("usage: mixed PORT NODE WRITERS SUBSCRIBERS RATE SECONDS LENGTH");
+    if (count_of_words != 9) fail("usage: mixed PORT NODE WRITERS SUBSCRIBERS RATE SECONDS LENGTH PATIENCE");
     port = atoi(words[1]), node = words[2], writers = atoi(words[3]), subscribers = atoi(words[4]), length = atoi(words[7]);
-    double rate = atof(words[5]), seconds = atof(words[6]);
+    double rate = atof(words[5]), seconds = atof(words[6]), patience = atof(words[8]);
     if (length < 40 || length > 4000) fail("LENGTH must be 40 to 4000");
     total = (long long)(rate * seconds);
     answers.values = allocated(total, sizeof(uint32_t)), arrivals.values = allocated(total, sizeof(uint32_t));
@@ -205,7 +206,7 @@ int main(int count_of_words, char **words) {
     long long start = now_ns() + 1000000, number = 0, now = now_ns();
     struct epoll_event ready[256];
     last = start;
-    while ((answered < total || events < total) && (number < total || now < last + 10000000000LL)) {
+    while ((answered < total || events < total) && (number < total || now < last + (long long)(1e9 * patience))) {
         now = now_ns();
         for (long long due; number < total && (due = start + (long long)(1e9 * number / rate)) <= now; number++) {
             begin_write(number, due);

@@ -41,7 +41,7 @@ def run(context: Context):
         gateway.request("PUT", "/counter.json", json.dumps({f"k{number}": 0 for number in range(max(COUNTS))}))
         for number in range(max(COUNTS)):
             etcd.post("/v3/kv/put", {"key": encoded(f"/counter/{number}"), "value": encoded("0")})
-        for number in context.rounds(4, 1, until=90):
+        for number in context.rounds(3, 1, until=60):
             for keys in COUNTS:
                 context.progress(f"{keys:,} keys, round {number + 1}")
                 for kind, server, found in (("gateway", gateway, ours), ("etcd", etcd, theirs)):

@@ -36,7 +36,7 @@ def compare(sides: Sides, etcd: Etcd, context: Context):
     peer: dict[int, list[Load]] = {count: [] for count in CONNECTIONS}
     # Once, so that every key is there.
     wrk(etcd, "/", 2, 64, "etcd.lua", (1, KEYS, 0, ETCD_LENGTH))
-    for number in context.rounds(4, 1, until=170):
+    for number in context.rounds(3, 1, until=120):
         for count in CONNECTIONS:
             context.progress(f"{count} connections, round {number + 1}")
             puts[count].append(sides.put(connections=count))

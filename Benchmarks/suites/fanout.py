@@ -42,7 +42,7 @@ class Updates(Sides):
 def compare(sides: Updates, etcd: Etcd, context: Context):
     ours, sql, peer = [], [], []
     wrk(etcd, "/", 1, CONNECTIONS, "etcd.lua", (10, KEYS, 0, ETCD_LENGTH))
-    for number in context.rounds(4, 1, until=60):
+    for number in context.rounds(3, 1, until=45):
         context.progress(f"round {number + 1}")
         ours.append(sides.update())
         sql.append(sides.upserts())

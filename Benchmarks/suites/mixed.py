@@ -27,7 +27,7 @@ def run(context: Context):
         def offer(rate: int, seconds: int, name: str) -> dict:
             gateway.checkpoint()
             context.quiet.wait()
-            return offered(gateway, rate, seconds, name)
+            return offered(gateway.port, rate, seconds, name)
 
         offer(RATES[1], 2, "warm")
         rounds = []
@@ -51,9 +51,9 @@ def run(context: Context):
     context.note("every event came once and in order, in every round, and every answer was ok")
 
 
-def offered(gateway: Gateway, rate: int, seconds: int, name: str) -> dict:
+def offered(port: int, rate: int, seconds: float, name: str, patience: float = 10) -> dict:
     result = json.loads(process.run(
-        [client("mixed"), gateway.port, f"/mixed/{name}", WRITERS, SUBSCRIBERS, rate, seconds, LENGTH], seconds + 120))
+        [client("mixed"), port, f"/mixed/{name}", WRITERS, SUBSCRIBERS, rate, seconds, LENGTH, patience], seconds + 120))
     if result["ok"] != result["writes"] or result["events"] != result["writes"] or result["outOfOrder"]:
         raise Wrong(f"of {result['writes']} writes {result['ok']} were answered with ok, {result['events']} events came, "
                     f"{result['outOfOrder']} of them out of order")

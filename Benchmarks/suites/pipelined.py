@@ -33,7 +33,7 @@ def compare(sides: RealtimeSides, redis: Redis, context: Context):
     puts: list[Load] = []
     ours: dict[int, list[Load]] = {depth: [] for depth in DEPTHS}
     theirs: dict[int, list[Load]] = {depth: [] for depth in DEPTHS}
-    for number in context.rounds(4, 1, until=90):
+    for number in context.rounds(3, 1, until=55):
         for depth in DEPTHS:
             context.progress(f"{depth} in flight, round {number + 1}")
             if depth == 1:

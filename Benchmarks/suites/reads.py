@@ -44,7 +44,7 @@ def compare(context: Context, gateway: Gateway, size: int, found: int):
     small, large, queries = [], [], []
     for target in ("/small.json", "/large.json", QUERY):
         load(target)
-    for number in context.rounds(5, 1, until=100):
+    for number in context.rounds(4, 1, until=90):
         context.progress(f"round {number + 1}")
         small.append((load("/small.json"), load("/.health/live")))
         large.append((load("/large.json"), load(LARGE)))

@@ -45,7 +45,7 @@ def compare(context: Context, plain: Gateway, secured: Secured):
     gets: list[tuple[Load, ...]] = []
     puts: list[tuple[Load, ...]] = []
     large: list[tuple[Load, ...]] = []
-    for number in context.rounds(4, 1, until=80):
+    for number in context.rounds(3, 1, until=60):
         context.progress(f"round {number + 1}")
         for found, target, script, words in ((gets, "/small.json", "report.lua", ()), (large, "/large.json", "report.lua", ()),
                                              (puts, "/", "put.lua", ("leaf", KEYS, number, LENGTH))):
