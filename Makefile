@@ -45,7 +45,7 @@ test: toolchain ## Install what is missing, then run every check and test
 stack: ## Build the images, run the compose stack and try it, deaths, updates and failovers included (DOCKER; about half an hour)
 	@exec scripts/stack $(ARGS)
 
-bench: toolchain ## Install what is missing, then run the benchmarks (ratios, one run)
+bench: toolchain ## Install what is missing, then run the benchmarks (ratios, one run; --report: the races and their page)
 	@scripts/install-dependencies build run bench
 	@$(RELEASE_BUILD)
 	@exec $(PYTHON) Benchmarks/run.py $(ARGS)
