@@ -68,9 +68,10 @@ import Testing
     private static let mirrors: [String: Set<String>] = [
         "Running": ["Building", "Catalog", "Following", "Tables"],
         "Inference": ["Catalog", "Columns", "Definition"],
-        "Building": ["Catalog", "Definition", "Following", "Projection", "Tables", "Verifying"],
-        "Verifying": ["Catalog", "Definition", "Projection", "Tables"],
-        "Following": ["Catalog", "Projection", "Tables"],
+        "Building": ["Catalog", "Definition", "Following", "History", "Projection", "Tables", "Verifying"],
+        "Verifying": ["Catalog", "Definition", "History", "Projection", "Tables"],
+        "Following": ["Catalog", "History", "Projection", "Tables"],
+        "History": ["Catalog", "Columns", "Definition", "Projection", "Tables"],
         "Tables": ["Catalog", "Columns", "Definition", "Projection"],
         "Projection": ["Columns", "Definition"],
         "Catalog": ["Definition"],

@@ -186,7 +186,8 @@ struct SQLWriteGenerator {
     }
 
     private static func key(_ change: Change, _ base: Path) -> String {
-        String(change.path.relative(to: base).description.dropFirst())
+        // By bytes: a slash and a mark that begins a key are one character.
+        String(Substring(change.path.relative(to: base).description.utf8.dropFirst()))
     }
 
     private static func object(_ changes: [Change], below base: Path) -> [UInt8] {

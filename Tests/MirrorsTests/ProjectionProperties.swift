@@ -43,7 +43,7 @@ import Tree
                     services.removeFirst().stop()
                     services.append(makeService(url, engines[0]))
                 case 3: try loseConnections(log.sql)
-                case 4: try load(url, &generator)
+                case 4: try RandomLoad.load(url, &generator)
                 case 5:
                     for mirror in try operators.mirrors() where generator.tree.random.oneIn(2) {
                         try operators.setPaused(mirror, !mirror.isPaused)
@@ -122,36 +122,4 @@ import Tree
             where datname = current_database() and application_name in ('pathmirror mirror reader', 'pathmirror mirror writer')
             """)
     }
-
-    /// An import at some place, in one transaction or in chunks.
-    private func load(_ url: PostgresURL, _ generator: inout MirrorGenerator) throws {
-        let log = try LogConnection(url)
-        defer { log.close() }
-        guard let record = try log.namespace(named: "test") else { return }
-        var settings = Importer.Settings()
-        if generator.tree.random.oneIn(2) { settings.rowsPerChunk = 3 }
-        let path = Path([Key("a")].prefix(generator.tree.random.below(2)).map { $0 })
-        let importer = try Importer(log, record, at: path, settings: settings)
-        var rows = Rows()
-        var value = generator.tree.tree(depth: 4)
-        if value.isNull { value = .int(1) }
-        var diff = RowDiff(rows)
-        diff.compare(.null, Node.null.replacing(path, with: value), changedAt: path)
-        rows = diff.sink
-        // As in a file: an object's priority comes behind its children.
-        let isPriority = { (path: [UInt8]) in path.suffix(10).elementsEqual("/.priority".utf8) }
-        do {
-            for (path, value) in rows.all where !isPriority(path) { try importer.add(path, value) }
-            for (path, value) in rows.all where isPriority(path) { try importer.add(path, value) }
-            try importer.finish()
-        } catch {
-            // Somebody wrote in between: a part was loaded, which is as good.
-            importer.abandon()
-        }
-    }
-}
-
-private struct Rows: RowSink {
-    var all: [([UInt8], Node)] = []
-    mutating func row(_ path: [UInt8], old: Node, new: Node) { all.append((path, new)) }
 }

@@ -52,6 +52,134 @@ import Testing
         }
     }
 
+    /// A history loses what the log has lost, and goes on with what came instead.
+    @Test(arguments: [false, true])
+    func aHistoryIsTakenBack(isPruned: Bool) throws {
+        try withDatabase { url in
+            try withDatabase { elsewhere in
+                let socket = try TestCluster.socketPath().replacing("/.s.PGSQL.5432", with: "")
+                let environment = [
+                    "ELSEWHERE": "host=\(socket) user=pathmirror dbname=\(elsewhere.databaseName ?? "")"
+                ]
+                let log = try LogConnection(url)
+                defer { log.close() }
+                let record = try #require(try log.namespace(named: "test", creating: true))
+                try write(log, "a", 1)
+                let operators = try MirrorAdministration(url, environment: environment)
+                defer { operators.close() }
+                let text =
+                    #"{"name": "m", "path": "/{k}", "keeps": "versions", "columns": {"v": {"type": "bigint", "path": "."}}, "target": "env:ELSEWHERE"}"#
+                let definition = try #require(try MirrorDefinition.read(Array(text.utf8), source: "test").first)
+                _ = try operators.execute(try operators.plan(definition, namespace: "test"))
+                let table = try PostgresConnection(elsewhere)
+                try withService(url, environment) {
+                    try write(log, "b", 2)
+                    try write(log, "a", 3)
+                    try write(log, "lost", 4)
+                    #expect(try eventually { try versions(table) == ["a1@1-", "a3@3", "b2@2", "lost4@4"] })
+                }
+                try log.sql.executeScript(
+                    """
+                    begin;
+                    delete from pathmirror.log where seq > 2;
+                    update pathmirror.namespace
+                    set head = 2, last_batch = (select batch_id from pathmirror.log where seq = 2);
+                    delete from pathmirror.node where path = '/lost';
+                    update pathmirror.node set value = '1', version = 1 where path = '/a';
+                    commit
+                    """)
+                if isPruned {
+                    let pruning = Pruning(log, record)
+                    try pruning.run(try pruning.plan(.from(2), force: true))
+                }
+                try write(log, "c", 5)
+                try write(log, "a", 6)
+                try withService(url, environment) {
+                    #expect(try eventually { try versions(table) == ["a1@1-", "a6@4", "b2@2", "c5@3"] })
+                    try write(log, "z", 7)
+                    #expect(try eventually { try versions(table) == ["a1@1-", "a6@4", "b2@2", "c5@3", "z7@5"] })
+                }
+            }
+        }
+    }
+
+    /// Rows that only lost entries have made stay as removed ones, for who has read them.
+    @Test func rowsOfLostEntriesAreRemovedOnes() throws {
+        try withDatabase { url in
+            try withDatabase { elsewhere in
+                let socket = try TestCluster.socketPath().replacing("/.s.PGSQL.5432", with: "")
+                let environment = [
+                    "ELSEWHERE": "host=\(socket) user=pathmirror dbname=\(elsewhere.databaseName ?? "")"
+                ]
+                let log = try LogConnection(url)
+                defer { log.close() }
+                _ = try #require(try log.namespace(named: "test", creating: true))
+                for (key, value) in [("a", 1), ("back", 1), ("stays", 1)] { try write(log, key, value) }
+                let operators = try MirrorAdministration(url, environment: environment)
+                defer { operators.close() }
+                let text =
+                    #"{"name": "m", "path": "/{k}", "deleted": "soft", "columns": {"v": {"type": "bigint", "path": "."}}, "target": "env:ELSEWHERE"}"#
+                let definition = try #require(try MirrorDefinition.read(Array(text.utf8), source: "test").first)
+                _ = try operators.execute(try operators.plan(definition, namespace: "test"))
+                let table = try PostgresConnection(elsewhere)
+                let look = {
+                    let rows = try table.execute(
+                        "select k || ' ' || v || ' ' || _seq || case when _deleted_at is null then '' else ' gone' end from mirror.m order by k"
+                    )
+                    return try (0..<rows.rowCount).map { try rows.string($0, 0) }
+                }
+                try withService(url, environment) {
+                    try remove(log, "back")
+                    // From here on it is lost.
+                    try write(log, "back", 2)
+                    try write(log, "new", 3)
+                    try write(log, "stays", 9)
+                    try write(log, "brief", 4)
+                    try remove(log, "brief")
+                    #expect(
+                        try eventually {
+                            try look() == ["a 1 1", "back 2 5", "brief 4 9 gone", "new 3 6", "stays 9 7"]
+                        })
+                }
+                try log.sql.executeScript(
+                    """
+                    begin;
+                    delete from pathmirror.log where seq > 4;
+                    update pathmirror.namespace
+                    set head = 4, last_batch = (select batch_id from pathmirror.log where seq = 4);
+                    delete from pathmirror.node where path in ('/back', '/new');
+                    update pathmirror.node set value = '1', version = 3 where path = '/stays';
+                    commit
+                    """)
+                try withService(url, environment) {
+                    #expect(
+                        try eventually {
+                            try look() == ["a 1 1", "back 2 4 gone", "brief 4 4 gone", "new 3 4 gone", "stays 1 4"]
+                        })
+                    try write(log, "new", 5)
+                    #expect(
+                        try eventually {
+                            try look() == ["a 1 1", "back 2 4 gone", "brief 4 4 gone", "new 5 5", "stays 1 4"]
+                        })
+                }
+                let mirror = try operators.mirror(named: "m", of: "test")
+                #expect(operators.beginning(of: mirror)?.seq == 5)
+                _ = try operators.rebuild(mirror)
+                #expect(try look() == ["a 1 1", "back 2 4 gone", "brief 4 4 gone", "new 5 5", "stays 1 4"])
+            }
+        }
+    }
+
+    private func remove(_ log: LogConnection, _ key: String) throws {
+        _ = try log.sql.execute("select pathmirror.set('test', $1, 'null')", [.text("/" + key)])
+    }
+
+    private func versions(_ table: PostgresConnection) throws -> [String] {
+        let rows = try table.execute(
+            "select k || v || '@' || _seq || case when _current then '' else '-' end from mirror.m order by k, _seq")
+        return try (0..<rows.rowCount).map { try rows.string($0, 0) }
+    }
+
     private func write(_ log: LogConnection, _ key: String, _ value: Int) throws {
         _ = try log.sql.execute(
             "select pathmirror.set('test', $1, to_jsonb($2))", [.text("/" + key), .int8(Int64(value))])

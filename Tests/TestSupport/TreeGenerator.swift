@@ -4,10 +4,10 @@ public import Tree
 public struct TreeGenerator: Sendable {
     public var random: SeededGenerator
     /// Chosen for what has gone wrong in stores like this: integers, ties, spaces before slashes, astral characters,
-    /// prefixes, quotes.
+    /// prefixes, quotes, marks that go with the slash before them and what goes with the one behind.
     public static let keys = [
         "a", "b", "a b", "a!", "a-", "aa", "0", "1", "2", "10", "01", "-1", "é", "e\u{301}", "😀", "～", "%25", "\"",
-        "\\",
+        "\\", "\u{301}a", "\u{200D}", "\u{600}",
         "-NxAbcdefghijklmnopq",
     ]
 

@@ -74,6 +74,7 @@ extension LogConnection {
         try translated { () throws(PostgresError) in
             let parameters: PostgresParameters = [.int8(namespace), .uuid(mirror)]
             _ = try postgres.pipeline([
+                Self.releaseStep(namespace, of: mirror),
                 .query("delete from pathmirror.mirror_run where namespace_id = $1 and mirror = $2", parameters),
                 .query("delete from pathmirror.mirror where namespace_id = $1 and id = $2", parameters),
             ])

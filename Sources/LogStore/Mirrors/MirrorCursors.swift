@@ -10,6 +10,21 @@ public struct MirrorCursorRecord: Sendable {
     /// The definition that the table obeys, as JSON.
     public let definition: [UInt8]
     public let hasErrors: Bool
+    /// Where the history begins that the table is; nil for a table that is none.
+    public var begins: MirrorHistoryBeginning?
+}
+
+/// Where a mirror's history begins.
+public struct MirrorHistoryBeginning: Sendable, Equatable {
+    /// The first entry that the history has all of.
+    public let seq: Int64
+    /// When the entry before it was committed, in milliseconds since 1970; nil for the beginning of the log, or where nobody knows.
+    public let at: Int64?
+
+    public init(seq: Int64, at: Int64?) {
+        self.seq = seq
+        self.at = at
+    }
 }
 
 /// Cursors of mirrors: rows of `pathmirror.mirror_cursor` in the database of the mirrors' tables, which need not be the
@@ -50,17 +65,22 @@ public enum MirrorCursors {
             """
             select mirror, seq, generation, definition::text, exists (
                 select from pathmirror.mirror_error as error
-                where error.namespace_id = $1 and error.mirror = live.mirror and error.generation = live.generation), batch
+                where error.namespace_id = $1 and error.mirror = live.mirror and error.generation = live.generation), batch,
+                begins_at_seq, (extract(epoch from begins_at) * 1000)::bigint
             from pathmirror.mirror_cursor as live where namespace_id = $1 and mirror = any($2)
             \(locking ? "for update of live" : "")
             """, [.int8(namespace), .array(ids(mirrors))])
         var cursors: [MirrorCursorRecord] = []
         for row in 0..<rows.rowCount {
-            cursors.append(
-                MirrorCursorRecord(
-                    mirror: try rows.bytes(row, 0), seq: try rows.int64(row, 1),
-                    batch: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5), generation: try rows.int64(row, 2),
-                    definition: try rows.bytes(row, 3), hasErrors: try rows.bool(row, 4)))
+            var cursor = MirrorCursorRecord(
+                mirror: try rows.bytes(row, 0), seq: try rows.int64(row, 1),
+                batch: rows.isNull(row, 5) ? nil : try rows.bytes(row, 5), generation: try rows.int64(row, 2),
+                definition: try rows.bytes(row, 3), hasErrors: try rows.bool(row, 4))
+            if !rows.isNull(row, 6) {
+                cursor.begins = MirrorHistoryBeginning(
+                    seq: try rows.int64(row, 6), at: rows.isNull(row, 7) ? nil : try rows.int64(row, 7))
+            }
+            cursors.append(cursor)
         }
         return cursors
     }
@@ -149,6 +169,22 @@ public enum MirrorCursors {
             """
             update pathmirror.mirror_cursor set definition = $4, generation = $3
             where namespace_id = $1 and mirror = $2
+            """, parameters)
+    }
+
+    /// Notes where a mirror's history begins.
+    public static func beginStep(
+        _ namespace: Int64, _ mirror: [UInt8], _ beginning: MirrorHistoryBeginning
+    ) -> PipelineStep {
+        var parameters: PostgresParameters = [.int8(namespace), .uuid(mirror), .int8(beginning.seq)]
+        if let at = beginning.at {
+            parameters.appendTimestamp(unixMicroseconds: at * 1_000)
+        } else {
+            parameters.appendNull(.timestamptz)
+        }
+        return .query(
+            """
+            update pathmirror.mirror_cursor set begins_at_seq = $3, begins_at = $4 where namespace_id = $1 and mirror = $2
             """, parameters)
     }
 

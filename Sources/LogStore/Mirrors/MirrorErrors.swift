@@ -56,7 +56,7 @@ public enum MirrorErrors {
         "insert_mirror_errors",
         """
         with given as (
-            select md5(record)::uuid as record_hash, given.*
+            select md5(case when $11 then record || ' ' || seq else record end)::uuid as record_hash, given.*
             from unnest($4, $5, $6, $7, $8, $9) with ordinality
                 as given (record, column_name, path, seq, value, reason, n)
         ), fresh as (
@@ -85,7 +85,7 @@ public enum MirrorErrors {
         set path = excluded.path, seq = excluded.seq, value = excluded.value, reason = excluded.reason
         """,
         types: [
-            .int8, .uuid, .int8, .textArray, .textArray, .textArray, .int8Array, .textArray, .textArray, .int8,
+            .int8, .uuid, .int8, .textArray, .textArray, .textArray, .int8Array, .textArray, .textArray, .int8, .bool,
         ])
 
     private static let deleteRecords = PostgresStatement(
@@ -105,10 +105,12 @@ public enum MirrorErrors {
     /// Stores errors.
     ///
     /// - Parameters:
-    ///   - errors: no two of a record and column.
+    ///   - errors: no two of a record and column, and entry if those are kept apart.
     ///   - limit: how many are kept of the table.
+    ///   - entries: what different entries made of a record are errors of their own, as they are rows of their own.
     public static func storeStep(
-        _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int
+        _ errors: [MirrorErrorRecord], of table: MirrorGeneration, keeping limit: Int,
+        apartByEntries entries: Bool = false
     ) -> PipelineStep {
         var records = PostgresArray(of: .text)
         var columns = PostgresArray(of: .text)
@@ -127,6 +129,7 @@ public enum MirrorErrors {
         var parameters = table.parameters
         for array in [records, columns, paths, seqs, values, reasons] { parameters.append(array) }
         parameters.appendInt8(Int64(limit))
+        parameters.appendBool(entries)
         return .prepared(insert, parameters)
     }
 
@@ -259,6 +262,38 @@ public enum MirrorErrors {
             """, parameters)
         var refused: Set<[UInt8]> = []
         for row in 0..<rows.rowCount { refused.insert(try rows.bytes(row, 0)) }
+        return refused
+    }
+
+    /// Of these rows of a history, by the paths of their records and their entries, the ones that the table has refused.
+    ///
+    /// - Parameter entries: as they were stored.
+    /// - Returns: the places in the list.
+    public static func refused(
+        _ target: PostgresConnection, _ table: MirrorGeneration, of rows: [(record: String, seq: Int64)],
+        apartByEntries entries: Bool
+    ) throws(PostgresError) -> Set<Int> {
+        var paths = PostgresArray(of: .text)
+        var seqs = PostgresArray(of: .int8)
+        for row in rows {
+            paths.appendText(row.record)
+            seqs.appendInt8(row.seq)
+        }
+        var parameters = table.parameters
+        parameters.append(paths)
+        parameters.append(seqs)
+        parameters.appendBool(entries)
+        let found = try target.execute(
+            """
+            select n from unnest($4, $5) with ordinality as given (record, seq, n)
+            where exists (
+                select from pathmirror.mirror_error as known
+                where known.namespace_id = $1 and known.mirror = $2 and known.generation = $3 and known.column_name = ''
+                    and known.seq = given.seq and known.record_hash =
+                        md5(case when $6 then given.record || ' ' || given.seq else given.record end)::uuid)
+            """, parameters)
+        var refused: Set<Int> = []
+        for row in 0..<found.rowCount { refused.insert(Int(try found.int64(row, 0)) - 1) }
         return refused
     }
 }

@@ -1,12 +1,14 @@
 public import Postgres
 
-/// What a database needs that holds mirrors' tables: the cursors and the errors. In Pathmirror's own database migrations
-/// 002, 004 and 010 have made the same, and `mirror_misfit.sql`, which also knows the namespaces' names.
+/// What a database needs that holds mirrors' tables: the cursors, the errors, and what records were. In Pathmirror's own
+/// database migrations 002, 004, 010 and 021 have made the same, and `mirror_misfit.sql`, which also knows the namespaces' names.
 public enum MirrorTargetSchema {
     /// Makes what is missing of it.
     public static func make(_ target: PostgresConnection) throws(PostgresError) { try target.executeScript(sql) }
 
     private static let sql = """
+        -- Altering waits for who uses a table, and everybody else behind it: not for long. It is tried again.
+        set local lock_timeout = '5s';
         -- Several may come at once.
         select pg_advisory_xact_lock(hashtextextended('pathmirror mirror target', 0));
         create schema if not exists pathmirror;
@@ -28,6 +30,13 @@ public enum MirrorTargetSchema {
                 where attrelid = 'pathmirror.mirror_cursor'::regclass and attname = 'batch' and not attisdropped)
             then
                 alter table pathmirror.mirror_cursor add column if not exists batch uuid;
+            end if;
+            if not exists (
+                select from pg_attribute
+                where attrelid = 'pathmirror.mirror_cursor'::regclass and attname = 'begins_at' and not attisdropped)
+            then
+                alter table pathmirror.mirror_cursor add column if not exists begins_at_seq bigint,
+                    add column if not exists begins_at timestamptz;
             end if;
         end
         $$;
@@ -86,6 +95,27 @@ public enum MirrorTargetSchema {
             if exists (select from pg_roles where rolname = 'pathmirror_reader') then
                 grant usage on schema pathmirror to pathmirror_reader;
                 grant select on pathmirror.mirror_misfit to pathmirror_reader;
+            end if;
+        end
+        $$;
+        create table if not exists pathmirror.mirror_version (
+            namespace_id bigint not null,
+            mirror uuid not null,
+            key text collate "C" not null,
+            seq bigint not null,
+            at timestamptz,
+            uid text,
+            is_admin boolean,
+            via text,
+            is_begin boolean not null,
+            record text,
+            primary key (namespace_id, mirror, key, seq)
+        );
+        do $$
+        begin
+            -- Asked first, for the same reason.
+            if to_regclass('pathmirror.mirror_version_seq') is null then
+                create index if not exists mirror_version_seq on pathmirror.mirror_version (seq, mirror);
             end if;
         end
         $$;

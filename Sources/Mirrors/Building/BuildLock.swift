@@ -25,7 +25,7 @@ enum BuildLock {
 
     /// What is said where somebody else has it.
     static func refusal(_ mirror: String) -> MirrorError {
-        .refused("Mirror \"\(mirror)\" is being built by somebody else.")
+        .refused("Mirror \"\(mirror)\" is being built by somebody else: try again when they are done, or stop them.")
     }
 
     private static func name(_ mirror: [UInt8]) -> String { "pathmirror build \(Leftovers.shadowName(mirror))" }

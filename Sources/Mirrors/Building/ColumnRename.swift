@@ -74,7 +74,7 @@ extension MirrorDefinition {
                     name: name($0.name), type: $0.type, path: $0.path, defaultValue: $0.defaultValue,
                     notNull: $0.notNull, comment: $0.comment)
             }, rest: rest.map { .init(name: name($0.name), comment: $0.comment) },
-            indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors)
+            indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors, keeps: keeps)
     }
 }
 

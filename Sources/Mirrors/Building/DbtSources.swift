@@ -60,17 +60,24 @@ public struct DbtSources: Sendable {
             let query = MirrorFreshness.query(namespace: mirror.namespace, mirror: mirror.name)
             lines.append("          loaded_at_query: \(text(query))")
         } else {
-            lines.append("          loaded_at_field: \(MirrorDefinition.updatedAtColumn)")
+            lines.append("          loaded_at_field: \(definition.timeColumn)")
         }
         lines.append("        columns:")
         for column in MirrorTable(definition, name: definition.table, label: "").columns {
-            lines += self.lines(column, isOnlyKey: column.isKey && definition.keys.count == 1)
+            lines += self.lines(column, isOnlyKey: column.isKey && definition.keys.count == 1 && !definition.isHistory)
         }
         return lines
     }
 
     private func description(_ mirror: CatalogMirror) -> String {
-        let records = "The records at \(mirror.definition.pattern) of the namespace \(mirror.namespace)"
+        let rows =
+            switch mirror.definition.keeps {
+            case nil: "The records"
+            case .latest: "The records, also those that are gone (_deleted_at),"
+            case .changes: "The changes of the records"
+            case .versions: "The versions of the records"
+            }
+        let records = "\(rows) at \(mirror.definition.pattern) of the namespace \(mirror.namespace)"
         let whole = "\(records): the mirror \(mirror.name)."
         return mirror.definition.comment.map { "\($0)\n\n\(whole)" } ?? whole
     }
@@ -139,4 +146,15 @@ public struct DbtSources: Sendable {
 extension MirrorTable.Column {
     /// The type without how it is collated.
     fileprivate var dbtType: String { sqlType.hasPrefix("text collate") ? "text" : sqlType }
+}
+
+extension MirrorDefinition {
+    /// The column that says when a row was written.
+    fileprivate var timeColumn: String {
+        switch keeps {
+        case .changes: "_at"
+        case .versions: "_valid_from"
+        case nil, .latest: Self.updatedAtColumn
+        }
+    }
 }

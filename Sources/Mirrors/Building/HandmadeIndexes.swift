@@ -25,7 +25,7 @@ struct HandmadeIndexes {
     init(of old: MirrorDefinition?, shadow: String, _ target: PostgresConnection) throws {
         guard let old else { return }
         let table = MirrorTable(old, name: old.table, label: "")
-        let ours = Set(old.indexes.map { table.indexName($0, of: table.name) })
+        let ours = Set(table.indexNames(of: table.name))
         let rows = try target.execute(
             """
             select name, is_unique,
@@ -66,7 +66,7 @@ struct HandmadeIndexes {
     ///
     /// - Throws: also where a row's value is what an index can't hold.
     mutating func make(on table: MirrorTable, _ target: PostgresConnection) throws(PostgresError) {
-        let taken = Set(table.definition.indexes.map { table.indexName($0, of: table.definition.table) })
+        let taken = Set(table.indexNames(of: table.definition.table))
         let wanted = indexes
         indexes = []
         lost = []
@@ -75,12 +75,17 @@ struct HandmadeIndexes {
                 lost.append("The index \(index.name) is a constraint's, which a new table does not get.")
                 continue
             }
+            // In a transaction, so that what it has done before is not lost.
+            let savepoint = target.isInTransaction
             do {
+                if savepoint { try target.executeScript("savepoint handmade") }
                 try target.executeScript(
                     "create \(index.isUnique ? "unique " : "")index \(quotedIdentifier(index.temporaryName)) on \(table.qualifiedName) \(tail)"
                 )
+                if savepoint { try target.executeScript("release savepoint handmade") }
                 indexes.append(index)
             } catch {
+                if savepoint, target.isOpen { try target.executeScript("rollback to savepoint handmade") }
                 guard error.isAboutDefinition else {
                     indexes = wanted
                     throw error
@@ -89,6 +94,9 @@ struct HandmadeIndexes {
             }
         }
     }
+
+    /// Notes what a swap has found to be lost, in the place of what was known before.
+    mutating func note(lost: [String]) { self.lost = lost }
 
     /// Gives them their names, in the transaction in which the new table has taken the old one's place. Where something else of
     /// another schema has a name, the index gets one like it, which is noted.

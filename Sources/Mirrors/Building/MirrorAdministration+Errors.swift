@@ -24,6 +24,11 @@ extension MirrorAdministration {
 
     /// Reads the records again whose errors are kept. Returns how many there were, and how many errors are left.
     public func retryConversionErrors(_ mirror: CatalogMirror) throws -> (records: Int, left: Int) {
+        guard mirror.definition.keeps == nil else {
+            throw MirrorError.refused(
+                "\(mirror.definition.tableName) keeps what its records were, and its rows are made of that: 'pathmirror replay mirror \(mirror.name)' makes all of them again."
+            )
+        }
         let target = try connect(mirror)
         defer { target.close() }
         let moved = try moveAlone(mirror) { one, stepper, record in

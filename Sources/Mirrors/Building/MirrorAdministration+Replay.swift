@@ -38,6 +38,7 @@ extension MirrorAdministration {
     ) throws -> MirrorBuilder.Outcome {
         // What the table obeys: the catalog is behind where an earlier command ended between the two databases.
         let definition = try cursor(mirror)?.definition ?? mirror.definition
+        if definition.keeps != nil { return try rebuildHistory(mirror, definition, progress) }
         return try build(mirror, definition, verifies: true, rowsAtOnce: rowsAtOnce, progress: progress)
     }
 
@@ -49,6 +50,7 @@ extension MirrorAdministration {
         defer { target.close() }
         let cursor = try MirrorCursor.of(mirror, target)
         let definition = cursor?.definition ?? mirror.definition
+        if definition.keeps != nil, let cursor { return try surveyHistory(mirror, cursor, target, progress) }
         let projector = Projector(definition)
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
             throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
@@ -94,6 +96,7 @@ extension MirrorAdministration {
     public func applyAgain(
         _ mirror: CatalogMirror, from first: Int64, entriesAtOnce: Int = 5_000, progress: (Int64) -> Void = { _ in }
     ) throws -> (first: Int64, seq: Int64) {
+        try refuseHistory(mirror)
         let step = try moveAlone(mirror) { one, stepper, record in
             var stepper = stepper
             stepper.entriesAtOnce = entriesAtOnce
@@ -140,6 +143,7 @@ extension MirrorAdministration {
     public func surveyAgain(
         _ mirror: CatalogMirror, from first: Int64, progress: (Int64) -> Void = { _ in }
     ) throws -> RepeatSurvey {
+        try refuseHistory(mirror)
         let target = try connect(mirror)
         defer { target.close() }
         let cursor = try self.cursor(mirror, target)

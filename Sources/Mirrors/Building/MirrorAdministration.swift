@@ -105,6 +105,11 @@ public final class MirrorAdministration {
     ) throws -> MirrorBuilder.Outcome {
         let target = try connect(mirror.target, "mirror build")
         defer { target.close() }
+        if definition.keeps != nil {
+            return try HistoryBuilder(
+                source: source, target: target, mirror: mirror, definition: definition, progress: progress
+            ).run(follows: true)
+        }
         let misfitWriter = try connect(mirror.target, "mirror build")
         defer { misfitWriter.close() }
         let lookup = try LogConnection(url.withApplicationName("pathmirror mirror build"), settings: connectionSettings)
@@ -159,10 +164,15 @@ public final class MirrorAdministration {
     public func drop(_ mirror: CatalogMirror) throws {
         let target = try connect(mirror.target, "mirror drop")
         defer { target.close() }
+        // Nobody would remove what a build that goes on has made of the log.
+        if mirror.definition.keeps != nil, try !BuildLock.holds(mirror.id, target, .untilReleased) {
+            throw BuildLock.refusal(mirror.name)
+        }
         let cursor = try MirrorCursor.of(mirror, target)
         var steps: [PipelineStep] = [
             .query("begin"), .query("set local lock_timeout = '5s'"),
             MirrorCursors.removeStep(mirror.namespaceID, mirror.id),
+            MirrorVersions(namespace: mirror.namespaceID, mirror: mirror.id).forgetStep(),
         ]
         steps += MirrorErrors.forgetSteps(
             MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: 0), .all)

@@ -7,13 +7,13 @@ extension MirrorBuilder {
     /// else writes to it meanwhile.
     ///
     /// - Returns: the entry that the snapshot was after.
-    func verify(_ building: inout ActiveMirror, _ stepper: Stepper) throws -> Int64 {
+    func verify(_ building: inout ActiveMirror, _ catchingUp: CatchingUp) throws -> Int64 {
         guard let record = try source.beginSnapshot(mirror.namespaceID) else {
             throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
         }
         defer { source.endSnapshot() }
         try target.executeScript("begin")
-        while building.seq < record.head { _ = try advance(&building, stepper, in: record) }
+        while building.seq < record.head { _ = try catchingUp.advance(&building, in: record) }
         try target.executeScript("commit")
         let comparison = try compare(building)
         guard comparison.isClean else {

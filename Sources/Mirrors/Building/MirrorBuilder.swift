@@ -29,6 +29,8 @@ public final class MirrorBuilder {
         public let verifiedSeq: Int64?
         /// What somebody had made on the table before, such as indexes, and the new one does not have, as sentences.
         public let lost: [String]
+        /// Where the history begins that the table is; nil for a table that is none.
+        public var begins: MirrorHistoryBeginning?
     }
 
     let source: LogConnection
@@ -50,8 +52,6 @@ public final class MirrorBuilder {
     private var lost: [String] = []
 
     public static let maxRowsAtOnce = 5_000
-    /// How near the head the new table has to be before the old one is kept from moving.
-    private static let entriesLeftToSwap: Int64 = 1_000
     private static let swapAttempts = 60
 
     /// - Parameters:
@@ -89,14 +89,14 @@ public final class MirrorBuilder {
         do {
             if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
             var building = try fill(table, generation)
+            let catchingUp = CatchingUp(source: source, target: target, mirror: mirror, progress: progress)
             var verifiedSeq: Int64?
             if verifies {
-                let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
-                try catchUp(&building, stepper)
-                verifiedSeq = try verify(&building, stepper)
+                try catchingUp.comeNear(&building)
+                verifiedSeq = try verify(&building, catchingUp)
             }
             let swap = TableSwap(target, mirror, from: table, replacing: old, keeping: handmade)
-            let seq = try catchUpAndSwap(&building, swap)
+            let seq = try catchUpAndSwap(&building, swap, catchingUp, keptVersions: old?.definition.keeps != nil)
             try source.redefineMirror(mirror.id, definition: definition.json)
             return Outcome(
                 rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq,
@@ -210,19 +210,21 @@ public final class MirrorBuilder {
 
     // MARK: Catching up
 
-    private func catchUpAndSwap(_ building: inout ActiveMirror, _ swap: TableSwap) throws -> Int64 {
-        let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
+    private func catchUpAndSwap(
+        _ building: inout ActiveMirror, _ swap: TableSwap, _ catchingUp: CatchingUp, keptVersions: Bool
+    ) throws -> Int64 {
         for attempt in 1... {
-            try catchUp(&building, stepper)
+            try catchingUp.comeNear(&building)
             progress(.swapping)
             let before = building
             do {
                 try swap.begin()
                 // The old table can't move any more; the new one passes it.
-                var step = try advance(&building, stepper)
-                while step.seq < step.head { step = try advance(&building, stepper) }
+                try catchingUp.reachHead(&building)
+                // A mirror that kept its rows of what is gone, and does so no more, has no use for what its records were.
                 lost = try swap.finish(
-                    definition, generation: building.generation, seq: building.seq, batch: building.batch)
+                    definition, generation: building.generation, seq: building.seq, batch: building.batch,
+                    keptVersions ? [building.versions.forgetStep()] : [])
                 return building.seq
             } catch let error as PostgresError where error.sqlState == "55P03" || error.isRetriable {
                 // Somebody reads the old table for long. Waiting for them would keep new readers out.
@@ -233,50 +235,5 @@ public final class MirrorBuilder {
             }
         }
         return building.seq
-    }
-
-    private func catchUp(_ building: inout ActiveMirror, _ stepper: Stepper) throws {
-        while true {
-            try target.executeScript("begin")
-            let before = building
-            do {
-                let step = try advance(&building, stepper)
-                try target.executeScript("commit")
-                progress(.catchingUp(seq: step.seq, head: step.head))
-                if step.head - step.seq <= Self.entriesLeftToSwap { return }
-            } catch {
-                building = before
-                throw error
-            }
-        }
-    }
-
-    private func advance(_ building: inout ActiveMirror, _ stepper: Stepper) throws -> Stepper.Step {
-        guard let record = try source.beginSnapshot(mirror.namespaceID) else {
-            throw MirrorError.refused("The namespace \"\(mirror.namespace)\" is gone.")
-        }
-        defer { source.endSnapshot() }
-        return try advance(&building, stepper, in: record)
-    }
-
-    /// Takes a step on the snapshot that is open, in the transaction that is open on the target.
-    func advance(
-        _ building: inout ActiveMirror, _ stepper: Stepper, in record: NamespaceRecord
-    ) throws -> Stepper.Step {
-        var one = [building]
-        // Whatever the table may refuse, it is found out here, row by row, at a savepoint's price.
-        do {
-            try target.executeScript("savepoint step")
-            let step = try stepper.advance(&one, in: record, .joined)
-            building = one[0]
-            return step
-        } catch MirrorError.table(_, let error) where error.isAboutData {
-            try target.executeScript("rollback to savepoint step")
-            one = [building]
-            one[0].isCareful = true
-            let step = try stepper.advance(&one, in: record, .joined)
-            building = one[0]
-            return step
-        }
     }
 }

@@ -72,7 +72,9 @@ extension MirrorPlan {
             try checkNames(table, replacing: nil, target)
             return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"], [])
         }
-        let renames = ColumnRename.between(cursor.definition, definition)
+        try checkHistory(cursor.definition, definition)
+        // A history's rows hold names of columns, too: its table is made anew.
+        let renames = definition.keeps == nil ? ColumnRename.between(cursor.definition, definition) : []
         let old = cursor.definition.renamed(renames, as: definition)
         if old.tableName != definition.tableName, isThere { throw occupied(definition) }
         let reasons = renames.map { "\($0.old) is now \($0.new)" } + differences(old, definition)
@@ -83,6 +85,30 @@ extension MirrorPlan {
         try checkNames(table, replacing: cursor.definition, target)
         guard old.rows == definition.rows else { return plan(.rebuild, reasons, renames) }
         return plan(.alter(alterations(old, table)), reasons, renames)
+    }
+
+    /// What a mirror that keeps what its records were can't be changed into, as that is not known.
+    private static func checkHistory(_ old: MirrorDefinition, _ new: MirrorDefinition) throws {
+        let again = "'pathmirror mirror drop \(new.name)' and applying again begins it anew."
+        if old.isHistory || new.isHistory, old.keeps != new.keeps {
+            let kind = { (definition: MirrorDefinition) in
+                definition.keeps == .changes
+                    ? "a table of changes" : definition.keeps == .versions ? "a table of versions" : "no history"
+            }
+            throw MirrorError.refused(
+                "Mirror \"\(new.name)\" is \(kind(old)) and can't become \(kind(new)): \(again)")
+        }
+        guard old.keeps != nil, new.keeps != nil else { return }
+        if old.pattern != new.pattern {
+            throw MirrorError.refused(
+                "The path of \"\(new.name)\" can't change (\(old.pattern) → \(new.pattern)), as what was there before is not known: \(again)"
+            )
+        }
+        if old.keys.map(\.type) != new.keys.map(\.type) {
+            throw MirrorError.refused(
+                "The types of the keys of \"\(new.name)\" can't change, as records that did not fit are not known: \(again)"
+            )
+        }
     }
 
     private static func occupied(_ definition: MirrorDefinition) -> MirrorError {
@@ -120,6 +146,9 @@ extension MirrorPlan {
     /// How two definitions differ, as clauses.
     static func differences(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [String] {
         var found: [String] = []
+        if old.keeps != new.keeps {
+            found.append(new.keeps == nil ? "rows of what is gone are removed" : "rows of what is gone stay")
+        }
         if old.pattern != new.pattern { found.append("the path: \(old.pattern) → \(new.pattern)") }
         if old.filter != new.filter { found.append("the filter") }
         if old.tableName != new.tableName { found.append("the table: \(old.tableName) → \(new.tableName)") }
@@ -164,7 +193,7 @@ extension MirrorDefinition {
                 .init(
                     name: $0.name, type: $0.type, path: $0.path, defaultValue: $0.defaultValue, notNull: $0.notNull,
                     comment: nil)
-            }, rest: rest.map { .init(name: $0.name, comment: nil) }, indexes: [], keptErrors: 0)
+            }, rest: rest.map { .init(name: $0.name, comment: nil) }, indexes: [], keptErrors: 0, keeps: keeps)
     }
 
     /// The comments by what they stand at: "" is the table, the rest are columns.

@@ -31,9 +31,10 @@ struct TableSwap {
 
     /// Swaps, moves the cursor, commits.
     ///
+    /// - Parameter last: what else is to be done before the commit.
     /// - Returns: what somebody had made on the old table and is not on the new one, as sentences.
     func finish(
-        _ definition: MirrorDefinition, generation: Int64, seq: Int64, batch: [UInt8]?
+        _ definition: MirrorDefinition, generation: Int64, seq: Int64, batch: [UInt8]?, _ last: [PipelineStep] = []
     ) throws -> [String] {
         var handmade = handmade
         // Views are then written out with all names qualified.
@@ -61,7 +62,7 @@ struct TableSwap {
         try handmade?.rename(in: final.schema, target)
         if isNew { try grantToReader(final) }
         try moveCursor(definition, generation, seq, batch)
-        try target.executeScript("commit")
+        _ = try target.pipeline(last + [.query("commit")])
         return handmade?.lost ?? []
     }
 
@@ -78,22 +79,14 @@ struct TableSwap {
         if let old, try exists("\(schema).\(quotedIdentifier(retired))") {
             let definition = old.definition
             let before = MirrorTable(definition, name: definition.table, label: "")
-            let names =
-                [before.keyName(of: definition.table)]
-                + definition.indexes.map { before.indexName($0, of: definition.table) }
-            for (index, name) in names.enumerated() {
+            for (index, name) in before.indexNames(of: definition.table).enumerated() {
                 statements.append(
                     "alter index if exists \(schema).\(quotedIdentifier(name)) rename to \(quotedIdentifier("\(retired)_\(index)"))"
                 )
             }
         }
         statements.append("alter table \(table.qualifiedName) rename to \(quotedIdentifier(final.name))")
-        let pairs =
-            [(table.keyName(of: table.name), final.keyName(of: final.name))]
-            + table.definition.indexes.map {
-                (table.indexName($0, of: table.name), final.indexName($0, of: final.name))
-            }
-        for (from, to) in pairs {
+        for (from, to) in zip(table.indexNames(of: table.name), final.indexNames(of: final.name)) {
             statements.append(
                 "alter index \(schema).\(quotedIdentifier(from)) rename to \(quotedIdentifier(to))")
         }

@@ -27,6 +27,8 @@ public struct MirrorCursor: Sendable {
     public let generation: Int64
     public let definition: MirrorDefinition
     public let hasErrors: Bool
+    /// Where the history begins that the table is; nil for a table that is none.
+    public let begins: MirrorHistoryBeginning?
 }
 
 extension CatalogMirror {
@@ -43,7 +45,8 @@ extension MirrorCursor {
     fileprivate init(_ record: MirrorCursorRecord) throws {
         self.init(
             id: record.mirror, seq: record.seq, batch: record.batch, generation: record.generation,
-            definition: try MirrorDefinition(stored: record.definition), hasErrors: record.hasErrors)
+            definition: try MirrorDefinition(stored: record.definition), hasErrors: record.hasErrors,
+            begins: record.begins)
     }
 
     /// Where some mirrors of a namespace are.

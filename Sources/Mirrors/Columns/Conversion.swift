@@ -1,7 +1,7 @@
 import Tree
 
 /// A value as a column takes it.
-enum Cell: Sendable, Equatable {
+enum Cell: Sendable {
     case null
     case bool(Bool)
     case int(Int64)
@@ -17,6 +17,26 @@ enum Cell: Sendable, Equatable {
     /// In lower case.
     case uuid(String)
     case texts([String])
+}
+
+extension Cell: Equatable {
+    /// By bytes, as PostgreSQL compares: to Swift's strings two spellings of é are one.
+    static func == (one: Cell, other: Cell) -> Bool {
+        switch (one, other) {
+        case (.null, .null): true
+        case (.bool(let one), .bool(let other)): one == other
+        case (.int(let one), .int(let other)), (.timestamp(let one), .timestamp(let other)): one == other
+        case (.double(let one), .double(let other)): one.bitPattern == other.bitPattern
+        case (.text(let one), .text(let other)), (.decimal(let one), .decimal(let other)),
+            (.uuid(let one), .uuid(let other)):
+            one.hasSameBytes(as: other)
+        case (.json(let one), .json(let other)): one == other
+        case (.day(let one), .day(let other)): one == other
+        case (.texts(let one), .texts(let other)):
+            one.count == other.count && zip(one, other).allSatisfy { $0.hasSameBytes(as: $1) }
+        default: false
+        }
+    }
 }
 
 /// How values of the tree become values of columns.

@@ -133,18 +133,19 @@ extension DefinitionReader {
 
     mutating func indexes(
         _ value: SourceValue?, _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column],
-        _ rest: MirrorDefinition.Rest?
+        _ rest: MirrorDefinition.Rest?, _ keeps: MirrorDefinition.Keeps?
     ) -> [MirrorDefinition.Index] {
         guard let value else { return [] }
         guard case .array(let elements) = value.kind else {
             note(value.place, "indexes", "this should be an array of indexes, but is \(value.kindName)")
             return []
         }
-        let names = Set(
-            keys.map(\.name) + columns.map(\.name) + [MirrorDefinition.seqColumn, MirrorDefinition.updatedAtColumn]
-                + (rest.map { [$0.name] } ?? []))
-        let manyValued = Set(
-            columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name) + (rest.map { [$0.name] } ?? []))
+        // A table of changes has the columns inside of its rows before and after.
+        let isInside = keeps == .changes
+        let own = isInside ? [] : columns.map(\.name) + (rest.map { [$0.name] } ?? [])
+        let names = Set(keys.map(\.name) + own + MirrorDefinition.ownColumnsForIndexes(keeps))
+        let many = columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name)
+        let manyValued = isInside ? ["_old", "_new"] : Set(many + (rest.map { [$0.name] } ?? []))
         return elements.enumerated().compactMap { index, element in
             self.index(element, "indexes[\(index)]", names: names, manyValued: manyValued)
         }
@@ -183,5 +184,17 @@ extension DefinitionReader {
             note(list.place, part, "a gin index is for jsonb and text[] columns alone")
         }
         return .init(columns: columns, isGIN: isGIN)
+    }
+}
+
+extension MirrorDefinition {
+    /// Columns of ours that indexes may be made of.
+    fileprivate static func ownColumnsForIndexes(_ keeps: Keeps?) -> [String] {
+        switch keeps {
+        case nil: [seqColumn, updatedAtColumn]
+        case .latest: [seqColumn, updatedAtColumn, deletedAtColumn]
+        case .changes: [seqColumn, "_at", "_operation", "_uid", "_old", "_new"]
+        case .versions: [seqColumn, "_valid_from", "_valid_to", "_current", "_deleted", "_uid"]
+        }
     }
 }

@@ -23,26 +23,35 @@ extension MirrorDefinition {
             values = elements
         }
         var problems: [DefinitionError.Problem] = []
-        var definitions: [MirrorDefinition] = []
+        var found: [(definition: MirrorDefinition, isHistory: Bool)] = []
         for value in values {
             var reader = DefinitionReader()
-            if let definition = reader.definition(value) { definitions.append(definition) }
+            if let definition = reader.definition(value) {
+                let histories = reader.histories.map { definition.history($0) }
+                if let problem = HistoryNames.problem(value.place, definition, histories, among: found) {
+                    problems.append(problem)
+                }
+                found.append((definition, false))
+                found += histories.map { ($0, true) }
+            }
             problems += reader.problems
         }
-        if problems.isEmpty, definitions.isEmpty {
+        if problems.isEmpty, found.isEmpty {
             problems.append(.init(place: root.place, part: "", reason: "there is no mirror in this file"))
         }
         guard problems.isEmpty else { throw DefinitionError(source: source, problems: problems) }
-        return definitions
+        return found.map(\.definition)
     }
 }
 
 /// Makes a definition out of a JSON value and notes every mistake on the way.
 struct DefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
+    /// The histories that are to stand beside the mirror.
+    var histories: [MirrorDefinition.Keeps] = []
     private static let members = [
         "name", "namespace", "path", "filter", "table", "target", "comment", "keys", "columns", "rest", "indexes",
-        "keep errors",
+        "keep errors", "history", "keeps", "deleted",
     ]
 
     mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
@@ -57,7 +66,9 @@ struct DefinitionReader: DefinitionNoting {
         let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
         let rest = rest(members["rest"])
         checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
-        let indexes = indexes(members["indexes"], keys, columns, rest)
+        let keeps = keeps(members["keeps"], members["deleted"])
+        histories = histories(members["history"], keeps, name, table)
+        let indexes = indexes(members["indexes"], keys, columns, rest, keeps)
         let keptErrors = keptErrors(members["keep errors"])
         let target = members["target"].flatMap { self.target($0) }
         let namespace = members["namespace"].flatMap { text($0, "namespace") }
@@ -66,7 +77,7 @@ struct DefinitionReader: DefinitionNoting {
         return MirrorDefinition(
             name: name, namespace: namespace, pattern: pattern, filter: filter, schema: schema, table: table,
             target: target, comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes,
-            keptErrors: keptErrors)
+            keptErrors: keptErrors, keeps: keeps)
     }
 
     // MARK: Parts

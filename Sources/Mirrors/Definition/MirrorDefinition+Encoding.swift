@@ -39,6 +39,11 @@ extension MirrorDefinition {
         writer.endObject()
         writeRest(&writer)
         writeIndexes(&writer)
+        switch keeps {
+        case nil: break
+        case .latest: Self.member(&writer, "deleted", "soft")
+        case .changes, .versions: Self.member(&writer, "keeps", keeps?.rawValue ?? "")
+        }
         if keptErrors != Self.defaultKeptErrors {
             writer.writeKey("keep errors", isFirst: false)
             writer.writeInteger(Int64(keptErrors))

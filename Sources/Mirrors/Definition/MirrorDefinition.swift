@@ -12,6 +12,16 @@ public struct MirrorDefinition: Sendable, Equatable {
         case useDefault = "default"
     }
 
+    /// What the table keeps of what its records were.
+    public enum Keeps: String, Sendable, CaseIterable {
+        /// A row for each change of a record, with the row before and after it.
+        case changes
+        /// A row for each state that a record had, with the time from which and until which it had it.
+        case versions
+        /// One row for each record, which stays with the last values when the record goes.
+        case latest
+    }
+
     public struct KeyColumn: Sendable, Equatable {
         /// The capture's name, which is the column's.
         public let name: String
@@ -58,6 +68,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     public let indexes: [Index]
     /// How many values that don't fit are recorded one by one; more are counted only.
     public let keptErrors: Int
+    /// Nil for a table of what is there now.
+    public internal(set) var keeps: Keeps?
 
     /// What `keptErrors` is, and the most that it may be: whoever stores errors counts those that there are.
     public static let defaultKeptErrors = 10_000
@@ -74,7 +86,21 @@ public struct MirrorDefinition: Sendable, Equatable {
     public static let seqColumn = "_seq"
     public static let updatedAtColumn = "_updated_at"
     public static let misfitsColumn = "_misfits"
+    static let deletedAtColumn = "_deleted_at"
 
     /// `schema.table`, for messages.
     public var tableName: String { "\(schema).\(table)" }
+
+    /// Whether the table holds several rows of a record.
+    var isHistory: Bool { keeps == .changes || keeps == .versions }
+
+    /// The definition of a history that stands beside this mirror.
+    func history(_ keeps: Keeps) -> MirrorDefinition {
+        MirrorDefinition(
+            name: "\(name)_\(keeps.rawValue)", namespace: namespace, pattern: pattern, filter: filter,
+            schema: schema, table: "\(table)_\(keeps.rawValue)", target: target, comment: comment, keys: keys,
+            columns: columns,
+            rest: rest,
+            indexes: [], keptErrors: keptErrors, keeps: keeps)
+    }
 }

@@ -12,6 +12,8 @@ struct Stepper {
     let namespace: Int64
     /// Entries read at once.
     var entriesAtOnce = 5_000
+    /// The longest record that mirrors keep.
+    var maxRecordBytes = StoredRecord.maxBytes
 
     /// Who has begun the transaction on the target and will commit it.
     enum Transaction {
@@ -107,6 +109,7 @@ struct Stepper {
             for logged in page { try take(logged.entry, &mirrors) }
             asksTree = asksTree || mirrors.contains { $0.pending.needsTree }
             for index in mirrors.indices { try writer.write(&mirrors[index], from: source) }
+            try keep(page, &mirrors, &writer)
             position = newest.seq
             time = newest.committedAt
             batch = last.batchID
@@ -120,7 +123,7 @@ struct Stepper {
     }
 
     private func take(_ entry: Entry, _ mirrors: inout [ActiveMirror]) throws {
-        for index in mirrors.indices where mirrors[index].seq < entry.seq {
+        for index in mirrors.indices where mirrors[index].seq < entry.seq && mirrors[index].definition.keeps == nil {
             mirrors[index].pending.take(entry)
             guard entry.isBulk, entry.changes.isEmpty else { continue }
             let stamp = Stamp(seq: entry.seq, committedAt: entry.committedAt)
@@ -130,6 +133,29 @@ struct Stepper {
                     for change in passes.select(part) { mirrors[index].pending.take(change, stamp) }
                 }
             } while passes.goesOn()
+        }
+    }
+
+    /// Gives the page to the mirrors that keep what records were. They never ask the tree, which is as of the head. What they
+    /// have to know of their records they ask for together.
+    private func keep(_ page: [LoggedEntry], _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter) throws {
+        let kept = mirrors.indices.filter { mirrors[$0].definition.keeps != nil }
+        var keepers: [(index: Int, keeper: HistoryWriter, answer: Int?)] = []
+        var questions: [(step: PipelineStep, mirror: ActiveMirror)] = []
+        for index in kept {
+            var keeper = HistoryWriter(source, maxRecordBytes: maxRecordBytes)
+            let question = keeper.begin(page, mirrors[index], besides: kept.count - 1)
+            keepers.append((index, keeper, question.map { _ in questions.count }))
+            if let question { questions.append((question, mirrors[index])) }
+        }
+        let answers = try writer.flush(asking: questions)
+        for (index, keeper, answer) in keepers {
+            var keeper = keeper
+            do {
+                try keeper.finish(&mirrors[index], &writer, answer.map { answers[$0] })
+            } catch let error as PostgresError where !error.endsConnection {
+                throw MirrorError.table(mirror: mirrors[index].name, error)
+            }
         }
     }
 

@@ -59,7 +59,7 @@ struct PendingChanges {
     /// One of the parts of a load.
     mutating func take(_ change: Change, _ stamp: Stamp) {
         let path = change.path
-        guard let captured = captured(path) else { return }
+        guard let captured = pattern.captured(path) else { return }
         if path.depth >= pattern.depth {
             // A priority above the record is none of ours.
             set(captured, at: path.dropFirst(pattern.depth), change.value, stamp)
@@ -67,22 +67,6 @@ struct PendingChanges {
             guard !path.namesPriority, let level = clear(captured) else { return }
             addRecords(change.value, pattern.parts.dropFirst(path.depth), captured, level, stamp)
         }
-    }
-
-    /// The keys that the pattern captures of a path at, above or below its records; nil for a path elsewhere.
-    private func captured(_ path: Path) -> [Key]? {
-        var keys: [Key] = []
-        for (index, part) in pattern.parts.enumerated() {
-            guard index < path.depth else { break }
-            let key = path[index]
-            switch part {
-            case .key(let literal): if literal != key { return nil }
-            case .capture:
-                if key == .priority { return nil }
-                keys.append(key)
-            }
-        }
-        return keys
     }
 
     private mutating func set(_ keys: [Key], at place: Path, _ value: Node, _ stamp: Stamp) {
@@ -159,7 +143,7 @@ struct PendingChanges {
     }
 
     private mutating func reload(at path: Path, _ stamp: Stamp) {
-        guard let captured = captured(path), let (level, _) = level(captured) else { return }
+        guard let captured = pattern.captured(path), let (level, _) = level(captured) else { return }
         needsTree = true
         if captured.count == pattern.captures.count {
             level.record = .unknown(stamp)

@@ -80,6 +80,12 @@ struct Projector: Sendable {
         return isWanted ? row : nil
     }
 
+    /// Whether a row can have these keys.
+    func holds(_ keys: [Key]) -> Bool {
+        keys.reduce(0) { $0 + $1.byteCount } <= Self.maxKeyBytes
+            && zip(keys, definition.keys).allSatisfy { $1.type.holds($0) }
+    }
+
     private func check(_ keys: [Key], _ record: Node, _ stamp: Stamp, _ misfits: inout [ConversionError]) -> Bool {
         let size = keys.reduce(0) { $0 + $1.byteCount }
         var reason: String?

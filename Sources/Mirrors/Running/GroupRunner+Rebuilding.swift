@@ -5,33 +5,56 @@ import Runtime
 /// Mirrors that are ahead of the log, or went on from entries that are not in it: the database failed over to a standby
 /// that had not received everything, or a backup was restored, and their tables were in another one.
 extension GroupRunner {
-    /// Makes their tables anew from the tree, each beside the one that is there, and says so. True when there were any.
-    func rebuild(_ lost: [(mirror: CatalogMirror, cursor: MirrorCursor, head: Int64)]) throws -> Bool {
-        for (mirror, cursor, head) in lost {
-            core.logger.error(
-                "THE DATABASE HAS LOST ENTRIES that a mirror's table has: it is made anew from the tree",
-                [
-                    ("namespace", mirror.namespace), ("mirror", mirror.name), ("table", "\(cursor.seq)"),
-                    ("head", "\(head)"),
-                ])
-            let outcome = try rebuild(mirror, cursor)
-            core.logger.notice(
-                "mirror made anew",
-                [
-                    ("namespace", mirror.namespace), ("mirror", mirror.name), ("rows", "\(outcome.rows)"),
-                    ("seq", "\(outcome.seq)"),
-                ] + (outcome.lost.isEmpty ? [] : [("lost", outcome.lost.joined(separator: " "))]))
+    /// Makes their tables anew, each beside the one that is there, and says so. True when there were any; those that can't be
+    /// made anew now are tried again.
+    func rebuild(_ work: inout MirrorWork) throws -> Bool {
+        var isSomethingNew = false
+        for (mirror, cursor, head) in work.takenBack {
+            if work.rebuildFailures[mirror.name] == nil { announce(mirror, cursor, head) }
+            do {
+                let outcome = try rebuild(mirror, cursor)
+                work.rebuildFailures[mirror.name] = nil
+                isSomethingNew = true
+                core.logger.notice(
+                    "mirror made anew",
+                    [
+                        ("namespace", mirror.namespace), ("mirror", mirror.name), ("rows", "\(outcome.rows)"),
+                        ("seq", "\(outcome.seq)"),
+                    ] + (outcome.lost.isEmpty ? [] : [("lost", outcome.lost.joined(separator: " "))]))
+            } catch MirrorError.refused(let reason) {
+                // Somebody builds it, or reads it in a way that keeps it. The others go on meanwhile.
+                guard work.rebuildFailures[mirror.name] != reason else { continue }
+                work.rebuildFailures[mirror.name] = reason
+                core.logger.warning(
+                    "mirror can't be made anew now",
+                    [("namespace", mirror.namespace), ("mirror", mirror.name), ("error", reason)])
+            }
         }
-        return !lost.isEmpty
+        return isSomethingNew
+    }
+
+    private func announce(_ mirror: CatalogMirror, _ cursor: MirrorCursor, _ head: Int64) {
+        let source = cursor.definition.isHistory ? "the log" : "the tree"
+        core.logger.error(
+            "THE DATABASE HAS LOST ENTRIES that a mirror's table has: it is made anew from \(source)",
+            [
+                ("namespace", mirror.namespace), ("mirror", mirror.name), ("table", "\(cursor.seq)"),
+                ("head", "\(head)"),
+            ])
     }
 
     private func rebuild(_ mirror: CatalogMirror, _ cursor: MirrorCursor) throws -> MirrorBuilder.Outcome {
         let source = try core.source("mirror builder")
         defer { core.close(source) }
-        let lookup = try core.source("mirror builder")
-        defer { core.close(lookup) }
         let target = try core.target(group.target)
         defer { core.close(target) }
+        if cursor.definition.keeps != nil {
+            return try HistoryBuilder(
+                source: source, target: target, mirror: mirror, definition: cursor.definition
+            ).run(follows: false)
+        }
+        let lookup = try core.source("mirror builder")
+        defer { core.close(lookup) }
         let misfitWriter = try core.target(group.target)
         defer { core.close(misfitWriter) }
         return try MirrorBuilder(

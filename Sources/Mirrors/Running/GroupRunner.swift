@@ -124,7 +124,7 @@ final class GroupRunner: Sendable {
             if version != seenVersion || work.needsReload {
                 try work.load(mirrors)
                 seenVersion = version
-                if try rebuild(work.takenBack) { work.loadAgain() }
+                if try rebuild(&work) { work.loadAgain() }
                 guard !work.needsReload else { continue }
             }
             let isDone = try work.step(head)

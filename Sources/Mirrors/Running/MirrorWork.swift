@@ -22,6 +22,8 @@ struct MirrorWork {
     private var building: [String] = []
     /// Those whose table has come to entries that the log doesn't have any more, as the database has lost them.
     private(set) var takenBack: [(mirror: CatalogMirror, cursor: MirrorCursor, head: Int64)] = []
+    /// Why some of these can't be made anew now.
+    var rebuildFailures: [String: String] = [:]
     private var paused: [(name: String, seq: Int64)] = []
     private var troubles: [String: Trouble] = [:]
     /// Mirrors that somebody else holds, and when to look again.
@@ -87,6 +89,7 @@ struct MirrorWork {
         let names = Set(active.map(\.name))
         troubles = troubles.filter { names.contains($0.key) }
         heldUntil = heldUntil.filter { names.contains($0.key) }
+        rebuildFailures = rebuildFailures.filter { failure in takenBack.contains { $0.mirror.name == failure.key } }
         needsReload = false
         mayBeLate = true
     }
@@ -97,7 +100,7 @@ struct MirrorWork {
     /// Some time has passed: announcements may have been lost, tables been made.
     mutating func waited() {
         mayBeLate = true
-        if !building.isEmpty { needsReload = true }
+        if !building.isEmpty || !takenBack.isEmpty { needsReload = true }
     }
 
     /// Takes a step. True when there is nothing more to do for now.
@@ -213,7 +216,11 @@ struct MirrorWork {
                 reports[index].lagMilliseconds = now - since
             }
         }
-        reports += takenBack.map { MirrorReport(namespace: group.namespace, name: $0.mirror.name, state: .building) }
+        reports += takenBack.map {
+            var report = MirrorReport(namespace: group.namespace, name: $0.mirror.name, state: .building)
+            report.message = rebuildFailures[report.name]
+            return report
+        }
         reports += building.map { MirrorReport(namespace: group.namespace, name: $0, state: .building) }
         core.board.set(group.description, reports)
         let isNews = lastReport.map { "\($0.name) \($0.state)" } != reports.map { "\($0.name) \($0.state)" }

@@ -21,6 +21,8 @@ struct ActiveMirror {
 
     var name: String { table.definition.name }
     var definition: MirrorDefinition { table.definition }
+    /// What its records were, where it keeps that.
+    var versions: MirrorVersions { MirrorVersions(namespace: namespace, mirror: id) }
     /// The table as its errors know it.
     var asGeneration: MirrorGeneration {
         MirrorGeneration(namespace: namespace, mirror: id, generation: generation)

@@ -18,11 +18,11 @@ extension MirrorTable {
         var statements = [
             """
             alter table \(qualifiedName) add constraint \(quotedIdentifier(keyName(of: name)))
-            primary key (\(Self.list(columns.filter(\.isKey).map(\.name))))
+            primary key (\(Self.list(identity)))
             """
         ]
         for index in definition.indexes { statements.append(createSQL(index)) }
-        return statements
+        return statements + seqIndexSQL + currentIndexSQL
     }
 
     func createSQL(_ index: MirrorDefinition.Index) -> String {

@@ -29,6 +29,8 @@ struct MirrorTable: Sendable {
     let name: String
     /// Keys, columns, the rest; then ours.
     let columns: [Column]
+    /// The columns of the primary key.
+    let identity: [String]
     let upsert: PostgresStatement
     let deleteRows: PostgresStatement
 
@@ -38,8 +40,10 @@ struct MirrorTable: Sendable {
         self.name = name
         schema = definition.schema
         columns = Self.columns(definition)
+        let identity = columns.filter(\.isKey).map(\.name) + (definition.isHistory ? [MirrorDefinition.seqColumn] : [])
+        self.identity = identity
         let table = "\(quotedIdentifier(schema)).\(quotedIdentifier(name))"
-        upsert = Self.upsert(table, columns, label)
+        upsert = Self.upsert(table, columns, identity, label)
         deleteRows = Self.delete(table, columns, keyCount: definition.keys.count, label)
     }
 
@@ -59,16 +63,27 @@ struct MirrorTable: Sendable {
     // MARK: Columns
 
     private static func columns(_ definition: MirrorDefinition) -> [Column] {
-        var columns = definition.keys.map { key in
+        let keys = definition.keys.map { key in
             let type = key.type == .text ? "text collate \"C\"" : key.type.rawValue
             return Column(
                 name: key.name, sqlType: type, carrier: key.type == .bigint ? .int8 : .text, isNotNull: true,
                 comment: key.comment, isKey: true)
         }
-        columns += definition.columns.map { column in
+        return switch definition.keeps {
+        case nil: keys + values(definition) + ownColumns(misfits: "; see pathmirror.mirror_error")
+        case .latest: keys + values(definition) + ownColumns(misfits: "") + [deletedAt]
+        case .changes: keys + changeColumns
+        case .versions: keys + values(definition) + versionColumns
+        }
+    }
+
+    /// The definition's columns and the rest.
+    private static func values(_ definition: MirrorDefinition) -> [Column] {
+        var columns = definition.columns.map { column in
             Column(
                 name: column.name, sqlType: column.type.sql, carrier: carrier(column.type),
-                isNotNull: column.notNull != nil, comment: column.comment, isKey: false)
+                // A version that says that the record was gone has none of them.
+                isNotNull: column.notNull != nil && !definition.isHistory, comment: column.comment, isKey: false)
         }
         if let rest = definition.rest {
             columns.append(
@@ -76,19 +91,21 @@ struct MirrorTable: Sendable {
                     name: rest.name, sqlType: "jsonb", carrier: .jsonb, isNotNull: false,
                     comment: rest.comment ?? "What no other column takes.", isKey: false))
         }
-        columns.append(
+        return columns
+    }
+
+    private static func ownColumns(misfits: String) -> [Column] {
+        [
             Column(
                 name: MirrorDefinition.seqColumn, sqlType: "bigint", carrier: .int8, isNotNull: true,
-                comment: "The entry of the log that wrote the row last.", isKey: false))
-        columns.append(
+                comment: "The entry of the log that wrote the row last.", isKey: false),
             Column(
                 name: MirrorDefinition.updatedAtColumn, sqlType: "timestamptz", carrier: .timestamptz,
-                isNotNull: false, comment: "When that entry was committed.", isKey: false))
-        columns.append(
+                isNotNull: false, comment: "When that entry was committed.", isKey: false),
             Column(
                 name: MirrorDefinition.misfitsColumn, sqlType: "text[]", carrier: .text, isNotNull: false,
-                comment: "Columns whose values did not fit; see pathmirror.mirror_error.", isKey: false))
-        return columns
+                comment: "Columns whose values did not fit\(misfits).", isKey: false),
+        ]
     }
 
     private static func carrier(_ type: ColumnType) -> PostgresType {
@@ -108,20 +125,22 @@ struct MirrorTable: Sendable {
 
     // MARK: Writing
 
-    private static func unnest(_ columns: [Column]) -> String {
+    static func unnest(_ columns: [Column]) -> String {
         let arrays = columns.indices.map { "$\($0 + 1)" }.joined(separator: ", ")
         let names = columns.indices.map { "c\($0)" }.joined(separator: ", ")
         return "unnest(\(arrays)) as given (\(names))"
     }
 
-    private static func upsert(_ table: String, _ columns: [Column], _ label: String) -> PostgresStatement {
+    private static func upsert(
+        _ table: String, _ columns: [Column], _ identity: [String], _ label: String
+    ) -> PostgresStatement {
         let values = columns.enumerated().map { $1.cast("given.c\($0)") }.joined(separator: ", ")
-        let updates = columns.filter { !$0.isKey }.map { column in
+        let updates = columns.filter { !identity.contains($0.name) }.map { column in
             "\(quotedIdentifier(column.name)) = excluded.\(quotedIdentifier(column.name))"
         }
         let sql = """
             insert into \(table) (\(list(columns.map(\.name)))) select \(values) from \(unnest(columns))
-            on conflict (\(list(columns.filter(\.isKey).map(\.name)))) do update set \(updates.joined(separator: ", "))
+            on conflict (\(list(identity))) do update set \(updates.joined(separator: ", "))
             """
         return PostgresStatement("upsert \(label)", sql, types: columns.map { $0.carrier.arrayType ?? .textArray })
     }

@@ -14,6 +14,13 @@ enum RowCopier {
         }
         try writer.endRow()
     }
+
+    /// A row that is cells already.
+    static func copy(_ cells: [Cell], to writer: inout CopyWriter) throws(PostgresError) {
+        writer.beginRow()
+        for cell in cells { try CellEncoder.append(cell, to: &writer) }
+        try writer.endRow()
+    }
 }
 
 /// A COPY takes values as its columns' types have them, in binary or in text.

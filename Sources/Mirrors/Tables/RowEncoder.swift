@@ -11,6 +11,21 @@ enum RowEncoder {
         return parameters(arrays)
     }
 
+    /// Rows that are cells already, in the order of some columns.
+    static func cells(
+        _ columns: [MirrorTable.Column], _ rows: some Collection<[Cell]>
+    ) throws(MirrorError) -> PostgresParameters {
+        var arrays = columns.map { PostgresArray(of: $0.carrier) }
+        for row in rows {
+            guard row.count == columns.count else {
+                throw .refused(
+                    "A row has \(row.count) values for \(columns.count) columns: its record's key can't be read.")
+            }
+            for (index, cell) in row.enumerated() { CellEncoder.append(cell, to: &arrays[index]) }
+        }
+        return parameters(arrays)
+    }
+
     /// Beginnings of keys, all of one length. Those that no row can have, as they don't fit a key's type, are left out.
     static func keys(_ table: MirrorTable, _ keys: [[Key]]) -> PostgresParameters {
         guard let count = keys.first?.count, count > 0 else { return [] }

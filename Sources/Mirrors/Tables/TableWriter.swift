@@ -6,7 +6,7 @@ import Tree
 ///
 /// Statements are gathered over all mirrors and sent together, so that a small stretch costs one round trip.
 struct TableWriter {
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
     private var steps: [PipelineStep] = []
     /// Whose each step is.
     private var owners: [String] = []
@@ -50,7 +50,18 @@ struct TableWriter {
     }
 
     /// Sends what was gathered, and `last` behind it.
-    mutating func flush(_ last: [PipelineStep] = []) throws {
+    mutating func flush(_ last: [PipelineStep] = []) throws { _ = try send(last) }
+
+    /// Sends what was gathered and questions behind it, each with the mirror that asks it, in one round trip.
+    mutating func flush(asking questions: [(step: PipelineStep, mirror: ActiveMirror)]) throws -> [PostgresResult] {
+        for question in questions {
+            steps.append(question.step)
+            owners.append(question.mirror.name)
+        }
+        return questions.isEmpty ? [] : try send([]).suffix(questions.count)
+    }
+
+    private mutating func send(_ last: [PipelineStep]) throws -> [PostgresResult] {
         let all = steps + last
         let owners = owners
         steps.removeAll()
@@ -58,7 +69,7 @@ struct TableWriter {
         rowsGathered = 0
         bytesGathered = 0
         do throws(PostgresError) {
-            try connection.pipeline(all)
+            return try connection.pipeline(all)
         } catch {
             if !error.endsConnection, let step = error.step, step < owners.count {
                 throw MirrorError.table(mirror: owners[step], error)
@@ -67,21 +78,31 @@ struct TableWriter {
         }
     }
 
-    private mutating func add(_ step: PipelineStep, _ mirror: ActiveMirror) {
+    /// Gathers a statement.
+    ///
+    /// - Parameter bytes: about what its parameters weigh, where that may be much.
+    mutating func add(_ step: PipelineStep, _ mirror: ActiveMirror, bytes: Int = 0) throws {
         steps.append(step)
         owners.append(mirror.name)
+        bytesGathered += bytes
+        if bytesGathered >= Self.maxBytes { try flush() }
+    }
+
+    /// Sends what was gathered, if something of it is of this mirror, which asks the database next.
+    mutating func flush(before mirror: ActiveMirror) throws {
+        if owners.contains(mirror.name) { try flush() }
     }
 
     // MARK: Rows
 
     private mutating func empty(_ ranges: [[Key]], _ mirror: inout ActiveMirror) throws {
         for (count, some) in Dictionary(grouping: ranges, by: \.count) {
-            add(.prepared(mirror.table.deleteRanges(keyCount: count), RowEncoder.keys(mirror.table, some)), mirror)
+            try add(.prepared(mirror.table.deleteRanges(keyCount: count), RowEncoder.keys(mirror.table, some)), mirror)
         }
         guard mirror.mayHaveErrors else { return }
         for keys in ranges {
             let path = mirror.definition.pattern.path(above: keys).description
-            add(MirrorErrors.removeStep(below: path, of: mirror.asGeneration), mirror)
+            try add(MirrorErrors.removeStep(below: path, of: mirror.asGeneration), mirror)
         }
     }
 
@@ -103,11 +124,11 @@ struct TableWriter {
         }
         if mirror.mayHaveErrors {
             let paths = records.map { mirror.definition.pattern.path(of: $0.keys).description }
-            add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
+            try add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
         }
-        if !gone.isEmpty { add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, gone)), mirror) }
+        if !gone.isEmpty { try add(.prepared(mirror.table.deleteRows, RowEncoder.keys(mirror.table, gone)), mirror) }
         try upsert(rows, &misfits, &mirror)
-        store(misfits, &mirror)
+        try store(misfits, &mirror)
     }
 
     private mutating func upsert(
@@ -120,15 +141,14 @@ struct TableWriter {
         }
         let parameters = RowEncoder.upsert(mirror.table, rows)
         rowsGathered += rows.count
-        bytesGathered += parameters.byteCount
-        add(.prepared(mirror.table.upsert, parameters), mirror)
-        if rowsGathered >= Self.maxRows || bytesGathered >= Self.maxBytes { try flush() }
+        try add(.prepared(mirror.table.upsert, parameters), mirror, bytes: parameters.byteCount)
+        if rowsGathered >= Self.maxRows { try flush() }
     }
 
-    private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) {
+    private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) throws {
         guard !misfits.isEmpty else { return }
         mirror.mayHaveErrors = true
-        add(mirror.storing(misfits), mirror)
+        try add(mirror.storing(misfits), mirror)
     }
 
     /// Finds the rows that the table refuses (an index that can't hold a value, a constraint that somebody added),

@@ -100,12 +100,8 @@ public final class MirrorProjection: VerifiableProjection {
         // As for connections that write mirrors; here the session is somebody else's.
         try connection.executeScript("set local plan_cache_mode = force_custom_plan; savepoint mirror_compare")
         do {
-            let comparison = try comparison(active, connection, root)
-            var differences = comparison.differences
-            if comparison.differenceCount > TableComparison.maxShown {
-                differences.append("\(comparison.differenceCount) differences in all")
-            }
-            return differences
+            let (found, count) = try differences(active, connection, root)
+            return count > TableComparison.maxShown ? found + ["\(count) differences in all"] : found
         } catch let error as PostgresError where error.sqlState != nil && !error.endsConnection {
             // A column that somebody has changed or removed, for one.
             try connection.executeScript("rollback to savepoint mirror_compare")
@@ -113,41 +109,19 @@ public final class MirrorProjection: VerifiableProjection {
         }
     }
 
-    private func comparison(
+    private func differences(
         _ active: ActiveMirror, _ connection: PostgresConnection, _ root: Node
-    ) throws -> TableComparison {
-        let comparison = TableComparison(connection, active)
+    ) throws -> ([String], Int) {
         let pattern = active.definition.pattern
+        guard active.definition.keeps == nil else {
+            let comparison = HistoryComparison(connection, active)
+            try RecordWalk.each(pattern, in: root) { keys, record in try comparison.add(keys, record) }
+            try comparison.finish()
+            return (comparison.differences, comparison.differenceCount)
+        }
+        let comparison = TableComparison(connection, active)
         try RecordWalk.each(pattern, in: root) { keys, record in try comparison.add(keys, record) }
         try comparison.finish { some in some.map { root[pattern.path(of: $0)] } }
-        return comparison
-    }
-}
-
-/// Visits the records of a pattern in a tree that is in memory.
-enum RecordWalk {
-    static func each(
-        _ pattern: PathPattern, in root: Node, _ body: ([Key], Node) throws -> Void
-    ) rethrows {
-        var keys: [Key] = []
-        try visit(root, pattern.parts[...], &keys, body)
-    }
-
-    private static func visit(
-        _ node: Node, _ parts: ArraySlice<PathPattern.Part>, _ keys: inout [Key],
-        _ body: ([Key], Node) throws -> Void
-    ) rethrows {
-        if node.isNull { return }
-        guard let part = parts.first else { return try body(keys, node) }
-        switch part {
-        case .key(let key): try visit(node.child(key), parts.dropFirst(), &keys, body)
-        case .capture:
-            guard case .branch(let branch) = node else { return }
-            for entry in branch.children {
-                keys.append(entry.key)
-                try visit(entry.node, parts.dropFirst(), &keys, body)
-                keys.removeLast()
-            }
-        }
+        return (comparison.differences, comparison.differenceCount)
     }
 }

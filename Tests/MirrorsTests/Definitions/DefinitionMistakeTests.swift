@@ -17,7 +17,7 @@ import Testing
     private static let types =
         "text, bigint, double precision, numeric, boolean, timestamptz, date, jsonb, text[], uuid"
     private static let members =
-        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors"
+        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted"
     private static let columnMembers = "type, path, default, not null, comment"
 
     /// A definition whose mistake is in one more member.
@@ -71,6 +71,26 @@ import Testing
         (#""keep errors": -1"#, "2:16: keep errors: this should be a whole number up to 100000"),
         (#""keep errors": 1.5"#, "2:16: keep errors: this should be a whole number up to 100000"),
         (#""keep errors": "5""#, "2:16: keep errors: this should be a whole number up to 100000"),
+        (
+            #""history": "all""#,
+            #"2:12: history: there is no history "all"; histories are "changes", "versions""#
+        ),
+        (#""history": ["changes", "changes"]"#, #"2:24: history: "changes" is there twice"#),
+        (#""history": 5"#, "2:12: history: this should be a string, but is a number"),
+        (#""keeps": "latest""#, #"2:10: keeps: there is no history "latest"; histories are "changes", "versions""#),
+        (
+            #""history": "changes", "keeps": "versions""#,
+            #"2:12: history: this mirror is a history itself, by "keeps""#
+        ),
+        (
+            #""deleted": "hard""#,
+            #"2:12: deleted: says what becomes of the rows of records that are gone: "soft""#
+        ),
+        (
+            #""keeps": "versions", "deleted": "soft""#,
+            "2:33: deleted: a history has its own rows for what is gone: leave this out"
+        ),
+        (#""keeps": "changes", "indexes": ["_updated_at"]"#, #"2:33: indexes[0]: there is no column "_updated_at""#),
         (#""keys": []"#, "2:9: keys: this should be an object, but is an array"),
         (#""keys": {"x": "text"}"#, "2:10: keys.x: is unknown here; known are k"),
         (#""keys": {"k": 5}"#, "2:15: keys.k: this should be an object, but is a number"),
@@ -217,6 +237,34 @@ import Testing
             mistakes(text).map { String($0) } == [mistake]
                 || mistakes(text).first?.hasSuffix(String(mistake.split(separator: " ", maxSplits: 1)[1])) == true)
         #expect(mistakes(text).first?.hasPrefix(String(mistake.prefix { $0 != " " })) == true, "\(mistakes(text))")
+    }
+
+    /// A history's name and table are no other mirror's, in whatever order they come.
+    @Test(arguments: [
+        (
+            #"{"name":"a_versions","path":"/v/{k}"}"#, "name",
+            "the history \"a_versions\" has the name of another mirror"
+        ),
+        (
+            #"{"name":"b","table":"a_versions","path":"/v/{k}"}"#, "table",
+            "\"a_versions\" has the table of another mirror"
+        ),
+        (
+            #"{"name":"b","table":"a","path":"/v/{k}","history":["changes","versions"]}"#, "table",
+            "has the table of another mirror"
+        ),
+    ])
+    func namesOfHistories(other: String, what: String, mistake: String) {
+        let one = #"{"name":"a","path":"/{k}","history":"versions"}"#
+        let later = mistakes("[\(other),\n\(one)]")
+        #expect(later.count == 1 && later.allSatisfy { $0.hasPrefix("2:1: history: ") }, "\(later)")
+        #expect(
+            later.allSatisfy { $0.contains(mistake) || $0.contains("has the \(what) of another mirror") }, "\(later)")
+        let before = mistakes("[\(one),\n\(other)]")
+        #expect(before.count == 1 && before.allSatisfy { $0.hasPrefix("2:1: ") && $0.contains(what) }, "\(before)")
+        // In another database, or another namespace, they are others.
+        let elsewhere = other.replacing(#""path""#, with: #""namespace":"n","target":"env:T","path""#)
+        #expect(mistakes("[\(elsewhere),\n\(one)]") == [])
     }
 
     @Test func bytesThatAreNoText() throws {

@@ -63,6 +63,13 @@ final class MirrorBench {
         try operators.execute(try operators.plan(try definition(text), namespace: "test"))
     }
 
+    /// Applies all definitions of a text, a mirror's histories among them.
+    @discardableResult func applyAll(_ text: String) throws -> [MirrorBuilder.Outcome?] {
+        try MirrorDefinition.read(Array(text.utf8), source: "test").map { definition in
+            try operators.execute(try operators.plan(definition, namespace: "test"))
+        }
+    }
+
     func mirror(_ name: String) throws -> CatalogMirror { try operators.mirror(named: name, of: "test") }
 
     func status(_ name: String) throws -> MirrorStatus {

@@ -14,15 +14,23 @@ struct MirrorGenerator {
 
     init(seed: UInt64) { tree = TreeGenerator(seed: seed) }
 
-    mutating func definition(_ name: String) throws -> MirrorDefinition {
-        let pattern = tree.random.pick(Self.patterns)
-        var text = "{\"name\": \"\(name)\", \"path\": \"\(pattern)\""
-        if tree.random.oneIn(3) {
+    mutating func pattern() -> String { tree.random.pick(Self.patterns) }
+
+    /// - Parameters:
+    ///   - fixed: the pattern, with keys of type text; nil for any.
+    ///   - more: further members.
+    ///   - isWhole: every record makes a row.
+    mutating func definition(
+        _ name: String, at fixed: String? = nil, _ more: String = "", allRecords isWhole: Bool = false
+    ) throws -> MirrorDefinition {
+        let pattern = fixed ?? pattern()
+        var text = "{\"name\": \"\(name)\", \"path\": \"\(pattern)\"\(more)"
+        if !isWhole, tree.random.oneIn(3) {
             text += ", \"filter\": \"\(tree.random.pick(PlainProjection.filters.keys.sorted()))\""
         }
-        if tree.random.oneIn(5) { text += ", \"keys\": {\"k\": \"bigint\"}" }
+        if fixed == nil, tree.random.oneIn(5) { text += ", \"keys\": {\"k\": \"bigint\"}" }
         var columns: [String] = []
-        for index in 0..<tree.random.below(6) { columns.append(column(index)) }
+        for index in 0..<tree.random.below(6) { columns.append(column(index, mayRefuse: !isWhole)) }
         text += ", \"columns\": {\(columns.joined(separator: ", "))}"
         if tree.random.oneIn(2) { text += ", \"rest\": \"rest\"" }
         text += ", \"indexes\": [[\"_seq\"]]}"
@@ -32,7 +40,7 @@ struct MirrorGenerator {
         return definition
     }
 
-    private mutating func column(_ index: Int) -> String {
+    private mutating func column(_ index: Int, mayRefuse: Bool) -> String {
         let type = tree.random.pick(ColumnType.allCases)
         var path = "."
         switch tree.random.below(8) {
@@ -49,7 +57,7 @@ struct MirrorGenerator {
         if tree.random.oneIn(3), let value = defaults[type] {
             text += ", \"default\": \(value)"
             if tree.random.oneIn(2) { text += ", \"not null\": \"default\"" }
-        } else if tree.random.oneIn(4) {
+        } else if mayRefuse, tree.random.oneIn(4) {
             text += ", \"not null\": \"\(tree.random.oneIn(2) ? "skip" : "error")\""
         }
         return text + "}"

@@ -8,6 +8,12 @@ struct PlainProjection {
     struct Row: Equatable {
         var columns: [String?] = []
         var misfits: Set<String> = []
+
+        /// By bytes: two spellings of é are two texts.
+        static func == (one: Row, other: Row) -> Bool {
+            one.columns.map { $0.map { Array($0.utf8) } } == other.columns.map { $0.map { Array($0.utf8) } }
+                && one.misfits == other.misfits
+        }
     }
     /// By captured keys: not by strings, to which two spellings of é are one.
     var rows: [[Key]: Row] = [:]
@@ -16,6 +22,11 @@ struct PlainProjection {
 
     init(_ definition: MirrorDefinition, _ root: Node) {
         visit(root, Array(definition.pattern.parts), [], "", definition)
+    }
+
+    /// Of records that are there.
+    init(_ definition: MirrorDefinition, records: [[Key]: Node]) {
+        for (keys, node) in records { record(node, keys, "", definition) }
     }
 
     private mutating func visit(
@@ -109,7 +120,8 @@ struct PlainProjection {
         case (.numeric, .int(let value)): return .some(number(Double(value)))
         case (.numeric, .double(let value)): return .some(number(value))
         case (.numeric, .string(let text)):
-            let isNumber = !text.isEmpty && text.allSatisfy { $0.isASCII && ($0.isNumber || $0 == ".") }
+            let isNumber =
+                text.first?.isNumber == true && text.allSatisfy { $0.isASCII && ($0.isNumber || ".e".contains($0)) }
             return isNumber ? Double(text).map { .some(number($0)) } ?? .none : .none
         case (.boolean, .bool(let flag)): return .some("\(flag)")
         case (.timestamp, .int(let value)): return inRange(value) ? .some("\(value * 1_000)") : .none

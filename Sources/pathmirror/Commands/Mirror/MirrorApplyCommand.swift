@@ -1,6 +1,7 @@
 import LogStore
 import Mirrors
 import Postgres
+import Runtime
 import Tree
 
 struct MirrorApplyCommand: Command {
@@ -54,6 +55,7 @@ struct MirrorApplyCommand: Command {
                     "\(plan.definition.name): \(outcome.rows) rows as of seq \(outcome.seq)"
                         + (outcome.misfits > 0
                             ? ", \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : ""))
+                if let begins = outcome.begins { console.write(text(plan, begins)) }
             }
         }
     }
@@ -71,6 +73,14 @@ struct MirrorApplyCommand: Command {
         console.write(line)
     }
 
+    /// Where a history begins.
+    private static func text(_ plan: MirrorPlan, _ begins: MirrorHistoryBeginning) -> String {
+        let time = begins.at.map { " (the one before: \(Timestamp.iso8601(unixMilliseconds: $0)))" } ?? ""
+        return plan.definition.keeps == .latest
+            ? "  rows of records that are removed stay, from entry \(begins.seq) on\(time)"
+            : "  its history begins with entry \(begins.seq)\(time)"
+    }
+
     private static func json(_ plan: MirrorPlan, _ outcome: MirrorBuilder.Outcome?) -> String {
         JSONOutput.object([
             "name": .text(plan.definition.name), "namespace": .text(plan.namespace),
@@ -78,7 +88,7 @@ struct MirrorApplyCommand: Command {
             "reasons": .list(plan.reasons.map { .text($0) }),
             "rows": outcome.map { .number(Int64($0.rows)) } ?? .null,
             "misfits": outcome.map { .number(Int64($0.misfits)) } ?? .null,
-            "seq": outcome.map { .number($0.seq) } ?? .null,
+            "seq": outcome.map { .number($0.seq) } ?? .null, "begins": MirrorOptions.begins(outcome?.begins),
             "lost": .list((outcome?.lost ?? []).map { .text($0) }),
         ]).line
     }

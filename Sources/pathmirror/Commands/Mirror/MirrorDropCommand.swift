@@ -9,9 +9,10 @@ struct MirrorDropCommand: Command {
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
+        let loss = mirror.definition.keeps == nil ? "" : " What it keeps of the past is lost."
         guard
             arguments.has("yes")
-                || console.confirms("Drop \(mirror.name) with its table \(mirror.definition.tableName)?")
+                || console.confirms("Drop \(mirror.name) with its table \(mirror.definition.tableName)?\(loss)")
         else { throw CommandFailure("Nothing was changed. Give --yes to drop without being asked.") }
         try administration.drop(mirror)
     }

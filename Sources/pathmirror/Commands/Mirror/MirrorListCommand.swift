@@ -20,6 +20,7 @@ struct MirrorListCommand: Command {
                     "rowsAreEstimated": .bool(size?.isEstimate ?? false),
                     "bytes": size.map { .number($0.byteCount) } ?? .null,
                     "definition": .raw(mirror.definition.json),
+                    "begins": MirrorOptions.begins(administration.beginning(of: mirror)),
                 ]).line
                 console.write(line)
             } else {

@@ -1,6 +1,7 @@
 import LogStore
 import Mirrors
 import Postgres
+import Runtime
 
 /// What the `mirror` commands have in common.
 enum MirrorOptions {
@@ -14,6 +15,15 @@ enum MirrorOptions {
         ) { console.interruption.stops($0) }
         try administration.source.checkSchema()
         return administration
+    }
+
+    /// Where a history begins, as an object; null for what is none.
+    static func begins(_ beginning: MirrorHistoryBeginning?) -> JSONOutput {
+        guard let beginning else { return .null }
+        return .object([
+            "seq": .number(beginning.seq),
+            "at": beginning.at.map { .text(Timestamp.iso8601(unixMilliseconds: $0)) } ?? .null,
+        ])
     }
 
     static func mirror(_ arguments: ParsedArguments, _ administration: MirrorAdministration) throws -> CatalogMirror {

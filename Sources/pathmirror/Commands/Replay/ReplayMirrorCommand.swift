@@ -102,6 +102,11 @@ private struct MirrorReplay {
                 ]).line)
         }
         for name in survey.leftovers { console.write("Would remove \(name), which an interrupted build has left.") }
+        guard mirror.definition.keeps == nil else {
+            return console.write(
+                "Would make \(table) anew of the \(survey.records) versions of its records that are kept: \(survey.rows) rows; the table that is there is at seq \(survey.seq)."
+            )
+        }
         console.write(
             "Would make \(table) anew from the tree at seq \(survey.seq): \(survey.rows) rows of \(survey.records) records, \(survey.misfits) values that do not fit; "
                 + (survey.cursor.map { "the table that is there is at seq \($0)." } ?? "there is no table now."))

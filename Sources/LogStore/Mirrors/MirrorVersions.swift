@@ -1,0 +1,268 @@
+public import Postgres
+
+/// Who made an entry, as far as histories tell it.
+public struct MirrorAuthor: Sendable, Equatable {
+    public let uid: String?
+    public let isAdmin: Bool
+    public let via: String?
+
+    public init(uid: String?, isAdmin: Bool, via: String?) {
+        self.uid = uid
+        self.isAdmin = isAdmin
+        self.via = via
+    }
+}
+
+/// What a record was from one entry on.
+public struct MirrorVersionRecord: Sendable, Equatable {
+    /// The captured keys, joined by `/`.
+    public let key: String
+    public let seq: Int64
+    /// When the entry was committed, in milliseconds since 1970.
+    public let at: Int64?
+    /// Nil where nobody knows it.
+    public let author: MirrorAuthor?
+    /// So the record was when its history began.
+    public let isBegin: Bool
+    /// JSON in export form; nil where the record was gone.
+    public let record: [UInt8]?
+
+    public init(key: String, seq: Int64, at: Int64?, author: MirrorAuthor?, isBegin: Bool, record: [UInt8]?) {
+        self.key = key
+        self.seq = seq
+        self.at = at
+        self.author = author
+        self.isBegin = isBegin
+        self.record = record
+    }
+}
+
+/// What an entry left of a record, and what was there before.
+public struct MirrorVersionChange: Sendable {
+    public let version: MirrorVersionRecord
+    public let before: [UInt8]?
+    /// Nothing was known of the record before.
+    public let isFirst: Bool
+}
+
+/// What records of a mirror were: rows of `pathmirror.mirror_version` in the database of the mirror's table, whose rows are
+/// made of them. They change in the transactions that change the table and move the cursor.
+public struct MirrorVersions: Sendable {
+    public let namespace: Int64
+    public let mirror: [UInt8]
+
+    /// Those of a mirror.
+    public init(namespace: Int64, mirror: [UInt8]) {
+        self.namespace = namespace
+        self.mirror = mirror
+    }
+
+    var parameters: PostgresParameters { [.int8(namespace), .uuid(mirror)] }
+
+    /// A condition that keeps to the primary key's order: told that the key is equal, PostgreSQL may look for the newest version
+    /// by another index, through versions of all records.
+    static func isKey(_ key: String, _ other: String) -> String { "\(key) >= \(other) and \(key) <= \(other)" }
+
+    private static let insert = PostgresStatement(
+        "insert_mirror_versions",
+        """
+        insert into pathmirror.mirror_version (namespace_id, mirror, key, seq, at, uid, is_admin, via, is_begin, record)
+        select $1, $2, given.* from unnest($3, $4, $5, $6, $7, $8, $9, $10)
+            as given (key, seq, at, uid, is_admin, via, is_begin, record)
+        on conflict (namespace_id, mirror, key, seq) do update set record = excluded.record
+        """,
+        types: [
+            .int8, .uuid, .textArray, .int8Array, .timestamptzArray, .textArray, .boolArray, .textArray, .boolArray,
+            .textArray,
+        ])
+
+    /// Looks from key to key: what it takes goes by the number of records, not by that of their versions.
+    private static let clear = PostgresStatement(
+        "clear_mirror_versions",
+        """
+        with picked as (
+            select given.n, below.key from unnest($3, $4) with ordinality as given (low, high, n)
+            cross join lateral (
+                with recursive keys as (
+                    (
+                        select key from pathmirror.mirror_version
+                        where namespace_id = $1 and mirror = $2 and key > given.low
+                            and (given.high is null or key < given.high)
+                        order by key limit 1
+                    )
+                    union all
+                    select (
+                        select next.key from pathmirror.mirror_version as next
+                        where next.namespace_id = $1 and next.mirror = $2 and next.key > keys.key
+                            and (given.high is null or next.key < given.high)
+                        order by next.key limit 1)
+                    from keys where keys.key is not null
+                )
+                select key from keys where key is not null limit $10
+            ) as below
+        ), made as (
+            insert into pathmirror.mirror_version
+                (namespace_id, mirror, key, seq, at, uid, is_admin, via, is_begin, record)
+            select $1, $2, picked.key, $5, $6, $7, $8, $9, false, null
+            from picked cross join lateral (
+                select record is null as is_gone from pathmirror.mirror_version as newest
+                where newest.namespace_id = $1 and newest.mirror = $2 and \(isKey("newest.key", "picked.key"))
+                order by newest.key desc, newest.seq desc limit 1
+            ) as newest where not is_gone
+            on conflict (namespace_id, mirror, key, seq) do update set record = null
+        )
+        select n, max(key) from picked group by n having count(*) = $10
+        """,
+        types: [.int8, .uuid, .textArray, .textArray, .int8, .timestamptz, .text, .bool, .text, .int8])
+
+    private static let remove = PostgresStatement(
+        "remove_mirror_versions",
+        "delete from pathmirror.mirror_version where namespace_id = $1 and mirror = $2 and seq = $3 and key = any($4)",
+        types: [.int8, .uuid, .int8, .textArray])
+
+    private static let removeBefore = PostgresStatement(
+        "remove_older_mirror_versions",
+        """
+        delete from pathmirror.mirror_version as old using unnest($3, $4) as given (key, seq)
+        where namespace_id = $1 and mirror = $2 and old.key = given.key and old.seq < given.seq
+        """, types: [.int8, .uuid, .textArray, .int8Array])
+
+    private static let removeBetween = PostgresStatement(
+        "remove_middle_mirror_versions",
+        """
+        delete from pathmirror.mirror_version as old using unnest($3, $4) as given (key, seq)
+        where namespace_id = $1 and mirror = $2 and old.key = given.key and old.seq < given.seq and 2 <= (
+            select count(*) from pathmirror.mirror_version as older
+            where older.namespace_id = $1 and older.mirror = $2 and older.key = old.key and older.seq < old.seq)
+        """, types: [.int8, .uuid, .textArray, .int8Array])
+
+    // MARK: Writing
+
+    /// Stores versions; one that is there already gets another record.
+    public func storeStep(_ versions: [MirrorVersionRecord]) -> PipelineStep {
+        var keys = PostgresArray(of: .text)
+        var seqs = PostgresArray(of: .int8)
+        var times = PostgresArray(of: .timestamptz)
+        var uids = PostgresArray(of: .text)
+        var admins = PostgresArray(of: .bool)
+        var transports = PostgresArray(of: .text)
+        var begins = PostgresArray(of: .bool)
+        var records = PostgresArray(of: .text)
+        for version in versions {
+            keys.appendText(version.key)
+            seqs.appendInt8(version.seq)
+            if let at = version.at { times.appendTimestamp(unixMicroseconds: at * 1_000) } else { times.appendNull() }
+            if let uid = version.author?.uid { uids.appendText(uid) } else { uids.appendNull() }
+            if let author = version.author { admins.appendBool(author.isAdmin) } else { admins.appendNull() }
+            if let via = version.author?.via { transports.appendText(via) } else { transports.appendNull() }
+            begins.appendBool(version.isBegin)
+            if let record = version.record { records.appendText(record) } else { records.appendNull() }
+        }
+        var parameters = parameters
+        for array in [keys, seqs, times, uids, admins, transports, begins, records] { parameters.append(array) }
+        return .prepared(Self.insert, parameters)
+    }
+
+    /// Says that all records are gone whose keys begin with some keys, in the transaction that is open: some thousands at a time,
+    /// so that no statement takes long.
+    ///
+    /// - Parameters:
+    ///   - beginnings: those keys joined by `/`; nil for all records. None begins another.
+    ///   - version: the entry and who made it.
+    public func clear(
+        _ target: PostgresConnection, below beginnings: [String?], by version: MirrorVersionRecord
+    ) throws(PostgresError) {
+        for start in stride(from: 0, to: beginnings.count, by: Self.rangesAtOnce) {
+            // 0 is the character behind /.
+            var left = beginnings[start..<min(start + Self.rangesAtOnce, beginnings.count)].map { first in
+                (low: first.map { Array(($0 + "/").utf8) } ?? [], high: first.map { $0 + "0" })
+            }
+            while !left.isEmpty {
+                var low = PostgresArray(of: .text)
+                var high = PostgresArray(of: .text)
+                for range in left {
+                    low.appendText(range.low)
+                    if let end = range.high { high.appendText(end) } else { high.appendNull() }
+                }
+                var parameters = parameters
+                parameters.append(low)
+                parameters.append(high)
+                Self.append(version, to: &parameters)
+                parameters.appendInt8(Self.clearedAtOnce)
+                let rows = try target.executePrepared(Self.clear, parameters)
+                var next: [(low: [UInt8], high: String?)] = []
+                for row in 0..<rows.rowCount {
+                    next.append((try rows.bytes(row, 1), left[Int(try rows.int64(row, 0)) - 1].high))
+                }
+                left = next
+            }
+        }
+    }
+
+    /// Records of a range, and ranges, that one statement clears.
+    private static let clearedAtOnce: Int64 = 5_000
+    private static let rangesAtOnce = 100
+
+    private static func append(_ version: MirrorVersionRecord, to parameters: inout PostgresParameters) {
+        parameters.appendInt8(version.seq)
+        if let at = version.at {
+            parameters.appendTimestamp(unixMicroseconds: at * 1_000)
+        } else {
+            parameters.appendNull(.timestamptz)
+        }
+        parameters.append((version.author?.uid).map { .text($0) } ?? .null(.text))
+        parameters.append((version.author?.isAdmin).map { .bool($0) } ?? .null(.bool))
+        parameters.append((version.author?.via).map { .text($0) } ?? .null(.text))
+    }
+
+    /// Removes what an entry is said to have made of some records.
+    public func removeStep(_ keys: [String], at seq: Int64) -> PipelineStep {
+        var list = PostgresArray(of: .text)
+        for key in keys { list.appendText(key) }
+        var parameters = parameters
+        parameters.appendInt8(seq)
+        parameters.append(list)
+        return .prepared(Self.remove, parameters)
+    }
+
+    /// Removes what is older than these versions, or of that all but the two oldest.
+    public func thinStep(_ versions: [(key: String, seq: Int64)], keepingTwo: Bool) -> PipelineStep {
+        var keys = PostgresArray(of: .text)
+        var seqs = PostgresArray(of: .int8)
+        for version in versions {
+            keys.appendText(version.key)
+            seqs.appendInt8(version.seq)
+        }
+        var parameters = parameters
+        parameters.append(keys)
+        parameters.append(seqs)
+        return .prepared(keepingTwo ? Self.removeBetween : Self.removeBefore, parameters)
+    }
+
+    /// Removes all versions that entries behind one have made; without one, all there are.
+    public func forgetStep(after seq: Int64? = nil) -> PipelineStep {
+        var parameters = parameters
+        // Only where it is wanted: without statistics the index by seq would seem good for it.
+        if let seq { parameters.appendInt8(seq) }
+        return .query(
+            """
+            delete from pathmirror.mirror_version where namespace_id = $1 and mirror = $2\(seq == nil ? "" : " and seq > $3")
+            """, parameters)
+    }
+}
+
+extension LogConnection {
+    /// When an entry was committed, or, where only the log behind it is known, the entry behind it; nil where nobody knows.
+    public func entryTime(_ namespace: Int64, _ seq: Int64) throws(LogStoreError) -> Int64? {
+        try translated { () throws(PostgresError) in
+            let rows = try postgres.execute(
+                """
+                select (extract(epoch from coalesce(
+                    (select committed_at from pathmirror.log where namespace_id = $1 and seq = $2),
+                    (select entry_at from pathmirror.snapshot where namespace_id = $1 and seq = $2),
+                    (select committed_at from pathmirror.log where namespace_id = $1 and seq = $2 + 1))) * 1000)::bigint
+                """, [.int8(namespace), .int8(seq)])
+            return rows.isNull(0, 0) ? nil : try rows.int64(0, 0)
+        }
+    }
+}

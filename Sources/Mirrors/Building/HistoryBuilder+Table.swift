@@ -1,0 +1,142 @@
+import LogStore
+import Postgres
+import Tree
+
+/// The table, made of versions.
+extension HistoryBuilder {
+    /// Makes the table of all versions, with its indexes, in the transaction that is open or in some of its own.
+    ///
+    /// - Returns: where the mirror was then; 0 where it has no table yet.
+    @discardableResult
+    func fill(_ building: ActiveMirror) throws -> Int64 {
+        let table = building.table
+        var seq: Int64 = 0
+        do {
+            try inSnapshot {
+                for sql in table.createSQL { try target.executeScript(sql) }
+                seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
+                try copy(building) { rows in
+                    try self.target.copyIn(table.copySQL) { writer in
+                        for row in rows.rows { try RowCopier.copy(row, to: &writer) }
+                    }
+                }
+            }
+            progress(.indexing)
+            try makeIndexes(table)
+        } catch let error as PostgresError where error.isAboutData {
+            // An index can't hold what some row has: with the indexes there first, that row is found out and left out.
+            try target.executeScript("drop table if exists \(table.qualifiedName)")
+            try inSnapshot {
+                for sql in table.createSQL + table.indexSQL { try target.executeScript(sql) }
+                try handmade?.make(on: table, target)
+                seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
+                try fillCarefully(building)
+            }
+        }
+        for sql in table.commentSQL { try target.executeScript(sql) }
+        try target.executeScript("analyze \(table.qualifiedName)")
+        return seq
+    }
+
+    private func makeIndexes(_ table: MirrorTable) throws {
+        guard target.isInTransaction else {
+            for sql in table.indexSQL { try target.executeScript(sql) }
+            try handmade?.make(on: table, target)
+            return
+        }
+        try inSnapshot {
+            for sql in table.indexSQL { try target.executeScript(sql) }
+            try handmade?.make(on: table, target)
+        }
+    }
+
+    private func fillCarefully(_ building: ActiveMirror) throws {
+        let keeper = HistoryWriter(source)
+        try copy(building) { work in
+            var writer = TableWriter(self.target)
+            try keeper.putCarefully(work.rows[...], work.places, building, &writer)
+            try writer.flush()
+        }
+    }
+
+    /// Makes the rows of all versions.
+    private func copy(_ building: ActiveMirror, _ put: (HistoryRows.Work) throws -> Void) throws {
+        var rows = HistoryRows(building.projector)
+        var count = 0
+        func drain() throws {
+            let work = rows.drain()
+            if !work.rows.isEmpty { try put(work) }
+            for some in work.errors.chunked(HistoryWriter.maxVersions) {
+                _ = try target.pipeline([building.storing(some)])
+            }
+            count += work.rows.count
+            progress(.copying(rows: count))
+        }
+        try versions.read(target, .all) { slice in
+            for change in slice { try rows.follow(change.version) }
+            try drain()
+        }
+        rows.endLast()
+        try drain()
+    }
+
+    /// Brings the table to where the mirror is, by the versions that it has made since, in the transaction that is open. What
+    /// the table refuses is found out row by row, at a savepoint's price.
+    func takeVersions(_ building: inout ActiveMirror, upTo cursor: MirrorCursor) throws {
+        guard cursor.seq > building.seq else { return }
+        let before = building
+        do {
+            try target.executeScript("savepoint versions")
+            try take(&building, cursor.seq)
+        } catch MirrorError.table(_, let error) where error.isAboutData {
+            try target.executeScript("rollback to savepoint versions")
+            building = before
+            building.isCareful = true
+            try take(&building, cursor.seq)
+            building.isCareful = false
+        }
+        building.seq = cursor.seq
+        progress(.catchingUp(seq: cursor.seq, head: cursor.seq))
+    }
+
+    private func take(_ building: inout ActiveMirror, _ last: Int64) throws {
+        var rows = HistoryRows(building.projector)
+        var writer = TableWriter(target)
+        let keeper = HistoryWriter(source)
+        var record: [Key]?
+        var mirror = building
+        func write() throws {
+            try keeper.put(&rows, &mirror, &writer)
+            // The next slice is asked for on the same connection.
+            try writer.flush()
+        }
+        try versions.read(target, .between(building.seq, last)) { slice in
+            for change in slice {
+                let keys = RecordKey.keys(change.version.key)
+                if keys != record {
+                    if record != nil { rows.end() }
+                    rows.begin(keys, before: try StoredRecord.decode(change.before), isFirst: change.isFirst)
+                    record = keys
+                }
+                rows.take(try RecordVersion(change.version))
+            }
+            try write()
+        }
+        if record != nil { rows.end() }
+        try write()
+        building = mirror
+    }
+
+    /// Does something on one snapshot, in a transaction of its own or, where one is open, inside of that.
+    func inSnapshot(_ body: () throws -> Void) throws {
+        let isInside = target.isInTransaction
+        try target.executeScript(isInside ? "savepoint part" : "begin isolation level repeatable read")
+        do {
+            try body()
+        } catch {
+            if target.isOpen { try target.executeScript(isInside ? "rollback to savepoint part" : "rollback") }
+            throw error
+        }
+        try target.executeScript(isInside ? "release savepoint part" : "commit")
+    }
+}

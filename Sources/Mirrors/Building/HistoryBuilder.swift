@@ -1,0 +1,232 @@
+import LogStore
+import Postgres
+import Tree
+
+/// Makes the table of a mirror that keeps what its records were, of their versions, and puts it in the place of the one that
+/// is there. Where there are no versions yet, the history begins: with the tree of before the log's oldest entry, and from
+/// there on it follows the log as any mirror does.
+///
+/// The mirror goes on while its table is made anew, and stands for the swap only. It stands all the time where the log
+/// contradicts what it has, or does not go on from it: what is known of its records is then put right first.
+///
+/// Belongs to one thread, which it blocks. Until the swap commits nothing that others see has changed, whatever interrupts it;
+/// afterwards anybody who runs the mirror goes on.
+final class HistoryBuilder {
+    let source: LogConnection
+    let target: PostgresConnection
+    let mirror: CatalogMirror
+    let definition: MirrorDefinition
+    let progress: (MirrorBuilder.Progress) -> Void
+    var handmade: HandmadeIndexes?
+    private let shadow: String
+    private static let swapAttempts = 60
+    /// How often a history may begin anew whose first entries have gone meanwhile.
+    private static let beginnings = 3
+
+    /// - Parameters:
+    ///   - source: a session on the gateway's database.
+    ///   - target: a connection to the database of the table.
+    init(
+        source: LogConnection, target: PostgresConnection, mirror: CatalogMirror, definition: MirrorDefinition,
+        progress: @escaping (MirrorBuilder.Progress) -> Void = { _ in }
+    ) {
+        self.source = source
+        self.target = target
+        self.mirror = mirror
+        self.definition = definition
+        self.progress = progress
+        shadow = Leftovers.shadowName(mirror.id)
+    }
+
+    var versions: MirrorVersions { MirrorVersions(namespace: mirror.namespaceID, mirror: mirror.id) }
+
+    /// Builds and swaps. Throws `refused` while somebody else builds the same mirror.
+    ///
+    /// - Parameter follows: afterwards the mirror is brought to the log's head.
+    func run(follows: Bool) throws -> MirrorBuilder.Outcome {
+        guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
+        defer { BuildLock.release(mirror.id, target) }
+        do {
+            if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
+            let seq = try buildAndFollow(follows)
+            let table = MirrorTable(definition, name: definition.table, label: "").qualifiedName
+            guard let cursor = try MirrorCursor.of(mirror, target) else { throw MirrorError.moved }
+            try source.releaseLog(
+                mirror.namespaceID, for: mirror.name, mirror.id, at: mirror.target == nil ? nil : cursor.seq)
+            let rows = try target.execute("select count(*) from \(table)").int64(0, 0)
+            let active = ActiveMirror(mirror, cursor).asGeneration
+            let misfits =
+                definition.keeps == .latest
+                ? try MirrorErrors.kept(target, active) + MirrorErrors.unkept(target, active) : 0
+            return MirrorBuilder.Outcome(
+                rows: Int(rows), misfits: Int(misfits), seq: max(seq, cursor.seq), verifiedSeq: nil,
+                lost: handmade?.lost ?? [], begins: cursor.begins)
+        } catch {
+            if target.isOpen {
+                if target.isInTransaction { try? target.executeScript("rollback") }
+                _ = try? Leftovers.remove(of: mirror.id, target)
+            }
+            // Where a cursor was made meanwhile, that holds the log.
+            if source.isOpen { try? source.releaseLog(mirror.namespaceID, for: mirror.name, mirror.id, at: nil) }
+            throw MirrorError(error)
+        }
+    }
+
+    private func buildAndFollow(_ follows: Bool) throws -> Int64 {
+        for beginning in 1... {
+            do {
+                try build()
+                try source.redefineMirror(mirror.id, definition: definition.json)
+                return follows ? try follow() : 0
+            } catch MirrorError.pruned where beginning < Self.beginnings {
+                // Somebody has shortened the log in spite of the build.
+                continue
+            }
+        }
+        throw MirrorError.moved
+    }
+
+    private func build() throws {
+        let old = try MirrorCursor.of(mirror, target)
+        handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
+        let generation = (old?.generation ?? 0) + 1
+        let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
+        _ = try target.pipeline(
+            MirrorErrors.forgetSteps(
+                MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: generation), .from))
+        var building = ActiveMirror(
+            id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: 0, batch: nil,
+            mayHaveErrors: true)
+        guard let old, old.definition.keeps != nil else { return try begin(&building, after: old) }
+        if try goesOn(old) {
+            try rebuild(&building, old)
+        } else {
+            try source.holdLog(mirror.namespaceID, for: mirror.name)
+            try putRight(&building, old)
+        }
+    }
+
+    // MARK: Three ways
+
+    /// Begins a history, or goes over to keeping the rows of what is gone.
+    private func begin(_ building: inout ActiveMirror, after old: MirrorCursor?) throws {
+        try source.holdLog(mirror.namespaceID, for: mirror.name)
+        let ground = try beginVersions()
+        building.seq = ground.seq
+        building.batch = ground.batch
+        try fill(building)
+        let catchingUp = CatchingUp(source: source, target: target, mirror: mirror, progress: progress)
+        // Readers of a table that is there don't go back in time.
+        if old != nil { try catchingUp.comeNear(&building) }
+        try swap(building, replacing: old) { building in
+            if old != nil { try catchingUp.reachHead(&building) }
+            return (building.seq, building.batch, [self.beginStep(ground)])
+        }
+    }
+
+    /// Makes the table anew of versions that are right, while the mirror adds to them.
+    private func rebuild(_ building: inout ActiveMirror, _ old: MirrorCursor) throws {
+        building.seq = try fill(building)
+        while true {
+            let before = building.seq
+            try inSnapshot { try self.takeVersions(&building, upTo: try self.cursor()) }
+            if building.seq - before <= CatchingUp.entriesLeftToSwap { break }
+        }
+        try swap(building, replacing: old) { building in
+            let cursor = try self.cursor()
+            try self.takeVersions(&building, upTo: cursor)
+            return (cursor.seq, cursor.batch, [])
+        }
+    }
+
+    /// Makes the table anew after the versions were put right, all in one transaction.
+    private func putRight(_ building: inout ActiveMirror, _ old: MirrorCursor) throws {
+        let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
+        try patiently { try swap.begin() }
+        let ground = try reconcileVersions()
+        try fill(building)
+        let finishing = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
+        progress(.swapping)
+        for attempt in 1... {
+            try target.executeScript("savepoint swap")
+            do {
+                let lost = try finishing.finish(
+                    definition, generation: building.generation, seq: ground.seq, batch: ground.batch,
+                    [beginStep(ground)])
+                handmade?.note(lost: lost)
+                return
+            } catch let error as PostgresError where error.sqlState == "55P03" {
+                // Somebody reads the old table for long. Waiting for them would keep new readers out.
+                try target.executeScript("rollback to savepoint swap")
+                guard attempt < Self.swapAttempts else { throw error }
+                _ = try target.execute("select pg_sleep(0.5)")
+            }
+        }
+    }
+
+    private func beginStep(_ ground: HistoryGround) -> PipelineStep {
+        MirrorCursors.beginStep(
+            mirror.namespaceID, mirror.id, MirrorHistoryBeginning(seq: ground.seq + 1, at: ground.at))
+    }
+
+    /// Where the mirror is, which has a table.
+    func cursor() throws -> MirrorCursor {
+        guard let cursor = try MirrorCursor.of(mirror, target) else { throw MirrorError.moved }
+        return cursor
+    }
+
+    // MARK: Swapping
+
+    private func swap(
+        _ building: ActiveMirror, replacing old: MirrorCursor?,
+        _ last: (inout ActiveMirror) throws -> (seq: Int64, batch: [UInt8]?, steps: [PipelineStep])
+    ) throws {
+        let swap = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
+        progress(.swapping)
+        try patiently {
+            var building = building
+            try swap.begin()
+            let place = try last(&building)
+            let lost = try swap.finish(
+                definition, generation: building.generation, seq: place.seq, batch: place.batch, place.steps)
+            handmade?.note(lost: lost)
+        }
+    }
+
+    /// Tries until nobody is in the way: a runner at a long step, or readers. Waiting for these would keep new ones out.
+    private func patiently(_ body: () throws -> Void) throws {
+        for attempt in 1... {
+            do {
+                return try body()
+            } catch let error as PostgresError where error.sqlState == "55P03" || error.isRetriable {
+                if target.isInTransaction { try target.executeScript("rollback") }
+                guard attempt < Self.swapAttempts else { throw error }
+                _ = try target.execute("select pg_sleep(0.5)")
+            }
+        }
+    }
+
+    // MARK: Following
+
+    /// Brings the mirror to the log's head, in turns with whoever runs it. Returns how far it has come.
+    private func follow() throws -> Int64 {
+        let stepper = Stepper(source: source, target: target, namespace: mirror.namespaceID)
+        var isCareful = false
+        while true {
+            var one = [ActiveMirror(mirror, try cursor())]
+            one[0].isCareful = isCareful
+            do {
+                let step = try stepper.advance(&one)
+                isCareful = false
+                progress(.catchingUp(seq: step.seq, head: step.head))
+                if step.seq >= step.head { return step.seq }
+            } catch MirrorError.table(_, let error) where error.isAboutData && !isCareful {
+                isCareful = true
+            } catch MirrorError.moved {
+                continue
+            } catch MirrorError.held {
+                _ = try target.execute("select pg_sleep(0.02)")
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import LogStore
+import Postgres
+import Runtime
+import Tree
+
+/// Puts right what is known of a mirror's records where the log contradicts it, or does not go on from it: what later entries
+/// have made goes, and what is different at the ground is said as of there.
+///
+/// In the transaction that is open on the target. Memory holds a slice of records.
+struct HistoryReconciliation {
+    private let target: PostgresConnection
+    private let versions: MirrorVersions
+    private let definition: MirrorDefinition
+    private let projector: Projector
+    private let ground: HistoryGround
+    /// The stamp of removals: those of whom nobody knows the time happened by now at the latest.
+    private let stamp: EntryStamp
+
+    /// More than this is not compared at once.
+    private static let maxRecords = 1_000
+    private static let maxBytes = 4 << 20
+
+    init(
+        _ target: PostgresConnection, _ versions: MirrorVersions, _ definition: MirrorDefinition,
+        _ ground: HistoryGround
+    ) {
+        self.target = target
+        self.versions = versions
+        self.definition = definition
+        self.ground = ground
+        projector = Projector(definition)
+        stamp = EntryStamp(
+            seq: ground.seq, at: ground.at ?? Clock.unixMilliseconds, author: nil, isBegin: true)
+    }
+
+    func run() throws {
+        if definition.keeps == .latest { try keepLastValues() }
+        _ = try target.pipeline([versions.forgetStep(after: ground.seq)])
+        try compareRecords()
+        try removeOthers()
+    }
+
+    /// Rows stay of records that only entries have made which are lost: with the values that they had, as removed. Their
+    /// values come under the entry before the ground's.
+    private func keepLastValues() throws {
+        var slice = VersionSlice(versions, target)
+        try versions.read(target, .lastValues(after: ground.seq)) { some in
+            let late = some.map(\.version)
+            let keys = late.map { RecordKey.keys($0.key) }
+            for (version, value) in zip(late, try ground.values(keys)) where value.isNull {
+                try slice.add(
+                    MirrorVersionRecord(
+                        key: version.key, seq: ground.seq - 1, at: version.at, author: version.author,
+                        isBegin: version.isBegin, record: version.record))
+            }
+        }
+        try slice.store()
+    }
+
+    private func compareRecords() throws {
+        var slice = VersionSlice(versions, target)
+        var records: [(key: String, json: MirrorVersionRecord)] = []
+        var bytes = 0
+        let compare = { (slice: inout VersionSlice) throws in
+            let found = try self.versions.newest(self.target, of: records.map(\.key))
+            for (record, known) in zip(records, found) {
+                guard try Node(stored: known?.record) != Node(stored: record.json.record) else { continue }
+                try slice.add(record.json)
+            }
+            records.removeAll(keepingCapacity: true)
+            bytes = 0
+        }
+        try ground.each { keys, record, _ in
+            guard projector.holds(keys) else { return }
+            let key = RecordKey.text(keys)
+            let version = stamp.record(key, record)
+            records.append((key, version))
+            bytes += version.record?.count ?? 0
+            if records.count >= Self.maxRecords || bytes >= Self.maxBytes { try compare(&slice) }
+        }
+        try compare(&slice)
+        try slice.store()
+    }
+
+    /// Records that are known and are not in the tree.
+    private func removeOthers() throws {
+        var slice = VersionSlice(versions, target)
+        try versions.read(target, .now) { some in
+            let keys = some.map { RecordKey.keys($0.version.key) }
+            for (keys, value) in zip(keys, try ground.values(keys)) where value.isNull {
+                try slice.add(stamp.record(RecordKey.text(keys), .null))
+            }
+        }
+        try slice.store()
+    }
+}
+
+/// Versions on their way to the database.
+struct VersionSlice {
+    private let versions: MirrorVersions
+    private let target: PostgresConnection
+    private var waiting: [MirrorVersionRecord] = []
+    private var bytes = 0
+
+    init(_ versions: MirrorVersions, _ target: PostgresConnection) {
+        self.versions = versions
+        self.target = target
+    }
+
+    mutating func add(_ version: MirrorVersionRecord) throws {
+        waiting.append(version)
+        bytes += version.record?.count ?? 0
+        if waiting.count >= HistoryWriter.maxVersions || bytes >= HistoryWriter.maxBytes { try store() }
+    }
+
+    mutating func store() throws {
+        guard !waiting.isEmpty else { return }
+        _ = try target.pipeline([versions.storeStep(waiting)])
+        waiting.removeAll(keepingCapacity: true)
+        bytes = 0
+    }
+}

@@ -1,0 +1,221 @@
+import LogStore
+import Tree
+
+/// Makes the rows of a table that keeps what its records were, of one record's versions after another's, oldest first.
+///
+/// A version whose row is like the one before makes none. `begin` a record, `take` its versions, `end` it; what has to be
+/// done to the table gathers until `drain`.
+struct HistoryRows {
+    /// What has to be done to the table.
+    struct Work {
+        /// Rows to be put there, in the order of the table's columns.
+        var rows: [[Cell]] = []
+        /// Where each row's record is, for what the table refuses.
+        var places: [(keys: [Key], seq: Int64)] = []
+        /// Records of whose versions in the table the current one ends, and when: before the rows come.
+        var ended: [(keys: [Key], at: Int64?)] = []
+        /// Records that are gone and whose rows stay.
+        var marked: [(keys: [Key], seq: Int64, at: Int64?)] = []
+        /// Of a table that keeps the last row of each record, the records that have changed, whose errors are these now.
+        var changed: [[Key]] = []
+        var errors: [ConversionError] = []
+
+        var isEmpty: Bool { rows.isEmpty && ended.isEmpty && marked.isEmpty && changed.isEmpty }
+    }
+
+    private let definition: MirrorDefinition
+    private let projector: Projector
+    private let names: [String]
+    private(set) var work = Work()
+    /// About what the texts in the rows weigh that wait.
+    private(set) var byteCount = 0
+
+    private var keys: [Key] = []
+    /// The record's row by the version before.
+    private var row: ProjectedRow?
+    /// A row whose end is not known yet.
+    private var open: [Cell]?
+    private var openSeq: Int64 = 0
+    /// When the record went, of a table in which its row stays.
+    private var goneAt: (seq: Int64, at: Int64?)?
+    private var hasChanged = false
+    /// What did not fit of the record's newest version.
+    private var errors: [ConversionError] = []
+    /// The table may have a row of the record that is current.
+    private var mayHaveCurrent = false
+    /// Whether some version made a row: then older ones are not needed for a table that keeps the last one.
+    private(set) var lastRowSeq: Int64?
+
+    init(_ projector: Projector) {
+        self.projector = projector
+        definition = projector.definition
+        names = definition.columns.map(\.name) + (definition.rest.map { [$0.name] } ?? [])
+    }
+
+    /// Begins with a record and what it was before; nil where it was too large to be kept.
+    ///
+    /// - Parameter isFirst: there was no version of it before, and thus is no row.
+    mutating func begin(_ keys: [Key], before: Node?, isFirst: Bool) {
+        self.keys = keys
+        row = project(before, EntryStamp(seq: 0, at: nil, author: nil)).row
+        mayHaveCurrent = !isFirst
+        open = nil
+        goneAt = nil
+        hasChanged = false
+        errors = []
+        lastRowSeq = nil
+    }
+
+    /// The record's next version.
+    mutating func take(_ version: RecordVersion) {
+        let old = row
+        let (new, found) = project(version.value, version.stamp)
+        row = new
+        let stamp = version.stamp
+        switch definition.keeps {
+        case .changes:
+            if !Self.isSame(old, new) { put(change(stamp, old, new), stamp.seq) }
+        case .versions:
+            guard !Self.isSame(old, new) else { return }
+            end(at: stamp.at)
+            open = self.version(stamp, new)
+            openSeq = stamp.seq
+        case .latest:
+            hasChanged = true
+            errors = found
+            if let new {
+                open = latest(new)
+                openSeq = stamp.seq
+                lastRowSeq = stamp.seq
+                goneAt = nil
+            } else if old != nil {
+                goneAt = (stamp.seq, stamp.at)
+            }
+        case nil: break
+        }
+    }
+
+    /// The next of all versions that there are, each record's together. `endLast` comes behind them.
+    mutating func follow(_ stored: MirrorVersionRecord) throws {
+        // Not as texts, to which two spellings of é are one.
+        let next = RecordKey.keys(stored.key)
+        if next != keys {
+            endLast()
+            begin(next, before: .null, isFirst: true)
+        }
+        take(try RecordVersion(stored))
+    }
+
+    /// Ends the last record that `follow` came to.
+    mutating func endLast() { if !keys.isEmpty { end() } }
+
+    /// Ends the record.
+    mutating func end() {
+        if definition.keeps == .latest { return endLatest() }
+        if let open { put(open, openSeq) }
+        open = nil
+    }
+
+    /// What there is to be done, which is forgotten here. A row whose end is not known stays.
+    mutating func drain() -> Work {
+        let done = work
+        work = Work()
+        byteCount = 0
+        return done
+    }
+
+    // MARK: Rows
+
+    private func project(_ value: Node?, _ stamp: EntryStamp) -> (row: ProjectedRow?, errors: [ConversionError]) {
+        guard let value else { return (nil, []) }
+        var errors: [ConversionError] = []
+        let row = projector.row(
+            value, keys: keys, stamp: Stamp(seq: stamp.seq, committedAt: stamp.at), misfits: &errors)
+        return (row, errors)
+    }
+
+    private static func isSame(_ one: ProjectedRow?, _ other: ProjectedRow?) -> Bool {
+        one?.cells == other?.cells && one?.misfits == other?.misfits
+    }
+
+    private mutating func put(_ cells: [Cell], _ seq: Int64) {
+        for cell in cells {
+            switch cell {
+            case .text(let text): byteCount += text.utf8.count
+            case .json(let bytes): byteCount += bytes.count
+            default: break
+            }
+        }
+        work.rows.append(cells)
+        work.places.append((keys, seq))
+    }
+
+    private var keyCells: [Cell] { zip(keys, definition.keys).map { CellEncoder.cell($0, $1.type) } }
+
+    static func time(_ at: Int64?) -> Cell { at.map { .timestamp($0 * 1_000) } ?? .null }
+
+    private static func author(_ author: MirrorAuthor?) -> [Cell] {
+        [
+            author?.uid.map { .text($0) } ?? .null, author.map { .bool($0.isAdmin) } ?? .null,
+            author?.via.map { .text($0) } ?? .null,
+        ]
+    }
+
+    private static func misfits(_ row: ProjectedRow?) -> Cell {
+        guard let row, !row.misfits.isEmpty else { return .null }
+        return .texts(row.misfits)
+    }
+
+    private func change(_ stamp: EntryStamp, _ old: ProjectedRow?, _ new: ProjectedRow?) -> [Cell] {
+        // What is gone where a history begins once more is gone as anything else: who looks for deletions finds it.
+        let operation = new == nil ? "delete" : stamp.isBegin ? "begin" : old == nil ? "insert" : "update"
+        return keyCells + [.int(stamp.seq), Self.time(stamp.at), .text(operation)] + Self.author(stamp.author) + [
+            old.map { .json(RowJSON.encode($0, names)) } ?? .null,
+            new.map { .json(RowJSON.encode($0, names)) } ?? .null, Self.misfits(new),
+        ]
+    }
+
+    private func version(_ stamp: EntryStamp, _ row: ProjectedRow?) -> [Cell] {
+        let cells = row?.cells ?? Array(repeating: .null, count: names.count)
+        return keyCells + cells + [
+            .int(stamp.seq), Self.time(stamp.at), .null, .bool(true), .bool(row == nil),
+        ] + Self.author(stamp.author) + [Self.misfits(row)]
+    }
+
+    /// The version that is current ends: the one that was made here, or the table's.
+    private mutating func end(at time: Int64?) {
+        guard var open else {
+            if mayHaveCurrent { work.ended.append((keys, time)) }
+            return
+        }
+        let validTo = definition.keys.count + names.count + 2
+        open[validTo] = Self.time(time)
+        open[validTo + 1] = .bool(false)
+        put(open, openSeq)
+        self.open = nil
+    }
+
+    private func latest(_ row: ProjectedRow) -> [Cell] {
+        keyCells + row.cells + [
+            .int(row.stamp.seq), Self.time(row.stamp.committedAt), Self.misfits(row), .null,
+        ]
+    }
+
+    private mutating func endLatest() {
+        defer { open = nil }
+        guard hasChanged else { return }
+        work.changed.append(keys)
+        work.errors += errors
+        guard var open else {
+            if let goneAt { work.marked.append((keys, goneAt.seq, goneAt.at)) }
+            return
+        }
+        if let goneAt {
+            let seq = definition.keys.count + names.count
+            open[seq] = .int(goneAt.seq)
+            open[seq + 1] = Self.time(goneAt.at)
+            open[seq + 3] = Self.time(goneAt.at)
+        }
+        put(open, openSeq)
+    }
+}

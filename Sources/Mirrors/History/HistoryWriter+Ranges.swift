@@ -1,0 +1,200 @@
+import LogStore
+import Postgres
+import Tree
+
+/// Entries that touch more than single records: something above the records was set, or a load brought its values in parts.
+///
+/// Their versions are made first, in the database, a bounded slice at a time; then the rows are made of those that differ
+/// from what was there before.
+extension HistoryWriter {
+    /// What a load's parts do to single records, which is stored together: each part alone would write a large record again.
+    private struct PartWrites {
+        var writes = RecordWrites()
+        private(set) var bytes = 0
+
+        /// About what they may take of memory.
+        static let maxBytes = 64 << 20
+
+        mutating func add(_ keys: [Key], _ place: Path, _ value: Node, _ stamp: EntryStamp) {
+            writes.add(keys, place, value, stamp)
+            bytes += value.heapBytes + 200
+        }
+    }
+
+    /// An entry of which some change replaces a range of records.
+    mutating func replace(_ entry: Entry, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
+        let stamp = EntryStamp(entry)
+        try apply(entry.changes, stamp, &mirror, &writer)
+        try settle(stamp, &mirror, &writer)
+    }
+
+    /// An entry in parts. What it removes itself is replaced by what its parts bring, all at once.
+    mutating func load(_ entry: Entry, _ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
+        let stamp = EntryStamp(entry)
+        let pattern = mirror.definition.pattern
+        // Places inside of records.
+        var emptied: Set<Path> = []
+        var own: [Change] = []
+        for change in ApplicationOrder.sorted(entry.changes) {
+            if change.step == .removals, change.path.depth > pattern.depth {
+                if pattern.captured(change.path) != nil { emptied.insert(change.path) }
+            } else {
+                own.append(change)
+            }
+        }
+        try apply(own, stamp, &mirror, &writer)
+        var waiting = PartWrites()
+        var passes = PartPasses()
+        repeat {
+            var number: Int32 = 0
+            while let part = try source.part(number, of: entry.seq, mirror.namespace) {
+                for change in passes.select(part) {
+                    if passes.step == .values {
+                        // A leaf stands there until the value comes, which keeps what is above alive.
+                        for place in makeRoom(for: change, &emptied, pattern) {
+                            try take(Change(path: place, value: .bool(false)), &waiting, stamp, &mirror, &writer)
+                        }
+                    }
+                    try take(change, &waiting, stamp, &mirror, &writer)
+                }
+                number += 1
+            }
+            if passes.step == .values {
+                // Nothing came there: then it is a removal.
+                for place in emptied {
+                    try take(Change(path: place, value: .null), &waiting, stamp, &mirror, &writer)
+                }
+            }
+            try put(&waiting, stamp, &mirror, &writer)
+        } while passes.goesOn()
+        try settle(stamp, &mirror, &writer)
+    }
+
+    /// Emptied places inside of records that a value of the load comes to. They are emptied then.
+    private func makeRoom(for change: Change, _ emptied: inout Set<Path>, _ pattern: PathPattern) -> [Path] {
+        guard !emptied.isEmpty, change.path.depth > pattern.depth else { return [] }
+        var found: [Path] = []
+        for depth in pattern.depth + 1...change.path.depth {
+            if let place = emptied.remove(Path(Array(change.path.keys.prefix(depth)))) { found.append(place) }
+        }
+        return found
+    }
+
+    /// Takes a change of a part.
+    private mutating func take(
+        _ change: Change, _ waiting: inout PartWrites, _ stamp: EntryStamp, _ mirror: inout ActiveMirror,
+        _ writer: inout TableWriter
+    ) throws {
+        switch RecordChange(change, mirror.definition.pattern) {
+        case nil: return
+        case .range?:
+            try put(&waiting, stamp, &mirror, &writer)
+            try apply([change], stamp, &mirror, &writer)
+        case .record(let keys, let place, let value)?:
+            guard mirror.projector.holds(keys) else { return }
+            waiting.add(keys, place, value, stamp)
+            if waiting.bytes >= PartWrites.maxBytes { try put(&waiting, stamp, &mirror, &writer) }
+        }
+    }
+
+    private mutating func put(
+        _ waiting: inout PartWrites, _ stamp: EntryStamp, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
+    ) throws {
+        try put(waiting.writes, &mirror, &writer)
+        waiting = PartWrites()
+    }
+
+    // MARK: Versions
+
+    /// Makes the versions of an entry's own changes. Those of one step go together: none of their places lies below another.
+    private mutating func apply(
+        _ changes: [Change], _ stamp: EntryStamp, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
+    ) throws {
+        var rest = changes[...]
+        while let step = rest.first?.step {
+            let some = rest.prefix { $0.step == step }
+            rest = rest.dropFirst(some.count)
+            var writes = RecordWrites()
+            var ranges: [(keys: [Key], value: Node, part: Int)] = []
+            for change in some {
+                switch RecordChange(change, mirror.definition.pattern) {
+                case nil: break
+                case .record(let keys, let place, let value)?:
+                    if mirror.projector.holds(keys) { writes.add(keys, place, value, stamp) }
+                case .range(let keys, let value, let part)?: ranges.append((keys, value, part))
+                }
+            }
+            try put(writes, &mirror, &writer)
+            try replace(ranges, stamp, &mirror, &writer)
+        }
+    }
+
+    private mutating func replace(
+        _ ranges: [(keys: [Key], value: Node, part: Int)], _ stamp: EntryStamp, _ mirror: inout ActiveMirror,
+        _ writer: inout TableWriter
+    ) throws {
+        guard !ranges.isEmpty else { return }
+        try writer.flush(before: mirror)
+        let beginnings = ranges.map { $0.keys.isEmpty ? nil : RecordKey.text($0.keys) }
+        try mirror.versions.clear(writer.connection, below: beginnings, by: stamp.record("", .null))
+        for range in ranges {
+            try RecordWalk.each(mirror.definition.pattern, in: range.value, at: range.part, range.keys) { keys, value in
+                guard mirror.projector.holds(keys) else { return }
+                try gather(stamp.record(RecordKey.text(keys), value, upTo: maxRecordBytes), keys, mirror, &writer)
+            }
+        }
+        try store(&mirror, &writer)
+    }
+
+    /// Stores what the entry has made of records up to now. They may have a version of it already.
+    private mutating func put(
+        _ writes: RecordWrites, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
+    ) throws {
+        var reader = NewestRecords(writes.keys)
+        while let slice = try reader.next(mirror, &writer) {
+            for record in slice {
+                let key = RecordKey.text(record.keys)
+                try writes[record.keys].forEachVersion(of: key, after: record.value, upTo: maxRecordBytes) {
+                    stored, _ in try gather(stored, record.keys, mirror, &writer)
+                }
+            }
+            try store(&mirror, &writer)
+        }
+    }
+
+    // MARK: Rows
+
+    /// Makes rows of the entry's versions. Versions that are what was there before go.
+    private mutating func settle(
+        _ stamp: EntryStamp, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
+    ) throws {
+        try writer.flush()
+        let versions = mirror.versions
+        var rows = HistoryRows(mirror.projector)
+        var mirrorNow = mirror
+        var writerNow = writer
+        try versions.read(writer.connection, .entry(stamp.seq)) { slice in
+            var same: [String] = []
+            var thinning = Thinning()
+            for change in slice {
+                let key = change.version.key
+                guard change.version.record != change.before else {
+                    same.append(key)
+                    continue
+                }
+                rows.begin(
+                    RecordKey.keys(key), before: try StoredRecord.decode(change.before), isFirst: change.isFirst)
+                rows.take(try RecordVersion(change.version))
+                rows.end()
+                thinning.note(key, rowSeq: rows.lastRowSeq, lastSeq: stamp.seq)
+            }
+            try put(&rows, &mirrorNow, &writerNow)
+            if !same.isEmpty { try writerNow.add(versions.removeStep(same, at: stamp.seq), mirrorNow) }
+            if mirrorNow.definition.keeps == .latest { try thinning.thin(mirrorNow, &writerNow) }
+            // The next slice is asked for on the same connection, and sees nothing of this.
+            try writerNow.flush()
+        }
+        mirror = mirrorNow
+        writer = writerNow
+    }
+}

@@ -1,0 +1,156 @@
+import LogStore
+import Postgres
+import Tree
+
+/// Writes what a page of entries does to records into a mirror that keeps what its records were: their versions, and the rows
+/// that these make, inside of a transaction that is open on the target.
+///
+/// Each entry counts, and a record has at most one version of an entry. What was there before is known of the versions
+/// themselves: the tree is never asked. Memory holds a page of entries and a bounded slice of records.
+struct HistoryWriter {
+    let source: LogConnection
+    /// The longest record that is kept.
+    let maxRecordBytes: Int
+    /// Entries of the page that are to be taken yet.
+    private var entries: ArraySlice<LoggedEntry> = []
+    /// What the entries up to there do to single records.
+    private var writes = RecordWrites()
+    /// Versions that are written together with the next ones of their records.
+    private var gathered: [MirrorVersionRecord] = []
+    private var gatheredBytes = 0
+    /// Records that were too large.
+    private var refusals: [ConversionError] = []
+
+    /// More than this goes at once.
+    static let maxVersions = 5_000
+    static let maxBytes = 4 << 20
+    /// About what a version takes beside its key and record.
+    private static let versionBytes = 100
+
+    init(_ source: LogConnection, maxRecordBytes: Int = StoredRecord.maxBytes) {
+        self.source = source
+        self.maxRecordBytes = maxRecordBytes
+    }
+
+    /// Takes up a page, of which some entries may be behind the mirror's place. Returns what has to be asked first, if anything;
+    /// `finish` takes the answer.
+    ///
+    /// - Parameter others: so many mirrors ask at the same time.
+    mutating func begin(_ page: [LoggedEntry], _ mirror: ActiveMirror, besides others: Int) -> PipelineStep? {
+        entries = page.drop { $0.entry.seq <= mirror.seq }
+        gather(mirror)
+        guard !writes.isEmpty else { return nil }
+        return NewestRecords.question(writes.keys, mirror, upTo: MirrorVersions.bytesAtOnce / (others + 1))
+    }
+
+    /// Writes what the page does.
+    mutating func finish(
+        _ mirror: inout ActiveMirror, _ writer: inout TableWriter, _ answer: PostgresResult?
+    ) throws {
+        try write(answer, &mirror, &writer)
+        while let entry = entries.popFirst()?.entry {
+            if entry.isBulk {
+                try load(entry, &mirror, &writer)
+            } else {
+                try replace(entry, &mirror, &writer)
+            }
+            gather(mirror)
+            try write(nil, &mirror, &writer)
+        }
+    }
+
+    // MARK: Single records
+
+    /// Gathers what entries do to single records, up to one that does more.
+    private mutating func gather(_ mirror: ActiveMirror) {
+        let pattern = mirror.definition.pattern
+        while let entry = entries.first?.entry {
+            if entry.isBulk {
+                if pattern.captured(entry.path) != nil { return }
+            } else {
+                let changes = entry.changes.compactMap { RecordChange($0, pattern) }
+                if changes.contains(where: \.isRange) { return }
+                let stamp = changes.isEmpty ? nil : EntryStamp(entry)
+                for case .record(let keys, let place, let value) in changes where mirror.projector.holds(keys) {
+                    if let stamp { writes.add(keys, place, value, stamp) }
+                }
+            }
+            entries.removeFirst()
+        }
+    }
+
+    /// Writes the versions and rows of what was gathered of single records.
+    private mutating func write(
+        _ answer: PostgresResult?, _ mirror: inout ActiveMirror, _ writer: inout TableWriter
+    ) throws {
+        guard !writes.isEmpty else { return }
+        let writes = writes
+        self.writes = RecordWrites()
+        var rows = HistoryRows(mirror.projector)
+        var thinning = Thinning()
+        var reader = NewestRecords(writes.keys, answer)
+        while let slice = try reader.next(mirror, &writer) {
+            for record in slice {
+                let key = RecordKey.text(record.keys)
+                rows.begin(record.keys, before: record.value, isFirst: record.isFirst)
+                var last: Int64?
+                try writes[record.keys].forEachVersion(of: key, after: record.value, upTo: maxRecordBytes) {
+                    stored, version in
+                    last = stored.seq
+                    rows.take(version)
+                    try gather(stored, record.keys, mirror, &writer)
+                    if rows.work.rows.count >= Self.maxVersions || rows.byteCount >= Self.maxBytes {
+                        try put(&rows, &mirror, &writer)
+                    }
+                }
+                rows.end()
+                if let last { thinning.note(key, rowSeq: rows.lastRowSeq, lastSeq: last) }
+            }
+            try store(&mirror, &writer)
+            try put(&rows, &mirror, &writer)
+        }
+        if mirror.definition.keeps == .latest { try thinning.thin(mirror, &writer) }
+    }
+
+    // MARK: Versions
+
+    /// Adds a version to those that are stored together.
+    mutating func gather(
+        _ version: MirrorVersionRecord, _ keys: [Key], _ mirror: ActiveMirror, _ writer: inout TableWriter
+    ) throws {
+        if version.isTooLarge { refusals.append(tooLarge(keys, version.seq, mirror)) }
+        gathered.append(version)
+        gatheredBytes += version.key.utf8.count + (version.record?.count ?? 0) + Self.versionBytes
+        if gathered.count >= Self.maxVersions || gatheredBytes >= Self.maxBytes { try storeVersions(mirror, &writer) }
+    }
+
+    /// Stores what was gathered, and says what was too large.
+    mutating func store(_ mirror: inout ActiveMirror, _ writer: inout TableWriter) throws {
+        try storeVersions(mirror, &writer)
+        guard !refusals.isEmpty else { return }
+        mirror.mayHaveErrors = true
+        try writer.add(mirror.storing(mirror.definition.isHistory ? refusals : newest(of: refusals)), mirror)
+        refusals.removeAll()
+    }
+
+    private mutating func storeVersions(_ mirror: ActiveMirror, _ writer: inout TableWriter) throws {
+        guard !gathered.isEmpty else { return }
+        try writer.add(mirror.versions.storeStep(gathered), mirror, bytes: gatheredBytes)
+        gathered.removeAll(keepingCapacity: true)
+        gatheredBytes = 0
+    }
+
+    /// One of each record, where there is one row of each.
+    private func newest(of refusals: [ConversionError]) -> [ConversionError] {
+        Array(Dictionary(refusals.map { (Key($0.record), $0) }) { $1 }.values)
+    }
+
+    private func tooLarge(_ keys: [Key], _ seq: Int64, _ mirror: ActiveMirror) -> ConversionError {
+        let path = mirror.definition.pattern.path(of: keys).description
+        return ConversionError(
+            record: path, column: "", path: path, seq: seq, value: nil,
+            reason:
+                "the record has more than \(maxRecordBytes) bytes as JSON, the most that is kept; it has no row until it is written as a whole"
+        )
+    }
+}

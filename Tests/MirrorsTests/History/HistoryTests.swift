@@ -1,0 +1,385 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+@testable import Mirrors
+
+/// Tables that keep what their records were: what each kind of entry does to them, and what stays when they are made anew.
+@Suite struct HistoryTests {
+    private static let posts = #"""
+        {"name": "posts", "path": "/posts/{id}", "history": ["changes", "versions"], "columns": {"title": "text", "stars": "bigint"}}
+        """#
+    private static let changes =
+        "select id, _seq, _operation, _via, _old, _new from mirror.posts_changes order by _seq, id"
+    private static let versions =
+        "select id, title, stars, _seq, _current, _deleted, _valid_to is null from mirror.posts_versions order by id, _seq"
+
+    /// The entries of a row: a write, and what the histories have in addition.
+    @Test func whatEntriesDo() throws {
+        try MirrorBench.with { bench in
+            try bench.applyAll(Self.posts)
+            try bench.following { _ in
+                var seen: Set<[String?]> = []
+                func after(_ seq: Int64, _ lines: [String]) throws {
+                    try bench.catchUp("posts_changes", "posts_versions")
+                    let rows = try bench.rows(Self.changes)
+                    let new = rows.filter { !seen.contains($0) }.map { $0.map { $0 ?? "" }.joined(separator: "|") }
+                    #expect(new == lines.map { $0.replacing("@", with: "|\(seq)|") }, "after seq \(seq)")
+                    seen.formUnion(rows)
+                }
+                let one = #"{"stars": 1, "title": "A"}"#
+                try after(try bench.set("/posts/a", #"{"title": "A", "stars": 1}"#), ["a@insert|||\(one)"])
+                // What no column takes makes no row; neither does what was there already.
+                try after(try bench.set("/posts/a/text", #""x""#), [])
+                try after(try bench.set("/posts/a/title", #""A""#), [])
+                let two = #"{"stars": 2, "title": "A"}"#
+                try after(
+                    try bench.update("/posts", [("a/stars", "2"), ("b/title", #""B""#)]),
+                    [
+                        "a@update||\(one)|\(two)",
+                        #"b@insert|||{"stars": null, "title": "B"}"#,
+                    ])
+                try after(try bench.set("/posts/a/.priority", "5"), [])
+                try after(
+                    try bench.increment("/posts/a/stars", by: 1),
+                    [
+                        #"a@update||\#(two)|{"stars": 3, "title": "A"}"#
+                    ])
+                // The last part of a record; a record; something above.
+                try after(
+                    try bench.set("/posts/b/title", "null"), [#"b@delete||{"stars": null, "title": "B"}|"#])
+                try after(
+                    try bench.set("/posts/b", #"{"title": "B2"}"#), [#"b@insert|||{"stars": null, "title": "B2"}"#])
+                try after(
+                    try bench.set("/posts", #"{"b": {"title": "B2"}, "c": 7}"#),
+                    [
+                        #"a@delete||{"stars": 3, "title": "A"}|"#,
+                        #"c@insert|||{"stars": null, "title": null}"#,
+                    ])
+                try after(
+                    try bench.set("/", "null"),
+                    [
+                        #"b@delete||{"stars": null, "title": "B2"}|"#,
+                        #"c@delete||{"stars": null, "title": null}|"#,
+                    ])
+                try after(try bench.set("/posts/b/stars", "9"), [#"b@insert|||{"stars": 9, "title": null}"#])
+            }
+            #expect(
+                try bench.lines(Self.versions) == [
+                    "a|A|1|1|f|f|f", "a|A|2|4|f|f|f", "a|A|3|6|f|f|f", "a|||9|t|t|t",
+                    "b|B||4|f|f|f", "b|||7|f|t|f", "b|B2||8|f|f|f", "b|||10|f|t|f", "b||9|11|t|f|t",
+                    "c|||9|f|f|f", "c|||10|t|t|t",
+                ])
+            #expect(
+                try bench.lines(
+                    """
+                    select count(*) from (
+                        select _valid_to is distinct from lead(_valid_from) over (partition by id order by _seq) as is_wrong
+                        from mirror.posts_versions) as versions where is_wrong
+                    """) == ["0"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// The same at once, from the log, and with what columns were added later.
+    @Test func theLogFillsAHistory() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/posts/a", #"{"title": "A", "stars": 1}"#)
+            try bench.set("/posts/a/stars", "2")
+            try bench.set("/posts", #"{"b": {"title": "B", "by": "ada"}}"#)
+            try bench.set("/posts/b/by", #""bob""#)
+            let outcomes = try bench.applyAll(Self.posts)
+            #expect(outcomes.map { $0?.begins?.seq } == [nil, 1, 1])
+            #expect(outcomes.map { $0?.rows } == [1, 4, 4])
+            let before = try bench.lines(Self.versions)
+            #expect(before == ["a|A|1|1|f|f|f", "a|A|2|2|f|f|f", "a|||3|t|t|t", "b|B||3|t|f|t"])
+            let more = Self.posts.replacing(#""stars": "bigint"}"#, with: #""stars": "bigint", "by": "text"}"#)
+            try bench.applyAll(more)
+            #expect(
+                try bench.lines("select id, title, by, _seq, _current from mirror.posts_versions order by id, _seq")
+                    == ["a|A||1|f", "a|A||2|f", "a|||3|t", "b|B|ada|3|f", "b|B|bob|4|t"])
+            #expect(
+                try bench.lines("select _new from mirror.posts_changes where _seq = 4")
+                    == [#"{"by": "bob", "stars": null, "title": "B"}"#])
+            #expect(try bench.problems() == [])
+            // And back again.
+            try bench.applyAll(Self.posts)
+            #expect(try bench.lines(Self.versions) == before)
+        }
+    }
+
+    /// What an import replaces by the same content was no change.
+    @Test(arguments: [nil, 3])
+    func anImportIsOneStep(rowsPerChunk: Int?) throws {
+        try MirrorBench.with { bench in
+            try bench.set("/posts", #"{"a": {"title": "A", ".priority": 4}, "b": {"title": "B"}, "c": 1}"#)
+            try bench.applyAll(Self.posts)
+            try bench.following { _ in
+                let log = try LogConnection(bench.url)
+                defer { log.close() }
+                let record = try #require(try log.namespace(named: "test"))
+                var settings = Importer.Settings()
+                if let rowsPerChunk { settings.rowsPerChunk = rowsPerChunk }
+                let importer = try Importer(log, record, at: Path(splitting: "/posts"), settings: settings)
+                for (path, value) in [
+                    ("/posts/a/title", Node.string("A")), ("/posts/b/title", .string("B2")),
+                    ("/posts/d/title", .string("D")),
+                    ("/posts/a/.priority", .int(4)),
+                ] {
+                    try importer.add(Array(path.utf8), value)
+                }
+                try importer.finish()
+                try bench.catchUp("posts_changes", "posts_versions")
+            }
+            let last = try bench.lines(
+                "select id, _operation from mirror.posts_changes where _seq > 1 order by id, _seq")
+            if rowsPerChunk == nil {
+                #expect(last == ["b|update", "c|delete", "d|insert"])
+            } else {
+                #expect(last.contains("c|delete") && last.contains("d|insert"))
+            }
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// A row whose record goes stays, and is the record's again when it comes back.
+    @Test func removedRowsStay() throws {
+        try MirrorBench.with { bench in
+            let text = #"""
+                {"name": "posts", "path": "/posts/{id}", "columns": {"title": {"type": "text", "not null": "skip"}}}
+                """#
+            let soft = text.replacing(#""columns""#, with: #""deleted": "soft", "columns""#)
+            let look =
+                "select id, title, _seq, _deleted_at is null, _updated_at = _deleted_at from mirror.posts order by id"
+            try bench.set("/posts", #"{"a": {"title": "A"}, "b": {"title": "B"}}"#)
+            try bench.apply(text)
+            // From a mirror that removed its rows.
+            try bench.apply(soft)
+            try bench.following { _ in
+                try bench.set("/posts/a", "null")
+                try bench.catchUp("posts")
+                #expect(try bench.lines(look) == ["a|A|2|f|t", "b|B|1|t|"])
+                // What makes no row any more is gone as well.
+                try bench.set("/posts/b/title", "null")
+                try bench.set("/posts/b/other", "1")
+                try bench.set("/posts/b/other", "2")
+                try bench.catchUp("posts")
+                #expect(try bench.lines(look) == ["a|A|2|f|t", "b|B|3|f|t"])
+                try bench.set("/posts/a/title", #""A2""#)
+                try bench.set("/posts/c/title", #""C""#)
+                try bench.set("/posts/c", "null")
+                try bench.catchUp("posts")
+                #expect(try bench.lines(look) == ["a|A2|6|t|", "b|B|3|f|t", "c|C|8|f|t"])
+            }
+            #expect(try bench.problems() == [])
+            // With another column it is made of what is kept.
+            try bench.apply(soft.replacing(#""skip"}}"#, with: #""skip"}, "other": "bigint"}"#))
+            #expect(try bench.lines(look) == ["a|A2|6|t|", "b|B|3|f|t", "c|C|8|f|t"])
+            #expect(try bench.problems() == [])
+            #expect(
+                try bench.lines(
+                    "select max(n) <= 3 from (select count(*) as n from pathmirror.mirror_version group by key) as v")
+                    == ["t"])
+            // And back to what is there now.
+            try bench.apply(text)
+            #expect(try bench.lines("select id, title from mirror.posts order by id") == ["a|A2"])
+            #expect(try bench.lines("select count(*) from pathmirror.mirror_version") == ["0"])
+        }
+    }
+
+    /// A history that begins when the log was pruned already begins with the tree of before.
+    @Test func aPrunedLog() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/posts", #"{"a": {"title": "A"}, "b": {"title": "B"}}"#)
+            try bench.set("/posts/a/title", #""A2""#)
+            try bench.set("/posts/b", "null")
+            try bench.set("/posts/c/title", #""C""#)
+            try prune(bench, keeping: 2)
+            let outcomes = try bench.applyAll(Self.posts)
+            #expect(outcomes.map { $0?.begins?.seq } == [nil, 3, 3])
+            #expect(
+                try bench.lines(
+                    "select id, _seq, _operation, _uid, _at is null from mirror.posts_changes order by _seq, id")
+                    == ["a|2|begin||f", "b|2|begin||f", "b|3|delete||f", "c|4|insert||f"])
+            #expect(
+                try bench.lines(Self.versions) == ["a|A2||2|t|f|t", "b|B||2|f|f|f", "b|||3|t|t|t", "c|C||4|t|f|t"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// Where the log was pruned past a history, it goes on with what is different by then.
+    @Test func theLogWasPrunedPastIt() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/posts", #"{"a": {"title": "A"}, "b": {"title": "B"}}"#)
+            try bench.applyAll(Self.posts)
+            try bench.set("/posts/a/title", #""A2""#)
+            try bench.set("/posts/b", "null")
+            try bench.set("/posts/c/title", #""C""#)
+            try prune(bench, keeping: 1)
+            _ = try bench.operators.rebuild(try bench.mirror("posts_changes"))
+            _ = try bench.operators.rebuild(try bench.mirror("posts_versions"))
+            _ = try bench.operators.rebuild(try bench.mirror("posts"))
+            #expect(
+                try bench.lines("select id, _seq, _operation from mirror.posts_changes order by _seq, id")
+                    == ["a|1|insert", "b|1|insert", "a|3|begin", "b|3|delete", "c|4|insert"])
+            #expect(
+                try bench.lines(Self.versions)
+                    == ["a|A||1|f|f|f", "a|A2||3|t|f|t", "b|B||1|f|f|f", "b|||3|t|t|t", "c|C||4|t|f|t"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    private func prune(_ bench: MirrorBench, keeping count: Int64) throws {
+        let log = try LogConnection(bench.url)
+        defer { log.close() }
+        let record = try #require(try log.namespace(named: "test"))
+        let pruning = Pruning(log, record)
+        try pruning.run(try pruning.plan(.entries(count), force: true))
+    }
+
+    /// A build that was killed leaves nothing behind that the next one does not remove; a history that was being filled goes on.
+    @Test func interruptedBuilds() throws {
+        try MirrorBench.with { bench in
+            for number in 0..<20 { try bench.set("/posts/k\(number % 3)/stars", "\(number)") }
+            let plan = try bench.operators.plan(
+                try definition(
+                    #"{"name": "h", "path": "/posts/{id}", "keeps": "changes", "columns": {"stars": "bigint"}}"#),
+                namespace: "test")
+            let killer = try PostgresConnection(bench.url)
+            defer { killer.close() }
+            let kill = {
+                _ = try? killer.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'pathmirror mirror build' and datname = current_database()"
+                )
+            }
+            #expect(throws: MirrorError.self) {
+                _ = try bench.operators.execute(plan) { if case .indexing = $0 { kill() } }
+            }
+            #expect(try bench.lines("select count(*) from pathmirror.mirror_version") == ["0"])
+            let again = try bench.operators.plan(plan.definition, namespace: "test")
+            #expect(again.actionName == "create")
+            // The table is there when it begins to follow.
+            #expect(throws: MirrorError.self) {
+                _ = try bench.operators.execute(again) { if case .catchingUp = $0 { kill() } }
+                _ = try bench.operators.rebuild(try bench.mirror("none"))
+            }
+            #expect(try bench.operators.plan(plan.definition, namespace: "test").actionName == "unchanged")
+            try bench.following { _ in try bench.catchUp("h") }
+            #expect(try bench.lines("select count(*), max(_seq) from mirror.h") == ["20|20"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// A history that was paused for long goes on where it was, entry by entry, while the others are at the head.
+    @Test func aLongPause() throws {
+        try MirrorBench.with { bench in
+            try bench.applyAll(Self.posts)
+            try bench.following({ $0.entriesAtOnce = 7 }) { _ in
+                try bench.operators.setPaused(try bench.mirror("posts_changes"), true)
+                for number in 0..<100 { try bench.set("/posts/k\(number % 3)/stars", "\(number)") }
+                try bench.set("/posts", "null")
+                try bench.catchUp("posts", "posts_versions")
+                try bench.operators.setPaused(try bench.mirror("posts_changes"), false)
+                try bench.set("/posts/k/stars", "1")
+                try bench.catchUp("posts_changes", "posts")
+            }
+            #expect(try bench.lines("select count(*) from mirror.posts_changes") == ["104"])
+            #expect(try bench.lines("select count(*) from mirror.posts_versions") == ["104"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// What can't be: another path, another kind, entries once more.
+    @Test func whatIsRefused() throws {
+        try MirrorBench.with { bench in
+            try bench.applyAll(Self.posts)
+            let versions =
+                #"{"name": "posts_versions", "path": "/posts/{id}", "keeps": "versions", "table": "mirror.posts_versions"}"#
+            for (text, reason) in [
+                (versions.replacing("/posts/{id}", with: "/other/{id}"), "The path of \"posts_versions\" can't change"),
+                (
+                    versions.replacing(#""keeps": "versions", "#, with: ""),
+                    "is a table of versions and can't become no history"
+                ),
+                (
+                    versions.replacing(#""keeps": "versions""#, with: #""keeps": "changes""#),
+                    "can't become a table of changes"
+                ),
+                (versions.replacing(#""keeps""#, with: #""keys": {"id": "bigint"}, "keeps""#), "The types of the keys"),
+            ] {
+                let refusal = #expect(throws: MirrorError.self) { try bench.apply(text) }
+                #expect("\(try #require(refusal))".contains(reason), "\(String(describing: refusal))")
+            }
+            let mirror = try bench.mirror("posts_versions")
+            #expect(throws: MirrorError.self) { _ = try bench.operators.applyAgain(mirror, from: 1) }
+            #expect(throws: MirrorError.self) { _ = try bench.operators.retryConversionErrors(mirror) }
+            try bench.operators.drop(mirror)
+            try bench.operators.drop(try bench.mirror("posts_changes"))
+            #expect(try bench.lines("select count(*) from pathmirror.mirror_version") == ["0"])
+        }
+    }
+
+    /// A row that the table can't hold is left out and recorded; the history goes on.
+    @Test func aRowThatIsRefused() throws {
+        try MirrorBench.with { bench in
+            let text =
+                #"{"name": "posts", "path": "/posts/{id}", "keeps": "versions", "table": "mirror.posts", "columns": {"title": "text"}, "indexes": [["title"]]}"#
+            let long =
+                "\"" + String(repeating: "x\u{3b1}7q", count: 200_000)
+                + String((0..<3_000).map { _ in Character(UnicodeScalar(UInt8.random(in: 97...122))) }) + "\""
+            try bench.set("/posts/a/title", #""A""#)
+            try bench.apply(text)
+            try bench.following { _ in
+                try bench.set("/posts/a/title", long)
+                try bench.set("/posts/a/title", #""A3""#)
+                try bench.set("/posts/b/title", #""B""#)
+                try bench.catchUp("posts")
+            }
+            let wanted = ["a|A|1|f", "a|A3|3|t", "b|B|4|t"]
+            let look = "select id, title, _seq, _current from mirror.posts order by id, _seq"
+            #expect(try bench.lines(look) == wanted)
+            #expect(try bench.errors("posts").count == 1)
+            #expect(try bench.problems() == [])
+            _ = try bench.operators.rebuild(try bench.mirror("posts"))
+            #expect(try bench.lines(look) == wanted)
+            #expect(try bench.errors("posts").count == 1)
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    private static func column(_ type: ColumnType) -> String {
+        type.rawValue.replacing("[]", with: "s").replacing(" ", with: "_")
+    }
+
+    /// Rows before and after are what `to_jsonb` makes of the row of a mirror with the same columns.
+    @Test func rowsAsJSON() throws {
+        try MirrorBench.with { bench in
+            let columns = ColumnType.allCases.map {
+                "\"\(Self.column($0))\": {\"type\": \"\($0.rawValue)\", \"path\": \"v\"}"
+            }
+            let text =
+                "{\"name\": \"all\", \"path\": \"/all/{id}\", \"history\": \"changes\", \"rest\": \"rest\", \"columns\": {\(columns.joined(separator: ", "))}}"
+            let values = [
+                "1", "1.5", "-0.0", "1e300", "5e-324", "123456789012345678", "true", "\"text \\\" \\\\ é\"",
+                "\"+007.50\"", "\"1e5\"",
+                "\"2026-01-31\"", "\"2026-01-31T23:59:59.120Z\"", "\"0001-01-01T00:00:00.000001Z\"", "-62135596800000",
+                "\"0E0E0E0E-1111-2222-3333-444444444444\"", #"{"a": true, "b": false}"#, #"["x", "y\""]"#,
+                #"{"x": [1, {"y": null, "z": "\u0000"}]}"#,
+            ]
+            for (index, value) in values.enumerated() { try bench.set("/all/k\(index)", "{\"v\": \(value), \"w\": 1}") }
+            try bench.applyAll(text)
+            let names = ColumnType.allCases.map { Self.column($0) } + ["rest"]
+            let row = names.map { "live.\(quotedIdentifier($0))" }.joined(separator: ", ")
+            #expect(
+                try bench.rows(
+                    """
+                    select id, _new, wanted from mirror.all_changes join (
+                        select id, to_jsonb(picked) as wanted from mirror.all as live, lateral (select \(row)) as picked) as live using (id)
+                    where _new is distinct from wanted
+                    """) == [])
+            #expect(try bench.lines("select count(*) from mirror.all_changes") == ["\(values.count)"])
+        }
+    }
+}

@@ -1,0 +1,89 @@
+import TestSupport
+import Testing
+
+@testable import Mirrors
+
+/// Rows that the table of a history can't hold as a whole: what becomes of the rows before, of the errors, and of verification.
+@Suite struct RefusedRowTests {
+    private func definition(_ member: String) -> String {
+        "{\"name\": \"posts\", \"path\": \"/posts/{id}\", \(member), \"columns\": {\"title\": \"text\"}, \"indexes\": [[\"title\"]]}"
+    }
+
+    /// More than an index holds, and nothing that it can compress.
+    private func long(_ number: Int) -> String {
+        var random = SeededGenerator(seed: UInt64(number))
+        return "\"" + String((0..<9_000).map { _ in Character(UnicodeScalar(UInt8(97 + random.below(26)))) }) + "\""
+    }
+
+    /// A row that stays when its record goes does not stay as it was when the record is something that the table refuses.
+    @Test func ofATableThatKeepsTheLast() throws {
+        try MirrorBench.with { bench in
+            let look = "select id, title, _seq, _deleted_at is null from mirror.posts order by id"
+            try bench.set("/posts/a/title", #""A""#)
+            try bench.set("/posts/c/title", #""C""#)
+            try bench.apply(definition(#""deleted": "soft""#))
+            try bench.following { _ in
+                try bench.set("/posts/a/title", long(1))
+                try bench.set("/posts/b/title", #""B""#)
+                try bench.catchUp("posts")
+                #expect(try bench.lines(look) == ["b|B|4|t", "c|C|2|t"])
+                #expect(try bench.errors("posts").count == 1)
+                #expect(try bench.problems() == [])
+                // Gone, it is no row of before either.
+                try bench.set("/posts/a", "null")
+                try bench.catchUp("posts")
+                #expect(try bench.lines(look) == ["b|B|4|t", "c|C|2|t"])
+                #expect(try bench.problems() == [])
+            }
+            _ = try bench.operators.rebuild(try bench.mirror("posts"))
+            #expect(try bench.lines(look) == ["b|B|4|t", "c|C|2|t"])
+            #expect(try bench.errors("posts").count == 1)
+            #expect(try bench.problems() == [])
+            // What fits removes the error; above the records as well.
+            try bench.following { _ in
+                try bench.set("/posts", "{\"a\": {\"title\": \"A2\"}, \"c\": {\"title\": \(long(2))}}")
+                try bench.catchUp("posts")
+                #expect(try bench.lines(look) == ["a|A2|6|t", "b|B|6|f"])
+                #expect(try bench.errors("posts").map { $0.prefix(12) } == [" of /posts/c"])
+                try bench.set("/posts/c/title", #""C2""#)
+                try bench.catchUp("posts")
+                #expect(try bench.lines(look) == ["a|A2|6|t", "b|B|6|f", "c|C2|7|t"])
+                #expect(try bench.errors("posts") == [])
+            }
+            try bench.script("delete from mirror.posts where id = 'a'")
+            #expect(try bench.problems().count == 1)
+        }
+    }
+
+    /// What was refused of a record excuses that version's row, no other.
+    @Test(arguments: [#""keeps": "versions""#, #""keeps": "changes""#])
+    func excuseTheirOwnVersionsOnly(member: String) throws {
+        try MirrorBench.with { bench in
+            let isVersions = member.contains("versions")
+            let text =
+                isVersions
+                ? definition(member)
+                : definition(member).replacing(#""indexes": [["title"]]"#, with: #""rest": "rest""#)
+            try bench.apply(text)
+            if !isVersions {
+                // What a hand has added.
+                try bench.script("create index on mirror.posts ((_new ->> 'title'))")
+            }
+            try bench.following { _ in
+                try bench.set("/posts/a/title", #""A""#)
+                try bench.set("/posts/a/title", long(1))
+                try bench.set("/posts/a/title", #""B""#)
+                try bench.set("/posts/a/title", long(2))
+                if isVersions { try bench.set("/posts/a/title", #""C""#) }
+                try bench.catchUp("posts")
+            }
+            let all = try bench.lines("select _seq from mirror.posts order by _seq")
+            #expect(all == (isVersions ? ["1", "3", "5"] : ["1", "3"]))
+            #expect(try bench.errors("posts").count == 2)
+            #expect(try bench.problems() == [])
+            try bench.script("delete from mirror.posts where _seq = 3")
+            let problems = try bench.problems()
+            #expect(problems.count == 1 && problems.allSatisfy { $0.contains("is missing") }, "\(problems)")
+        }
+    }
+}

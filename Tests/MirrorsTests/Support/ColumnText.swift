@@ -1,0 +1,66 @@
+import Mirrors
+import Postgres
+import Tree
+
+/// Columns of mirrors as texts that `PlainProjection` has as well.
+enum ColumnText {
+    private static func columns(_ definition: MirrorDefinition) -> [(name: String, type: ColumnType)] {
+        definition.columns.map { ($0.name, $0.type) } + (definition.rest.map { [($0.name, .jsonb)] } ?? [])
+    }
+
+    /// Expressions for the columns of a table, and for what did not fit.
+    static func ofTable(_ definition: MirrorDefinition) -> [String] {
+        columns(definition).map { name, type in
+            let column = quotedIdentifier(name)
+            return switch type {
+            case .timestamp: "(extract(epoch from \(column)) * 1000000)::bigint::text"
+            case .textArray: "array_to_string(\(column), chr(1))"
+            default: "\(column)::text"
+            }
+        } + ["array_to_string(_misfits, chr(1))"]
+    }
+
+    /// Expressions for the members of rows that a column has as JSON, and for what did not fit.
+    static func ofJSON(_ column: String, _ definition: MirrorDefinition) -> [String] {
+        columns(definition).map { name, type in
+            let member = "(\(column) -> '\(name)')"
+            let text = "(\(column) ->> '\(name)')"
+            return switch type {
+            case .timestamp: "(extract(epoch from \(text)::timestamptz) * 1000000)::bigint::text"
+            case .textArray:
+                """
+                case when jsonb_typeof\(member) = 'array' then coalesce((
+                    select string_agg(element, chr(1) order by n)
+                    from jsonb_array_elements_text\(member) with ordinality as elements (element, n)), '') end
+                """
+            case .jsonb: "nullif(\(member), 'null')::text"
+            default: text
+            }
+        } + ["array_to_string(_misfits, chr(1))"]
+    }
+
+    /// A row that such expressions have read.
+    static func row(
+        _ definition: MirrorDefinition, _ rows: PostgresResult, _ index: Int, from position: Int
+    ) throws -> PlainProjection.Row {
+        var row = PlainProjection.Row()
+        let columns = columns(definition)
+        for (place, column) in columns.enumerated() {
+            let text = rows.isNull(index, position + place) ? nil : try rows.string(index, position + place)
+            row.columns.append(text.map { canonical($0, column.type) })
+        }
+        let last = position + columns.count
+        if !rows.isNull(index, last) {
+            row.misfits = Set(try rows.string(index, last).split(separator: "\u{1}").map(String.init))
+        }
+        return row
+    }
+
+    private static func canonical(_ text: String, _ type: ColumnType) -> String {
+        switch type {
+        case .double, .numeric: Double(text).map(PlainProjection.number) ?? text
+        case .jsonb: PlainProjection.canonicalJSON(text)
+        default: text
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import LogStore
+import TestSupport
+import Testing
+import Tree
+
+@testable import Mirrors
+
+/// What tables that keep what their records were should hold, worked out from whole trees: every entry is applied to the whole
+/// tree, and the records before and after it are compared. The other side of the property tests.
+struct PlainHistory {
+    struct Version: Equatable, CustomStringConvertible {
+        /// Not a string, to which two spellings of é are one.
+        let key: Key
+        let seq: Int64
+        let via: String?
+        let record: String?
+
+        var description: String { "\(key) @\(seq) by \(via ?? "-") \(record ?? "gone")" }
+    }
+
+    /// A row of a history.
+    struct Place: Hashable {
+        let key: Key
+        let seq: Int64
+    }
+
+    /// What a table of changes should have.
+    struct Change: Equatable {
+        let operation: String
+        var old: PlainProjection.Row?
+        let new: PlainProjection.Row?
+    }
+
+    /// What a table should have in which rows stay whose records are gone.
+    struct Last: Equatable {
+        var row: PlainProjection.Row
+        /// Nil where it is of before the mirror began.
+        var seq: Int64?
+        /// Milliseconds since 1970.
+        var at: Int64?
+        var isGone = false
+    }
+
+    private(set) var versions: [Version] = []
+    private(set) var changes: [Place: Change] = [:]
+    private(set) var last: [Key: Last] = [:]
+    private let definition: MirrorDefinition
+    private let projector: Projector
+
+    /// - Parameter first: where the history begins: an entry, of which the tree before it is the beginning.
+    init(
+        _ log: LogConnection, _ namespace: Int64, _ definition: MirrorDefinition, from first: Int64 = 1,
+        through end: Int64
+    ) throws {
+        self.definition = definition
+        projector = Projector(definition)
+        var tree = PastTree(log, namespace, root: .null, at: 0)
+        var before: [[Key]: Node] = [:]
+        while tree.seq < end {
+            for logged in try log.read(namespace, after: tree.seq, through: end) {
+                if tree.seq == first - 1 { begin(before, tree.seq) }
+                try tree.apply(logged.entry)
+                let after = records(of: tree.root, definition.pattern).filter { projector.holds($0.key) }
+                if tree.seq >= first { add(logged.entry, before, after) }
+                before = after
+            }
+        }
+        if tree.seq == first - 1 { begin(before, tree.seq) }
+    }
+
+    private mutating func begin(_ records: [[Key]: Node], _ seq: Int64) {
+        guard seq > 0 else { return }
+        for (keys, record) in records {
+            let key = Key(RecordKey.text(keys))
+            versions.append(Version(key: key, seq: seq, via: nil, record: Self.json(record)))
+            guard let row = row(record, keys) else { continue }
+            changes[Place(key: key, seq: seq)] = Change(operation: "begin", old: nil, new: row)
+            last[key] = Last(row: row)
+        }
+    }
+
+    private mutating func add(_ entry: Entry, _ before: [[Key]: Node], _ after: [[Key]: Node]) {
+        let via = entry.origin.flatMap { MirrorAuthor($0)?.via }
+        for keys in Set(before.keys).union(after.keys) {
+            let old = before[keys] ?? .null
+            let new = after[keys] ?? .null
+            if old == new { continue }
+            let key = Key(RecordKey.text(keys))
+            versions.append(
+                Version(key: key, seq: entry.seq, via: via, record: new.isNull ? nil : Self.json(new)))
+            let row = row(new, keys)
+            if let row {
+                last[key] = Last(row: row, seq: entry.seq, at: entry.committedAt)
+            } else if let known = last[key], !known.isGone {
+                last[key] = Last(row: known.row, seq: entry.seq, at: entry.committedAt, isGone: true)
+            }
+            // Whether something changed goes by all digits and bytes; what it is by what PostgreSQL gives back.
+            if exact(old, keys) == exact(new, keys) { continue }
+            let oldRow = self.row(old, keys)
+            let operation = oldRow == nil ? "insert" : row == nil ? "delete" : "update"
+            changes[Place(key: key, seq: entry.seq)] = Change(operation: operation, old: oldRow, new: row)
+        }
+    }
+
+    private func row(_ record: Node, _ keys: [Key]) -> PlainProjection.Row? {
+        record.isNull ? nil : PlainProjection(definition, records: [keys: record]).rows[keys]
+    }
+
+    /// All that the program makes of it, as bytes.
+    private func exact(_ record: Node, _ keys: [Key]) -> [UInt8]? {
+        var misfits: [ConversionError] = []
+        return projector.row(record, keys: keys, stamp: Stamp(seq: 0, committedAt: nil), misfits: &misfits).map {
+            Array("\($0.cells) \($0.misfits)".utf8)
+        }
+    }
+
+    private static func json(_ node: Node) -> String {
+        String(decoding: JSONWriter.encode(node, form: .export), as: UTF8.self)
+    }
+}

@@ -1,0 +1,154 @@
+import LogStore
+import Postgres
+import TestSupport
+import Tree
+
+@testable import Mirrors
+
+/// What a table that keeps what its records were does hold, and its versions, in one consistent read.
+struct StoredHistory {
+    let definition: MirrorDefinition
+    let seq: Int64
+    let begins: Int64
+    private(set) var versions: [PlainHistory.Version] = []
+    /// Of a table of changes its rows; of one of versions what its rows say of them.
+    private(set) var changes: [PlainHistory.Place: PlainHistory.Change] = [:]
+    /// The rows of a table in which they stay.
+    private(set) var last: [Key: PlainHistory.Last] = [:]
+    private(set) var problems: [String] = []
+    private var beginnings: Set<PlainHistory.Place> = []
+
+    init?(_ log: LogConnection, _ mirror: CatalogMirror) throws {
+        try log.sql.executeScript(
+            "begin isolation level repeatable read read only; set local timezone = 'UTC'")
+        defer { try? log.sql.executeScript("rollback") }
+        guard let cursor = try MirrorCursor.of([mirror.id], in: mirror.namespaceID, log.sql).first else { return nil }
+        definition = cursor.definition
+        seq = cursor.seq
+        begins = cursor.begins?.seq ?? -1
+        try MirrorVersions(namespace: mirror.namespaceID, mirror: mirror.id).read(log.sql, .all) { slice in
+            for change in slice where change.version.isBegin {
+                beginnings.insert(.init(key: Key(change.version.key), seq: change.version.seq))
+            }
+            versions += slice.map { change in
+                PlainHistory.Version(
+                    key: Key(change.version.key), seq: change.version.seq, via: change.version.author?.via,
+                    record: change.version.record.map { String(decoding: $0, as: UTF8.self) })
+            }
+        }
+        switch definition.keeps {
+        case .changes: try readChanges(log.sql)
+        case .versions: try readVersions(log.sql)
+        case .latest: try readLast(log.sql)
+        case nil: break
+        }
+    }
+
+    private var table: String {
+        "\(quotedIdentifier(definition.schema)).\(quotedIdentifier(definition.table))"
+    }
+
+    private var key: String {
+        definition.keys.map { "\(quotedIdentifier($0.name))::text" }.joined(separator: " || '/' || ")
+    }
+
+    private mutating func readChanges(_ sql: PostgresConnection) throws {
+        let old = ColumnText.ofJSON("_old", definition)
+        let new = ColumnText.ofJSON("_new", definition)
+        let columns = (old + new).joined(separator: ", ")
+        let rows = try sql.execute(
+            "select \(key), _seq, _operation, _old is null, _new is null, \(columns) from \(table)")
+        for row in 0..<rows.rowCount {
+            var before = try ColumnText.row(definition, rows, row, from: 5)
+            // The column says what did not fit of the new row.
+            before.misfits = []
+            let after = try ColumnText.row(definition, rows, row, from: 5 + old.count)
+            let place = PlainHistory.Place(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
+            changes[place] = PlainHistory.Change(
+                operation: try rows.string(row, 2), old: try rows.bool(row, 3) ? nil : before,
+                new: try rows.bool(row, 4) ? nil : after)
+        }
+    }
+
+    private mutating func readVersions(_ sql: PostgresConnection) throws {
+        let keys = definition.keys.map { quotedIdentifier($0.name) }.joined(separator: ", ")
+        let rows = try sql.execute(
+            """
+            select \(key), _seq, _deleted, coalesce(lag(_deleted) over versions, true),
+                _current = (lead(_seq) over versions is null)
+                and _valid_to is not distinct from lead(_valid_from) over versions,
+                \(ColumnText.ofTable(definition).joined(separator: ", "))
+            from \(table) window versions as (partition by \(keys) order by _seq)
+            """)
+        for row in 0..<rows.rowCount {
+            let place = PlainHistory.Place(key: Key(try rows.string(row, 0)), seq: try rows.int64(row, 1))
+            let isGone = try rows.bool(row, 2)
+            let operation =
+                isGone
+                ? "delete" : beginnings.contains(place) ? "begin" : try rows.bool(row, 3) ? "insert" : "update"
+            let values = try ColumnText.row(definition, rows, row, from: 5)
+            changes[place] = PlainHistory.Change(operation: operation, old: nil, new: isGone ? nil : values)
+            if isGone, values != PlainProjection.Row(columns: values.columns.map { _ in nil }) {
+                problems.append("the deletion \(place) has values")
+            }
+            if try !rows.bool(row, 4) { problems.append("version \(place) does not end where the next one begins") }
+        }
+    }
+
+    private mutating func readLast(_ sql: PostgresConnection) throws {
+        let rows = try sql.execute(
+            """
+            select \(key), _seq, (extract(epoch from _updated_at) * 1000)::bigint,
+                (extract(epoch from _deleted_at) * 1000)::bigint, \(ColumnText.ofTable(definition).joined(separator: ", "))
+            from \(table)
+            """)
+        for row in 0..<rows.rowCount {
+            let key = Key(try rows.string(row, 0))
+            let at = rows.isNull(row, 2) ? nil : try rows.int64(row, 2)
+            last[key] = PlainHistory.Last(
+                row: try ColumnText.row(definition, rows, row, from: 4), seq: try rows.int64(row, 1), at: at,
+                isGone: !rows.isNull(row, 3))
+            if !rows.isNull(row, 3), try rows.int64(row, 3) != at { problems.append("\(key) went at another time") }
+        }
+    }
+
+    /// Why it is not what it should be; nil when it is.
+    func difference(from plain: PlainHistory) -> String? {
+        let place =
+            "history \(definition.name) (\(definition.pattern), \(String(describing: definition.keeps))) at seq \(seq)"
+        if let problem = problems.first { return "\(place): \(problem)" }
+        if definition.keeps == .latest { return lastDifference(from: plain).map { "\(place): \($0)" } }
+        let wanted = Set(plain.versions.map { Key($0.description) })
+        let found = Set(versions.map { Key($0.description) })
+        if wanted != found || versions.count != plain.versions.count {
+            return
+                "\(place): missing \(wanted.subtracting(found).sorted()), too many \(found.subtracting(wanted).sorted())"
+        }
+        for row in Set(changes.keys).union(plain.changes.keys) {
+            var wanted = plain.changes[row]
+            // What did not fit of the old row is not said again; a table of versions has the row before.
+            wanted?.old?.misfits = []
+            if definition.keeps == .versions { wanted?.old = nil }
+            if changes[row] != wanted {
+                return
+                    "\(place): \(row) is \(String(describing: changes[row])), wanted \(String(describing: wanted))"
+            }
+        }
+        return nil
+    }
+
+    private func lastDifference(from plain: PlainHistory) -> String? {
+        for key in Set(last.keys).union(plain.last.keys) {
+            var found = last[key]
+            if let wanted = plain.last[key], wanted.seq == nil {
+                found?.seq = nil
+                found?.at = nil
+            }
+            if found != plain.last[key] {
+                return "\(key) is \(String(describing: found)), wanted \(String(describing: plain.last[key]))"
+            }
+        }
+        let most = Dictionary(versions.map { ($0.key, 1) }, uniquingKeysWith: +).values.max() ?? 0
+        return most > 3 ? "there are \(most) versions of a record" : nil
+    }
+}
