@@ -185,4 +185,56 @@ import Testing
         #expect(error?.description.contains("can't be written") == true)
         #expect(try folder.read("out/inside") == "text")
     }
+
+    // MARK: What is written
+
+    /// A device would be lost for everybody on the machine.
+    @Test func devicesStayDevices() throws {
+        let output = try OutputFile("/dev/null", standardOutput: 1)
+        try output.write([1])
+        try output.finish()
+        let entries = try EntryFile("/dev/null", from: 1, source: "s", standardOutput: 1)
+        try entries.write([1])
+        #expect(try entries.keep() == nil)
+        try entries.finish()
+        var status = stat()
+        #expect(stat("/dev/null", &status) == 0 && status.st_mode & S_IFMT == S_IFCHR)
+        let full = try OutputFile("/dev/full", standardOutput: 1)
+        let error = #expect(throws: CommandFailure.self) { try full.write([1]) }
+        #expect(error?.description == "/dev/full can't be written: No space left on device.")
+    }
+
+    @Test func aLinkStaysAndItsFileIsReplaced() throws {
+        let folder = try ScratchFolder()
+        let file = try folder.file("real", "old", mode: 0o640)
+        symlink("real", folder.path + "/link")
+        let output = try OutputFile(folder.path + "/link", standardOutput: 1)
+        try output.write(Array("new".utf8))
+        #expect(try folder.read("real") == "old")
+        try output.finish()
+        #expect(try folder.read("real") == "new" && folder.names == ["link", "real"])
+        var status = stat()
+        #expect(lstat(folder.path + "/link", &status) == 0 && status.st_mode & S_IFMT == S_IFLNK)
+        // Whoever could not read it before still can't.
+        #expect(stat(file, &status) == 0 && status.st_mode & 0o777 == 0o640)
+        let entries = try EntryFile(folder.path + "/link", from: 1, source: "s", standardOutput: 1)
+        try entries.write(Array("entries".utf8))
+        try entries.finish()
+        #expect(try folder.read("real") == "entries" && folder.names == ["link", "real"])
+        #expect(stat(file, &status) == 0 && status.st_mode & 0o777 == 0o640)
+    }
+
+    @Test func aPipeIsWrittenTo() throws {
+        let folder = try ScratchFolder()
+        let path = folder.path + "/pipe"
+        try #require(mkfifo(path, 0o600) == 0)
+        // Open for both, so that nobody waits for the other.
+        let end = open(path, O_RDWR | O_CLOEXEC)
+        defer { close(end) }
+        let output = try OutputFile(path, standardOutput: 1)
+        try output.write([7])
+        try output.finish()
+        var byte: UInt8 = 0
+        #expect(read(end, &byte, 1) == 1 && byte == 7 && folder.names == ["pipe"])
+    }
 }

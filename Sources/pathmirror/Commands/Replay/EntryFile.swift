@@ -2,9 +2,13 @@ import Glibc
 import LogStore
 
 /// A file of entries that is written beside its name and takes it when whole. What a killed run has left is gone on with.
+///
+/// A link stays, and what it names is replaced; devices and pipes are written to as they are.
 final class EntryFile {
     private let path: String?
-    private let temporary: String
+    private let destination: String
+    /// Where it is written until it is whole; nil where it is written in place.
+    private let temporary: String?
     private let descriptor: Int32
     private var buffer: [UInt8] = []
     /// The last entry that an earlier run has written whole.
@@ -17,12 +21,23 @@ final class EntryFile {
     init(_ path: String?, from first: Int64, source: String, standardOutput: Int32) throws {
         self.path = path
         guard let path else {
-            temporary = ""
+            (temporary, destination) = (nil, "")
             descriptor = standardOutput
             return
         }
-        temporary = "\(path).from\(first).part"
-        descriptor = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+        let place = FilePlace(path)
+        destination = place.path
+        guard place.isReplaceable else {
+            temporary = nil
+            descriptor = open(destination, O_WRONLY | O_TRUNC | O_CLOEXEC)
+            guard descriptor >= 0 else {
+                throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
+            }
+            return
+        }
+        let temporary = "\(place.path).from\(first).part"
+        self.temporary = temporary
+        descriptor = open(temporary, O_RDWR | O_CREAT | O_CLOEXEC, place.mode ?? 0o644)
         guard descriptor >= 0 else {
             throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
         }
@@ -74,13 +89,13 @@ final class EntryFile {
     /// - Returns: where it is; nil for standard output.
     func keep() throws -> String? {
         try flush()
-        return path == nil ? nil : temporary
+        return temporary
     }
 
     func finish() throws {
         try flush()
-        guard let path else { return }
-        guard fsync(descriptor) == 0, rename(temporary, path) == 0 else {
+        guard let path, let temporary else { return }
+        guard fsync(descriptor) == 0, rename(temporary, destination) == 0 else {
             throw CommandFailure("\(path) can't be written: \(String(cString: strerror(errno))).")
         }
     }
