@@ -4,7 +4,11 @@ extension LogConnection {
     public func checkSchema() throws(LogStoreError) { try Migrations.check(postgres) }
 
     /// Applies the migrations that are missing and the files that have changed, and says which those were.
-    public func migrate() throws(LogStoreError) -> Migrations.Applied { try Migrations.up(postgres) }
+    ///
+    /// - Parameter begins: is told of each migration before it is applied.
+    public func migrate(begins: (String) -> Void = { _ in }) throws(LogStoreError) -> Migrations.Applied {
+        try Migrations.up(postgres, begins: begins)
+    }
 
     /// All migrations and files of functions, and when each was applied.
     public func migrationStatus() throws(LogStoreError) -> (

@@ -80,8 +80,10 @@ public enum Migrations {
     /// - Parameter last: the last migration to apply, where a test wants an older schema; without the newest one no file of
     ///   functions is applied.
     /// - Parameter functions: the files of functions, where a test wants others than the program's.
+    /// - Parameter begins: is told of each migration before it is looked for and, where it is missing, applied.
     public static func up(
-        _ connection: PostgresConnection, through last: Int = .max, functions: [FunctionFiles.File] = FunctionFiles.all
+        _ connection: PostgresConnection, through last: Int = .max, functions: [FunctionFiles.File] = FunctionFiles.all,
+        begins: (String) -> Void = { _ in }
     ) throws(LogStoreError) -> Applied {
         try translated { () throws(PostgresError) in
             // Under a lock, as creating a schema that exists by then is an error all the same.
@@ -104,6 +106,7 @@ public enum Migrations {
             // In one transaction with the newest migration: at no time has the schema this version and older functions.
             let files = migration.version == newest ? functions : nil
             try inTransaction(connection) { () throws(LogStoreError) in
+                begins(migration.name)
                 if try apply(migration, connection) { done.migrations.append(migration) }
                 if let files { done.functionFiles = try FunctionFiles.apply(files, connection) }
             }

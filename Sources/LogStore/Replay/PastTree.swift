@@ -1,3 +1,4 @@
+import Postgres
 public import Tree
 
 extension Change {
@@ -26,6 +27,9 @@ public struct PastTree {
     private let path: Path?
     /// Entries that are read at once.
     public var pageLimit = 5_000
+    private var bulk = BulkRead()
+    /// Is told of it in between: a single entry may have millions of leaves.
+    private let tellBulk: (BulkRead) throws -> Void
 
     /// Begins with the newest tree that is kept whole, at or before `seq`.
     ///
@@ -33,6 +37,33 @@ public struct PastTree {
     public init(
         _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64, within path: Path? = nil
     ) throws {
+        try self.init(connection, from: try Self.start(connection, namespace, for: seq), within: path)
+    }
+
+    /// Begins where `start` says.
+    ///
+    /// - Parameter bulk: is told now and then what was read of the snapshot and of bulk entries.
+    public init(
+        _ connection: LogConnection, from start: Start, within path: Path? = nil,
+        bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
+    ) throws {
+        try self.init(connection, start.namespace, from: start.snapshot?.seq, within: path, bulk: tellBulk)
+    }
+
+    /// From what a tree is rebuilt.
+    public struct Start: Sendable {
+        let namespace: Int64
+        /// The newest tree that is kept whole, at or before the one that is asked for; nil for the empty one.
+        public let snapshot: TreeSnapshot?
+
+        /// The entry that it begins after.
+        public var seq: Int64 { snapshot?.seq ?? 0 }
+    }
+
+    /// Finds from what the tree of a moment is rebuilt.
+    public static func start(
+        _ connection: LogConnection, _ namespace: NamespaceRecord, for seq: Int64
+    ) throws -> Start {
         guard let record = try connection.namespace(id: namespace.id) else {
             throw LogStoreError.unknownNamespace(namespace.name)
         }
@@ -44,7 +75,16 @@ public struct PastTree {
             let oldest = snapshots.first { $0.seq >= record.retainedFrom - 1 }?.seq ?? record.head
             throw ReplayError.notRetained(seq: seq, oldest: oldest)
         }
-        try self.init(connection, record.id, from: usable?.seq, within: path)
+        return Start(namespace: record.id, snapshot: usable)
+    }
+
+    /// What there is to read, beside plain entries, for the tree of entry `last`.
+    public static func bulk(_ connection: LogConnection, from start: Start, to last: Int64) throws -> BulkRead {
+        let parts = try connection.postgres.execute(
+            "select count(*) from pathmirror.log_part where namespace_id = $1 and seq > $2 and seq <= $3",
+            [.int8(start.namespace), .int8(start.seq), .int8(last)]
+        ).int64(0, 0)
+        return BulkRead(snapshotLeaves: start.snapshot?.rowCount ?? 0, parts: parts)
     }
 
     /// Begins with a tree that somebody knows.
@@ -55,17 +95,30 @@ public struct PastTree {
         self.seq = seq
         path = nil
         startSeq = seq
+        tellBulk = { _ in }
     }
 
     /// Begins with a snapshot, or with the empty tree.
-    init(_ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil) throws {
+    init(
+        _ connection: LogConnection, _ namespace: Int64, from snapshot: Int64?, within path: Path? = nil,
+        bulk tellBulk: @escaping (BulkRead) throws -> Void = { _ in }
+    ) throws {
         let path = path.flatMap { $0.isRoot ? nil : $0 }
         self.connection = connection
         self.namespace = namespace
         self.path = path
         startSeq = snapshot ?? 0
         seq = startSeq
-        root = try snapshot.map { try connection.loadSnapshot(namespace, at: $0, within: path) } ?? .null
+        self.tellBulk = tellBulk
+        var read = BulkRead()
+        root =
+            try snapshot.map {
+                try connection.loadSnapshot(namespace, at: $0, within: path) {
+                    read.snapshotLeaves = $0
+                    try tellBulk(read)
+                }
+            } ?? .null
+        bulk = read
     }
 
     /// Applies the entries up to `last`. `progress` is told of the seq now and then.
@@ -88,17 +141,28 @@ public struct PastTree {
         if entry.isBulk {
             var application = BulkApplication(narrowed(entry.changes), to: root)
             root = .null
-            repeat {
-                try connection.forEachPart(namespace, of: entry.seq) { (part) throws(LogStoreError) in
-                    application.take(narrowed(part))
-                }
-            } while application.goesOn()
+            try takeParts(of: entry.seq, &application)
             root = application.root
         } else {
             for change in narrowed(entry.changes) { root = root.replacing(change.path, with: change.value) }
         }
         seq = entry.seq
         entryCount += 1
+    }
+
+    private mutating func takeParts(of seq: Int64, _ application: inout BulkApplication) throws {
+        var isFirstPass = true
+        repeat {
+            var number: Int32 = 0
+            while let part = try connection.part(number, of: seq, namespace) {
+                application.take(narrowed(part))
+                number += 1
+                // What is gone over again was read before.
+                if isFirstPass { bulk.take(part.count) }
+                try tellBulk(bulk)
+            }
+            isFirstPass = false
+        } while application.goesOn()
     }
 
     private func narrowed(_ changes: [Change]) -> [Change] {

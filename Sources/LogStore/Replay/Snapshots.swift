@@ -128,7 +128,11 @@ extension LogConnection {
     }
 
     /// The tree of a snapshot, or what is in it at and below a path, at its place.
-    func loadSnapshot(_ namespace: Int64, at seq: Int64, within path: Path? = nil) throws -> Node {
+    ///
+    /// - Parameter progress: is told of the leaves that were read.
+    func loadSnapshot(
+        _ namespace: Int64, at seq: Int64, within path: Path? = nil, progress: (Int64) throws -> Void = { _ in }
+    ) throws -> Node {
         let known = try postgres.execute(
             "select row_count from pathmirror.snapshot where namespace_id = $1 and seq = $2",
             [.int8(namespace), .int8(seq)])
@@ -152,6 +156,7 @@ extension LogConnection {
                 }
             }
             chunk += 1
+            try progress(rowCount)
         }
         let expected = try known.int64(0, 0)
         guard rowCount == expected else {

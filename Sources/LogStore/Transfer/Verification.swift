@@ -39,6 +39,20 @@ public struct Verification: Sendable {
 
     public var isClean: Bool { problems.isEmpty && differenceCount == 0 }
 
+    /// How far a verification is.
+    public enum Progress: Sendable {
+        /// There is so much to read.
+        case begins(entries: Int64, bulk: BulkRead, rows: Int64)
+        /// So many entries were read.
+        case entries(Int64)
+        /// So much of snapshots and bulk entries was read.
+        case bulk(BulkRead)
+        /// Something that is derived from the tree is compared with it.
+        case comparing(String)
+        /// So many rows of the stored tree were read.
+        case rows(Int64)
+    }
+
     static let maxDifferences = 100
 
     /// Reads everything on one snapshot of the database; writers go on meanwhile.
@@ -47,7 +61,7 @@ public struct Verification: Sendable {
     /// snapshot, with each projection at its cursor, and with the stored tree.
     public static func run(
         _ connection: LogConnection, _ namespace: NamespaceRecord, projections: [any VerifiableProjection] = [],
-        progress: (Int64) -> Void = { _ in }
+        progress: @escaping (Progress) throws -> Void = { _ in }
     ) throws -> Verification {
         try connection.inReadTransaction {
             guard let record = try connection.namespace(id: namespace.id) else {
@@ -63,23 +77,28 @@ public struct Verification: Sendable {
                             ?? ": without its beginning the tree can't be rebuilt."))
             }
             for projection in projections { try checks.add(projection, connection) }
-            var tree = try PastTree(connection, record.id, from: start)
+            let rowsInTable = try connection.postgres.execute(
+                "select count(*) from pathmirror.node where namespace_id = $1", [.int8(record.id)]
+            ).int64(0, 0)
+            let from = PastTree.Start(namespace: record.id, snapshot: snapshots.first { $0.seq == start })
+            let bulk = try PastTree.bulk(connection, from: from, to: record.head)
+            try progress(.begins(entries: record.head - from.seq, bulk: bulk, rows: rowsInTable))
+            var tree = try PastTree(connection, from: from) { try progress(.bulk($0)) }
             // With no snapshot to begin with, what is left of the log is still looked through for gaps.
             if start == nil, record.retainedFrom > 1 { tree.skip(to: record.retainedFrom - 1) }
             try rebuild(&tree, connection, record, &checks, progress)
             var builder = TreeBuilder()
+            var rowsRead: Int64 = 0
             try connection.forEachNode(record.id) { path, value, isLong in
                 if isLong {
                     builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
                 } else {
                     builder.add(path, value)
                 }
+                rowsRead += 1
+                if rowsRead % 10_000 == 0 { try progress(.rows(rowsRead)) }
             }
             let stored = builder.finish()
-            let rowsInTable = Int(
-                try connection.postgres.execute(
-                    "select count(*) from pathmirror.node where namespace_id = $1", [.int8(record.id)]
-                ).int64(0, 0))
             if rowsInTable != stored.rowCount {
                 checks.problems.append(
                     "The tree's table has \(rowsInTable) rows, but they make a tree of \(stored.rowCount).")
@@ -87,7 +106,7 @@ public struct Verification: Sendable {
             var diff = RowDiff(DifferenceSink())
             diff.compare(tree.root, stored, changedAt: .root)
             return Verification(
-                head: record.head, startSeq: tree.startSeq, entryCount: tree.entryCount, rowCount: rowsInTable,
+                head: record.head, startSeq: tree.startSeq, entryCount: tree.entryCount, rowCount: Int(rowsInTable),
                 problems: checks.problems, projections: checks.verified, differences: diff.sink.first,
                 differenceCount: diff.sink.count)
         }
@@ -110,9 +129,13 @@ public struct Verification: Sendable {
             projections.append((seq, projection))
         }
 
-        mutating func reached(_ tree: PastTree, _ connection: LogConnection, _ record: NamespaceRecord) throws {
+        mutating func reached(
+            _ tree: PastTree, _ connection: LogConnection, _ record: NamespaceRecord,
+            _ progress: (Progress) throws -> Void
+        ) throws {
             if snapshots.first == tree.seq {
                 snapshots.removeFirst()
+                try progress(.comparing("the snapshot at seq \(tree.seq)"))
                 var diff = RowDiff(DifferenceSink())
                 diff.compare(try connection.loadSnapshot(record.id, at: tree.seq), tree.root, changedAt: .root)
                 if let first = diff.sink.first.first {
@@ -123,6 +146,7 @@ public struct Verification: Sendable {
             }
             while let index = projections.firstIndex(where: { $0.seq == tree.seq }) {
                 let projection = projections.remove(at: index).projection
+                try progress(.comparing(projection.name))
                 let differences = try projection.compare(with: tree.root, at: tree.seq, connection)
                 problems.append(contentsOf: differences.map { "\(projection.name): \($0)" })
                 verified.append(projection.name)
@@ -132,9 +156,9 @@ public struct Verification: Sendable {
 
     private static func rebuild(
         _ tree: inout PastTree, _ connection: LogConnection, _ record: NamespaceRecord, _ checks: inout Checks,
-        _ progress: (Int64) -> Void
+        _ progress: @escaping (Progress) throws -> Void
     ) throws {
-        try checks.reached(tree, connection, record)
+        try checks.reached(tree, connection, record, progress)
         var follower = LogFollower(record.id, at: LogCursor(seq: tree.seq)) {
             $0.pageEntries = tree.pageLimit
             $0.gaps = .reported
@@ -144,9 +168,9 @@ public struct Verification: Sendable {
             case .entries(let page):
                 for logged in page {
                     try tree.apply(logged.entry)
-                    try checks.reached(tree, connection, record)
+                    try checks.reached(tree, connection, record, progress)
                 }
-                progress(tree.seq)
+                try progress(.entries(tree.entryCount))
             case .missing(let seqs, _):
                 checks.problems.append("Seq \(seqs.lowerBound) is missing: the log goes on with \(seqs.upperBound).")
             case .bulk, .rules, .takenBack, .end: break reading
