@@ -4,9 +4,11 @@ import Glibc
 @main
 struct Pathmirror {
     static func main() {
+        StandardDescriptors.fill()
         ProcessSignals.block()
         OutOfMemory.install()
         let arguments = Array(CommandLine.arguments.dropFirst())
-        exit(Commands.run(arguments, Console(), Environment.current))
+        let environment = Environment.current
+        exit(Commands.run(arguments, Console(environment: environment), environment))
     }
 }

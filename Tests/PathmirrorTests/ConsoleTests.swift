@@ -70,6 +70,52 @@ import Testing
         #expect(output.bytes.isEmpty)
     }
 
+    /// A result or an error takes the line's place, and the next one begins anew.
+    @Test func whatStaysTakesTheLinesPlace() throws {
+        let terminal = try PseudoTerminal()
+        let console = Console(output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor)
+        console.progressLine("half")
+        console.write("result")
+        console.error("mistake")
+        console.progressLine("")
+        #expect(terminal.shown == "\r\u{1B}[Khalf\r\u{1B}[Kresult\nmistake\n")
+    }
+
+    @Test(arguments: [
+        ("20", "012345678901234567…"), ("1", "…"), ("0", "012345678901234567890"), ("x", "012345678901234567890"),
+    ])
+    func theLineFitsTheTerminal(_ columns: String, _ shown: String) throws {
+        let terminal = try PseudoTerminal()
+        let console = Console(
+            output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            environment: Environment(values: ["COLUMNS": columns]))
+        console.progressLine("012345678901234567890")
+        #expect(terminal.shown == "\r\u{1B}[K\(shown)")
+    }
+
+    @Test func aTerminalThatCannotReplaceLinesIsNone() throws {
+        let terminal = try PseudoTerminal()
+        let console = Console(
+            output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            environment: Environment(values: ["TERM": "dumb"]))
+        #expect(!console.isTerminal)
+    }
+
+    /// Nobody takes a command for done whose results are nowhere.
+    @Test func lostResultsAreAFailure() throws {
+        let descriptors = try Descriptors()
+        let full = open("/dev/full", O_WRONLY | O_CLOEXEC)
+        defer { close(full) }
+        for arguments in [["help"], ["version"], ["log", "ls", "--help"]] {
+            let errors = try ScratchFile()
+            let console = Console(
+                output: full, errors: errors.descriptor, input: descriptors.input.descriptor, signals: ScriptedSignals()
+            )
+            #expect(Commands.run(arguments, console, Environment(values: [:])) == 1)
+            #expect(errors.text == "pathmirror: standard output can't be written: No space left on device.\n")
+        }
+    }
+
     @Test func theProgressLineIsReplaced() throws {
         let descriptors = try Descriptors()
         descriptors.console().progressLine("half")

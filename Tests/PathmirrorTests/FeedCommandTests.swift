@@ -252,10 +252,10 @@ import Testing
             #expect(letters[0]["dead_at"] == "2026-01-31T12:00:00.000Z")
             #expect(
                 try database.run(["feed", "dead", "ls", "orders", "--limit", "1", "--after", "default:2:0"]).lines
-                    == ["default:3:0  o3  10 attempts, given up 2026-01-31T12:00:00.000Z  no room"])
+                    == ["default:3:0  o3  10 attempts  2026-01-31T12:00:00.000Z  no room"])
             #expect(try database.run(["feed", "dead", "ls", "orders", "--after", "other:2:0"]).exitCode == 2)
             #expect(
-                try database.run(["feed", "status", "orders"]).output.contains("  3 dead letters  1 set aside"))
+                try database.run(["feed", "status", "orders"]).output.contains("  3 dead letters, 1 set aside"))
         }
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import Synchronization
 import TestSupport
 import Testing
@@ -262,13 +263,26 @@ import Testing
     /// Where nobody reads any more it ends by itself.
     @Test func endsWithItsReader() throws {
         try withHistory { database throws in
-            let (input, errors) = (try ScratchFile(), try ScratchFile())
-            let console = Console(
-                output: -1, errors: errors.descriptor, input: input.descriptor, signals: ScriptedSignals { false })
-            let code = Commands.run(
-                ["log", "tail", "--from", "1", "--database-url", database.connectionText], console,
-                Environment(values: [:]))
-            #expect(code == 0)
+            // As the program does: writing to a closed pipe is an error of that write.
+            signal(SIGPIPE, SIG_IGN)
+            var ends: [Int32] = [0, 0]
+            try #require(pipe(&ends) == 0)
+            close(ends[0])
+            defer { close(ends[1]) }
+            let full = open("/dev/full", O_WRONLY | O_CLOEXEC)
+            defer { close(full) }
+            for (output, expected, said) in [
+                (ends[1], 0, ""), (full, 1, "pathmirror: standard output can't be written: No space left on device.\n"),
+            ] {
+                let (input, errors) = (try ScratchFile(), try ScratchFile())
+                let console = Console(
+                    output: output, errors: errors.descriptor, input: input.descriptor,
+                    signals: ScriptedSignals { false })
+                let code = Commands.run(
+                    ["log", "tail", "--from", "1", "--database-url", database.connectionText], console,
+                    Environment(values: [:]))
+                #expect(code == Int32(expected) && errors.text == said)
+            }
         }
     }
 }

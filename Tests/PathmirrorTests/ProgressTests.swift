@@ -1,3 +1,6 @@
+import LogStore
+import Runtime
+import TestSupport
 import Testing
 
 @testable import pathmirror
@@ -80,6 +83,27 @@ import Testing
         #expect(terminal.shown == "\r\u{1B}[Kimport: 22 leaves in 1.1 s, 20 a second\n")
     }
 
+    @Test(arguments: [(5, "5 s"), (60, "1 min 0 s"), (3_725, "1 h 2 min"), (93_600, "1 d 2 h")])
+    func spans(_ seconds: Int, _ text: String) { #expect(ProgressLine.span(seconds: seconds) == text) }
+
+    /// An estimate that was too low says nothing of what is left.
+    @Test func estimates() throws {
+        let descriptors = try Descriptors()
+        let progress = Progress(
+            descriptors.console(), "export", totalBytes: nil, estimatedRows: 1_000, isQuiet: false, time.clock)
+        time.advance(5_000)
+        progress.update(rows: 250, bytes: 0)
+        #expect(descriptors.errors.text == "export: 250 leaves, 50 a second, 25 %, 15 s left\n")
+        time.advance(5_000)
+        progress.update(rows: 1_200, bytes: 0)
+        #expect(descriptors.errors.text.hasSuffix("export: 1200 leaves, 120 a second\n"))
+        let snapshot = ReplayProgress(
+            descriptors.console(), "snapshot", "leaves", total: 10, isEstimate: true, time.clock)
+        time.advance(5_000)
+        snapshot.advance(to: 20)
+        #expect(descriptors.errors.text.hasSuffix("snapshot: 20 leaves, 4 a second\n"))
+    }
+
     @Test func quiet() throws {
         let terminal = try PseudoTerminal()
         let console = Console(
@@ -117,6 +141,27 @@ import Testing
         progress.finish("600 entries")
         #expect(descriptors.errors.text.hasSuffix("\nreplay: 600 entries in 10.0 s\n"))
         #expect(time.allPauses.isEmpty)
+    }
+
+    /// One entry may be an import of millions of leaves: it counts by its parts.
+    @Test func bulkEntriesCountByTheirParts() throws {
+        let descriptors = try Descriptors()
+        let console = descriptors.console()
+        let progress = ReplayProgress(
+            console, "replay", total: 100_000, bulk: BulkRead(snapshotLeaves: 100_000, parts: 4), time.clock)
+        time.advance(5_000)
+        try progress.note(BulkRead(snapshotLeaves: 100_000, parts: 0))
+        #expect(descriptors.errors.text == "replay: 0 entries, 100000 leaves, 20000 a second, 25 %, 15 s left\n")
+        time.advance(5_000)
+        try progress.note(BulkRead(snapshotLeaves: 100_000, parts: 2, partLeaves: 60_000))
+        #expect(
+            descriptors.errors.text.hasSuffix("replay: 0 entries, 160000 leaves, 16000 a second, 50 %, 10 s left\n"))
+        time.advance(5_000)
+        progress.advance(to: 50_000)
+        #expect(
+            descriptors.errors.text.hasSuffix("replay: 50000 entries, 160000 leaves, 14000 a second, 62 %, 9 s left\n"))
+        _ = console.interruption.note(2)
+        #expect(throws: Interrupted.self) { try progress.note(BulkRead()) }
     }
 
     @Test func otherUnitsAndNoTotal() throws {
@@ -183,5 +228,95 @@ import Testing
         } else {
             #expect(throws: UsageError.self) { try ReplayProgress.rate(parsed) }
         }
+    }
+}
+
+/// Goal: `log verify` tells of the log, of the stored tree, and of what it compares.
+@Suite struct VerifyProgressTests {
+    private let time = ManualClock()
+
+    @Test func lines() throws {
+        let descriptors = try Descriptors()
+        let console = descriptors.console()
+        let progress = VerifyProgress(console, isQuiet: false, time.clock)
+        try progress.update(.begins(entries: 200, bulk: BulkRead(), rows: 200))
+        #expect(descriptors.errors.text.isEmpty)
+        time.advance(5_000)
+        try progress.update(.entries(100))
+        #expect(descriptors.errors.text == "verify: 100 of 200 entries, 20 a second, 25 %, 15 s left\n")
+        try progress.update(.entries(200))
+        time.advance(5_000)
+        try progress.update(.rows(100))
+        #expect(
+            descriptors.errors.text.hasSuffix(
+                "verify: 200 of 200 entries, 100 of 200 rows of the tree, 30 a second, 75 %, 3 s left\n"))
+        #expect(progress.entries == 200)
+        _ = console.interruption.note(2)
+        #expect(throws: Interrupted.self) { try progress.update(.rows(200)) }
+    }
+
+    @Test func anEmptyLog() throws {
+        let descriptors = try Descriptors()
+        let progress = VerifyProgress(descriptors.console(), isQuiet: false, time.clock)
+        time.advance(5_000)
+        try progress.update(.begins(entries: 0, bulk: BulkRead(), rows: 0))
+        #expect(descriptors.errors.text == "verify: 0 of 0 entries, 0 a second\n")
+    }
+
+    @Test func bulkEntries() throws {
+        let descriptors = try Descriptors()
+        let progress = VerifyProgress(descriptors.console(), isQuiet: false, time.clock)
+        try progress.update(.begins(entries: 0, bulk: BulkRead(parts: 2), rows: 100_000))
+        time.advance(5_000)
+        try progress.update(.bulk(BulkRead(parts: 1, partLeaves: 40_000)))
+        #expect(
+            descriptors.errors.text == "verify: 0 of 0 entries, 40000 leaves of them, 8000 a second, 25 %, 15 s left\n")
+    }
+}
+
+/// Goal: what can't say how far it is says for how long it has been going on, and nothing once it is done.
+@Suite struct ElapsedLineTests {
+    @Test func onATerminal() throws {
+        let terminal = try PseudoTerminal()
+        let console = Console(
+            output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            signals: ScriptedSignals())
+        var seen = ""
+        let result = console.telling("removing", isQuiet: false, patience: 0, beat: 1) { line in
+            waitUntil {
+                seen += terminal.shown
+                return seen.contains("removing, 0 s")
+            }
+            line.note("clearing up")
+            waitUntil {
+                seen += terminal.shown
+                return seen.contains("clearing up, 0 s")
+            }
+            return 7
+        }
+        #expect(result == 7)
+        seen += terminal.shown
+        #expect(seen.hasSuffix("\r\u{1B}[K"))
+    }
+
+    @Test func whatIsQuickOrQuietSaysNothing() throws {
+        let terminal = try PseudoTerminal()
+        let console = Console(
+            output: terminal.descriptor, errors: terminal.descriptor, input: terminal.descriptor,
+            signals: ScriptedSignals())
+        console.telling("quick", isQuiet: false) { _ in }
+        console.telling("quiet", isQuiet: true, patience: 0, beat: 1) { $0.note("still quiet") }
+        let line = ElapsedLine(console, "twice", isQuiet: false)
+        line.end()
+        line.end()
+        #expect(throws: Interrupted.self) {
+            try console.telling("failing", isQuiet: false) { _ in throw Interrupted() }
+        }
+        #expect(terminal.shown.isEmpty)
+    }
+
+    private func waitUntil(_ condition: () -> Bool) {
+        let end = Clock.monotonicMilliseconds + 30_000
+        while !condition(), Clock.monotonicMilliseconds < end { ProgressClock.system.pause(1) }
     }
 }

@@ -51,6 +51,14 @@ import Testing
         #expect(lines[1].hasPrefix("a        7  short"))
     }
 
+    /// Columns have a least width; a terminal that is narrower still shows the first of them.
+    @Test(arguments: [1, 5, 12, 19]) func narrowerThanTheColumns(_ width: Int) {
+        let lines = Self.table().lines(width: width)
+        #expect(lines.count == 4)
+        #expect(lines.allSatisfy { TextWidth.of($0) <= width })
+        #expect(lines.last?.hasSuffix("…") == true)
+    }
+
     @Test func nothingIsWrittenOfNothing() throws {
         let descriptors = try Descriptors()
         TextTable(["A"]).write(to: descriptors.console())

@@ -114,15 +114,93 @@ def test_an_export_leaves_no_file(written, scratch, interrupt):
     assert not [file.name for file in scratch.iterdir() if file.name.startswith("out.json")]
 
 
-@pytest.mark.parametrize("words, purpose", [
-    (["log", "ls"], "log"), (["log", "verify"], "log verify"), (["diff", "default@1", "default"], "diff"), (["mirror", "infer", "/x"], "mirror infer"),
-    (["log", "snapshot"], "log snapshot"), (["rules", "history"], "rules"), (["replay", "tree", "--at", "head", "--into", "copy"], "replay tree")])
-def test_what_waits_in_the_database_is_stopped(written, interrupt, words, purpose):
+GOES_ON = "the same command goes on."
+DROPPED = f"What was dropped stays dropped; {GOES_ON}"
+
+
+@pytest.mark.parametrize("words, purpose, said", [
+    (["log", "ls"], "log", None), (["log", "show", "1"], "log", None), (["log", "blame", "/"], "log blame", None),
+    (["log", "verify"], "log verify", None), (["log", "prune", "--keep", "5"], "log prune", DROPPED), (["log", "snapshot"], "log snapshot", None),
+    (["diff", "default@1", "default"], "diff", "There may be more differences than those above. Nothing was changed."),
+    (["mirror", "infer", "/x"], "mirror infer", None), (["rules", "history"], "rules", None), (["retention", "ls"], "retention ls", None),
+    (["retention", "run"], "retention", DROPPED), (["replay", "tree", "--at", "head", "--into", "copy"], "replay tree", None),
+    (["replay", "log"], "replay log", None), (["export"], "export", None), (["feed", "ls", "--ns", "default"], "feed ls", None),
+    (["namespace", "ls"], "namespace ls", None), (["namespace", "show", "default"], "namespace show", None),
+    (["namespace", "create", "other"], "namespace create", f"The namespace may be placed already and not made; {GOES_ON}"),
+    (["namespace", "rm", "default", "--confirm", "default"], "namespace rm", None),
+    (["namespace", "move", "default", "--to", "home"], "namespace move",
+     f"{GOES_ON.capitalize()[:-1]}; --abort throws the copy away, unless the namespace has left its database already."),
+    (["doctor"], "doctor", "Not everything was looked at, and nothing was changed.")])
+def test_what_waits_in_the_database_is_stopped(written, interrupt, words, purpose, said):
     _, url = written
     with psycopg.connect(url) as holder:
         holder.execute("lock table pathmirror.namespace in access exclusive mode")
-        assert interrupt(*words, begun=at_work(url, purpose)) == "Nothing was changed."
+        assert interrupt(*words, begun=at_work(url, purpose)) == (said or "Nothing was changed.")
+        assert not at_work(url, purpose)(None)
     cli.verify("--database-url", url)
+
+
+def test_migrations_go_on(written, interrupt):
+    _, url = written
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table pathmirror.migration in access exclusive mode")
+        said = interrupt("migrate", "up", begun=at_work(url, "migrate"))
+    assert said == "Migrations that were applied whole stay, and the one that was at work is undone. The same command goes on."
+    cli.succeeds("migrate", "up", "--database-url", url)
+    cli.verify("--database-url", url)
+
+
+@pytest.mark.parametrize("words, said", [
+    (["namespace", "rm", "default", "--confirm", "default"], "Nothing was changed."), (["log", "prune", "--keep", "5"], DROPPED)])
+def test_what_removes_begins_again(written, interrupt, words, said):
+    """Reading goes on, and removing has to wait: then it is interrupted, and done the second time."""
+    _, url = written
+    with psycopg.connect(url) as holder:
+        for table in ("node", "log", "log_part"):
+            holder.execute(f"lock table pathmirror.{table} in share row exclusive mode")
+        assert interrupt(*words, begun=at_work(url, " ".join(words[:2]))) == said
+    cli.succeeds(*words, "--database-url", url)
+    if words[0] == "log":
+        cli.verify("--database-url", url)
+    else:
+        assert cli.command("namespace", "show", "default", "--database-url", url).returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_second_signal_ends_at_once(serve, database_url, number):
+    """Whoever reads a pipe and has stopped reading holds a command up, which can't hear the first signal then."""
+    serve().rest.set("big", "x" * 1_000_000)
+    child = subprocess.Popen([pathmirror(), "export", "--database-url", database_url], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with child:
+        wait_until(lambda: "pipe_write" in open(f"/proc/{child.pid}/wchan").read(), "the pipe to be full")
+        child.send_signal(number)
+        wait_until(lambda: not pending(child.pid, number), "the first signal to be taken")
+        child.send_signal(number)
+        assert child.wait(8) == 128 + number
+
+
+def pending(pid: int, number: int) -> bool:
+    """Whether a signal waits to be taken."""
+    for line in open(f"/proc/{pid}/status"):
+        if line.startswith("ShdPnd:"):
+            return bool(int(line.split()[1], 16) & 1 << number - 1)
+    return False
+
+
+@pytest.mark.parametrize("words", [["log", "ls"], ["log", "ls", "--json"], ["export"], ["replay", "log"], ["help"], ["log", "tail", "--from", "1"]])
+def test_a_reader_that_has_seen_enough(written, words):
+    """`| head` ends a command, and nothing is said about it."""
+    rest, url = written
+    rest.set("big", "x" * 300_000)
+    source = [] if words == ["help"] else ["--database-url", url]
+    child = subprocess.Popen([pathmirror(), *words, *source], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with child:
+        assert child.stdout.read(1)
+        child.stdout.close()
+        # `help` is short enough to be written before the reader goes.
+        assert child.wait(60) in (0, -signal.SIGPIPE)
+        assert child.stderr.read() == b""
 
 
 def test_a_question(serve, database_url):

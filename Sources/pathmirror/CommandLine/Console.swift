@@ -1,34 +1,46 @@
 import Glibc
 
 /// What a command says to whoever started it, and hears from them.
-struct Console {
+struct Console: Sendable {
     /// Where results go.
     let output: Int32
     /// Where errors, questions and progress go.
     let errors: Int32
     /// Where answers, and files named `-`, come from.
     let input: Int32
-    /// True when `errors` is a terminal: progress then moves on one line.
+    /// True when `errors` is a terminal whose lines can be replaced: progress then moves on one line.
     let isTerminal: Bool
     let signals: any Signals
     /// Whether the command is to stop.
     let interruption = Interruption()
+    /// The columns that the environment says terminals have, which goes before what they say themselves.
+    private let columns: Int?
+    private let screen = Screen()
 
+    /// - Parameter environment: `COLUMNS` and `TERM` are looked at.
     init(
         output: Int32 = STDOUT_FILENO, errors: Int32 = STDERR_FILENO, input: Int32 = STDIN_FILENO,
-        signals: any Signals = ProcessSignals()
+        signals: any Signals = ProcessSignals(), environment: Environment = Environment(values: [:])
     ) {
         self.output = output
         self.errors = errors
         self.input = input
         self.signals = signals
-        isTerminal = isatty(errors) == 1
+        isTerminal = isatty(errors) == 1 && environment["TERM"] != "dumb"
+        columns = environment["COLUMNS"].flatMap { Int($0) }.flatMap { $0 > 0 ? $0 : nil }
     }
 
     /// The columns of the terminal that results go to; nil where it is none.
-    var outputWidth: Int? {
+    var outputWidth: Int? { width(of: output) }
+
+    /// Whether results are read by somebody at a terminal.
+    var showsResults: Bool { isatty(output) == 1 }
+
+    private func width(of descriptor: Int32) -> Int? {
+        guard isatty(descriptor) == 1 else { return nil }
+        if let columns { return columns }
         var size = winsize()
-        guard isatty(output) == 1, ioctl(output, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+        guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
         return Int(size.ws_col)
     }
 
@@ -39,14 +51,31 @@ struct Console {
     }
 
     func write(_ text: String, toError: Bool = false) {
-        Self.writeBytes(Array((text + "\n").utf8), to: toError ? errors : output)
+        let bytes = Array((text + "\n").utf8)
+        guard toError else {
+            writeBytes(bytes)
+            return
+        }
+        screen.writing(clearing: clearLine) { _ = Self.writeBytes(bytes, to: errors) }
     }
 
     func error(_ text: String) { write(text, toError: true) }
 
     /// False when nobody reads any more.
     @discardableResult
-    func writeBytes(_ bytes: [UInt8]) -> Bool { Self.writeBytes(bytes, to: output) }
+    func writeBytes(_ bytes: [UInt8]) -> Bool {
+        screen.writing(clearing: clearLine) {
+            let isWritten = Self.writeBytes(bytes, to: output)
+            if !isWritten { screen.note(failure: errno) }
+            return isWritten
+        }
+    }
+
+    /// Why results could not be written, if they could not.
+    var outputFailure: String? { screen.failure.map { String(cString: strerror($0)) } }
+
+    /// Whether that is because nobody reads them any more.
+    var readerIsGone: Bool { screen.failure == EPIPE }
 
     /// Writes all of it to a descriptor. False, with the reason in `errno`, when that can't be done.
     @discardableResult
@@ -61,10 +90,18 @@ struct Console {
         return true
     }
 
-    /// Replaces the progress line on a terminal.
+    /// Replaces the progress line on a terminal; the next result or error takes its place.
     func progressLine(_ text: String) {
-        Self.writeBytes(Array("\r\u{1B}[K\(text)".utf8), to: errors)
+        // One column stays free: some terminals begin a new line once the last one is written to.
+        let shown = width(of: errors).map { TextWidth.fitted(text, to: max(1, $0 - 1)) } ?? text
+        screen.replaceLine(isEmpty: shown.isEmpty) {
+            Self.writeBytes(Array("\(Self.lineBeginning)\(shown)".utf8), to: errors)
+        }
     }
+
+    private static let lineBeginning = "\r\u{1B}[K"
+
+    private func clearLine() { Self.writeBytes(Array(Self.lineBeginning.utf8), to: errors) }
 
     /// Asks a question on a terminal; false for anything but yes.
     func confirms(_ question: String) -> Bool {

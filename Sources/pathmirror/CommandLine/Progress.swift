@@ -3,16 +3,20 @@ final class Progress {
     private let name: String
     private let what: String
     private let totalBytes: Int?
+    private let estimatedRows: Int?
     private var line: ProgressLine
 
-    /// - Parameter what: is counted, such as rows.
+    /// - Parameters:
+    ///   - what: is counted, such as rows.
+    ///   - estimatedRows: about how many of them there are, where bytes don't tell how far it is.
     init(
-        _ console: Console, _ name: String, of what: String = "leaves", totalBytes: Int?, isQuiet: Bool,
-        _ clock: ProgressClock = .system
+        _ console: Console, _ name: String, of what: String = "leaves", totalBytes: Int?, estimatedRows: Int? = nil,
+        isQuiet: Bool, _ clock: ProgressClock = .system
     ) {
         self.name = name
         self.what = what
         self.totalBytes = totalBytes
+        self.estimatedRows = estimatedRows
         line = ProgressLine(console, isQuiet: isQuiet, clock)
     }
 
@@ -20,12 +24,18 @@ final class Progress {
         guard line.isDue() else { return }
         let seconds = Double(line.elapsed) / 1_000
         var text = "\(name): \(rows) \(what), \(Self.rate(rows, seconds)) a second"
-        if let totalBytes, totalBytes > 0, bytes > 0 {
-            let share = min(1, Double(bytes) / Double(totalBytes))
+        if let share = share(rows, bytes) {
             text += ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
             if line.isTerminal { text = "\(Self.bar(share)) \(text)" }
         }
         line.show(text)
+    }
+
+    private func share(_ rows: Int, _ bytes: Int) -> Double? {
+        if let totalBytes, totalBytes > 0, bytes > 0 { return min(1, Double(bytes) / Double(totalBytes)) }
+        // There may be more than was estimated, and then nobody knows how many.
+        guard let estimatedRows, rows > 0, rows < estimatedRows else { return nil }
+        return Double(rows) / Double(estimatedRows)
     }
 
     /// Clears the line.

@@ -58,8 +58,17 @@ struct ProgressLine {
 
     /// How much longer it takes, when `share` of it took `seconds`: such as `40 s` or `2 min 5 s`.
     static func left(afterSeconds seconds: Double, share: Double) -> String {
-        let left = Int(seconds / share - seconds)
-        return left < 60 ? "\(left) s" : "\(left / 60) min \(left % 60) s"
+        span(seconds: Int(min(seconds / share - seconds, 1e9)))
+    }
+
+    /// `40 s`, `2 min 5 s`, `3 h 20 min`, `4 d 2 h`.
+    static func span(seconds: Int) -> String {
+        switch seconds {
+        case ..<60: "\(seconds) s"
+        case ..<3_600: "\(seconds / 60) min \(seconds % 60) s"
+        case ..<86_400: "\(seconds / 3_600) h \(seconds % 3_600 / 60) min"
+        default: "\(seconds / 86_400) d \(seconds % 86_400 / 3_600) h"
+        }
     }
 
     /// With one digit: `12.3 s`.

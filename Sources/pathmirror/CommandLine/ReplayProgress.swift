@@ -1,3 +1,5 @@
+import LogStore
+
 /// Tells how far a replay has come, and holds it to a rate.
 final class ReplayProgress {
     private let name: String
@@ -5,21 +7,29 @@ final class ReplayProgress {
     private let unit: String
     private let rate: Int?
     private let total: Int64?
+    /// There may be more, and then nobody knows how many.
+    private let isEstimate: Bool
     private let clock: ProgressClock
     private let interruption: Interruption
     private var line: ProgressLine
     private(set) var done: Int64 = 0
+    /// What there is to read beside what is counted, and how much of it was.
+    private let bulkTotal: BulkRead
+    private var bulk = BulkRead()
 
     static let rateOption = OptionSpecification(
         "rate", "N", "at most so many a second, so that others are not slowed; default as many as there can be")
 
     init(
-        _ console: Console, _ name: String, _ unit: String = "entries", total: Int64? = nil, rate: Int? = nil,
+        _ console: Console, _ name: String, _ unit: String = "entries", total: Int64? = nil, isEstimate: Bool = false,
+        bulk: BulkRead = BulkRead(), rate: Int? = nil,
         isQuiet: Bool = false, _ clock: ProgressClock = .system
     ) {
         self.name = name
         self.unit = unit
         self.total = total
+        self.isEstimate = isEstimate
+        bulkTotal = bulk
         self.rate = rate
         self.clock = clock
         interruption = console.interruption
@@ -47,12 +57,21 @@ final class ReplayProgress {
         show()
     }
 
+    /// Notes what was read of a snapshot or of a bulk entry. The rate is of what is counted; this passes as fast as it can.
+    func note(_ bulk: BulkRead) throws(Interrupted) {
+        self.bulk = bulk
+        show()
+        try interruption.check()
+    }
+
     private func show() {
         guard line.isDue() else { return }
         let seconds = max(0.001, Double(line.elapsed) / 1_000)
-        var text = "\(name): \(done) \(unit), \(Int(Double(done) / seconds)) a second"
-        if let total, total > 0, done > 0 {
-            let share = min(1, Double(done) / Double(total))
+        let leaves = bulk.leaves > 0 ? ", \(bulk.leaves) leaves" : ""
+        var text = "\(name): \(done) \(unit)\(leaves), \(Int(Double(done + bulk.leaves) / seconds)) a second"
+        let work = done + bulk.work
+        if let total, total + bulkTotal.work > 0, work > 0, !isEstimate || work < total {
+            let share = min(1, Double(work) / Double(total + bulkTotal.work))
             text += ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
         }
         line.show(text)

@@ -2,7 +2,7 @@ import Glibc
 import Runtime
 
 /// How a command is told to end, or to read its files again.
-protocol Signals {
+protocol Signals: Sendable {
     /// For commands that work and don't wait: Ctrl-C and its like stop what they do, closed pipes end them.
     func interrupt(by interruption: Interruption)
 

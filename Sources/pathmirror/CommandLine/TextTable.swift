@@ -18,6 +18,11 @@ struct TextTable {
 
     mutating func add(_ cells: String...) { rows.append(cells) }
 
+    /// - Parameter cells: one a column.
+    mutating func add(_ cells: [String]) { rows.append(cells) }
+
+    var isEmpty: Bool { rows.isEmpty }
+
     /// On the console's terminal as wide as that is, elsewhere as wide as the cells are.
     func write(to console: Console) {
         guard !rows.isEmpty else { return }
@@ -28,8 +33,10 @@ struct TextTable {
     func lines(width: Int?) -> [String] {
         let shown = width == nil ? rows : [titles] + rows
         var widths = titles.indices.map { column in shown.map { TextWidth.of($0[column]) }.max() ?? 0 }
-        if let width { fit(&widths, to: width - Self.gap * (widths.count(where: { $0 > 0 }) - 1)) }
-        return shown.map { line($0, widths) }
+        guard let width else { return shown.map { line($0, widths) } }
+        fit(&widths, to: width - Self.gap * (widths.count(where: { $0 > 0 }) - 1))
+        // A terminal that is too narrow even so shows the first columns.
+        return shown.map { TextWidth.fitted(line($0, widths), to: width) }
     }
 
     /// Takes from the widest until it is enough.

@@ -33,7 +33,7 @@ enum Commands {
         if first == "--version" { return run(["version"], console, environment) }
         guard let command = all.first(where: { arguments.starts(with: $0.specification.words) }) else {
             let (text, isHelp) = CommandHelp.unknown(arguments)
-            console.write(text, toError: !isHelp)
+            console.write(isHelp ? TextWrap.help(text, to: console.outputWidth) : text, toError: !isHelp)
             return isHelp ? 0 : 2
         }
         return run(command, Array(arguments.dropFirst(command.specification.words.count)), console, environment)
@@ -44,8 +44,8 @@ enum Commands {
     ) -> Int32 {
         let specification = command.specification
         if arguments.contains("--help") || arguments.contains("-h") {
-            console.write(specification.help)
-            return 0
+            console.write(TextWrap.help(specification.help, to: console.outputWidth))
+            return exitCode(0, command, console)
         }
         do {
             let parsed = try ParsedArguments(arguments, specification, environment)
@@ -57,11 +57,19 @@ enum Commands {
             }
             if !command.waitsForSignals { console.signals.interrupt(by: console.interruption) }
             try command.run(parsed, console)
-            return 0
+            return exitCode(0, command, console)
         } catch {
             console.interruption.notice()
-            return tell(console.ending(error, command.whenInterrupted), command, console)
+            return exitCode(tell(console.ending(error, command.whenInterrupted), command, console), command, console)
         }
+    }
+
+    /// The exit code, unless results were lost on their way: that is a failure, however well the rest went.
+    private static func exitCode(_ code: Int32, _ command: any Command.Type, _ console: Console) -> Int32 {
+        // Gateways have a log, and go on where nobody reads what they say at the start.
+        guard !command.waitsForSignals, let reason = console.outputFailure else { return code }
+        console.error("pathmirror: standard output can't be written: \(reason).")
+        return max(code, command.failureCode)
     }
 
     /// Says why a command has ended.

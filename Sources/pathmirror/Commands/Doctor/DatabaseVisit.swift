@@ -10,9 +10,12 @@ struct DatabaseVisit {
     let url: PostgresURL
     private let options: ServiceOptions?
     private let hasRulesFile: Bool
+    private let interruption: Interruption
 
+    /// - Parameter interruption: stops what is asked.
     /// - Throws: where no database is named.
-    init(_ arguments: ParsedArguments, _ options: ServiceOptions?) throws {
+    init(_ arguments: ParsedArguments, _ options: ServiceOptions?, _ interruption: Interruption) throws {
+        self.interruption = interruption
         url = try Database.url(arguments, of: .home)
         self.options = options
         hasRulesFile = options?.hasRulesFile ?? (arguments["rules"] != nil)
@@ -22,6 +25,7 @@ struct DatabaseVisit {
     init(_ other: DatabaseVisit, at url: PostgresURL) {
         self.url = url
         options = other.options
+        interruption = other.interruption
         hasRulesFile = other.hasRulesFile
     }
 
@@ -50,7 +54,9 @@ struct DatabaseVisit {
     func connect() throws(LogStoreError) -> LogConnection {
         var settings = LogConnection.Settings()
         settings.connection.statementTimeoutMilliseconds = 30_000
-        return try LogConnection(url.withApplicationName("pathmirror doctor"), settings: settings)
+        let connection = try LogConnection(url.withApplicationName("pathmirror doctor"), settings: settings)
+        interruption.stops(connection.cancelHandle)
+        return connection
     }
 
     private func ask(_ connection: LogConnection) -> [Finding] {

@@ -13,6 +13,8 @@ struct DoctorCommand: Command {
             .init("data", "DIR", "the data directory of a running 'pathmirror dev'; default .pathmirror"), .json,
         ] + ServeCommand.specification.options)
 
+    static let whenInterrupted = "Not everything was looked at, and nothing was changed."
+
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         var findings: [Finding] = []
         let options = settings(arguments, &findings)
@@ -21,10 +23,18 @@ struct DoctorCommand: Command {
             findings += SettingsDiagnosis.findings(
                 options, listen: arguments["listen"], now: Clock.unixMilliseconds / 1_000)
         }
-        let home = try DatabaseVisit(arguments, options)
-        findings += home.findings()
-        findings += PlacementVisit(home, arguments).findings()
-        findings += try gateways(arguments)
+        let home = try DatabaseVisit(arguments, options, console.interruption)
+        findings += try console.telling("asking the database", isQuiet: arguments.has("json")) { line in
+            var found = home.findings()
+            try console.interruption.check()
+            line.note("asking other databases")
+            found += PlacementVisit(home, arguments).findings()
+            try console.interruption.check()
+            line.note("asking gateways")
+            found += try gateways(arguments)
+            try console.interruption.check()
+            return found
+        }
         write(findings, asJSON: arguments.has("json"), console)
         let problems = findings.count { $0.level == .problem }
         if problems > 0 { throw CommandFailure("Things that are wrong: \(problems).") }
@@ -67,17 +77,24 @@ struct DoctorCommand: Command {
             }
             return
         }
+        let indent = 9
+        let width = console.outputWidth
         // What is worst comes last, next to the prompt.
         for level in Finding.Level.allCases {
             for finding in findings where finding.level == level {
                 let word = level.rawValue
-                console.write("\(word)\(String(repeating: " ", count: 9 - word.count))\(finding.what)")
-                if let fix = finding.fix { console.write("         → \(fix)") }
+                let space = String(repeating: " ", count: indent - word.count)
+                console.write(
+                    "\(word)\(space)" + TextWrap.wrapped(finding.what, to: width, indent: indent, used: indent))
+                guard let fix = finding.fix else { continue }
+                let arrow = String(repeating: " ", count: indent) + "→ "
+                console.write(arrow + TextWrap.wrapped(fix, to: width, indent: indent + 2, used: indent + 2))
             }
         }
         let counts = Finding.Level.allCases.reversed().map { level in
             "\(findings.count { $0.level == level }) \(level.rawValue)"
         }
-        console.write("looked at: \(findings.count) (\(counts.joined(separator: ", ")))")
+        console.write(
+            TextWrap.wrapped("looked at: \(findings.count) (\(counts.joined(separator: ", ")))", to: width, indent: 2))
     }
 }

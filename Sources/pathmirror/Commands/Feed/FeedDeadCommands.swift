@@ -14,13 +14,17 @@ struct FeedDeadListCommand: Command {
         let limit = try arguments.integer("limit", in: 1...1_000_000) ?? 1_000
         let after = try arguments["after"].map { try FeedDeadSelection.position($0, name, "after") }
         try FeedOptions.administer(arguments, console, "feed dead ls", of: .of(name.namespace)) { administration, _ in
+            var table = TextTable(["ID", "KEY", "ATTEMPTS", "GIVEN UP", "LAST ERROR"])
             for letter in try administration.deadLetters(name, after: after, limit: limit) {
-                console.write(
-                    arguments.has("json")
-                        ? String(decoding: letter.json, as: UTF8.self)
-                        : "\(letter.id(in: name.namespace))  \(letter.key)  \(letter.attempts) attempts, given up \(letter.deadAt)  \(letter.lastReason)"
-                )
+                guard arguments.has("json") else {
+                    table.add(
+                        letter.id(in: name.namespace), letter.key, "\(letter.attempts) attempts", letter.deadAt,
+                        letter.lastReason)
+                    continue
+                }
+                console.write(String(decoding: letter.json, as: UTF8.self))
             }
+            table.write(to: console)
         }
     }
 }

@@ -21,11 +21,17 @@ struct FeedStatusCommand: Command {
                 names.removeAll { $0.namespace != Database.namespaceName(arguments) }
             }
             var failure: CommandFailure?
+            var table = TextTable(["NAMESPACE", "NAME", "STATE", "PLACE", "LAG", "MESSAGES"])
             for name in names {
                 let status = try administration.status(name)
-                console.write(arguments.has("json") ? json(name, status).line : line(name, status))
+                if arguments.has("json") {
+                    console.write(json(name, status).line)
+                } else {
+                    table.add(cells(name, status))
+                }
                 if failure == nil { failure = Self.failure(name, status) }
             }
+            table.write(to: console)
             if let failure { throw failure }
         }
     }
@@ -39,22 +45,34 @@ struct FeedStatusCommand: Command {
         }
     }
 
+    /// A feed's figures, as a line of their own.
     static func line(_ name: FeedName, _ status: FeedStatusRecord) -> String {
-        var line = "\(name.namespace)  \(name.name)  \(status.state)  seq \(status.seq) of \(status.head)"
-        if status.lagEntries > 0 { line += "  \(duration(status.lagSeconds)) behind" }
+        cells(name, status).filter { !$0.isEmpty }.joined(separator: "  ")
+    }
+
+    private static func cells(_ name: FeedName, _ status: FeedStatusRecord) -> [String] {
+        [
+            name.namespace, name.name, status.state, "seq \(status.seq) of \(status.head)",
+            status.lagEntries > 0 ? "\(duration(status.lagSeconds)) behind" : "",
+            messages(status).joined(separator: ", "),
+        ]
+    }
+
+    private static func messages(_ status: FeedStatusRecord) -> [String] {
+        var words: [String] = []
         if status.pending > 0 {
             let verb = status.pending == 1 ? "waits" : "wait"
-            line += "  \(FeedOptions.count(status.pending, "message")) \(verb), \(status.held) of them held"
+            words.append("\(FeedOptions.count(status.pending, "message")) \(verb), \(status.held) of them held")
         }
-        if status.redelivered > 0 { line += "  \(status.redelivered) redelivered" }
-        if status.deadLetters > 0 { line += "  \(FeedOptions.count(status.deadLetters, "dead letter"))" }
-        if status.setAside > 0 { line += "  \(status.setAside) set aside" }
-        if status.retrying > 0 { line += "  \(status.retrying) retrying" }
+        if status.redelivered > 0 { words.append("\(status.redelivered) redelivered") }
+        if status.deadLetters > 0 { words.append(FeedOptions.count(status.deadLetters, "dead letter")) }
+        if status.setAside > 0 { words.append("\(status.setAside) set aside") }
+        if status.retrying > 0 { words.append("\(status.retrying) retrying") }
         if status.holdsBackSeconds > 0 {
-            line += "  has held back pruning for \(duration(status.holdsBackSeconds)) beyond its retention"
+            words.append("has held back pruning for \(duration(status.holdsBackSeconds)) beyond its retention")
         }
-        if let message = status.message { line += "  \(message)" }
-        return line
+        if let message = status.message { words.append(message) }
+        return words
     }
 
     /// The names of `GET /.feeds/NAME/status`, and what only a list of all feeds needs.

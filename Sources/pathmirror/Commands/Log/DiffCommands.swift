@@ -12,6 +12,7 @@ struct DiffCommand: Command {
             "A TIME may also be how long ago: default@1h, default@2d. Exits 0 where the trees are equal, 1 where they differ, and 2 where they could not be compared."
         ])
     static let failureCode: Int32 = 2
+    static let whenInterrupted = "There may be more differences than those above. Nothing was changed."
 
     private struct Side {
         let connection: LogConnection
@@ -24,27 +25,33 @@ struct DiffCommand: Command {
         let rate = try ReplayProgress.rate(arguments)
         let sides = try arguments.positionals.map { try side($0, arguments, console) }
         defer { for side in sides { side.connection.close() } }
-        let load = { (side: Side) throws -> PastTree in
-            try ReplayOptions.tree(side.connection, side.namespace, at: side.seq, within: path) {
-                ReplayProgress(console, "replay", total: side.seq - $0.seq, rate: rate)
-            }
+        let load = { (side: Side, last: Int64?) throws in
+            try TreeRebuild(
+                side.connection, side.namespace, at: side.seq, last: last, within: path, console, "replay", rate: rate,
+                isQuiet: false)
         }
         let old: Node
         let new: Node
         if sides[0].namespace.streamKey == sides[1].namespace.streamKey {
             // One way through the log passes both.
             let earlier = sides[0].seq <= sides[1].seq ? 0 : 1
-            var tree = try load(sides[earlier])
-            let first = tree.root
-            try tree.advance(to: sides[1 - earlier].seq)
-            (old, new) = earlier == 0 ? (first, tree.root) : (tree.root, first)
+            var rebuild = try load(sides[earlier], sides[1 - earlier].seq)
+            try rebuild.advance(to: sides[earlier].seq)
+            let first = rebuild.tree.root
+            try rebuild.advance(to: sides[1 - earlier].seq)
+            (old, new) = earlier == 0 ? (first, rebuild.tree.root) : (rebuild.tree.root, first)
         } else {
-            old = try load(sides[0]).root
-            new = try load(sides[1]).root
+            let roots = try sides.map { side throws in
+                var rebuild = try load(side, nil)
+                try rebuild.advance(to: side.seq)
+                return rebuild.tree.root
+            }
+            (old, new) = (roots[0], roots[1])
         }
         var diff = RowDiff(DiffWriter(console, isJSON: arguments.has("json")))
         diff.compare(old, new, changedAt: .root)
         diff.sink.flush()
+        try console.interruption.check()
         if diff.sink.isDifferent { throw CommandEnd(1) }
     }
 
@@ -73,6 +80,7 @@ private struct DiffWriter: RowSink {
     private let isJSON: Bool
     private var output: [UInt8] = []
     private(set) var isDifferent = false
+    private var isStopped = false
 
     init(_ console: Console, isJSON: Bool) {
         self.console = console
@@ -81,6 +89,8 @@ private struct DiffWriter: RowSink {
 
     mutating func row(_ path: [UInt8], old: Node, new: Node) {
         isDifferent = true
+        // Whoever is to stop, or to whom nobody listens, goes over the rest without a word.
+        guard !isStopped else { return }
         if isJSON {
             var writer = JSONWriter(form: .export)
             writer.beginObject()
@@ -101,7 +111,7 @@ private struct DiffWriter: RowSink {
     }
 
     mutating func flush() {
-        console.writeBytes(output)
+        if !console.writeBytes(output) || console.interruption.signal != nil { isStopped = true }
         output.removeAll(keepingCapacity: true)
     }
 
@@ -128,11 +138,20 @@ struct LogBlameCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         guard left > 0 else { return }
         var isFound = false
-        try Blame.run(connection, namespace, path) { line in
-            isFound = true
-            console.write(arguments.has("json") ? json(line) : text(line))
-            left -= 1
-            return left > 0
+        let width = console.outputWidth
+        try console.telling("blame: looking at what is there", isQuiet: arguments.has("json")) { progress in
+            try Blame.run(
+                connection, namespace, path,
+                looked: {
+                    progress.note("blame: looking at entries before \($0), the log begins at \(namespace.retainedFrom)")
+                }
+            ) { line in
+                isFound = true
+                let text = arguments.has("json") ? json(line) : text(line)
+                console.write(arguments.has("json") ? text : width.map { TextWidth.fitted(text, to: $0) } ?? text)
+                left -= 1
+                return left > 0
+            }
         }
         if !isFound, !arguments.has("json") {
             console.error("No entry from \(namespace.retainedFrom) on wrote \(path).")

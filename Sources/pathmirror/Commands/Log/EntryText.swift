@@ -3,18 +3,39 @@ import Tree
 
 /// One entry as a line: for people, or as JSON.
 enum EntryText {
-    /// - Parameter width: the terminal's; nil where there is none, and lines may be long.
-    static func line(_ entry: Entry, width: Int? = nil) -> String {
-        let line = whole(entry)
-        return width.map { TextWidth.fitted(line, to: $0) } ?? line
+    /// For a terminal: columns that align as far as that can be without knowing the entries that come, cut where it ends.
+    ///
+    /// - Parameters:
+    ///   - head: the newest entry, whose number is the widest.
+    ///   - width: the terminal's; nil where there is none: lines are whole then, and two spaces apart.
+    static func line(_ entry: Entry, head: Int64 = 0, width: Int? = nil) -> String {
+        let cells = cells(entry)
+        guard let width else { return cells.joined(separator: "  ") }
+        let seq = String(repeating: " ", count: max(0, "\(head)".count - cells[0].count)) + cells[0]
+        let author = max(8, min(authorWidth, width / 5))
+        let padded =
+            [seq, cells[1], pad(cells[2], to: operationWidth), pad(TextWidth.fitted(cells[3], to: author), to: author)]
+            + cells[4...]
+        return TextWidth.fitted(padded.joined(separator: "  "), to: width)
     }
 
-    private static func whole(_ entry: Entry) -> String {
+    /// The longest name of an operation, `transaction`.
+    private static let operationWidth = Operation.allCases.map(\.rawValue.count).max() ?? 0
+    /// Most authors fit: `anonymous by rest from 127.0.0.1`.
+    private static let authorWidth = 32
+
+    private static func pad(_ text: String, to width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - TextWidth.of(text)))
+    }
+
+    private static func cells(_ entry: Entry) -> [String] {
         let changes = String(decoding: ChangeCodec.encode(entry.changes), as: UTF8.self)
         let shown = changes.utf8.count > 200 ? "\(changes.prefix(200))… (\(changes.utf8.count) bytes)" : changes
         let bulk = entry.isBulk ? " (and more, in parts)" : ""
-        return "\(entry.seq)  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))  \(entry.operation.rawValue)  "
-            + "\(OriginText.whom(entry.origin))  \(entry.path)  \(shown)\(bulk)"
+        return [
+            "\(entry.seq)", Timestamp.iso8601(unixMilliseconds: entry.committedAt), entry.operation.rawValue,
+            OriginText.whom(entry.origin), "\(entry.path)", "\(shown)\(bulk)",
+        ]
     }
 
     static func json(_ entry: Entry) -> String {

@@ -43,7 +43,9 @@ struct LogListCommand: Command {
         }
         let width = console.outputWidth
         let show = { (entry: Entry) in
-            console.write(arguments.has("json") ? EntryText.json(entry) : EntryText.line(entry, width: width))
+            console.write(
+                arguments.has("json")
+                    ? EntryText.json(entry) : EntryText.line(entry, head: namespace.head, width: width))
         }
         if let last {
             for entry in try range.newest(last, touching: path) { show(entry) }
@@ -143,8 +145,14 @@ struct LogTailCommand: Command {
                 for logged in page where LogOptions.touches(logged.entry, path) {
                     let text =
                         arguments.has("json")
-                        ? EntryText.json(logged.entry) : EntryText.line(logged.entry, width: width)
-                    guard console.writeBytes(Array((text + "\n").utf8)) else { return }
+                        ? EntryText.json(logged.entry)
+                        : EntryText.line(logged.entry, head: namespace.head, width: width)
+                    guard console.writeBytes(Array((text + "\n").utf8)) else {
+                        // Whoever has read enough closes the pipe.
+                        if console.readerIsGone { return }
+                        throw CommandFailure(
+                            "standard output can't be written: \(console.outputFailure ?? "nobody knows why").")
+                    }
                 }
             case .missing(let seqs, _): log.restart(at: LogCursor(seq: seqs.upperBound - 1))
             case .bulk, .rules, .takenBack, .end: break

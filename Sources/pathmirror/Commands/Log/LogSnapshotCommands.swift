@@ -1,5 +1,6 @@
 import LogStore
 import Runtime
+import Tree
 
 /// Keeps whole trees, lists them, forgets them.
 struct LogSnapshotCommand: Command {
@@ -25,12 +26,15 @@ struct LogSnapshotCommand: Command {
         let seq: Int64
         if let moment, moment != .head {
             seq = try moment.seq(connection, namespace)
-            let tree = try ReplayOptions.tree(connection, namespace, at: seq) {
-                ReplayProgress(console, "snapshot", total: seq - $0.seq, rate: rate, isQuiet: isQuiet)
+            let tree = try ReplayOptions.tree(
+                connection, namespace, at: seq, console, "snapshot", rate: rate, isQuiet: isQuiet)
+            try console.telling("snapshot: writing \(tree.root.rowCount) leaves", isQuiet: isQuiet) { _ in
+                try connection.saveSnapshot(namespace.id, at: seq, tree.root)
             }
-            try connection.saveSnapshot(namespace.id, at: seq, tree.root)
         } else {
-            let progress = ReplayProgress(console, "snapshot", "leaves", rate: rate, isQuiet: isQuiet)
+            let progress = ReplayProgress(
+                console, "snapshot", "leaves", total: try connection.estimatedRows(namespace.id, below: .root),
+                isEstimate: true, rate: rate, isQuiet: isQuiet)
             defer { progress.end() }
             seq = try connection.takeSnapshot(namespace.id) { progress.advance(to: Int64($0)) }
         }
@@ -113,7 +117,12 @@ struct LogPruneCommand: Command {
             }
         }
         if !isDryRun {
-            try pruning.run(plan) { if !arguments.has("json") { console.error("prune: \($0)") } }
+            try console.telling("prune", isQuiet: arguments.has("json")) { line in
+                try pruning.run(plan) { step in
+                    line.note("prune: \(step)")
+                    if !arguments.has("json") { console.error("prune: \(step)") }
+                }
+            }
         }
         if arguments.has("json") {
             return console.write(

@@ -17,7 +17,16 @@ struct LogVerifyCommand: Command {
         let connection = try Database.connection(arguments, console, "log verify")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
-        let outcome = try verify(connection, namespace, arguments)
+        let progress = VerifyProgress(console, isQuiet: arguments.has("json"))
+        let outcome: Outcome
+        do {
+            outcome = try verify(connection, namespace, arguments) { try progress.update($0) }
+        } catch {
+            progress.end()
+            throw console.ending(
+                error, "\(progress.entries) entries were read, and nothing was changed. The same command begins again.")
+        }
+        progress.end()
         if arguments.has("json") {
             console.write(json(outcome))
         } else {
@@ -40,10 +49,12 @@ struct LogVerifyCommand: Command {
     private static let attempts = 5
 
     private static func verify(
-        _ connection: LogConnection, _ namespace: NamespaceRecord, _ arguments: ParsedArguments
+        _ connection: LogConnection, _ namespace: NamespaceRecord, _ arguments: ParsedArguments,
+        _ progress: @escaping (Verification.Progress) throws -> Void
     ) throws -> Outcome {
         guard !arguments.has("skip-mirrors") else {
-            return Outcome(tree: try Verification.run(connection, namespace), problems: [], unbuilt: [])
+            return Outcome(
+                tree: try Verification.run(connection, namespace, progress: progress), problems: [], unbuilt: [])
         }
         var settings = LogConnection.Settings().connection
         settings.statementTimeoutMilliseconds = 0
@@ -53,7 +64,8 @@ struct LogVerifyCommand: Command {
             let found = try MirrorProjection.all(of: namespace, connection, connector)
             defer { for projection in found.projections { projection.close() } }
             do {
-                let tree = try Verification.run(connection, namespace, projections: found.projections)
+                let tree = try Verification.run(
+                    connection, namespace, projections: found.projections, progress: progress)
                 return Outcome(tree: tree, problems: found.problems, unbuilt: found.unbuilt)
             } catch MirrorError.moved where attempt < attempts {
                 // A mirror was replaced in this very moment.

@@ -7,12 +7,15 @@ struct MigrateUpCommand: Command {
         "brings the schema of the database, and of those that were added to it, to this program's version",
         options: DatabaseOptions.home + [.json])
 
+    static let whenInterrupted =
+        "Migrations that were applied whole stay, and the one that was at work is undone. The same command goes on."
+
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let home = try Database.home(arguments)
         let connection = try LogConnection(home.withApplicationName("pathmirror migrate"))
         defer { connection.close() }
         console.interruption.stops(connection.cancelHandle)
-        let done = try connection.migrate()
+        let done = try migrate(connection, DatabaseRecord.home, arguments, console)
         // Those of the other databases follow: gateways look for all of them.
         var failures: [String] = []
         for record in try connection.databases() {
@@ -47,6 +50,14 @@ struct MigrateUpCommand: Command {
         console.interruption.stops(other.cancelHandle)
         // Was migrated when it was added: one without a schema is another one.
         try other.check(is: record)
-        return try !other.migrate().isEmpty
+        return try !migrate(other, record.name, arguments, console).isEmpty
+    }
+
+    private static func migrate(
+        _ connection: LogConnection, _ database: String, _ arguments: ParsedArguments, _ console: Console
+    ) throws -> Migrations.Applied {
+        try console.telling("\(database): migrating", isQuiet: arguments.has("json")) { line in
+            try connection.migrate { line.note("\(database): migration \($0)") }
+        }
     }
 }

@@ -7,6 +7,8 @@ struct DatabaseAddCommand: Command {
         "database add",
         "lets namespaces live in another database, and brings its schema to this program's version; again: says where it is now",
         positionals: ["NAME", "URL"], options: [.json] + DatabaseOptions.home)
+    static let whenInterrupted =
+        "The database's schema may be partly there already, which does no harm; the same command goes on."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let (name, text) = (arguments.positionals[0], arguments.positionals[1])
@@ -28,7 +30,9 @@ struct DatabaseAddCommand: Command {
             (login.map { place.with($0) } ?? place).with(url).withApplicationName("pathmirror add"))
         defer { added.close() }
         console.interruption.stops(added.cancelHandle)
-        _ = try added.migrate()
+        _ = try console.telling("\(name): migrating", isQuiet: arguments.has("json")) { line in
+            try added.migrate { line.note("\(name): migration \($0)") }
+        }
         let record = DatabaseRecord(
             name: name, host: host, port: url.port, databaseName: databaseName, installation: try added.installation())
         guard try home.installation() != record.installation else {
@@ -69,28 +73,28 @@ struct DatabaseListCommand: Command {
         for (_, database) in try home.placements(since: -1) { if let database { counts[database, default: 0] += 1 } }
         let isJSON = arguments.has("json")
         let own = Int64(try home.allNamespaces().count)
-        console.write(
-            isJSON
-                ? line(DatabaseRecord.home, "\(homeURL)", own, "open", nil)
-                : "\(DatabaseRecord.home)  \(homeURL)  \(own) namespaces")
+        var table = TextTable(["NAME", "ADDRESS", "NAMESPACES", "STATE", "NOTE"], numbers: [2])
+        table.add(DatabaseRecord.home, "\(homeURL)", "\(own)", "open", "")
+        if isJSON { console.write(line(DatabaseRecord.home, "\(homeURL)", own, "open", nil)) }
         var away: [String] = []
         for record in try home.databases() {
             var reason: String?
             do {
                 let url = try DatabaseLogins(arguments).url(of: record, home: homeURL)
-                try Database.open(url, console, "database ls", of: record).close()
+                try console.telling("asking \(record.name)", isQuiet: isJSON) { _ in
+                    try Database.open(url, console, "database ls", of: record).close()
+                }
             } catch {
                 reason = "\(error)"
                 away.append(record.name)
             }
             let state = record.isDraining ? "draining" : "open"
             let count = counts[record.name, default: 0]
-            console.write(
-                isJSON
-                    ? line(record.name, record.address, count, state, reason)
-                    : "\(record.name)  \(record.address)  \(count) namespaces" + (record.isDraining ? "  draining" : "")
-                        + (reason.map { "  can't be used: \($0)" } ?? ""))
+            if isJSON { console.write(line(record.name, record.address, count, state, reason)) }
+            table.add(
+                record.name, record.address, "\(count)", state, reason.map { "can't be used: \($0)" } ?? "")
         }
+        if !isJSON { table.write(to: console) }
         if !away.isEmpty { throw CommandFailure("Databases that can't be used: \(away.joined(separator: ", ")).") }
     }
 

@@ -38,6 +38,7 @@ struct NamespaceCreateCommand: Command {
     static let specification = CommandSpecification(
         "namespace create", "makes a namespace in the home or, with --in, in another database; again: changes nothing",
         positionals: ["NS"], options: [.json] + Database.options)
+    static let whenInterrupted = "The namespace may be placed already and not made; the same command goes on."
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let name = try NamespaceOptions.name(arguments)
@@ -83,21 +84,28 @@ struct NamespaceListCommand: Command {
             let names = placements.filter { $0.database == record.name }.map(\.namespace)
             var heads: [String: Int64] = [:]
             do {
-                let database = try NamespaceOptions.database(record, home, arguments, console)
-                defer { database.close() }
-                for namespace in try database.allNamespaces() { heads[namespace.name] = namespace.head }
+                try console.telling("asking \(record.name)", isQuiet: arguments.has("json")) { _ in
+                    let database = try NamespaceOptions.database(record, home, arguments, console)
+                    defer { database.close() }
+                    for namespace in try database.allNamespaces() { heads[namespace.name] = namespace.head }
+                }
             } catch {
                 failures.append("\(record.name) (\(error))")
             }
             found += names.map { ($0, record.name, heads[$0]) }
         }
+        var table = TextTable(["NAMESPACE", "DATABASE", "HEAD"])
         for (name, database, head) in found.sorted(by: { $0.name < $1.name }) {
+            guard arguments.has("json") else {
+                table.add(name, database, head.map { "seq \($0)" } ?? "")
+                continue
+            }
             console.write(
-                arguments.has("json")
-                    ? JSONOutput.object([
-                        "name": .text(name), "database": .text(database), "head": head.map { .number($0) } ?? .null,
-                    ]).line : "\(name)  \(database)" + (head.map { "  seq \($0)" } ?? ""))
+                JSONOutput.object([
+                    "name": .text(name), "database": .text(database), "head": head.map { .number($0) } ?? .null,
+                ]).line)
         }
+        table.write(to: console)
         if !failures.isEmpty {
             throw CommandFailure("Databases that can't be asked: \(failures.joined(separator: "; ")).")
         }
@@ -120,7 +128,9 @@ struct NamespaceShowCommand: Command {
         guard let namespace = try database.namespace(named: name) else {
             throw CommandFailure(missing(name, record))
         }
-        let facts = try database.facts(of: namespace.id)
+        let facts = try console.telling("\(name): counting", isQuiet: arguments.has("json")) { _ in
+            try database.facts(of: namespace.id)
+        }
         let place = record?.name ?? DatabaseRecord.home
         guard arguments.has("json") else {
             console.write("\(name)  in \(place)  seq \(namespace.head), log from \(namespace.retainedFrom)")
@@ -161,7 +171,13 @@ struct NamespaceRemoveCommand: Command {
         defer { if record != nil { database.close() } }
         let namespace = try database.namespace(named: name)
         guard namespace != nil || record != nil else { throw CommandFailure("There is no namespace \"\(name)\".") }
-        if let namespace { try confirm(namespace, try database.facts(of: namespace.id), arguments, console) }
+        let isQuiet = arguments.has("json")
+        let facts = try namespace.map { namespace throws in
+            try console.telling("\(name): counting what there is of it", isQuiet: isQuiet) { _ in
+                try database.facts(of: namespace.id)
+            }
+        }
+        if let namespace, let facts { try confirm(namespace, facts, arguments, console) }
         // Nobody makes or places one of that name meanwhile. Not held while the operator is asked.
         try home.holdName(name)
         try NamespaceOptions.refuseMoving(name, home)
@@ -169,8 +185,16 @@ struct NamespaceRemoveCommand: Command {
             throw CommandFailure("\(name) was placed elsewhere meanwhile. Nothing was changed.")
         }
         // Its database first: as long as it is placed there, nobody makes another one of that name elsewhere.
-        let isRemoved = try namespace.map { try database.removeNamespace($0.id) } ?? false
-        if record != nil { try home.place(name, in: nil) }
+        let isRemoved = try console.telling(
+            "\(name): removing \(facts?.rows ?? 0) rows", isQuiet: isQuiet,
+            { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
+        do {
+            if record != nil { try home.place(name, in: nil) }
+        } catch {
+            throw console.ending(
+                error,
+                "\(name) is removed, and its name is still placed in \(record?.name ?? ""). The same command goes on.")
+        }
         console.write(
             arguments.has("json")
                 ? JSONOutput.object(["name": .text(name), "removed": .bool(isRemoved)]).line : "\(name) was removed.")

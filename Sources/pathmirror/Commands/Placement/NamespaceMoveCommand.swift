@@ -1,6 +1,7 @@
 import LogStore
 import Postgres
 import Runtime
+import Tree
 
 /// Moves a namespace to another database.
 struct NamespaceMoveCommand: Command {
@@ -98,7 +99,11 @@ struct NamespaceMoving {
         defer { to.connection.close() }
         var stood: Int64?
         var rows = 0
-        var line = ProgressLine(console, isQuiet: arguments.has("json"), .system)
+        let isQuiet = arguments.has("json")
+        var line = ProgressLine(console, isQuiet: isQuiet, .system)
+        let estimate = try from.connection.namespace(named: name).flatMap {
+            try from.connection.estimatedRows($0.id, below: .root)
+        }
         let note = { (progress: NamespaceMover.Progress) in
             switch progress {
             case .copied(let more): rows += more
@@ -106,7 +111,7 @@ struct NamespaceMoving {
             case .copying, .followed, .clearing: break
             }
             if line.isDue() {
-                line.show("\(name): \(progress == .clearing ? "clearing up" : "\(rows) rows copied")")
+                line.show("\(name): \(Self.text(progress, rows: rows, of: estimate, milliseconds: line.elapsed))")
             }
         }
         let mover = NamespaceMover(
@@ -121,6 +126,18 @@ struct NamespaceMoving {
         }
         return MovedNamespace(
             source: source, target: target, place: isAborting ? source : target, milliseconds: stood)
+    }
+
+    /// - Parameter estimate: about how many rows there are, where that is known.
+    private static func text(
+        _ progress: NamespaceMover.Progress, rows: Int, of estimate: Int64?, milliseconds: Int64
+    ) -> String {
+        guard progress != .clearing else { return "clearing up" }
+        let seconds = max(0.001, Double(milliseconds) / 1_000)
+        let text = "\(rows) rows copied, \(Int(Double(rows) / seconds)) a second"
+        guard let estimate, rows > 0, rows < estimate else { return text }
+        let share = Double(rows) / Double(estimate)
+        return text + ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
     }
 
     /// Which right is missing, if one is.

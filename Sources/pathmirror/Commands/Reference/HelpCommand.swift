@@ -5,9 +5,10 @@ struct HelpCommand: Command {
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let words = arguments.positionals.flatMap(CommandTree.words)
-        guard !words.isEmpty else { return console.write(CommandHelp.overview()) }
-        if let command = CommandHelp.tree.command(words) { return console.write(command.help) }
-        if let group = CommandHelp.group(words.joined(separator: " ")) { return console.write(group) }
+        let show = { (text: String) in console.write(TextWrap.help(text, to: console.outputWidth)) }
+        guard !words.isEmpty else { return show(CommandHelp.overview()) }
+        if let command = CommandHelp.tree.command(words) { return show(command.help) }
+        if let group = CommandHelp.group(words.joined(separator: " ")) { return show(group) }
         let nearest = NearestWord.question(CommandHelp.tree.nearest(words))
         throw UsageError("there is no command \"\(words.joined(separator: " "))\".\(nearest)")
     }

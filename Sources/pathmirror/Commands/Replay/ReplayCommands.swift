@@ -30,9 +30,8 @@ struct ReplayTreeCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         let seq = try moment.seq(connection, namespace)
         let isQuiet = arguments.has("json")
-        let tree = try ReplayOptions.tree(connection, namespace, at: seq, within: path) {
-            ReplayProgress(console, "replay", total: seq - $0.seq, rate: rate, isQuiet: isQuiet)
-        }
+        let tree = try ReplayOptions.tree(
+            connection, namespace, at: seq, within: path, console, rate: rate, isQuiet: isQuiet)
         let from = tree.startSeq == 0 ? "the log's beginning" : "the snapshot at seq \(tree.startSeq)"
         let part = tree.root[path ?? .root]
         let what = "the tree at seq \(seq), \(part.rowCount) leaves, from \(from) and \(tree.entryCount) entries"
@@ -45,8 +44,17 @@ struct ReplayTreeCommand: Command {
             if !isQuiet { console.write("\(name) holds \(what); its seq is \(target ?? 0).") }
         } else if let file = arguments["output"] {
             let output = try OutputFile(file, standardOutput: console.output)
-            try TreeWriter.write(part) { try output.write($0) }
-            try output.finish()
+            do {
+                try console.telling("write: \(part.rowCount) leaves", isQuiet: isQuiet) { _ in
+                    try TreeWriter.write(part) {
+                        try console.interruption.check()
+                        try output.write($0)
+                    }
+                    try output.finish()
+                }
+            } catch {
+                throw console.ending(error, "\(file == "-" ? "The output is not whole" : "\(file) was not written").")
+            }
             if !isQuiet, file != "-" { console.write("\(file) holds \(what).") }
         }
         guard isQuiet, arguments["output"] != "-" else { return }
@@ -143,7 +151,8 @@ struct ReplayLogCommand: Command {
         if let last = output.lastSeq { console.error("replay: goes on after entry \(last), which was written before") }
         let first = output.lastSeq.map { $0 + 1 } ?? from
         let progress = ReplayProgress(
-            console, "replay", total: to - first + 1, rate: rate, isQuiet: file == nil)
+            console, "replay", total: to - first + 1, rate: rate,
+            isQuiet: file == nil && (!console.isTerminal || console.showsResults))
         var count = 0
         do {
             let write = { (line: LogLine) throws in

@@ -26,21 +26,47 @@ enum ReplayOptions {
     }
 
     /// Rebuilds a tree and says how far that is.
+    ///
+    /// - Parameter name: what does it, for people.
     static func tree(
         _ connection: LogConnection, _ namespace: NamespaceRecord, at seq: Int64, within path: Path? = nil,
-        _ progress: (PastTree) -> ReplayProgress
+        _ console: Console, _ name: String = "replay", rate: Int? = nil, isQuiet: Bool = false
     ) throws -> PastTree {
-        var tree = try PastTree(connection, namespace, for: seq, within: path)
-        let progress = progress(tree)
-        tree.pageLimit = progress.pageLimit(atMost: tree.pageLimit)
-        let start = tree.seq
+        var rebuild = try TreeRebuild(
+            connection, namespace, at: seq, within: path, console, name, rate: rate, isQuiet: isQuiet)
+        try rebuild.advance(to: seq)
+        return rebuild.tree
+    }
+}
+
+/// A tree that is rebuilt while somebody is told how far that is.
+struct TreeRebuild {
+    private(set) var tree: PastTree
+    private let progress: ReplayProgress
+
+    /// - Parameter last: the last entry that it will be taken to.
+    init(
+        _ connection: LogConnection, _ namespace: NamespaceRecord, at seq: Int64, last: Int64? = nil,
+        within path: Path? = nil, _ console: Console, _ name: String, rate: Int?, isQuiet: Bool
+    ) throws {
+        let start = try PastTree.start(connection, namespace, for: seq)
+        let last = last ?? seq
+        let progress = ReplayProgress(
+            console, name, total: last - start.seq, bulk: try PastTree.bulk(connection, from: start, to: last),
+            rate: rate, isQuiet: isQuiet)
+        self.progress = progress
         do {
-            try tree.advance(to: seq) { progress.advance(to: $0 - start) }
+            tree = try PastTree(connection, from: start, within: path) { try progress.note($0) }
         } catch {
             progress.end()
             throw error
         }
-        progress.end()
-        return tree
+        tree.pageLimit = progress.pageLimit(atMost: tree.pageLimit)
+    }
+
+    mutating func advance(to seq: Int64) throws {
+        let (progress, start) = (progress, tree.startSeq)
+        defer { progress.end() }
+        try tree.advance(to: seq) { progress.advance(to: $0 - start) }
     }
 }

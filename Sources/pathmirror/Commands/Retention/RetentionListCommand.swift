@@ -12,7 +12,8 @@ struct RetentionListCommand: Command {
         defer { connection.close() }
         let forAll = try connection.retentionPolicy(of: nil)
         let asJSON = arguments.has("json")
-        if !asJSON { console.write("all others: \(forAll.map(RetentionOptions.text) ?? "everything stays")") }
+        var table = TextTable(["NAMESPACE", "KEEPS", "ENTRIES", "DROPPED", "LAST LOOK", "NOTE"], numbers: [3])
+        table.add("all others", forAll.map(RetentionOptions.text) ?? "everything", "", "", "", "")
         var failed = 0
         for namespace in try connection.allNamespaces() {
             let own = try connection.retentionPolicy(of: namespace.id)
@@ -20,8 +21,13 @@ struct RetentionListCommand: Command {
             if run?.message != nil { failed += 1 }
             // Of many namespaces that nothing was said for, and nothing was done to, there is nothing to say.
             if !asJSON, own == nil, run == nil { continue }
-            console.write(asJSON ? line(namespace, own, forAll, run).line : text(namespace, own, run))
+            if asJSON {
+                console.write(line(namespace, own, forAll, run).line)
+            } else {
+                table.add(cells(namespace, own, run))
+            }
         }
+        if !asJSON { table.write(to: console) }
         if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }
     }
 
@@ -39,14 +45,16 @@ struct RetentionListCommand: Command {
         ])
     }
 
-    private static func text(_ namespace: NamespaceRecord, _ own: RetentionPolicy?, _ run: RetentionRun?) -> String {
-        var words = ["\(namespace.name): \(own.map(RetentionOptions.text) ?? "as all others")"]
-        words.append("entries \(namespace.retainedFrom) to \(namespace.head)")
-        if let run {
-            words.append("\(run.dropped) dropped, last look \(Timestamp.iso8601(unixMilliseconds: run.ranAt))")
-            if let reader = run.waitsFor { words.append("\(reader) still needs more") }
-            if let message = run.message { words.append("failed: \(message)") }
-        }
-        return words.joined(separator: "; ")
+    private static func cells(
+        _ namespace: NamespaceRecord, _ own: RetentionPolicy?, _ run: RetentionRun?
+    ) -> [String] {
+        var notes: [String] = []
+        if let reader = run?.waitsFor { notes.append("\(reader) still needs more") }
+        if let message = run?.message { notes.append("failed: \(message)") }
+        return [
+            namespace.name, own.map(RetentionOptions.text) ?? "as all others",
+            "\(namespace.retainedFrom) to \(namespace.head)", run.map { "\($0.dropped)" } ?? "",
+            run.map { Timestamp.iso8601(unixMilliseconds: $0.ranAt) } ?? "", notes.joined(separator: "; "),
+        ]
     }
 }

@@ -21,12 +21,15 @@ struct RetentionRunCommand: Command {
             guard let end = namespaces.last else { break }
             last = end
             for namespace in namespaces {
-                guard let outcome = try round.run(namespace), let record = try connection.namespace(id: namespace)
-                else {
-                    continue
-                }
+                try console.interruption.check()
+                guard let record = try connection.namespace(id: namespace),
+                    let outcome = try console.telling(
+                        "\(record.name): dropping old entries", isQuiet: arguments.has("json"),
+                        { _ in try round.run(namespace) }),
+                    let after = try connection.namespace(id: namespace)
+                else { continue }
                 if outcome.message != nil { failed += 1 }
-                report(outcome, record, arguments.has("json"), console)
+                report(outcome, after, arguments.has("json"), console)
             }
         }
         if failed > 0 { throw CommandFailure("Logs that could not be shortened: \(failed).") }

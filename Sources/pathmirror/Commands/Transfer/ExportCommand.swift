@@ -17,7 +17,12 @@ struct ExportCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         let path = try PathArgument.parse(arguments["path"] ?? "/")
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
-        let progress = Progress(console, "export", totalBytes: nil, isQuiet: arguments["output"] == nil)
+        // Results on the terminal, or for another program, are not mixed with what people only want to see.
+        let isFile = arguments["output"] ?? "-" != "-"
+        let isSeen = console.isTerminal && !console.showsResults
+        let estimate = isFile || isSeen ? try connection.estimatedRows(namespace.id, below: path) : nil
+        let progress = Progress(
+            console, "export", totalBytes: nil, estimatedRows: estimate.map { Int($0) }, isQuiet: !isFile && !isSeen)
         let exporter = Exporter(connection, namespace, at: path) { try output.write($0) }
         do {
             try exporter.run { progress.update(rows: $0, bytes: 0) }
@@ -25,7 +30,7 @@ struct ExportCommand: Command {
         } catch {
             progress.end()
             throw console.ending(
-                error, arguments["output"].map { "\($0) was not written." } ?? "The output is not whole.")
+                error, isFile ? "\(arguments["output"] ?? "") was not written." : "The output is not whole.")
         }
         progress.finish(rows: exporter.rowCount)
     }

@@ -1,0 +1,160 @@
+"""What commands show on a terminal: tables that fit it, lines that tell how far something is, and nothing of the kind elsewhere."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+import unicodedata
+
+import psycopg
+import pytest
+from harness import cli
+from harness.binary import pathmirror
+
+
+class Terminal:
+    """A command on a terminal of its own; results may go elsewhere."""
+
+    def __init__(self, *words, columns: int = 80, output: str | None = None, **environment):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        env = {**{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "TERM")}, "TERM": "xterm", **environment}
+        result = open(output, "wb") if output else theirs
+        self.child = subprocess.Popen([pathmirror(), *map(str, words)], stdin=theirs, stdout=result, stderr=theirs, env=env,
+                                      preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+        os.close(theirs)
+        if output:
+            result.close()
+        self.descriptor, self.seen = ours, ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.wait()
+        os.close(self.descriptor)
+
+    def read(self, seconds: float) -> bool:
+        """False once the command is gone."""
+        if not select.select([self.descriptor], [], [], seconds)[0]:
+            return True
+        try:
+            self.seen += os.read(self.descriptor, 65536).decode(errors="replace")
+        except OSError:
+            return False
+        return True
+
+    def wait_for(self, pattern: str):
+        deadline = time.monotonic() + 60
+        while not re.search(pattern, self.seen):
+            assert time.monotonic() < deadline and self.read(1), self.seen
+
+    def end(self) -> int:
+        deadline = time.monotonic() + 120
+        while self.read(1):
+            assert time.monotonic() < deadline, self.seen
+        return self.child.wait(60)
+
+    def type(self, text: str):
+        os.write(self.descriptor, text.encode())
+
+    @property
+    def lines(self) -> list[str]:
+        """What stays on the screen."""
+        return [line.split("\r\x1b[K")[-1] for line in self.seen.replace("\r\n", "\n").split("\n") if line]
+
+
+def columns(text: str) -> int:
+    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+FEEDS = [{"name": "orders", "path": "/orders/{id}"}, {"name": "names", "path": "/\u6f22\u5b57\u6f22\u5b57\u6f22\u5b57/{id}"},
+         {"name": "faces", "path": "/\U0001f600e\u0301/u\u0308ber/a/very/long/path/that/no/narrow/terminal/shows/{id}"}]
+
+
+@pytest.fixture
+def fed(serve, database_url, scratch):
+    gateway = serve()
+    (scratch / "feeds.json").write_text(json.dumps({"feeds": FEEDS}))
+    cli.succeeds("feed", "apply", scratch / "feeds.json", "--database-url", database_url)
+    for number in range(12):
+        gateway.rest.set(f"orders/o{number}", {"\u6f22\u5b57": "x" * 200})
+    return database_url
+
+
+LISTS = [["feed", "ls"], ["feed", "status"], ["namespace", "ls"], ["database", "ls"], ["retention", "ls"], ["log", "ls"], ["log", "ls", "--last", "3"],
+         ["log", "blame", "/orders"], ["migrate", "status"], ["doctor"], ["help"], ["help", "log"]]
+
+
+@pytest.mark.parametrize("width", [40, 80, 132])
+@pytest.mark.parametrize("words", LISTS, ids=" ".join)
+def test_lists_fit(fed, words, width):
+    source = [] if words[0] == "help" else ["--database-url", fed]
+    with Terminal(*words, *source, columns=width) as terminal:
+        terminal.end()
+        said = [line for line in terminal.lines if not line.startswith("pathmirror: ")]
+        assert len(said) > 1
+        assert all(columns(line) <= width for line in said), said
+
+
+def test_columns_align_whatever_is_in_them(fed):
+    with Terminal("feed", "ls", "--database-url", fed, columns=50) as terminal:
+        assert terminal.end() == 0
+        title, *rows = terminal.lines
+        start = columns(title[:title.index("PATH")])
+        assert len(rows) == 3
+        assert all(columns(row[:row.index("/")]) == start for row in rows)
+        assert any(row.endswith("\u2026") for row in rows)
+
+
+def test_elsewhere_nothing_is_cut(fed):
+    listed = cli.succeeds("feed", "ls", "--database-url", fed)
+    assert all(feed["path"] in listed for feed in FEEDS) and "NAMESPACE" not in listed
+    assert "\x1b" not in listed
+
+
+def test_the_environment_says_how_wide_a_terminal_is(fed):
+    with Terminal("feed", "ls", "--database-url", fed, columns=200, COLUMNS="30") as terminal:
+        assert terminal.end() == 0
+        assert max(columns(line) for line in terminal.lines) <= 30
+
+
+def test_how_long_something_takes(fed):
+    """One statement that can't say how far it is; Ctrl-C on the terminal stops it."""
+    with psycopg.connect(fed) as holder:
+        holder.execute("lock table pathmirror.node in share row exclusive mode")
+        with Terminal("namespace", "rm", "default", "--confirm", "default", "--database-url", fed) as terminal:
+            terminal.wait_for(r"\x1b\[Kdefault: removing 12 rows, \d+ s")
+            terminal.type("\x03")
+            assert terminal.end() == 130
+            assert terminal.lines[-1] == "pathmirror: interrupted. Nothing was changed.", terminal.seen
+    assert len(cli.objects(cli.succeeds("namespace", "ls", "--json", "--database-url", fed))) == 1
+
+
+def test_who_is_waited_for_is_told_once_where_there_is_no_terminal(fed, scratch):
+    """A terminal that can't replace lines, and a file, get no escapes."""
+    for environment in ({"TERM": "dumb"}, {"TERM": "xterm"}):
+        with Terminal("export", "--database-url", fed, output=scratch / "out.json", **environment) as terminal:
+            assert terminal.end() == 0
+            assert ("\x1b" in terminal.seen) is False
+            assert len(json.loads((scratch / "out.json").read_text())["orders"]) == 12
+            # Who sees the terminal sees that it is done.
+            assert bool(terminal.seen) == (environment["TERM"] == "xterm")
+
+
+def test_results_that_can_not_be_written(fed):
+    """Neither a full disk nor a closed descriptor is taken for success, and no connection gets the descriptor's number."""
+    for redirection, reason in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+        for words in ("log ls", "log ls --json", "feed ls", "log show 1", "namespace ls", "version"):
+            source = "" if words == "version" else f"--database-url '{fed}'"
+            done = subprocess.run(["bash", "-c", f"{pathmirror()} {words} {source} {redirection}"], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 1, words
+            assert done.stderr == f"pathmirror: standard output can't be written: {reason}.\n"
+    cli.verify("--database-url", fed)
