@@ -24,8 +24,12 @@ import Testing
             let after = try Definitions(connection)
             // What later migrations have brought comes on top, and the view and the functions that they have changed.
             let changed: Set = [
-                "pathmirror.begin_entry(bigint)", "pathmirror.log_cursor",
+                "pathmirror.apply_change(bigint,bigint,text,text[],text[])", "pathmirror.begin_entry(bigint)",
+                "pathmirror.log_cursor", "pathmirror.namespace_id(text)", "pathmirror.remove(text,text)",
+                "pathmirror.replace_rows(bigint,bigint,text,text[],text[])", "pathmirror.same_scalar(json,json)",
                 "pathmirror.save_session(bigint,text,uuid,bigint,bigint,boolean,json,json)",
+                "pathmirror.set(text,text,jsonb)", "pathmirror.transaction_batch()",
+                "pathmirror.update(text,text,jsonb)", "pathmirror.write(bigint,text,text,text[],jsonb[],text)",
             ]
             #expect(
                 before.functions.filter { !changed.contains($0.key) }
@@ -33,7 +37,10 @@ import Testing
             #expect(
                 before.views.filter { !changed.contains($0.key) }
                     == after.views.filter { before.views[$0.key] != nil && !changed.contains($0.key) })
-            #expect(before.comments == after.comments.filter { before.comments[$0.key] != nil })
+            var comments = before.comments
+            // Migration 022 drops one function.
+            comments["pathmirror.write(bigint,text,text,text[],jsonb[],text)"] = nil
+            #expect(comments == after.comments.filter { comments[$0.key] != nil })
             // Migration 013 takes from PUBLIC what nobody had meant to give.
             var granted = before.privileges
             for name in [
@@ -43,6 +50,7 @@ import Testing
                 #expect(granted["pathmirror.\(name)"]?.contains("PUBLIC") == true)
                 granted["pathmirror.\(name)"]?.removeAll { $0 == "PUBLIC" }
             }
+            granted["pathmirror.write(bigint,text,text,text[],jsonb[],text)"] = nil
             #expect(granted == after.privileges.filter { granted[$0.key] != nil })
         }
     }
@@ -136,7 +144,7 @@ import Testing
     @Test func aChangedFileComesWithAMigration() {
         let checksums = FunctionFiles.all.map { "\($0.name) \($0.checksum)" }.joined(separator: "\n")
         let digest = Hex.encode(Digest.sha256(Array(checksums.utf8)))
-        #expect("\(Migrations.newest) \(digest.prefix(16))" == "21 737e66ae0c8b5923")
+        #expect("\(Migrations.newest) \(digest.prefix(16))" == "22 515b01d910c3b618")
     }
 
     // MARK: When they are applied

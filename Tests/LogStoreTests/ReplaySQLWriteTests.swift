@@ -9,9 +9,9 @@ import Tree
 /// Writes from SQL do to the rows what a gateway does.
 @Suite struct ReplaySQLWriteTests {
     /// Random writes, each made in one namespace by a gateway and in another by SQL: the same rows with the same versions,
-    /// the same refusals, and two clean logs.
-    @Test(arguments: [1, 2, 3, 4] as [UInt64])
-    func sameRowsAsAGateway(seed: UInt64) throws {
+    /// the same refusals, and two clean logs. Each in a transaction of its own, or ten in one, where a refusal is rolled back alone.
+    @Test(arguments: [1, 2, 3, 4] as [UInt64], [false, true])
+    func sameRowsAsAGateway(seed: UInt64, inTransactions: Bool) throws {
         try withEngines { url, engines in
             let connection = try LogConnection(url)
             defer { connection.close() }
@@ -24,11 +24,16 @@ import Tree
                 let write = try writes.next()
                 let outcome = try #require(live.write(write.write))
                 var refusal: String?
+                if inTransactions {
+                    try connection.sql.executeScript(step % 10 == 0 ? "begin; savepoint s" : "savepoint s")
+                }
                 do {
                     _ = try connection.sql.execute(write.sql, write.parameters)
                 } catch {
                     refusal = "\(error)"
+                    if inTransactions { try connection.sql.executeScript("rollback to s") }
                 }
+                if inTransactions, step % 10 == 9 { try connection.sql.executeScript("commit") }
                 switch outcome {
                 case .committed: #expect(refusal == nil, "step \(step): \(write.description)")
                 case .refused:

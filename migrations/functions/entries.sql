@@ -36,24 +36,66 @@ begin
 end
 $$;
 
--- Checks, resolves, applies and logs one write from SQL. `paths` are whole, and none lies at or below another. As before,
--- but applied and logged by the steps of application_step.
-create or replace function pathmirror.write(
-    of_namespace bigint, op text, path text, paths text[], given jsonb[], by_role text
+-- Puts an entry of this transaction, whose seq was taken by take_seq, into the log.
+create or replace function pathmirror.log_write(
+    of_namespace bigint, at_seq bigint, stamp timestamptz, batch uuid, op text, path text, changes json, by_role text
 ) returns bigint
 language plpgsql as $$
 declare
-    at_seq bigint := pathmirror.begin_entry(of_namespace);
+    told text;
+begin
+    insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, origin)
+    values (
+        of_namespace, at_seq, stamp, batch, op, path, changes,
+        ('{"uid" : null, "admin" : true, "via" : "sql", "role" : ' || to_json(by_role)::text || '}')::json);
+    told := pg_notify('pathmirror', of_namespace || ' ' || at_seq);
+    return at_seq;
+end
+$$;
+
+-- A value of a change as the log has it.
+create or replace function pathmirror.change_text(path text, resolved jsonb) returns text
+language sql stable parallel safe as $$
+    select to_json(path)::text || ':' || coalesce(resolved::text, 'null')
+$$;
+
+-- Checks, resolves, applies and logs one write from SQL that names one place: a whole path. Called by functions with the settings that
+-- apply_change has.
+create or replace function pathmirror.write_place(namespace text, path text, value jsonb, by_role text) returns bigint
+language plpgsql as $$
+declare
+    taken record := pathmirror.take_seq(namespace);
+    of_namespace bigint := taken.of_namespace;
+    place text := case path when '/' then '' else path end;
+    resolved jsonb := pathmirror.resolved_value(
+        value, of_namespace, place, (extract(epoch from clock_timestamp()) * 1000)::bigint);
+    applied bigint;
+begin
+    if resolved is not null and place like '%/.priority' then
+        perform pathmirror.check_priorities(of_namespace, array[path], array[resolved]);
+    end if;
+    applied := pathmirror.apply_value(of_namespace, taken.seq, place, resolved);
+    return pathmirror.log_write(
+        of_namespace, taken.seq, taken.stamp, taken.batch, case value when 'null' then 'remove' else 'set' end, path,
+        ('{' || pathmirror.change_text(path, resolved) || '}')::json, by_role);
+end
+$$;
+
+-- Checks, resolves, applies and logs one write from SQL. `paths` are whole, and none lies at or below another. Applied and
+-- logged by the steps of application_step. Called by functions with the settings that apply_change has.
+create or replace function pathmirror.write_places(
+    namespace text, op text, path text, paths text[], given jsonb[], by_role text
+) returns bigint
+language plpgsql as $$
+declare
+    taken record := pathmirror.take_seq(namespace);
+    of_namespace bigint := taken.of_namespace;
     milliseconds bigint := (extract(epoch from clock_timestamp()) * 1000)::bigint;
     resolved jsonb[];
     places text[];
     place text;
-    is_priority boolean;
     has_priorities boolean := false;
-    depth integer;
     changes text;
-    new_paths text[];
-    new_values text[];
     -- The numbers of the changes, in the order of application.
     turns integer[] := '{1}';
     turn integer;
@@ -62,18 +104,8 @@ begin
     for n in 1 .. cardinality(paths) loop
         place := case paths[n] when '/' then '' else paths[n] end;
         places[n] := place;
-        is_priority := place like '%/.priority';
-        depth := case when is_priority then 0 else cardinality(string_to_array(place, '/')) - 1 end;
-        resolved[n] := pathmirror.export_form(given[n], of_namespace, place, depth, milliseconds);
-        if is_priority then
-            has_priorities := has_priorities or resolved[n] is not null;
-            if jsonb_typeof(resolved[n]) not in ('number', 'string') then
-                raise exception 'the priority at % must be a number or a string', place
-                    using errcode = 'invalid_parameter_value';
-            end if;
-        elsif depth > 32 then
-            raise exception 'the path % has more than 32 keys', place using errcode = 'invalid_parameter_value';
-        end if;
+        resolved[n] := pathmirror.resolved_value(given[n], of_namespace, place, milliseconds);
+        has_priorities := has_priorities or (resolved[n] is not null and place like '%/.priority');
     end loop;
     if has_priorities then
         perform pathmirror.check_priorities(of_namespace, paths, resolved);
@@ -84,31 +116,11 @@ begin
             order by pathmirror.application_step(paths[n], resolved[n] is null), n);
     end if;
     foreach turn in array turns loop
-        if jsonb_typeof(resolved[turn]) <> 'object' then
-            new_paths := array[paths[turn]];
-            new_values := array[
-                case jsonb_typeof(resolved[turn]) when 'number' then pathmirror.number_text(resolved[turn]::numeric)
-                    else resolved[turn]::text end];
-        elsif resolved[turn] is null then
-            new_paths := '{}';
-            new_values := '{}';
-        else
-            select array_agg(row.path), array_agg(row.leaf) into new_paths, new_values
-            from pathmirror.leaf_rows(resolved[turn], places[turn]) as row;
-        end if;
-        perform pathmirror.apply_change(of_namespace, at_seq, paths[turn], new_paths, new_values);
+        perform pathmirror.apply_value(of_namespace, taken.seq, places[turn], resolved[turn]);
     end loop;
-    if cardinality(paths) = 1 then
-        changes := '{' || to_json(paths[1])::text || ':' || coalesce(resolved[1]::text, 'null') || '}';
-    else
-        select '{' || string_agg(
-            to_json(paths[turns[n]])::text || ':' || coalesce(resolved[turns[n]]::text, 'null'), ',' order by n) || '}'
-        into changes from generate_subscripts(turns, 1) as n;
-    end if;
-    perform pathmirror.finish_entry(
-        of_namespace, at_seq, op, path, changes::json, 0,
-        ('{"uid" : null, "admin" : true, "via" : "sql", "role" : ' || to_json(by_role)::text || '}')::json);
-    return at_seq;
+    select '{' || string_agg(pathmirror.change_text(paths[turns[n]], resolved[turns[n]]), ',' order by n) || '}'
+    into changes from generate_subscripts(turns, 1) as n;
+    return pathmirror.log_write(of_namespace, taken.seq, taken.stamp, taken.batch, op, path, changes::json, by_role);
 end
 $$;
 

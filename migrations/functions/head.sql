@@ -78,23 +78,89 @@ begin
 end
 $$;
 
--- The batch of all entries that this transaction writes by functions.
+-- The batch of all entries that this transaction writes by functions. A restored backup gives the same transaction ids once
+-- more: the time tells them apart.
+create or replace function pathmirror.batch_of(installation uuid) returns uuid
+language sql stable as $$
+    select md5('pathmirror sql ' || pg_current_xact_id()::text || ' ' || now() || ' ' || installation)::uuid
+$$;
+
 create or replace function pathmirror.transaction_batch() returns uuid
 language sql stable as $$
-    -- A restored backup gives the same transaction ids once more: the time tells them apart.
-    select md5('pathmirror sql ' || pg_current_xact_id()::text || ' ' || now() || ' ' || installation.id)::uuid
-    from pathmirror.installation
+    select pathmirror.batch_of(installation.id) from pathmirror.installation
+$$;
+
+-- Where a session that writes by SQL keeps the place at which it saw a namespace's row last: in one of 64 settings of its own.
+-- It is a hint, which anybody can change: what is there counts only if it is the namespace's row.
+create or replace function pathmirror.place_setting(namespace text) returns text
+language sql immutable parallel safe as $$
+    select 'pathmirror.place_' || (hashtext(namespace) & 63)
 $$;
 
 create or replace function pathmirror.namespace_id(namespace text) returns bigint
 language plpgsql stable as $$
 declare
+    -- By its name the row is found through every version that this transaction has left behind: one for each entry.
+    hint text := current_setting(pathmirror.place_setting(namespace), true);
     found bigint;
 begin
+    if hint <> '' then
+        select known.id into found from pathmirror.namespace as known
+        where known.ctid = hint::tid and known.name = namespace_id.namespace;
+        if found is not null then
+            return found;
+        end if;
+    end if;
     select known.id into found from pathmirror.namespace as known where known.name = namespace_id.namespace;
     if found is null then
         raise exception 'there is no namespace "%"', namespace using errcode = 'no_data_found';
     end if;
     return found;
+end
+$$;
+
+-- Takes the next seq of a namespace, for one entry of this transaction, which holds the head's lock from then on.
+--
+-- The row is looked for where this session saw it last, as each entry of a transaction leaves a version of it behind: a write would
+-- take the longer the more others the transaction has made.
+create or replace function pathmirror.take_seq(
+    namespace text, out of_namespace bigint, out seq bigint, out stamp timestamptz, out batch uuid
+) language plpgsql as $$
+declare
+    setting text := pathmirror.place_setting(namespace);
+    hint text := current_setting(setting, true);
+    at tid := case when hint <> '' then hint::tid end;
+    place tid;
+    has_partition boolean;
+    attempts integer := 0;
+begin
+    while at is not null and attempts < 2 loop
+        update pathmirror.namespace as known
+        set head = known.head + 1, stamped_at = greatest(clock_timestamp(), known.stamped_at),
+            last_batch = (select pathmirror.batch_of(installation.id) from pathmirror.installation)
+        where known.ctid = at and known.name = take_seq.namespace
+        returning known.id, known.head, known.stamped_at, known.last_batch, known.ctid, known.partitioned_to > known.head
+        into of_namespace, seq, stamp, batch, place, has_partition;
+        exit when found;
+        at := pathmirror.newest_place(at);
+        attempts := attempts + 1;
+    end loop;
+    if place is null then
+        of_namespace := pathmirror.namespace_id(namespace);
+        update pathmirror.namespace as known
+        set head = known.head + 1, stamped_at = greatest(clock_timestamp(), known.stamped_at),
+            last_batch = (select pathmirror.batch_of(installation.id) from pathmirror.installation)
+        where known.id = of_namespace and known.name = take_seq.namespace
+        returning known.head, known.stamped_at, known.last_batch, known.ctid, known.partitioned_to > known.head
+        into seq, stamp, batch, place, has_partition;
+        if not found then
+            raise exception 'the namespace is not in this database any more: it has moved to another one, or was removed'
+                using errcode = 'no_data_found';
+        end if;
+    end if;
+    if not has_partition then
+        perform pathmirror.ensure_log_partition(of_namespace, seq, 1000000);
+    end if;
+    hint := set_config(setting, place::text, false);
 end
 $$;

@@ -100,3 +100,31 @@ begin
     return (pathmirror.stored_key(place), prefix || '#', prefix || '$', below)::pathmirror.node_range;
 end
 $$;
+
+-- The columns "path" of the leaves that the places above a place would have, one for each, where they are leaves.
+create or replace function pathmirror.keys_above(place text) returns text[]
+language plpgsql immutable strict parallel safe as $$
+declare
+    keys text[] := string_to_array(place, '/');
+    above text[] := '{}';
+begin
+    for depth in 1 .. cardinality(keys) - 1 loop
+        above[depth] := coalesce(nullif(pathmirror.stored_key(array_to_string(keys[1:depth], '/')), ''), '/');
+    end loop;
+    return above;
+end
+$$;
+
+-- Those of their priorities.
+create or replace function pathmirror.priorities_above(place text) returns text[]
+language plpgsql immutable strict parallel safe as $$
+declare
+    keys text[] := string_to_array(place, '/');
+    above text[] := '{}';
+begin
+    for depth in 1 .. cardinality(keys) - 1 loop
+        above[depth] := pathmirror.stored_key(array_to_string(keys[1:depth], '/') || '/.priority');
+    end loop;
+    return above;
+end
+$$;

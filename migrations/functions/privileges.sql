@@ -25,7 +25,10 @@ begin
                     'append_entries(bigint, bigint, text[], text[], text[], text[], bigint[], text[], bigint[], text[], '
                         || 'text[], uuid, bigint[])',
                     'apply_change(bigint, bigint, text, text[], text[])',
+                    'apply_value(bigint, bigint, text, jsonb)',
+                    'batch_of(uuid)',
                     'begin_entry(bigint)',
+                    'change_text(text, jsonb)',
                     'check_priorities(bigint, text[], jsonb[])',
                     'claim_session(bigint, text)',
                     'claim_session(bigint, text, uuid, bigint)',
@@ -35,8 +38,10 @@ begin
                     'finish_entry(bigint, bigint, text, text, json, integer, json)',
                     'has_node(bigint, text)',
                     'hold_namespace(bigint)',
+                    'keys_above(text)',
                     'leaf_rows(jsonb, text)',
                     'lock_head(bigint, tid)',
+                    'log_write(bigint, bigint, timestamptz, uuid, text, text, json, text)',
                     'long_rest(text)',
                     'move_feed(bigint, bigint, tid, uuid, bigint, bigint, bigint, uuid, bigint, bytea, bigint, bigint, bigint, '
                         || 'bigint, bigint, bigint, bigint)',
@@ -46,15 +51,22 @@ begin
                     'newest_gaps(int8multirange)',
                     'newest_place(tid)',
                     'number_text(numeric)',
+                    'priorities_above(text)',
+                    'put_leaf(bigint, bigint, text, json)',
                     'put_leaves(bigint, bigint, text[], text[], text[])',
                     'replace_priority(bigint, bigint, text, text[])',
                     'replace_rows(bigint, bigint, text, text[], text[])',
+                    'resolved_value(jsonb, bigint, text, bigint)',
                     'same_scalar(json, json)',
+                    'same_value(json, json)',
                     'save_session(bigint, text, uuid, bigint, bigint, boolean, json, json)',
+                    'scalar_text(jsonb)',
                     'server_value(bigint, text, jsonb, bigint)',
                     'stored_rest(text)',
+                    'take_seq(text)',
                     'transaction_batch()',
-                    'write(bigint, text, text, text[], jsonb[], text)'
+                    'write_place(text, text, jsonb, text)',
+                    'write_places(text, text, text, text[], jsonb[], text)'
                 ]),
                 ('pathmirror_writer', array[
                     'set(text, text, jsonb)',
@@ -77,6 +89,7 @@ begin
                     'node_range(text)',
                     'path_cut(bytea)',
                     'path_keys(text)',
+                    'place_setting(text)',
                     'plain_form(jsonb)',
                     'shared_keys(text[], text[])',
                     'stored_key(text)'

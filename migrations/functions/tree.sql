@@ -39,18 +39,52 @@ begin
 end
 $$;
 
+-- Puts a leaf where everything at and below a place is now. Where it is the same as before it keeps its version. Returns the
+-- version, as PL/pgSQL has an expression's value cheaper than a query's.
+create or replace function pathmirror.put_leaf(of_namespace bigint, at_seq bigint, place text, leaf json) returns bigint
+language plpgsql as $$
+declare
+    leaf_key text := coalesce(nullif(pathmirror.stored_key(place), ''), '/');
+    bounds pathmirror.node_range;
+    above text[];
+begin
+    update pathmirror.node set value = leaf, version = at_seq
+    where node.namespace_id = of_namespace and node.path = leaf_key and not pathmirror.same_scalar(node.value, leaf);
+    if found then
+        -- Above a leaf there is none, and below it nothing but its priority.
+        delete from pathmirror.node
+        where node.namespace_id = of_namespace and node.path = pathmirror.stored_key(place || '/.priority');
+        return at_seq;
+    end if;
+    bounds := pathmirror.node_range(place);
+    if bounds.beginning is not null then
+        perform pathmirror.replace_rows(of_namespace, at_seq, place, array[place], array[leaf::text]);
+        return at_seq;
+    end if;
+    -- Leaves on the way become branches.
+    above := pathmirror.keys_above(place);
+    delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (above);
+    delete from pathmirror.node
+    where node.namespace_id = of_namespace and node.path >= bounds.low and node.path < bounds.high and node.path <> leaf_key;
+    insert into pathmirror.node (namespace_id, path, rest, value, version)
+    values (of_namespace, leaf_key, pathmirror.stored_rest(place), leaf, at_seq)
+    on conflict (namespace_id, path) do nothing;
+    return at_seq;
+end
+$$;
+
 -- Puts these rows where everything at and below a place is now; with none, removes it. Rows that stay as they are keep
 -- their version.
 create or replace function pathmirror.replace_rows(
     of_namespace bigint, at_seq bigint, place text, new_paths text[], new_values text[]
 ) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql as $$
 declare
     bounds pathmirror.node_range := pathmirror.node_range(place);
-    leaf_key text;
-    gone text[] := '{}';
+    gone text[];
     keys text[];
     removed bigint;
+    has_priorities boolean := false;
 begin
     if cardinality(new_paths) = 0 then
         delete from pathmirror.node
@@ -59,8 +93,14 @@ begin
             and (bounds.beginning is null or node.path = bounds.own_key
                 or starts_with(pathmirror.full_path(node.path, node.rest), bounds.beginning));
         get diagnostics removed = row_count;
-        -- Ancestors that are empty now go with their priorities.
-        while removed > 0 and place <> '' loop
+        -- Ancestors that are empty now go with their priorities. Few have any, and only for those it is of interest whether they are
+        -- empty: to see that takes the longer the more this transaction has removed there.
+        if removed > 0 then
+            keys := pathmirror.priorities_above(place);
+            has_priorities := exists (
+                select from pathmirror.node where node.namespace_id = of_namespace and node.path = any (keys));
+        end if;
+        while has_priorities and place <> '' loop
             place := left(place, length(place) - strpos(reverse(place), '/'));
             bounds := pathmirror.node_range(place);
             exit when exists (
@@ -75,22 +115,7 @@ begin
         return;
     end if;
     -- Leaves on the way become branches.
-    keys := string_to_array(place, '/');
-    for depth in 1 .. cardinality(keys) - 1 loop
-        gone[depth] := coalesce(nullif(pathmirror.stored_key(array_to_string(keys[1:depth], '/')), ''), '/');
-    end loop;
-    if cardinality(new_paths) = 1 and bounds.beginning is null then
-        leaf_key := pathmirror.stored_key(new_paths[1]);
-        delete from pathmirror.node
-        where node.namespace_id = of_namespace
-            and (node.path = any (gone || bounds.own_key) or (node.path >= bounds.low and node.path < bounds.high))
-            and node.path <> leaf_key;
-        insert into pathmirror.node (namespace_id, path, rest, value, version)
-        values (of_namespace, leaf_key, pathmirror.stored_rest(new_paths[1]), new_values[1]::json, at_seq)
-        on conflict (namespace_id, path) do update set value = excluded.value, version = excluded.version
-        where not pathmirror.same_scalar(node.value, excluded.value);
-        return;
-    end if;
+    gone := pathmirror.keys_above(place);
     delete from pathmirror.node where node.namespace_id = of_namespace and node.path = any (gone);
     keys := array(select pathmirror.stored_key(path) from unnest(new_paths) with ordinality as new (path, n) order by n);
     delete from pathmirror.node
@@ -142,13 +167,36 @@ $$;
 create or replace function pathmirror.apply_change(
     of_namespace bigint, at_seq bigint, path text, new_paths text[], new_values text[]
 ) returns void
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
     if path like '%/.priority' then
         perform pathmirror.replace_priority(of_namespace, at_seq, left(path, -length('/.priority')), new_values);
     else
         perform pathmirror.replace_rows(of_namespace, at_seq, case path when '/' then '' else path end, new_paths, new_values);
     end if;
+end
+$$;
+
+-- What one write puts at a place: a value in export form, or NULL to remove what is there.
+create or replace function pathmirror.apply_value(of_namespace bigint, at_seq bigint, place text, resolved jsonb) returns bigint
+language plpgsql as $$
+declare
+    new_paths text[] := '{}';
+    new_values text[] := '{}';
+begin
+    if place like '%/.priority' then
+        perform pathmirror.replace_priority(
+            of_namespace, at_seq, left(place, -length('/.priority')),
+            case when resolved is null then '{}' else array[pathmirror.scalar_text(resolved)] end);
+        return at_seq;
+    elsif jsonb_typeof(resolved) <> 'object' then
+        return pathmirror.put_leaf(of_namespace, at_seq, place, pathmirror.scalar_text(resolved)::json);
+    elsif resolved is not null then
+        select array_agg(row.path), array_agg(row.leaf) into new_paths, new_values
+        from pathmirror.leaf_rows(resolved, place) as row;
+    end if;
+    perform pathmirror.replace_rows(of_namespace, at_seq, place, new_paths, new_values);
+    return at_seq;
 end
 $$;
 

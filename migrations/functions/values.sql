@@ -19,13 +19,11 @@ begin
 end
 $$;
 
--- Whether two scalars are the same value to the tree. Integers and doubles are two kinds.
-create or replace function pathmirror.same_scalar(first json, second json) returns boolean
+-- Whether two scalars are the same value to the tree, which may be written otherwise. Integers and doubles are two kinds.
+create or replace function pathmirror.same_value(first json, second json) returns boolean
 language plpgsql immutable strict parallel safe as $$
 begin
-    if first::text = second::text then
-        return true;
-    elsif json_typeof(first) <> json_typeof(second) or json_typeof(first) not in ('string', 'number') then
+    if json_typeof(first) <> json_typeof(second) or json_typeof(first) not in ('string', 'number') then
         return false;
     elsif json_typeof(first) = 'number' then
         -- Integers are written in one way only; of doubles, −0 and 0 are two.
@@ -37,6 +35,16 @@ begin
     return position('\u0000' in first::text) = 0 and position('\u0000' in second::text) = 0
         and first::text::jsonb = second::text::jsonb;
 end
+$$;
+
+-- The same, for most at a glance. (Not strict, so that it can be inlined.)
+create or replace function pathmirror.same_scalar(first json, second json) returns boolean
+language sql immutable parallel safe as $$
+    select case
+        when first::text = second::text then true
+        when left(first::text, 1) = '"' and strpos(first::text, '\') = 0 and strpos(second::text, '\') = 0 then false
+        else pathmirror.same_value(first, second)
+    end
 $$;
 
 -- What a server value is at the place that it is written to.
@@ -155,6 +163,31 @@ begin
     end if;
     return case when priority is null then children else children || jsonb_build_object('.priority', priority) end;
 end
+$$;
+
+-- What is written at a place, in export form: checked and resolved. NULL to remove what is there.
+create or replace function pathmirror.resolved_value(
+    value jsonb, of_namespace bigint, place text, milliseconds bigint
+) returns jsonb
+language plpgsql stable as $$
+declare
+    is_priority boolean := place like '%/.priority';
+    depth integer := case when is_priority then 0 else length(place) - length(replace(place, '/', '')) end;
+    resolved jsonb := pathmirror.export_form(value, of_namespace, place, depth, milliseconds);
+begin
+    if is_priority and jsonb_typeof(resolved) not in ('number', 'string') then
+        raise exception 'the priority at % must be a number or a string', place using errcode = 'invalid_parameter_value';
+    elsif depth > 32 then
+        raise exception 'the path % has more than 32 keys', place using errcode = 'invalid_parameter_value';
+    end if;
+    return resolved;
+end
+$$;
+
+-- A scalar as a row of the tree has it.
+create or replace function pathmirror.scalar_text(scalar jsonb) returns text
+language sql immutable parallel safe as $$
+    select case jsonb_typeof(scalar) when 'number' then pathmirror.number_text(scalar::numeric) else scalar::text end
 $$;
 
 -- The rows of a value in export form at a place.

@@ -1,7 +1,8 @@
 -- Writing the tree from SQL, for everybody who is granted it.
 
 create or replace function pathmirror.set(namespace text, path text, value jsonb) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp set extra_float_digits = 1 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set extra_float_digits = 1
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     full_path text := '/' || array_to_string(pathmirror.path_keys(path), '/');
 begin
@@ -10,9 +11,7 @@ begin
             using errcode = 'null_value_not_allowed',
                 hint = 'To remove what is there, call pathmirror.remove, or give ''null''::jsonb.';
     end if;
-    return pathmirror.write(
-        pathmirror.namespace_id(namespace), case value when 'null' then 'remove' else 'set' end, full_path,
-        array[full_path], array[value], session_user);
+    return pathmirror.write_place(namespace, full_path, value, session_user);
 end
 $$;
 
@@ -20,18 +19,20 @@ comment on function pathmirror.set(text, text, jsonb) is
     'Replaces what is at a path, as one entry of the log; returns its seq. For administrators: rules are not asked.';
 
 create or replace function pathmirror.remove(namespace text, path text) returns bigint
-language sql security definer set search_path = pg_catalog, pg_temp as $$
-    select pathmirror.set(namespace, path, 'null')
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return pathmirror.set(namespace, path, 'null');
+end
 $$;
 
 comment on function pathmirror.remove(text, text) is 'Removes what is at a path, as one entry of the log; returns its seq.';
 
 create or replace function pathmirror.update(namespace text, path text, value jsonb) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp set extra_float_digits = 1 as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set extra_float_digits = 1
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     base text[] := pathmirror.path_keys(path);
     base_path text := '/' || array_to_string(base, '/');
-    of_namespace bigint := pathmirror.namespace_id(namespace);
     paths text[];
     given jsonb[];
     ancestor text;
@@ -58,7 +59,7 @@ begin
     ) as member;
     if paths is null then
         -- An update of nothing is no write.
-        return (select head from pathmirror.namespace where id = of_namespace);
+        return (select head from pathmirror.namespace where id = pathmirror.namespace_id(update.namespace));
     end if;
     -- In this order a path's first descendant, if it has any, comes right behind it.
     select before, path_here into ancestor, descendant
@@ -74,7 +75,7 @@ begin
         raise exception '% is an ancestor of % in the same update', ancestor, descendant
             using errcode = 'invalid_parameter_value';
     end if;
-    return pathmirror.write(of_namespace, 'update', base_path, paths, given, session_user);
+    return pathmirror.write_places(namespace, 'update', base_path, paths, given, session_user);
 end
 $$;
 
