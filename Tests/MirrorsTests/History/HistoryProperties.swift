@@ -30,7 +30,10 @@ import Tree
     @Test(arguments: seeds) func historiesAreWhatTheLogSays(seed: UInt64) throws {
         var generator = MirrorGenerator(seed: seed)
         // Some writes are large, and come in parts.
-        try withEngines(1, { settings, _ in settings.largeWriteRows = 4 }) { url, engines in
+        let settings: (inout EngineSettings, inout LogConnection.Settings) -> Void = { settings, _ in
+            settings.largeWriteRows = 4
+        }
+        try withEngines(1, settings) { url, engines in
             let namespace = try engines[0].namespace()
             let log = try LogConnection(url)
             defer { log.close() }
