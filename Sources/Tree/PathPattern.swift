@@ -17,10 +17,14 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
 
     /// - Throws: a sentence that says what is wrong.
     public init(_ text: String) throws(PatternError) {
-        guard text.hasPrefix("/") else { throw PatternError("a path pattern begins with /, such as /posts/{post_id}") }
+        guard text.utf8.first == UInt8(ascii: "/") else {
+            throw PatternError("a path pattern begins with /, such as /posts/{post_id}")
+        }
         var parts: [Part] = []
         var captures: [String] = []
-        for piece in text.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+        // At the byte: a mark that begins a part is one character with the / before it.
+        let pieces = text.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        for piece in pieces.map({ Substring($0) }) {
             guard !piece.isEmpty else { throw PatternError("the path pattern \(text) has an empty part") }
             guard piece.contains("{") || piece.contains("}") else {
                 let key = Key(String(piece))

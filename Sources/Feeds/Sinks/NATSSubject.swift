@@ -56,7 +56,9 @@ public struct NATSSubject: Sendable, Equatable {
             case .text(let text): text
             // Captured keys are separated as the subject's names are.
             case .key:
-                key.split(separator: "/", omittingEmptySubsequences: false).map { Self.name($0) }.joined(separator: ".")
+                // At the byte: a mark that begins a name is one character with the / before it.
+                key.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+                    .map { Self.name(Substring($0)) }.joined(separator: ".")
             case .feed: Self.name(feed[...])
             case .namespace: Self.name(namespace[...])
             }

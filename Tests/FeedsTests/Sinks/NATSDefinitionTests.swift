@@ -104,6 +104,7 @@ import Testing
         ("orders.{key}", "o1", "orders.o1"),
         ("orders.{key}", "room 1/m*2", "orders.room%201.m%2A2"),
         ("orders.{key}", "a.b/>/%", "orders.a%2Eb.%3E.%25"),
+        ("orders.{key}", "a/\u{301}b", "orders.a.\u{301}b"),
         ("orders.{key}", "", "orders._"),
         ("orders.{key}", "é\u{7F}$", "orders.é%7F%24"),
         ("orders", "o1", "orders"),

@@ -10,6 +10,7 @@ import Tree
         ("/{j}/{k}", "/", ["j", "k"], 2),
         ("/{j}/a/{k}/b", "/", ["j", "k"], 4), ("/a b/é/{post_id}", "/a b/é", ["post_id"], 3),
         ("/a/{Any Name é}", "/a", ["Any Name é"], 2),
+        ("/\u{301}a/{k}", "/\u{301}a", ["k"], 2),
         ("/{k}/a/b", "/", ["k"], 3), ("/a/b", "/a/b", [], 2),
     ])
     func patterns(text: String, base: String, captures: [String], depth: Int) throws {
