@@ -65,7 +65,7 @@ import Testing
                     && done[0]["table"] == "mirror.posts")
             #expect(
                 done[0].names == [
-                    "name", "namespace", "table", "action", "reasons", "rows", "misfits", "seq", "lost",
+                    "name", "namespace", "table", "action", "reasons", "rows", "misfits", "seq", "begins", "lost",
                 ])
         }
     }

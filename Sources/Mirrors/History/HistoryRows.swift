@@ -39,8 +39,12 @@ struct HistoryRows {
     /// When the record went, of a table in which its row stays.
     private var goneAt: (seq: Int64, at: Int64?)?
     private var hasChanged = false
-    /// What did not fit of the record's newest version.
+    /// What did not fit of the version of the row that is open.
+    private var rowErrors: [ConversionError] = []
+    /// What keeps the newest version from making a row.
     private var errors: [ConversionError] = []
+    /// That is its size, which is recorded as it is stored.
+    private var isTooLarge = false
     /// The table may have a row of the record that is current.
     private var mayHaveCurrent = false
     /// Whether some version made a row: then older ones are not needed for a table that keeps the last one.
@@ -62,7 +66,9 @@ struct HistoryRows {
         open = nil
         goneAt = nil
         hasChanged = false
+        rowErrors = []
         errors = []
+        isTooLarge = false
         lastRowSeq = nil
     }
 
@@ -82,9 +88,11 @@ struct HistoryRows {
             openSeq = stamp.seq
         case .latest:
             hasChanged = true
-            errors = found
+            errors = new == nil ? found : []
+            isTooLarge = version.value == nil
             if let new {
                 open = latest(new)
+                rowErrors = found
                 openSeq = stamp.seq
                 lastRowSeq = stamp.seq
                 goneAt = nil
@@ -201,11 +209,17 @@ struct HistoryRows {
         ]
     }
 
+    /// The errors of a row that stays as a removed one stay, as they say what it lacks.
+    private mutating func noteErrors() {
+        if open != nil || (goneAt == nil && !isTooLarge) { work.changed.append(keys) }
+        let found = Set(errors.map(\.column))
+        work.errors += rowErrors.filter { !found.contains($0.column) } + errors
+    }
+
     private mutating func endLatest() {
         defer { open = nil }
         guard hasChanged else { return }
-        work.changed.append(keys)
-        work.errors += errors
+        noteErrors()
         guard var open else {
             if let goneAt { work.marked.append((keys, goneAt.seq, goneAt.at)) }
             return
