@@ -145,6 +145,7 @@ final class HistoryBuilder {
         try patiently { try swap.begin() }
         let ground = try reconcileVersions()
         try fill(building)
+        // Another one: it takes the indexes made by hand as the filling has found them.
         let finishing = TableSwap(target, mirror, from: building.table, replacing: old, keeping: handmade)
         progress(.swapping)
         for attempt in 1... {
