@@ -38,6 +38,12 @@ public final class Databases: Sendable {
     public init(home: Engine, feeds: FeedService? = nil, map: PlacementMap = PlacementMap()) {
         self.home = Member(number: 0, name: DatabaseRecord.home, engine: home, feeds: feeds)
         self.map = map
+        // The map is kept here, and must not keep this.
+        map.beforeArrivals { [weak self] arrivals in
+            for arrival in arrivals {
+                self?.member(named: arrival.database)?.engine.expect(arrival.namespace, wasAway: arrival.isNewThere)
+            }
+        }
     }
 
     /// All of them, the home first.
@@ -83,8 +89,13 @@ public final class Databases: Sendable {
 
     /// The one in which a namespace lives; nil where that is not known here yet.
     public func member(of namespace: String) -> Member? {
-        guard let name = map.database(of: namespace) else { return home }
-        return state.withLock { state in state.places[name].map { state.others[$0] } }
+        member(named: map.database(of: namespace))
+    }
+
+    /// - Parameter database: nil for the home.
+    private func member(named database: String?) -> Member? {
+        guard let database else { return home }
+        return state.withLock { state in state.places[database].map { state.others[$0] } }
     }
 
     // MARK: Namespaces

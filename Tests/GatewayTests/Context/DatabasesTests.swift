@@ -57,4 +57,50 @@ import Testing
             }
         }
     }
+
+    /// It goes away and comes back before the engine of the database has looked: what was here before is not what is here now.
+    @Test func whatComesBackIsReadAnew() throws {
+        try withDatabase { homeURL in
+            try withDatabase { otherURL in
+                let connection = try LogConnection(homeURL)
+                defer { connection.close() }
+                let map = PlacementMap()
+                let home = try TestEngine(homeURL)
+                defer { home.stop() }
+                let databases = Databases(home: home.engine, map: map)
+                let other = try TestEngine(otherURL) { settings, _ in settings.database = 1 }
+                defer { other.stop() }
+                databases.add(Databases.Member(number: 1, name: "b", engine: other.engine, feeds: nil))
+                try connection.addDatabase(
+                    DatabaseRecord(
+                        name: "b", host: "h", port: nil, databaseName: "x",
+                        installation: "00000000-0000-0000-0000-000000000001"))
+                try connection.place("m", in: "b")
+                try map.look(connection, isNew: true)
+                let before = try other.namespace("m")
+                #expect(databases.liveNamespace("m") === before)
+
+                let elsewhere = try LogConnection(otherURL)
+                defer { elsewhere.close() }
+                #expect(try elsewhere.removeNamespace(before.id))
+                try connection.place("m", in: nil)
+                try map.look(connection, isNew: false)
+                #expect(databases.liveNamespace("m") == nil)
+                try connection.place("m", in: "b")
+                try map.look(connection, isNew: false)
+                #expect(databases.liveNamespace("m") == nil)
+                let now = try other.namespace("m")
+                #expect(now !== before && now.id != before.id && databases.liveNamespace("m") === now)
+                #expect(eventually { before.hasEnded })
+
+                // Both between two looks: whether it was away is not known, so it is compared.
+                #expect(try elsewhere.removeNamespace(now.id))
+                try connection.place("m", in: nil)
+                try connection.place("m", in: "b")
+                try map.look(connection, isNew: false)
+                #expect(eventually { now.hasEnded })
+                #expect(try other.namespace("m").id != now.id)
+            }
+        }
+    }
 }
