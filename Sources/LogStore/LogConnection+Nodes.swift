@@ -88,35 +88,68 @@ extension LogConnection {
         }
     }
 
-    /// Streams the stored rows at and below a path as texts, each branch's rows together, and a leaf's priority right
-    /// behind the leaf.
-    func forEachNode(
-        _ namespace: Int64, atAndBelow path: Path, _ body: (_ path: [UInt8], _ value: [UInt8]) throws -> Void
+    /// Streams the stored rows at and below a path (of less than 2,000 bytes) in the order of their path's bytes, the path's
+    /// own first; long paths (see `StoredPath`) are marked, and are not whole. Needs a transaction; the session can do
+    /// nothing else meanwhile. Path and value are valid during the call only.
+    func forEachStoredRow(
+        _ namespace: Int64, atAndBelow path: Path,
+        _ body: (_ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ isLong: Bool) throws -> Void
     ) throws {
-        // Slashes sort below everything that keys may hold: then what begins with a path follows it at once.
-        let order = "order by replace(pathmirror.full_path(path, rest), '/', chr(1)) collate \"C\""
-        let columns =
-            "select pathmirror.full_path(path, rest), value::text from pathmirror.node where namespace_id = $1"
-        if path.isRoot {
-            return try rows(columns + " " + order, [.int8(namespace)], body)
-        }
         let text = path.description
-        let below = text + "/"
-        if below.utf8.count <= StoredPath.maxPlainBytes {
-            let condition = " and (path = $2 or (path >= $3 and path < $4)) "
-            return try rows(
-                columns + condition + order,
-                [.int8(namespace), .text(text), .text(below), .text(text + "0")], body)
+        var conditions = [""]
+        if !path.isRoot {
+            // COPY takes no parameters: the bounds travel as settings of the transaction, the namespace is a number.
+            _ = try postgres.execute(
+                """
+                select set_config('pathmirror.self', $1, true), set_config('pathmirror.low', $2, true),
+                    set_config('pathmirror.high', $3, true)
+                """, [.text(text), .text(text + "/"), .text(text + "0")])
+            conditions = [
+                " and path = current_setting('pathmirror.self')",
+                " and path >= current_setting('pathmirror.low') and path < current_setting('pathmirror.high')",
+            ]
         }
-        let full = "pathmirror.full_path(path, rest)"
-        try rows(
-            columns + " and (\(full) = $2 or starts_with(\(full), $3)) " + order,
-            [.int8(namespace), .text(text), .text(below)], body)
+        for condition in conditions {
+            let sql = """
+                copy (select path, rest is null, value from pathmirror.node where namespace_id = \(namespace)\(condition)
+                order by path) to stdout (format binary)
+                """
+            try postgres.copyOutRows(sql) { row in
+                let isLong = try !row.bool(1)
+                try row.withBytes(0) { path in try row.withBytes(2) { value in try body(path, value, isLong) } }
+            }
+        }
     }
 
-    private func rows(
-        _ sql: String, _ parameters: PostgresParameters, _ body: (_ path: [UInt8], _ value: [UInt8]) throws -> Void
+    /// Streams the stored rows at and below a path as texts, each branch's rows together, and a leaf's priority right
+    /// behind the leaf. Path and value are valid during the call only.
+    ///
+    /// - Parameter after: the whole path of a row: only those that come behind it.
+    func forEachNode(
+        _ namespace: Int64, atAndBelow path: Path, after: [UInt8]? = nil,
+        _ body: (_ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) throws -> Void
     ) throws {
-        try postgres.forEachRow(sql, parameters) { row in try body(try row.bytes(0), try row.bytes(1)) }
+        // Slashes sort below everything that keys may hold: then what begins with a path follows it at once.
+        let full = "pathmirror.full_path(path, rest)"
+        let branches = "replace(\(full), '/', chr(1)) collate \"C\""
+        var sql = "select \(full), value::text from pathmirror.node where namespace_id = $1"
+        var parameters: PostgresParameters = [
+            .int8(namespace), .textBytes((after ?? []).map { $0 == UInt8(ascii: "/") ? 1 : $0 }),
+        ]
+        sql += " and (\(branches) > $2 or $2 = '')"
+        if !path.isRoot {
+            let text = path.description
+            let below = text + "/"
+            if below.utf8.count <= StoredPath.maxPlainBytes {
+                sql += " and (path = $3 or (path >= $4 and path < $5))"
+                for bound in [text, below, text + "0"] { parameters.appendText(bound) }
+            } else {
+                sql += " and (\(full) = $3 or starts_with(\(full), $4))"
+                for bound in [text, below] { parameters.appendText(bound) }
+            }
+        }
+        try postgres.forEachRow(sql + " order by " + branches, parameters) { row in
+            try row.withBytes(0) { path in try row.withBytes(1) { value in try body(path, value) } }
+        }
     }
 }

@@ -113,7 +113,7 @@ extension LogConnection {
             var builder = TreeBuilder()
             try forEachNode(namespace, atAndBelow: path) { full, value in
                 let place = Path(splitting: String(decoding: full[length...], as: UTF8.self))
-                builder.addUnordered(place, try JSONParser.parse(value).node)
+                builder.addUnordered(place, try JSONParser.parse(value))
             }
             // Which entry wrote it last is not worth a second look.
             return (builder.finish(), 0)

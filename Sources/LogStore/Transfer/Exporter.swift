@@ -6,115 +6,93 @@ public final class Exporter {
     private let connection: LogConnection
     private let namespace: NamespaceRecord
     private let path: Path
+    /// How many bytes of each row's path are those of `path`.
+    private let pathBytes: Int
     private let send: ([UInt8]) throws -> Void
-    private var output: [UInt8] = []
-    private var keys = JSONWriter(form: .export)
-    /// The open objects' keys, below the path.
-    private var open: [[UInt8]] = []
-    private var hasMembers: [Bool] = []
-    /// A leaf whose priority, if it has one, is the next row.
-    private var heldLeaf: (path: [[UInt8]], value: [UInt8])?
+    private var text = ExportText()
+    private var order: BranchOrder
+    /// The whole path of the row that was written last.
+    private var last: [UInt8] = []
     public private(set) var rowCount = 0
     /// The seq that the export is of.
     public private(set) var seq: Int64 = 0
 
     private static let flushBytes = 256 * 1024
+    /// Has rows come out of the primary key, in order and at once, also where PostgreSQL knows nothing of the table yet.
+    private static let streaming = "; set local enable_sort = off; set local enable_bitmapscan = off"
 
     /// - Parameter send: takes the text, piece by piece.
-    public init(
+    public convenience init(
         _ connection: LogConnection, _ namespace: NamespaceRecord, at path: Path,
+        send: @escaping ([UInt8]) throws -> Void
+    ) {
+        self.init(connection, namespace, at: path, order: BranchOrder(), send: send)
+    }
+
+    init(
+        _ connection: LogConnection, _ namespace: NamespaceRecord, at path: Path, order: BranchOrder,
         send: @escaping ([UInt8]) throws -> Void
     ) {
         self.connection = connection
         self.namespace = namespace
         self.path = path
+        pathBytes = path.isRoot ? 0 : path.description.utf8.count
+        self.order = order
         self.send = send
     }
 
     /// Runs the export; `progress` is told of rows now and then.
     public func run(progress: (Int) -> Void = { _ in }) throws {
-        try connection.inReadTransaction {
+        try connection.inReadTransaction(Self.streaming) {
             seq = try connection.postgres.execute(
                 "select head from pathmirror.namespace where id = $1", [.int8(namespace.id)]
             ).int64(0, 0)
-            try connection.forEachNode(namespace.id, atAndBelow: path) { text, value in
-                try take(text, value)
-                if rowCount % 10_000 == 0 { progress(rowCount) }
-            }
+            if try !readInOrderOfBytes(progress) { try readSorted(progress) }
         }
-        try finish()
+        text.finish()
+        try text.take(send)
         progress(rowCount)
     }
 
-    private func take(_ text: [UInt8], _ value: [UInt8]) throws {
-        rowCount += 1
-        let parts = text.split(separator: UInt8(ascii: "/")).dropFirst(path.depth).map { Array($0) }
-        let isPriority = parts.last?.elementsEqual(".priority".utf8) ?? false
-        if let leaf = heldLeaf {
-            heldLeaf = nil
-            if isPriority, parts.dropLast().elementsEqual(leaf.path) {
-                write(
-                    leaf.path, Array("{\".value\":".utf8) + leaf.value + Array(",\".priority\":".utf8) + value + [0x7D])
-                return try flushIfFull()
+    /// False where rows have to be sorted by PostgreSQL from `last` on: more than are held here, or long paths, which
+    /// come out of order.
+    private func readInOrderOfBytes(_ progress: (Int) -> Void) throws -> Bool {
+        struct LongPath: Error {}
+        guard pathBytes < StoredPath.maxPlainBytes else { return false }
+        try connection.postgres.executeScript("savepoint export")
+        do {
+            try connection.forEachStoredRow(namespace.id, atAndBelow: path) { path, value, isLong in
+                if isLong { throw LongPath() }
+                try order.add(UnsafeRawBufferPointer(rebasing: path[pathBytes...]), value) { path, value in
+                    try write(path, value, progress)
+                }
             }
-            write(leaf.path, leaf.value)
+            try order.drain { path, value in try write(path, value, progress) }
+            return true
+        } catch {
+            guard error is LongPath || error is BranchOrder.TooMany else { throw error }
+            order.forget()
+            try connection.postgres.executeScript("rollback to savepoint export; set local enable_sort = on")
+            return false
         }
-        if isPriority { write(parts, value) } else { heldLeaf = (parts, value) }
-        try flushIfFull()
     }
 
-    private func write(_ parts: [[UInt8]], _ value: [UInt8]) {
-        guard let last = parts.last else {
-            // The path itself is a leaf.
-            output.append(contentsOf: value)
-            return
+    private func readSorted(_ progress: (Int) -> Void) throws {
+        let after = rowCount > 0 ? (path.isRoot ? [] : Array(path.description.utf8)) + last : nil
+        try connection.forEachNode(namespace.id, atAndBelow: path, after: after) { path, value in
+            try write(UnsafeRawBufferPointer(rebasing: path[pathBytes...]), value, progress)
         }
-        let parents = parts.dropLast()
-        if hasMembers.isEmpty {
-            output.append(UInt8(ascii: "{"))
-            hasMembers.append(false)
-        }
-        var shared = 0
-        while shared < open.count, shared < parents.count, open[shared] == parents[shared] { shared += 1 }
-        while open.count > shared { closeLevel() }
-        for key in parents[shared...] {
-            member(key)
-            output.append(UInt8(ascii: "{"))
-            open.append(key)
-            hasMembers.append(false)
-        }
-        member(last)
-        output.append(contentsOf: value)
     }
 
-    private func member(_ key: [UInt8]) {
-        if hasMembers[hasMembers.count - 1] { output.append(contentsOf: [UInt8(ascii: ","), 0x0A]) }
-        hasMembers[hasMembers.count - 1] = true
-        keys.removeAll()
-        keys.writeString(String(decoding: key, as: UTF8.self))
-        output.append(contentsOf: keys.bytes)
-        output.append(UInt8(ascii: ":"))
-    }
-
-    private func closeLevel() {
-        open.removeLast()
-        hasMembers.removeLast()
-        output.append(UInt8(ascii: "}"))
-    }
-
-    private func finish() throws {
-        if let leaf = heldLeaf { write(leaf.path, leaf.value) }
-        while !open.isEmpty { closeLevel() }
-        if !hasMembers.isEmpty { output.append(UInt8(ascii: "}")) }
-        if rowCount == 0 { output.append(contentsOf: "null".utf8) }
-        output.append(0x0A)
-        try send(output)
-        output.removeAll()
-    }
-
-    private func flushIfFull() throws {
-        guard output.count >= Self.flushBytes else { return }
-        try send(output)
-        output.removeAll(keepingCapacity: true)
+    private func write(
+        _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ progress: (Int) -> Void
+    ) throws {
+        // What a root that is a leaf is stored as.
+        let path = path.elementsEqual("/".utf8) ? UnsafeRawBufferPointer(rebasing: path[..<0]) : path
+        if text.byteCount >= Self.flushBytes, !text.continuesLeaf(path) { try text.take(send) }
+        text.add(path, value)
+        rowCount += 1
+        last.replaceSubrange(0..., with: path)
+        if rowCount % 10_000 == 0 { progress(rowCount) }
     }
 }

@@ -126,6 +126,15 @@ public struct JSONWriter {
     /// JSON that is text already.
     public mutating func append(_ json: [UInt8]) { bytes.append(contentsOf: json) }
 
+    /// The same, of bytes in place.
+    public mutating func append(_ json: UnsafeRawBufferPointer) { bytes.append(contentsOf: json) }
+
+    /// Puts text before what has been written from a place on. Moves all that is behind it.
+    public mutating func insert(_ text: StaticString, at place: Int) {
+        bytes.insert(
+            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), at: place)
+    }
+
     /// Writes text that is JSON already.
     public mutating func raw(_ text: StaticString) {
         bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
@@ -184,18 +193,26 @@ public struct JSONWriter {
 
     /// Writes a text as a value, escaped as JSON asks for.
     public mutating func writeString(_ text: String) {
-        text.withBytes { buffer in
-            var seen: UInt64 = 0
-            let end = ByteScan.endOfPlainText(buffer, from: 0, andDelete: true, seen: &seen)
-            if end < buffer.count { return writeEscaped(buffer, firstAt: end) }
-            // One look at the array's capacity for all of it.
-            bytes.append(addingCapacity: buffer.count + 2) { output in
-                output.append(UInt8(ascii: "\""))
-                output.withUnsafeMutableBufferPointer { free, count in
-                    count += UnsafeMutableBufferPointer(rebasing: free[count...]).update(fromContentsOf: buffer)
-                }
-                output.append(UInt8(ascii: "\""))
+        text.withBytes { writeText($0) }
+    }
+
+    /// Writes a text that is there as UTF-8, as a value.
+    public mutating func writeString(utf8 text: UnsafeRawBufferPointer) {
+        text.withMemoryRebound(to: UInt8.self) { writeText($0) }
+    }
+
+    @inline(__always)
+    private mutating func writeText(_ buffer: UnsafeBufferPointer<UInt8>) {
+        var seen: UInt64 = 0
+        let end = ByteScan.endOfPlainText(buffer, from: 0, andDelete: true, seen: &seen)
+        if end < buffer.count { return writeEscaped(buffer, firstAt: end) }
+        // One look at the array's capacity for all of it.
+        bytes.append(addingCapacity: buffer.count + 2) { output in
+            output.append(UInt8(ascii: "\""))
+            output.withUnsafeMutableBufferPointer { free, count in
+                count += UnsafeMutableBufferPointer(rebasing: free[count...]).update(fromContentsOf: buffer)
             }
+            output.append(UInt8(ascii: "\""))
         }
     }
 
