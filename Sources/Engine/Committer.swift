@@ -5,6 +5,7 @@ import Runtime
 final class Committer {
     private let core: EngineCore
     private let context: CommitterContext
+    private let desk = GatheringDesk(false)
 
     init(_ core: EngineCore, index: Int) {
         self.core = core
@@ -28,6 +29,7 @@ final class Committer {
 
     /// False when the log could not be read: what the tail finds next is a reason to try again, not what it has found.
     private func work(_ namespace: LiveNamespace) -> Bool {
+        if !core.jobs.isWaitedFor { namespace.gather(at: desk) }
         let task = namespace.takeTask()
         guard core.health.isUp || context.connection.answers() else {
             context.answers.fail(task.batch, .unavailable(core.health.reason))
@@ -50,8 +52,10 @@ final class Committer {
             var commit = LargeCommit(large, in: namespace, context)
             commit.run()
         } else if !task.batch.isEmpty {
+            let start = Clock.monotonicNanoseconds
             var commit = BatchCommit(task.batch, in: namespace, isContended: task.isContended, context)
             commit.run()
+            namespace.batchEnded(writes: task.batch.count, since: start)
         }
         return true
     }

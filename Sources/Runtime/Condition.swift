@@ -56,6 +56,18 @@ public final class Condition<Value: Sendable>: @unchecked Sendable {
         return body(&value)
     }
 
+    /// Waits until `body` returns something; nil at the deadline, a monotonic time in nanoseconds. `body` runs with the lock held,
+    /// once at the start and after every wake.
+    public func wait<Result>(untilNanoseconds deadline: UInt64, _ body: (inout Value) -> Result?) -> Result? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        var time = timespec(tv_sec: Int(deadline / 1_000_000_000), tv_nsec: Int(deadline % 1_000_000_000))
+        while true {
+            if let result = body(&value) { return result }
+            if pthread_cond_timedwait(condition, mutex, &time) == ETIMEDOUT { return body(&value) }
+        }
+    }
+
     /// Waits until `body` returns something; nil at the deadline. `body` runs with the lock held, once at the start and
     /// after every wake.
     public func wait<Result>(milliseconds: Milliseconds? = nil, until body: (inout Value) -> Result?) -> Result? {

@@ -11,6 +11,8 @@ public struct EngineSettings: Sendable {
     public var maxBatchWrites = 1_000
     /// About how many bytes of values one SQL transaction takes before it is closed; a larger write goes alone.
     public var maxBatchBytes = 2 << 20
+    /// How long a batch waits at most for those to write again who were just answered; 0: it doesn't.
+    public var batchWaitMicroseconds: Int64 = 1_000
     /// The most writes of a namespace that may wait to be committed; more are refused.
     public var maxWaitingWrites = 50_000
     /// The most bytes of values in waiting writes of a namespace; more are refused.

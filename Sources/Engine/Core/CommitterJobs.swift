@@ -62,6 +62,9 @@ final class CommitterJobs: Sendable {
         } ?? .stop
     }
 
+    /// Whether work waits for a committer.
+    var isWaitedFor: Bool { state.withLock { $0.taken < $0.waiting.count } }
+
     /// How many committers wait for work.
     var idleCount: Int { state.withLock { $0.idle.count } }
 

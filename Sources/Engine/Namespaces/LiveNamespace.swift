@@ -42,7 +42,10 @@ public final class LiveNamespace: Sendable {
         self.name = name
         self.streamKey = streamKey
         published = Published(snapshot)
-        scheduling = Mutex(NamespaceSchedule(head: snapshot.seq))
+        scheduling = Mutex(
+            NamespaceSchedule(
+                head: snapshot.seq,
+                gathering: Gathering(longest: UInt64(max(0, settings.batchWaitMicroseconds)) * 1_000)))
         self.settings = settings
         self.memory = memory
         indexes = IndexCache(memory)
@@ -121,12 +124,13 @@ public final class LiveNamespace: Sendable {
 
     /// Queues a write behind the others that wait.
     func enqueue(_ item: WriteQueue.Waiting) {
-        let refusal = scheduling.withLock { $0.add(item, settings, outage: health?.refusal) }
-        if let refusal {
-            item.sink.complete([(item.token, .failed(refusal))])
-        } else {
-            schedule()
+        let (refusal, gatherer, isNew) = scheduling.withLock { state in
+            let refusal = state.add(item, settings, outage: health?.refusal)
+            return (refusal, state.takeGatherer(), refusal == nil && state.schedule())
         }
+        if let refusal { item.sink.complete([(item.token, .failed(refusal))]) }
+        gatherer?.signal { $0 = true }
+        if isNew { host.schedule(self) }
     }
 
     /// Queues what is left of a large write.
@@ -184,6 +188,22 @@ public final class LiveNamespace: Sendable {
     ///   - end: where it does.
     func checked(_ head: Int64? = nil, reaches end: Int64? = nil) {
         scheduling.withLock { $0.checked(head, reaches: end, known: published.snapshot.seq) }
+    }
+
+    /// Waits, where that is worth it, until more writes have come for the next batch. Only for the committer that has it.
+    func gather(at desk: GatheringDesk) {
+        let now = Clock.monotonicNanoseconds
+        guard let deadline = scheduling.withLock({ $0.gather(at: desk, now: now) }) else { return }
+        _ = desk.wait(untilNanoseconds: deadline) { $0 ? true : nil }
+        scheduling.withLock { $0.stopGathering() }
+        // Whoever took the desk may call only now: then the next wait there is over at once, and looks again.
+        desk.withLock { $0 = false }
+    }
+
+    /// The working committer has ended a batch.
+    func batchEnded(writes: Int, since start: UInt64) {
+        let now = Clock.monotonicNanoseconds
+        scheduling.withLock { $0.batchEnded(writes: writes, took: now - start, now: now) }
     }
 
     /// What the working committer has to do.

@@ -17,15 +17,21 @@ struct NamespaceSchedule: Sendable {
     private(set) var isSuspect = false
     /// A committer has it, or it waits for one.
     private(set) var isScheduled = false
+    private var gathering: Gathering
+    /// The committer that waits for more writes before it takes the next batch, and for how many.
+    private var gatherer: (desk: GatheringDesk, expected: Int)?
     /// Why new writes are refused.
     var refusal: EngineError?
     /// No committer takes anything any more.
     private var isClosed = false
 
-    /// - Parameter head: where the namespace's snapshot is.
-    init(head: Int64) {
+    /// - Parameters:
+    ///   - head: where the namespace's snapshot is.
+    ///   - gathering: when a batch waits for more writes.
+    init(head: Int64, gathering: Gathering = Gathering(longest: 0)) {
         remoteHead = head
         toldSeq = head
+        self.gathering = gathering
     }
 
     /// How many writes wait.
@@ -86,6 +92,30 @@ struct NamespaceSchedule: Sendable {
     mutating func suspect() -> Bool {
         isSuspect = true
         return schedule()
+    }
+
+    // MARK: Gathering
+
+    /// The committer that has it asks whether to wait for more writes, and until when; nil: not now.
+    mutating func gather(at desk: GatheringDesk, now: UInt64) -> UInt64? {
+        guard let (expected, deadline) = gathering.wait(queued: queue.count, now: now) else { return nil }
+        gatherer = (desk, expected)
+        return deadline
+    }
+
+    /// The committer that waits for writes, once they are there.
+    mutating func takeGatherer() -> GatheringDesk? {
+        guard let waiting = gatherer, queue.count >= waiting.expected else { return nil }
+        gatherer = nil
+        return waiting.desk
+    }
+
+    /// The committer waits no longer.
+    mutating func stopGathering() { gatherer = nil }
+
+    /// The committer that has it has ended a batch of so many writes, which took so many nanoseconds.
+    mutating func batchEnded(writes: Int, took: UInt64, now: UInt64) {
+        gathering.batchEnded(answered: writes, waiting: queue.count, took: took, now: now)
     }
 
     // MARK: Work that is done

@@ -15,6 +15,12 @@ extension ServiceOptions {
         .number("committers", 1...64, "threads that commit, each with a connection; default 4") {
             $0.engine.committers = $1
         },
+        .number(
+            "batch-wait-us", 0...1_000_000,
+            "microseconds that a batch waits at most for those who were just answered; default 1000, 0: none"
+        ) {
+            $0.engine.batchWaitMicroseconds = $1
+        },
         .number("workers", 1...64, "threads for large bodies and answers; default 2") {
             $0.gateway.workers = $1
         },

@@ -1,0 +1,43 @@
+/// Whether the next batch of a namespace waits for writes that are about to come. A value.
+///
+/// A transaction costs nearly the same for one write as for ten, and whoever has just been answered often writes again. Right
+/// behind a batch the queue may be short only because its writers are being told. So the next batch waits until three quarters
+/// of those are there again who were answered or waited when the last one ended, and not longer than that one took. Whoever
+/// writes alone is not held up: one write was answered, none waited, and one is there. Nor are many: there are enough of them
+/// for each batch, and requests had better be taken while a batch is synced than between two.
+struct Gathering: Sendable {
+    /// Where more take turns than this, nobody is waited for.
+    private static let most = 16
+
+    private let longest: UInt64
+    private var expected = 0
+    /// Monotonic nanoseconds.
+    private var deadline: UInt64 = 0
+
+    /// - Parameter longest: nanoseconds that no batch waits longer than; 0: none waits.
+    init(longest: UInt64) { self.longest = longest }
+
+    /// A batch has ended.
+    ///
+    /// - Parameters:
+    ///   - answered: how many writes it had.
+    ///   - waiting: how many are in the queue.
+    ///   - took: nanoseconds, from its evaluation to its answers.
+    ///   - now: monotonic nanoseconds.
+    mutating func batchEnded(answered: Int, waiting: Int, took: UInt64, now: UInt64) {
+        let count = answered + waiting
+        // Not for all of them: those who write seldom would hold up the others each time.
+        expected = count <= Self.most ? count * 3 / 4 : 0
+        deadline = now + min(took, longest)
+    }
+
+    /// For how many writes the next batch waits, and until when; nil where it begins at once.
+    ///
+    /// - Parameters:
+    ///   - queued: how many are there.
+    ///   - now: monotonic nanoseconds.
+    func wait(queued: Int, now: UInt64) -> (expected: Int, deadline: UInt64)? {
+        // With none there, the committer has come for something else, or has nothing to do.
+        queued > 0 && queued < expected && now < deadline ? (expected, deadline) : nil
+    }
+}
