@@ -118,7 +118,7 @@ let package = Package(
             ], swiftSettings: settings),
 
         // Projections of the tree into SQL tables.
-        target("Mirrors", ["LogStore", "Postgres", "Rules", "Tree", "JSONText", "Runtime"]),
+        target("Mirrors", ["LogStore", "Postgres", "Rules", "Tree", "JSONText", "Crypto", "Runtime"]),
 
         // Shortens logs by itself, as far as administrators have said.
         target("Retention", ["LogStore", "Postgres", "Runtime"]),

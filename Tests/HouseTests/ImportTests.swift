@@ -25,7 +25,7 @@ import Testing
         "KafkaClient": ["CKafka", "Runtime"],
         "LogStore": ["Postgres", "Tokens", "Tree", "Crypto", "Runtime"],
         "Engine": ["LogStore", "Postgres", "Rules", "Tree", "Runtime"],
-        "Mirrors": ["LogStore", "Postgres", "Rules", "Tree", "JSONText", "Runtime"],
+        "Mirrors": ["LogStore", "Postgres", "Rules", "Tree", "JSONText", "Crypto", "Runtime"],
         "Retention": ["LogStore", "Postgres", "Runtime"],
         "Feeds": [
             "LogStore", "Postgres", "HTTPClient", "NATSClient", "KafkaClient", "Rules", "Crypto", "JSONText", "Tree",

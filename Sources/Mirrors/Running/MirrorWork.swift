@@ -1,3 +1,4 @@
+import Crypto
 import LogStore
 import Postgres
 import Runtime
@@ -249,8 +250,9 @@ extension ActiveMirror {
     /// The mirror as its cursor says it is.
     init(_ mirror: CatalogMirror, _ cursor: MirrorCursor) {
         let definition = cursor.definition
-        // Statements are kept by name on a connection: a new generation needs new ones.
-        let label = "\(mirror.name) \(cursor.generation)"
+        // Statements are kept by name on a connection: a new generation needs new ones, and so does another mirror that has
+        // the name of one that was dropped, and begins with the first generation again.
+        let label = "\(mirror.name) \(cursor.generation) \(Hex.encode(mirror.id))"
         self.init(
             id: mirror.id, namespace: mirror.namespaceID, generation: cursor.generation,
             table: MirrorTable(definition, name: definition.table, label: label), seq: cursor.seq,

@@ -224,6 +224,22 @@ import Tree
         }
     }
 
+    /// The connection that wrote to the first one is still open.
+    @Test func anotherMirrorMayHaveTheNameOfADroppedOne() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.posts)
+            try bench.following { _ in
+                try bench.set("/posts/a", #"{"stars": 1}"#)
+                try bench.catchUp("posts")
+                try bench.operators.drop(try bench.mirror("posts"))
+                try bench.apply(#"{"name": "posts", "path": "/posts/{id}", "columns": {"words": "text"}}"#)
+                try bench.set("/posts/b", #"{"words": "some"}"#)
+                try bench.catchUp("posts")
+                #expect(try bench.lines("select id, words from mirror.posts order by id") == ["a|", "b|some"])
+            }
+        }
+    }
+
     @Test func entriesThatArePrunedCantBeFollowed() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.posts)
