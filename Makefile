@@ -23,10 +23,10 @@ BUILT ?= $(RELEASE)
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces moves fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces moves mirror-campaign fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
 
 help: ## List the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 dependencies: ## Install the missing Debian packages for building and running (sudo where needed)
 	@scripts/install-dependencies build run
@@ -91,6 +91,11 @@ moves: toolchain ## Build, then move a namespace 100 times under load and faults
 	@scripts/install-dependencies build run test
 	@$(RELEASE_BUILD) --product pathmirror
 	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/e2e/campaign_moves.py $(ARGS)
+
+mirror-campaign: toolchain ## Build, then an hour of random writes, definitions and kills on mirrors of every kind, `Tests/e2e/campaign_mirrors.py $(ARGS)`
+	@scripts/install-dependencies build run test
+	@$(RELEASE_BUILD) --product pathmirror
+	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/e2e/campaign_mirrors.py $(ARGS)
 
 fuzz: toolchain ## Build and run the fuzzer, `pathmirror-fuzz $(ARGS)`
 	@grep -qs '"pathmirror-fuzz"' Package.swift || { echo 'make fuzz: Package.swift has no pathmirror-fuzz product.' >&2; exit 1; }

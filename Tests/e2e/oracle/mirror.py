@@ -1,6 +1,8 @@
 """What a mirror's table should hold, worked out from the whole tree by the words of docs/mirror-reference.md."""
 
 import datetime
+import json
+import math
 import re
 import uuid
 from decimal import Decimal
@@ -16,6 +18,35 @@ _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
 
 class ConversionError(Exception):
     """The value does not fit the column."""
+
+
+class Number(float):
+    """A number that is no integer of 64 bits: a double, whose text in JSON is the shortest that is it."""
+
+    @property
+    def text(self) -> str:
+        return repr(float(self))
+
+
+def _number(text: str):
+    """Doubles that are whole are integers as far as each of these is one."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) <= 2**53 else Number(value)
+
+
+def _integer(text: str):
+    value = int(text)
+    return value if -(2**63) <= value < 2**63 else Number(text)
+
+
+def loads(text: str):
+    """JSON of the log, with its numbers as they are in the tree."""
+    return json.loads(text, parse_float=_number, parse_int=_integer)
+
+
+def frozen(node) -> str:
+    """A text that two values share only if they are the same: to Python, true is 1."""
+    return json.dumps(node, sort_keys=True)
 
 
 def _at(node, path: str):
@@ -34,6 +65,10 @@ def _is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _digits(value) -> str:
+    return value.text if isinstance(value, Number) else repr(value)
+
+
 def _moment(text: str) -> datetime.datetime:
     for shape in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M"):
         try:
@@ -44,9 +79,12 @@ def _moment(text: str) -> datetime.datetime:
 
 
 def _in_range(milliseconds) -> datetime.datetime:
-    if not _FIRST <= milliseconds <= _LAST:
+    if not _FIRST - 1 <= milliseconds <= _LAST + 1:
         raise ConversionError
-    return _EPOCH + datetime.timedelta(microseconds=round(milliseconds * 1000))
+    micros = milliseconds * 1000 if isinstance(milliseconds, int) else int(math.copysign(math.floor(abs(milliseconds * 1000) + 0.5), milliseconds))
+    if not _FIRST <= micros // 1000 <= _LAST:
+        raise ConversionError
+    return _EPOCH + datetime.timedelta(microseconds=micros)
 
 
 def _key_set(value) -> list[str]:
@@ -88,15 +126,15 @@ def convert(node, kind: str):
             if "\0" in value:
                 raise ConversionError
             return value
-        return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
+        return {True: "true", False: "false"}[value] if isinstance(value, bool) else _digits(value)
     if kind == "boolean" and isinstance(value, bool):
         return value
-    if kind == "bigint" and isinstance(value, int) and not isinstance(value, bool):
-        return value
+    if kind == "bigint" and _is_number(value) and value == value // 1 and -(2**63) <= value < 2**63:
+        return int(value)
     if kind == "double precision" and _is_number(value):
         return float(value)
     if kind == "numeric" and (_is_number(value) or text and re.fullmatch(r"[0-9]+(\.[0-9]+)?", value)):
-        return Decimal(str(value))
+        return Decimal(value if text else _digits(value))
     if kind == "timestamptz" and (_is_number(value) or text):
         return _moment(value) if text else _in_range(value)
     if kind == "date" and (_is_number(value) or text):
@@ -127,56 +165,110 @@ FILTERS = {
     "data.hasChildren()": lambda record, keys: isinstance(split(record)[0], dict),
     "$k != 'a'": lambda record, keys: keys[-1] != "a",
     "data.child('b').val() > 3": lambda record, keys: _is_number(split(_at(record, "b"))[0]) and split(_at(record, "b"))[0] > 3,
+    "data.child('a').isString() || data.getPriority() != null": lambda record, keys: (
+        isinstance(split(_at(record, "a"))[0], str) or split(record)[1] is not None),
 }
 
 
-def project(definition: dict, tree) -> tuple[dict, set]:
-    """Rows by their keys (columns' values and the set of misfits), and errors as (record's path, column)."""
-    parts = definition["path"].strip("/").split("/")
-    captures = [part.strip("{}") for part in parts if part.startswith("{")]
-    kinds = [_named(definition.get("keys", {}).get(name, "text"))["type"] for name in captures]
-    rest = definition.get("rest")
-    rest = rest["column"] if isinstance(rest, dict) else rest
-    rows, errors = {}, set()
-    for keys, record in records(tree, parts):
-        if "filter" in definition and not FILTERS[definition["filter"]](record, keys):
-            continue
+class Shape:
+    """A definition, ready to make rows of records."""
+
+    def __init__(self, definition: dict):
+        self.definition = definition
+        self.parts = definition["path"].strip("/").split("/")
+        captures = [part.strip("{}") for part in self.parts if part.startswith("{")]
+        self.kinds = [_named(definition.get("keys", {}).get(name, "text"))["type"] for name in captures]
+        rest = definition.get("rest")
+        self.rest = rest["column"] if isinstance(rest, dict) else rest
+        self.columns = {name: _named(column) for name, column in definition.get("columns", {}).items()}
+        self.types = {**{name: column["type"] for name, column in self.columns.items()}, **({self.rest: "jsonb"} if self.rest else {})}
+
+    def path(self, keys) -> str:
         captured = iter(keys)
-        path = "".join(f"/{next(captured) if part.startswith('{') else part}" for part in parts)
-        if any(kind == "bigint" and not _is_bigint(key) for kind, key in zip(kinds, keys)):
-            errors.add((path, ""))
-            continue
-        row, misfits, wanted, left = {}, set(), True, record
-        for name, column in definition.get("columns", {}).items():
-            column = _named(column)
+        return "".join(f"/{next(captured) if part.startswith('{') else part}" for part in self.parts)
+
+    def holds(self, keys) -> bool:
+        return not any(kind == "bigint" and not _is_bigint(key) for kind, key in zip(self.kinds, keys))
+
+    def stored(self, keys) -> tuple:
+        """The keys as psycopg reads them."""
+        return tuple(int(key) if kind == "bigint" else key for kind, key in zip(self.kinds, keys))
+
+    def row(self, keys, record) -> "Made":
+        """What a record makes."""
+        made = Made()
+        if record is None or "filter" in self.definition and not FILTERS[self.definition["filter"]](record, keys):
+            return made
+        path = self.path(keys)
+        if not self.holds(keys):
+            made.errors.add((path, ""))
+            return made
+        wanted, left = True, record
+        for name, column in self.columns.items():
             place = column.get("path", name)
             value = _at(record, place)
-            cell = None
+            source, cell = value, None
             try:
                 cell = convert(value, column["type"])
                 left = _without(left, place)
             except ConversionError:
-                misfits.add(name)
-                errors.add((path, name))
+                made.misfits.append(name)
+                made.errors.add((path, name))
             policy = column.get("not null")
-            if value is None or name in misfits and policy:
+            if value is None or name in made.misfits and policy:
                 if column.get("default") is not None:
-                    cell = convert(column["default"], column["type"])
+                    source = column["default"]
+                    cell = convert(source, column["type"])
                 elif policy:
                     wanted = False
                     if policy == "error":
-                        errors.add((path, name))
-            row[name] = cell
-        if rest:
+                        made.errors.add((path, name))
+            made.cells[name] = cell
+            made.exact.append(_exact(source, cell, column["type"]))
+        if self.rest:
+            made.cells[self.rest] = None
             try:
-                row[rest] = convert(left, "jsonb")
+                made.cells[self.rest] = convert(left, "jsonb")
             except ConversionError:
-                row[rest] = None
-                misfits.add(rest)
-                errors.add((path, rest))
-        if wanted:
-            keys = tuple(int(key) if kind == "bigint" else key for kind, key in zip(kinds, keys))
-            rows[keys] = (row, misfits)
+                made.misfits.append(self.rest)
+                made.errors.add((path, self.rest))
+            made.exact.append(_exact(left, made.cells[self.rest], "jsonb"))
+        made.is_row = wanted
+        return made
+
+
+class Made:
+    """A record's row, if it makes one, and what did not fit."""
+
+    def __init__(self):
+        self.cells, self.misfits, self.errors, self.exact, self.is_row = {}, [], set(), [], False
+
+    def same(self, other: "Made") -> bool:
+        """Whether a history takes them for one: all digits and bytes count."""
+        if not self.is_row or not other.is_row:
+            return self.is_row == other.is_row
+        return self.exact == other.exact and self.misfits == other.misfits
+
+
+def _exact(source, cell, kind: str):
+    """What tells two cells of a type apart that PostgreSQL may take for equal."""
+    if cell is None or kind not in ("numeric", "jsonb"):
+        return None if cell is None else (type(cell).__name__, cell)
+    if kind == "jsonb":
+        return json.dumps(cell, sort_keys=True)
+    value = split(source)[0]
+    return value if isinstance(value, str) else _digits(value)
+
+
+def project(definition: dict, tree) -> tuple[dict, set]:
+    """Rows by their keys (columns' values and the set of misfits), and errors as (record's path, column)."""
+    shape = Shape(definition)
+    rows, errors = {}, set()
+    for keys, record in records(tree, shape.parts):
+        made = shape.row(keys, record)
+        errors |= made.errors
+        if made.is_row:
+            rows[shape.stored(keys)] = (made.cells, set(made.misfits))
     return rows, errors
 
 
