@@ -252,7 +252,7 @@ extension ActiveMirror {
         let definition = cursor.definition
         // Statements are kept by name on a connection: a new generation needs new ones, and so does another mirror that has
         // the name of one that was dropped, and begins with the first generation again.
-        let label = "\(mirror.name) \(cursor.generation) \(Hex.encode(mirror.id))"
+        let label = "\(mirror.name) \(cursor.generation) \(Hex.encode(mirror.id.suffix(4)))"
         self.init(
             id: mirror.id, namespace: mirror.namespaceID, generation: cursor.generation,
             table: MirrorTable(definition, name: definition.table, label: label), seq: cursor.seq,

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# What differs from run to run, and nothing else: times of the log with their milliseconds, how long something took, and where PostgreSQL's pipeline stood.
+# What differs from run to run, and nothing else: times of the log with their milliseconds, how long something took, where PostgreSQL's pipeline stood, and the end of a
+# mirror's random id.
 MASKS = [
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "<time>"),
     (re.compile(r"\b\d+ ms behind"), "<n> ms behind"),
     (re.compile(r"\bin \d+\.\d s, \d+ a second"), "in <n> s, <n> a second"),
     (re.compile(r"\(step \d+ of the pipeline\)"), "(step <n> of the pipeline)"),
+    (re.compile(r"(?<=«)(\w+ \w+ \d+) [0-9a-f]{8}»"), r"\1 <id>»"),
 ]
 
 
