@@ -114,14 +114,18 @@ public final class Engine: Sendable {
     /// Reads entries after one seq and up to another from the log, page by page, on another thread. `each` gets a page, its
     /// entries' batches, and the seq before it (a page that doesn't begin right behind it: what lies between is not
     /// retained) and says whether to go on. Fails where the entry at `after` is not the one that is meant, by its batch.
+    ///
+    /// - Parameter patience: for how long a lost database is waited for; then the reading goes on where it was.
     public func readLog(
-        _ namespace: Int64, after: Int64, through: Int64, isMeant: (@Sendable (_ batch: [UInt8]) -> Bool)? = nil,
+        _ namespace: Int64, after: Int64, through: Int64, patience: Milliseconds,
+        isMeant: (@Sendable (_ batch: [UInt8]) -> Bool)? = nil,
         each: @escaping @Sendable (_ entries: [Entry], _ batches: [[UInt8]], _ after: Int64) -> Bool,
         completion: @escaping @Sendable (Result<Void, EngineError>) -> Void
     ) {
         reader.add(
             LogReader.Request(
-                namespace: namespace, after: after, through: through, isMeant: isMeant, each: each,
+                namespace: namespace, after: after, through: through,
+                deadline: Clock.monotonicMilliseconds + patience, isMeant: isMeant, each: each,
                 completion: completion))
     }
 

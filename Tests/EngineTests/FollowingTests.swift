@@ -122,7 +122,8 @@ import Tree
             let namespace = try engines[0].namespace()
             for value in 1...30 as ClosedRange<Int64> { _ = namespace.write(.set("x", .int(value))) }
             let read = CollectedEntries()
-            engines[0].engine.readLog(namespace.id, after: 4, through: 20, each: read.take, completion: read.finish)
+            engines[0].engine.readLog(
+                namespace.id, after: 4, through: 20, patience: 0, each: read.take, completion: read.finish)
             let entries = try #require(read.wait())
             #expect(entries.map(\.seq) == Array(5...20))
             #expect(entries.first?.changes == [Change(path: Path(splitting: "x"), value: .int(5))])

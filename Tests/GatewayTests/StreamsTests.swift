@@ -49,7 +49,7 @@ import Tree
             let batches = MutexBox<[Int64: [UInt8]]>([:])
             let isRead = Condition(false)
             gateway.engine.engine.readLog(
-                try gateway.engine.namespace("default").id, after: 0, through: 10,
+                try gateway.engine.namespace("default").id, after: 0, through: 10, patience: 0,
                 each: { entries, found, _ in
                     batches.withLock { for (entry, batch) in zip(entries, found) { $0[entry.seq] = batch } }
                     return true
@@ -158,7 +158,7 @@ import Tree
     ) throws {
         let done = Condition(false)
         let tree = MutexBox(Node.null)
-        gateway.engine.engine.readLog(namespace.id, after: 0, through: seq) { entries, _, _ in
+        gateway.engine.engine.readLog(namespace.id, after: 0, through: seq, patience: 0) { entries, _, _ in
             tree.withLock { root in
                 for entry in entries {
                     for change in entry.changes { root = root.replacing(change.path, with: change.value) }

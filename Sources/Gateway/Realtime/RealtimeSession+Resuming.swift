@@ -28,7 +28,9 @@ extension RealtimeSession {
         let listenID = listen.id
         let isMeant = { @Sendable (batch: [UInt8]) in seen.isOf(batch) }
         engine.readLog(
-            namespace.id, after: seen.seq, through: joined.seq, isMeant: isMeant, each: reading.take
+            namespace.id, after: seen.seq, through: joined.seq, patience: settings.minSeqWaitMilliseconds,
+            isMeant: isMeant,
+            each: reading.take
         ) { [home = host.home, id] result in
             let missed = reading.finish(result, expecting: joined.seq)
             home.post(to: id) { session in

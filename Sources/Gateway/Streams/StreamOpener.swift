@@ -73,7 +73,8 @@ final class StreamOpener: StreamHost {
             group.key, group.ids(snapshot.rules), maxBytes: services.settings.streamBufferBytes * 8)
         let isMeant = { @Sendable (batch: [UInt8]) in seen.isOf(batch) }
         databases.engine(of: group.namespace).readLog(
-            group.namespace.id, after: seen.seq, through: snapshot.seq, isMeant: isMeant, each: reading.take
+            group.namespace.id, after: seen.seq, through: snapshot.seq,
+            patience: services.settings.minSeqWaitMilliseconds, isMeant: isMeant, each: reading.take
         ) { [link] result in
             let missed = reading.finish(result, expecting: snapshot.seq)
             link.post { opener in
