@@ -246,6 +246,24 @@ public enum MirrorErrors {
         return records
     }
 
+    /// Of these records, by their paths, the ones that have kept errors.
+    public static func records(
+        _ target: PostgresConnection, _ table: MirrorGeneration, among records: [String]
+    ) throws(PostgresError) -> Set<[UInt8]> {
+        var paths = PostgresArray(of: .text)
+        for record in records { paths.appendText(record) }
+        var parameters = table.parameters
+        parameters.append(paths)
+        let rows = try target.execute(
+            """
+            select distinct record from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3
+            and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
+            """, parameters)
+        var found: Set<[UInt8]> = []
+        for row in 0..<rows.rowCount { found.insert(try rows.bytes(row, 0)) }
+        return found
+    }
+
     /// Of these records, by their paths, the ones that the table has refused whole.
     public static func refused(
         _ target: PostgresConnection, _ table: MirrorGeneration, of records: [String]

@@ -72,6 +72,29 @@ extension MirrorVersions {
         return found
     }
 
+    private static let older = PostgresStatement(
+        "older_mirror_version",
+        """
+        select seq, record from pathmirror.mirror_version
+        where namespace_id = $1 and mirror = $2 and \(isKey("key", "$3")) and seq < $4 order by key desc, seq desc limit 1
+        """, types: [.int8, .uuid, .text, .int8])
+
+    /// Goes through the versions of a record, the newest first, until `body` returns false. Memory holds one.
+    public func forEachBackwards(
+        _ target: PostgresConnection, of key: String, _ body: (Newest) throws -> Bool
+    ) throws {
+        var seq = Int64.max
+        while true {
+            var parameters = parameters
+            parameters.appendText(key)
+            parameters.appendInt8(seq)
+            let rows = try target.executePrepared(Self.older, parameters)
+            guard rows.rowCount > 0 else { return }
+            seq = try rows.int64(0, 0)
+            guard try body((seq, rows.isNull(0, 1) ? nil : try rows.bytes(0, 1))) else { return }
+        }
+    }
+
     /// Records that are asked for in one query, and what they may weigh.
     public static let keysAtOnce = 500
     public static let bytesAtOnce = 8 << 20

@@ -18,6 +18,9 @@ struct HistoryRows {
         var marked: [(keys: [Key], seq: Int64, at: Int64?)] = []
         /// Of a table that keeps the last row of each record, the records that have changed, whose errors are these now.
         var changed: [[Key]] = []
+        /// Those of them that had no row before either, and the columns of which `errors` say something: what the row lacks that
+        /// stays of them, if one does, is to be found with the version that made it.
+        var rowless: [(keys: [Key], columns: Set<String>)] = []
         var errors: [ConversionError] = []
 
         var isEmpty: Bool { rows.isEmpty && ended.isEmpty && marked.isEmpty && changed.isEmpty }
@@ -211,8 +214,11 @@ struct HistoryRows {
 
     /// The errors of a row that stays as a removed one stay, as they say what it lacks.
     private mutating func noteErrors() {
-        if open != nil || (goneAt == nil && !isTooLarge) { work.changed.append(keys) }
         let found = Set(errors.map(\.column))
+        if open != nil || (goneAt == nil && !isTooLarge) {
+            work.changed.append(keys)
+            if open == nil, mayHaveCurrent { work.rowless.append((keys, found)) }
+        }
         work.errors += rowErrors.filter { !found.contains($0.column) } + errors
     }
 

@@ -19,14 +19,16 @@ extension HistoryWriter {
             let parameters = try RowEncoder.cells(table.markColumns, cells)
             try writer.add(.prepared(table.markDeleted, parameters), mirror, bytes: parameters.byteCount)
         }
+        var errors = work.errors
         if mirror.mayHaveErrors, !work.changed.isEmpty {
+            errors += try errorsOfLastRows(work.rowless, mirror, &writer)
             // They have other rows now, or none. Of a history each row stays, and so does each error.
             let paths = work.changed.map { mirror.definition.pattern.path(of: $0).description }
             try writer.add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
         }
-        if !work.errors.isEmpty {
+        if !errors.isEmpty {
             mirror.mayHaveErrors = true
-            for some in work.errors.chunked(Self.maxVersions) { try writer.add(mirror.storing(some), mirror) }
+            for some in errors.chunked(Self.maxVersions) { try writer.add(mirror.storing(some), mirror) }
         }
         guard !work.rows.isEmpty else { return }
         if mirror.isCareful {
@@ -36,6 +38,30 @@ extension HistoryWriter {
         }
         let parameters = try RowEncoder.cells(table.columns, work.rows)
         try writer.add(.prepared(table.upsert, parameters), mirror, bytes: parameters.byteCount)
+    }
+
+    /// What did not fit of the rows that stay of records that made none before either.
+    private func errorsOfLastRows(
+        _ records: [(keys: [Key], columns: Set<String>)], _ mirror: ActiveMirror, _ writer: inout TableWriter
+    ) throws -> [ConversionError] {
+        guard !records.isEmpty else { return [] }
+        try writer.flush()
+        let paths = records.map { mirror.definition.pattern.path(of: $0.keys).description }
+        // Most records fit, and of those no version is read.
+        let known = try MirrorErrors.records(writer.connection, mirror.asGeneration, among: paths)
+        var errors: [ConversionError] = []
+        for (record, path) in zip(records, paths) where known.contains(Array(path.utf8)) {
+            try mirror.versions.forEachBackwards(writer.connection, of: RecordKey.text(record.keys)) { version in
+                guard let value = try StoredRecord.decode(version.record) else { return true }
+                var found: [ConversionError] = []
+                let stamp = Stamp(seq: version.seq, committedAt: nil)
+                let row = mirror.projector.row(value, keys: record.keys, stamp: stamp, misfits: &found)
+                guard row != nil else { return true }
+                errors += found.filter { !record.columns.contains($0.column) }
+                return false
+            }
+        }
+        return errors
     }
 
     private static func cells(_ keys: [Key], _ table: MirrorTable) -> [Cell] {

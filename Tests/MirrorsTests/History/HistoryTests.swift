@@ -189,6 +189,40 @@ import Tree
         }
     }
 
+    /// A row that stays lacks what it lacked, whatever becomes of its record, until that has a row again.
+    @Test func theErrorsOfRemovedRowsStay() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(
+                #"""
+                {"name": "posts", "path": "/posts/{id}", "deleted": "soft",
+                 "columns": {"title": {"type": "text", "not null": "skip"}, "stars": "bigint", "size": "bigint"}}
+                """#)
+            let look =
+                "select record, column_name, value from pathmirror.mirror_error where column_name <> 'title' order by 1, 2"
+            try bench.following { _ in
+                func expect(_ errors: [String], after path: String, _ value: String) throws {
+                    try bench.set(path, value)
+                    try bench.catchUp("posts")
+                    #expect(try bench.lines(look) == errors, "after \(path) = \(value)")
+                }
+                let both = [#"/posts/a|size|"big""#, #"/posts/a|stars|"many""#]
+                try expect(both, after: "/posts/a", #"{"title": "A", "stars": "many", "size": "big"}"#)
+                try expect(both, after: "/posts/a/title", "null")
+                try expect(both, after: "/posts/a/other", "1")
+                try expect(both, after: "/posts/a/stars", "5")
+                try expect(both, after: "/posts/a", "null")
+                try expect(both, after: "/posts/a/other", "2")
+                // As a range, and among records that never had a row.
+                try expect(both, after: "/posts", #"{"a": {"other": 3}, "b": {"other": 4}}"#)
+                try expect(both, after: "/posts/b/other", "5")
+                try expect([], after: "/posts/a/title", #""A2""#)
+                try expect([], after: "/posts/a/title", "null")
+                try expect([], after: "/posts/a/other", "6")
+            }
+            #expect(try bench.problems() == [])
+        }
+    }
+
     /// A history that begins when the log was pruned already begins with the tree of before.
     @Test func aPrunedLog() throws {
         try MirrorBench.with { bench in
