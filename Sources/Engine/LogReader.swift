@@ -15,91 +15,109 @@ final class LogReader: Sendable {
         /// Takes a page of entries, the first of which should be `after + 1`, and their batches; false to end.
         let each: @Sendable (_ entries: [Entry], _ batches: [[UInt8]], _ after: Int64) -> Bool
         let completion: @Sendable (Result<Void, EngineError>) -> Void
+
+        /// It waits for nothing any more.
+        var isLate: Bool { Clock.monotonicMilliseconds >= deadline }
+    }
+
+    private struct State {
+        var requests: [Request] = []
+        /// Why a new connection was of no use just now.
+        var away: EngineError?
     }
 
     private let core: EngineCore
-    private let requests = Condition<[Request]>([])
+    private let state = Condition(State())
     private static let maxWaiting = 10_000
-    /// For so long after a new connection was of no use none is opened, and those who can't wait any longer fail at once: opening
-    /// one may take seconds, and many may wait.
+    /// For so long after a new connection was of no use none is opened: opening one may take seconds, and many may wait.
     private static let pauseMilliseconds: Milliseconds = 200
+    /// Opening one may take so long, also for those who wait for nothing.
+    private static let leastConnectMilliseconds: Milliseconds = 2_000
 
     init(_ core: EngineCore) { self.core = core }
 
     func add(_ request: Request) {
-        let isTaken = requests.signal { requests -> Bool in
-            guard requests.count < Self.maxWaiting else { return false }
-            requests.append(request)
-            return true
+        let refusal = state.signal { state -> EngineError? in
+            if core.stopsNow { return .stopping }
+            // Not behind those who wait for the database.
+            if let away = state.away, request.isLate { return away }
+            guard state.requests.count < Self.maxWaiting else { return .overloaded }
+            state.requests.append(request)
+            return nil
         }
-        if !isTaken { request.completion(.failure(.overloaded)) }
+        if let refusal { request.completion(.failure(refusal)) }
     }
 
-    func wake() { requests.broadcast { _ in } }
+    func wake() { state.broadcast { _ in } }
 
     func run() {
         var link = Link()
-        while let request = requests.wait(until: { requests -> Request?? in
+        while let request = state.wait(until: { state -> Request?? in
             if core.stopsNow { return .some(nil) }
-            return requests.isEmpty ? nil : .some(requests.removeFirst())
+            return state.requests.isEmpty ? nil : .some(state.requests.removeFirst())
         }) ?? nil {
             request.completion(answer(request, &link))
         }
         link.connection?.close()
-        let left = requests.withLock { requests in
-            defer { requests.removeAll() }
-            return requests
-        }
-        for request in left { request.completion(.failure(.stopping)) }
+        fail(.stopping) { _ in true }
     }
 
     /// The way to the database.
     private struct Link {
         var connection: LogConnection?
-        /// Why the last connection was of no use, and until when none is opened.
-        var away: (error: LogStoreError, until: Milliseconds)?
+        /// Until when none is opened, and why.
+        var away: (error: EngineError, until: Milliseconds)?
     }
 
     /// Reads, on another connection where one is lost: that says nothing about the log, and maybe nothing about the database.
     private func answer(_ request: Request, _ link: inout Link) -> Result<Void, EngineError> {
         var reading = Reading(request)
-        var isFirst = true
         while true {
-            if let away = link.away, !pause(until: away.until, for: request) {
-                return .failure(.unavailable("\(away.error)"))
-            }
+            if let away = link.away, !pause(until: away.until, for: request) { return .failure(away.error) }
+            let wasOpen = link.connection?.isOpen == true
             do throws(LogStoreError) {
                 guard try reading.go(on: try open(&link, by: request.deadline)) else {
                     return .failure(.unavailable("the log has another history"))
                 }
                 return .success(())
             } catch {
-                // One of before an outage is lost as soon as it is used: that alone says nothing, and counts for nothing.
-                guard error.isConnectionLost, isFirst || Clock.monotonicMilliseconds < request.deadline else {
-                    return .failure(.unavailable("\(error)"))
-                }
+                let failure = EngineError.unavailable("\(error)")
+                guard error.isConnectionLost else { return .failure(failure) }
                 link.connection?.close()
                 link.connection = nil
-                if !isFirst { link.away = (error, Clock.monotonicMilliseconds + Self.pauseMilliseconds) }
-                isFirst = false
+                // One of before an outage is lost as soon as it is used: then another one is opened at once.
+                if wasOpen { continue }
+                link.away = (failure, Clock.monotonicMilliseconds + Self.pauseMilliseconds)
+                state.withLock { $0.away = failure }
+                fail(failure) { $0.isLate }
+                if request.isLate { return .failure(failure) }
             }
         }
     }
 
     private func open(_ link: inout Link, by deadline: Milliseconds) throws(LogStoreError) -> LogConnection {
         if let connection = link.connection, connection.isOpen { return connection }
-        link.away = nil
+        let deadline = max(deadline, Clock.monotonicMilliseconds + Self.leastConnectMilliseconds)
         let connection = try core.connect("reader", by: deadline)
-        link.connection = connection
+        link = Link(connection: connection)
+        state.withLock { $0.away = nil }
         return connection
     }
 
     /// Waits until then; false where the request can't, or the engine ends.
     private func pause(until moment: Milliseconds, for request: Request) -> Bool {
-        let now = Clock.monotonicMilliseconds
-        guard now < moment else { return true }
-        guard now < request.deadline else { return false }
-        return requests.wait(milliseconds: moment - now) { _ in core.stopsNow ? true : nil } == nil
+        let left = moment - Clock.monotonicMilliseconds
+        guard left > 0 else { return true }
+        return !request.isLate && state.wait(milliseconds: left) { _ in core.stopsNow ? true : nil } == nil
+    }
+
+    private func fail(_ error: EngineError, where isMeant: (Request) -> Bool) {
+        let failed = state.withLock { state in
+            let failed = state.requests.filter(isMeant)
+            state.requests.removeAll(where: isMeant)
+            return failed
+        }
+        for request in failed { request.completion(.failure(error)) }
     }
 
     /// How far a request has come. Goes on where it was, on whatever connection.

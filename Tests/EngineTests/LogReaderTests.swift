@@ -56,6 +56,13 @@ import Tree
                     namespace.id, after: 0, through: 3, patience: patience, each: read.take, completion: read.finish)
             }
             #expect(try #require(impatient.wait()).isEmpty)
+            // Who can't wait at all is not held up by who does, in front of it.
+            for _ in 0..<3 {
+                let hurried = CollectedEntries()
+                engine.engine.readLog(
+                    namespace.id, after: 0, through: 3, patience: 0, each: hurried.take, completion: hurried.finish)
+                #expect(try #require(hurried.wait()).isEmpty)
+            }
             proxy.setDown(false)
             #expect(try #require(patient.wait()).map(\.seq) == [1, 2, 3])
         }

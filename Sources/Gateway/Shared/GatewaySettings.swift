@@ -28,8 +28,8 @@ public struct GatewaySettings: Sendable {
     public var memory = MemoryBudget(bytes: 1 << 30, bytesPerAddress: 256 << 20)
     /// Responses from this size on are packed for clients that accept gzip.
     public var gzipFromBytes = 1_024
-    /// How long a request may wait for the seq of its `X-Pathmirror-Min-Seq`, and a stream or listen that resumes for the entry
-    /// that its client has seen, or for a database that is away.
+    /// How long a request may wait for the seq of its `X-Pathmirror-Min-Seq`, and a stream that resumes for the entry that its
+    /// client has seen, or for a database that is away.
     public var minSeqWaitMilliseconds: Milliseconds = 10_000
     /// How often a stream is sent a `keep-alive`.
     public var streamKeepAliveMilliseconds: Milliseconds = 30_000
