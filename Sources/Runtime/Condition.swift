@@ -71,22 +71,16 @@ public final class Condition<Value: Sendable>: @unchecked Sendable {
     /// Waits until `body` returns something; nil at the deadline. `body` runs with the lock held, once at the start and
     /// after every wake.
     public func wait<Result>(milliseconds: Milliseconds? = nil, until body: (inout Value) -> Result?) -> Result? {
+        if let milliseconds {
+            // As good as for ever, and no overflow.
+            let left = UInt64(min(max(0, milliseconds), 1 << 40)) * 1_000_000
+            return wait(untilNanoseconds: Clock.monotonicNanoseconds + left, body)
+        }
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
-        var deadline = timespec()
-        if let milliseconds {
-            clock_gettime(CLOCK_MONOTONIC, &deadline)
-            let nanoseconds = Int64(deadline.tv_nsec) + (milliseconds % 1000) * 1_000_000
-            deadline.tv_sec += Int(milliseconds / 1000 + nanoseconds / 1_000_000_000)
-            deadline.tv_nsec = Int(nanoseconds % 1_000_000_000)
-        }
         while true {
             if let result = body(&value) { return result }
-            if milliseconds == nil {
-                pthread_cond_wait(condition, mutex)
-            } else if pthread_cond_timedwait(condition, mutex, &deadline) == ETIMEDOUT {
-                return body(&value)
-            }
+            pthread_cond_wait(condition, mutex)
         }
     }
 }
