@@ -247,40 +247,25 @@ public enum MirrorErrors {
     }
 
     /// Of these records, by their paths, the ones that have kept errors.
+    ///
+    /// - Parameter refusedOnly: only those that the table has refused whole.
     public static func records(
-        _ target: PostgresConnection, _ table: MirrorGeneration, among records: [String]
+        _ target: PostgresConnection, _ table: MirrorGeneration, among records: [String], refusedOnly: Bool = false
     ) throws(PostgresError) -> Set<[UInt8]> {
         var paths = PostgresArray(of: .text)
         for record in records { paths.appendText(record) }
         var parameters = table.parameters
         parameters.append(paths)
+        parameters.appendBool(refusedOnly)
         let rows = try target.execute(
             """
-            select distinct record from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3
+            select distinct record from pathmirror.mirror_error
+            where namespace_id = $1 and mirror = $2 and generation = $3 and (column_name = '' or not $5)
             and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
             """, parameters)
         var found: Set<[UInt8]> = []
         for row in 0..<rows.rowCount { found.insert(try rows.bytes(row, 0)) }
         return found
-    }
-
-    /// Of these records, by their paths, the ones that the table has refused whole.
-    public static func refused(
-        _ target: PostgresConnection, _ table: MirrorGeneration, of records: [String]
-    ) throws(PostgresError) -> Set<[UInt8]> {
-        var paths = PostgresArray(of: .text)
-        for record in records { paths.appendText(record) }
-        var parameters = table.parameters
-        parameters.append(paths)
-        let rows = try target.execute(
-            """
-            select record from pathmirror.mirror_error
-            where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = ''
-            and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
-            """, parameters)
-        var refused: Set<[UInt8]> = []
-        for row in 0..<rows.rowCount { refused.insert(try rows.bytes(row, 0)) }
-        return refused
     }
 
     /// Of these rows of a history, by the paths of their records and their entries, the ones that the table has refused.

@@ -94,8 +94,9 @@ final class TableComparison {
     private func take(missing: [[Key]]) throws {
         guard !missing.isEmpty else { return }
         let pattern = mirror.definition.pattern
-        let refused = try MirrorErrors.refused(
-            connection, mirror.asGeneration, of: missing.map { pattern.path(of: $0).description })
+        let refused = try MirrorErrors.records(
+            connection, mirror.asGeneration, among: missing.map { pattern.path(of: $0).description },
+            refusedOnly: true)
         for keys in missing where !refused.contains(Array(pattern.path(of: keys).description.utf8)) {
             missingCount += 1
             note("\(text(keys)) is missing")

@@ -36,7 +36,11 @@ import Testing
             try store(connection, [error("/a"), error("/b", ""), error("/a", "d")])
             #expect(try counts(connection) == [3, 0])
             #expect(Set(try MirrorErrors.records(connection, table)) == ["/a", "/b"])
-            #expect(try MirrorErrors.refused(connection, table, of: ["/a", "/b", "/c"]) == [Array("/b".utf8)])
+            let among = { (isRefused: Bool) in
+                try MirrorErrors.records(connection, table, among: ["/a", "/b", "/c"], refusedOnly: isRefused)
+            }
+            #expect(try among(true) == [Array("/b".utf8)])
+            #expect(try among(false) == [Array("/a".utf8), Array("/b".utf8)])
             // Found again they are the same ones, with what is new of them.
             try store(connection, [error("/a", "c", "still none")])
             #expect(try counts(connection) == [3, 0])
