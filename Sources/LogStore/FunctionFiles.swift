@@ -48,6 +48,7 @@ public enum FunctionFiles {
             File(name: "mirror_misfit", sql: PackageResources.mirror_misfit_sql),
             File(name: "retention", sql: PackageResources.retention_sql),
             File(name: "placement", sql: PackageResources.placement_sql),
+            File(name: "following", sql: PackageResources.following_sql),
             File(name: "privileges", sql: PackageResources.privileges_sql),
         ]
     }

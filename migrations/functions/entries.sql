@@ -81,6 +81,20 @@ begin
 end
 $$;
 
+-- Applies and logs one write from SQL that puts a leaf, which depends on nothing that is there, at a place that is no priority's: a
+-- whole path. What it costs is what others wait for: all that can be made before the head is locked is.
+create or replace function pathmirror.write_leaf(namespace text, path text, leaf json, by_role text) returns bigint
+language plpgsql as $$
+declare
+    changes json := ('{' || to_json(path)::text || ':' || leaf::text || '}')::json;
+    taken record := pathmirror.take_seq(namespace);
+    applied bigint := pathmirror.put_leaf(taken.of_namespace, taken.seq, case path when '/' then '' else path end, leaf);
+begin
+    return pathmirror.log_write(
+        taken.of_namespace, taken.seq, taken.stamp, taken.batch, 'set', path, changes, by_role);
+end
+$$;
+
 -- Checks, resolves, applies and logs one write from SQL. `paths` are whole, and none lies at or below another. Applied and
 -- logged by the steps of application_step. Called by functions with the settings that apply_change has.
 create or replace function pathmirror.write_places(

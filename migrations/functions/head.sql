@@ -91,10 +91,11 @@ language sql stable as $$
 $$;
 
 -- Where a session that writes by SQL keeps the place at which it saw a namespace's row last: in one of 64 settings of its own.
--- It is a hint, which anybody can change: what is there counts only if it is the namespace's row.
+-- It is a hint, which anybody can change: what is there counts only if it is the namespace's row. (Without the cast the operator is
+-- one that is not immutable, and the function would be called instead of being inlined.)
 create or replace function pathmirror.place_setting(namespace text) returns text
 language sql immutable parallel safe as $$
-    select 'pathmirror.place_' || (hashtext(namespace) & 63)
+    select 'pathmirror.place_' || (hashtext(namespace) & 63)::text
 $$;
 
 create or replace function pathmirror.namespace_id(namespace text) returns bigint
@@ -137,7 +138,7 @@ begin
     while at is not null and attempts < 2 loop
         update pathmirror.namespace as known
         set head = known.head + 1, stamped_at = greatest(clock_timestamp(), known.stamped_at),
-            last_batch = (select pathmirror.batch_of(installation.id) from pathmirror.installation)
+            last_batch = pathmirror.batch_of((select installation.id from pathmirror.installation))
         where known.ctid = at and known.name = take_seq.namespace
         returning known.id, known.head, known.stamped_at, known.last_batch, known.ctid, known.partitioned_to > known.head
         into of_namespace, seq, stamp, batch, place, has_partition;
@@ -149,7 +150,7 @@ begin
         of_namespace := pathmirror.namespace_id(namespace);
         update pathmirror.namespace as known
         set head = known.head + 1, stamped_at = greatest(clock_timestamp(), known.stamped_at),
-            last_batch = (select pathmirror.batch_of(installation.id) from pathmirror.installation)
+            last_batch = pathmirror.batch_of((select installation.id from pathmirror.installation))
         where known.id = of_namespace and known.name = take_seq.namespace
         returning known.head, known.stamped_at, known.last_batch, known.ctid, known.partitioned_to > known.head
         into seq, stamp, batch, place, has_partition;

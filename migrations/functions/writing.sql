@@ -11,6 +11,11 @@ begin
             using errcode = 'null_value_not_allowed',
                 hint = 'To remove what is there, call pathmirror.remove, or give ''null''::jsonb.';
     end if;
+    if jsonb_typeof(value) in ('string', 'number', 'boolean') and full_path not like '%/.priority'
+        and octet_length(value::text) <= 10485760
+    then
+        return pathmirror.write_leaf(namespace, full_path, pathmirror.scalar_text(value)::json, session_user);
+    end if;
     return pathmirror.write_place(namespace, full_path, value, session_user);
 end
 $$;

@@ -49,14 +49,17 @@ extension LogConnection {
     // not pruned meanwhile.
     static func historySteps(_ namespace: Int64, at seq: Int64) -> [PipelineStep] {
         [
-            .query(
-                "select batch_id from pathmirror.log where namespace_id = $1 and seq = $2",
-                [.int8(namespace), .int8(seq)]),
-            .query(
-                "select head, \(headBatch), retained_from, pruned_batch, stream_key from pathmirror.namespace where id = $1",
-                [.int8(namespace)]),
+            .prepared(batchStatement, [.int8(namespace), .int8(seq)]),
+            .prepared(headStatement, [.int8(namespace)]),
         ]
     }
+
+    private static let batchStatement = PostgresStatement(
+        "batch_at", "select pathmirror.batch_at($1, $2)", types: [.int8, .int8])
+    private static let headStatement = PostgresStatement(
+        "head_of",
+        "select head, \(headBatch), retained_from, pruned_batch, stream_key from pathmirror.namespace where id = $1",
+        types: [.int8])
 
     static func history(_ results: [PostgresResult]) throws(LogStoreError) -> HistoryRecord? {
         try translated { () throws(PostgresError) in
@@ -65,7 +68,7 @@ extension LogConnection {
                 head: try results[1].int64(0, 0), headBatch: try bytes(results[1], 0, 1),
                 retainedFrom: try results[1].int64(0, 2), prunedBatch: try bytes(results[1], 0, 3),
                 origin: try results[1].bytes(0, 4),
-                batch: results[0].rowCount == 1 ? try results[0].bytes(0, 0) : nil)
+                batch: try bytes(results[0], 0, 0))
         }
     }
 

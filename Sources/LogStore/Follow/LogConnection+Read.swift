@@ -13,10 +13,9 @@ public struct LoggedEntry: Sendable {
 }
 
 extension LogConnection {
-    private static let entryColumns = """
-        seq, (extract(epoch from committed_at) * 1000)::bigint, op, path, changes::text, parts, batch_id, origin::text,
-        seq >= (select any_order_from from pathmirror.namespace where id = $1)
-        """
+    private static let pageStatement = PostgresStatement(
+        "log_page", "select * from pathmirror.log_page($1, $2, $3, $4, $5)",
+        types: [.int8, .int8, .int8, .int8, .int8])
 
     /// A page of a namespace's log, as a follower asks for it: entries in order, each with its changes in the order in which they
     /// are applied, and from the second on no more than about the page's bytes. The first is the one that follows, or a later
@@ -48,8 +47,7 @@ extension LogConnection {
         return try page(namespace, request).entries.first
     }
 
-    /// Where a page ends. Bounded by seq as well as by number, as a planner without statistics would take the whole rest of
-    /// the log and sort it.
+    /// Where a page ends: it is bounded by seq as well as by number (`functions/following.sql` says why).
     private static func end(of seq: Int64, _ limit: Int) -> Int64 {
         let (next, isBeyond) = seq.addingReportingOverflow(Int64(limit))
         return isBeyond ? .max : next
@@ -65,13 +63,8 @@ extension LogConnection {
     private static func pageStep(
         _ namespace: Int64, _ request: FollowerMachine.PageRequest, through last: Int64
     ) -> PipelineStep {
-        .query(
-            """
-            select \(entryColumns) from (
-                select *, sum(length(changes::text)) over (order by seq) - length(changes::text) as before
-                from pathmirror.log where namespace_id = $1 and seq > $2 and seq <= $3 order by seq limit $4
-            ) as page where before < $5 order by seq
-            """,
+        .prepared(
+            pageStatement,
             [
                 .int8(namespace), .int8(request.after), .int8(last), .int8(Int64(request.entries)),
                 .int8(Int64(request.bytes)),

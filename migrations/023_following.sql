@@ -1,0 +1,2 @@
+-- Followers read the log by functions whose plans are kept (functions/following.sql), and a leaf is written by SQL in fewer steps
+-- (functions/entries.sql). Nothing is stored otherwise.
