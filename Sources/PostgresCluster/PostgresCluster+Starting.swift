@@ -27,10 +27,18 @@ extension PostgresCluster {
             try requireOwner(place, user)
             try StalePostmaster.clear(data: place.data, socketDirectory: place.socketDirectory, progress: progress)
         }
-        let configuration = ServerConfiguration.text(settings)
+        let configuration = ServerConfiguration.text(settings, hasLZ4: hasLZ4(place, user, binaries))
         try Files.write(place.data + "/postgresql.conf", configuration, mode: 0o600, owner: user)
         let postmaster = try launch(place, user, binaries, settings)
         return PostgresCluster(postmaster, place, locks, majorVersion: binaries.majorVersion)
+    }
+
+    /// Whether the server was built with LZ4, which costs a fraction of the compression that every server has.
+    private static func hasLZ4(_ place: ClusterPlace, _ user: ServerUser, _ binaries: PostgresBinaries) -> Bool {
+        let question = [
+            binaries.postgres, "-D", place.data, "-c", "wal_compression=lz4", "-C", "wal_compression",
+        ]
+        return (try? ChildProcess.run(user.command(question)))?.status == 0
     }
 
     private static func requireOwner(_ place: ClusterPlace, _ user: ServerUser) throws(ClusterError) {

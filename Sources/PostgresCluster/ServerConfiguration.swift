@@ -9,11 +9,11 @@ enum ServerConfiguration {
         """
 
     /// For one developer's machine: moderate memory, full durability, few surprises.
-    static func settings(_ given: ClusterSettings) -> [String: String] {
+    static func settings(_ given: ClusterSettings, hasLZ4: Bool) -> [String: String] {
         var settings = [
             "shared_buffers": "256MB",
             "max_connections": "100",
-            "wal_compression": "on",
+            "wal_compression": hasLZ4 ? "lz4" : "on",
             "max_wal_size": "4GB",
             "checkpoint_timeout": "15min",
             "jit": "off",
@@ -33,9 +33,9 @@ enum ServerConfiguration {
     }
 
     /// postgresql.conf is written anew at each start; what a person sets by `ALTER SYSTEM` is read after it.
-    static func text(_ given: ClusterSettings) -> String {
+    static func text(_ given: ClusterSettings, hasLZ4: Bool) -> String {
         var text = "# Written by pathmirror at each start. Use ALTER SYSTEM for your own settings.\n"
-        for (name, value) in settings(given).sorted(by: { $0.key < $1.key }) {
+        for (name, value) in settings(given, hasLZ4: hasLZ4).sorted(by: { $0.key < $1.key }) {
             text += "\(name) = '\(escaped(value))'\n"
         }
         return text

@@ -245,13 +245,13 @@ final class TestFolder {
 
     @Test func whatIsGivenGoesBeforeTheDefaults() {
         var given = ClusterSettings(dataDirectory: "x")
-        #expect(ServerConfiguration.settings(given)["jit"] == "off")
-        #expect(ServerConfiguration.settings(given)["fsync"] == nil)
+        #expect(ServerConfiguration.settings(given, hasLZ4: false)["jit"] == "off")
+        #expect(ServerConfiguration.settings(given, hasLZ4: false)["fsync"] == nil)
         given.settings = ["jit": "on", "fsync": "on"]
         given.durability = .testFast
-        #expect(ServerConfiguration.settings(given)["jit"] == "on")
-        #expect(ServerConfiguration.settings(given)["fsync"] == "on")
-        #expect(ServerConfiguration.settings(given)["full_page_writes"] == "off")
+        #expect(ServerConfiguration.settings(given, hasLZ4: false)["jit"] == "on")
+        #expect(ServerConfiguration.settings(given, hasLZ4: false)["fsync"] == "on")
+        #expect(ServerConfiguration.settings(given, hasLZ4: false)["full_page_writes"] == "off")
     }
 
     @Test(arguments: [
@@ -261,18 +261,18 @@ final class TestFolder {
     ]) func values(_ value: String, _ written: String) {
         var given = ClusterSettings(dataDirectory: "x")
         given.settings = ["zz": value]
-        #expect(ServerConfiguration.text(given).hasSuffix("\nzz = \(written)\n"))
+        #expect(ServerConfiguration.text(given, hasLZ4: false).hasSuffix("\nzz = \(written)\n"))
     }
 
     /// One line a setting, in order, so that a start with the same settings writes the same file.
     @Test func lines() {
-        let text = ServerConfiguration.text(ClusterSettings(dataDirectory: "x"))
+        let text = ServerConfiguration.text(ClusterSettings(dataDirectory: "x"), hasLZ4: true)
         let lines = text.split(separator: "\n")
         #expect(lines.first?.hasPrefix("# Written by pathmirror") == true)
         let names = lines.dropFirst().map { $0.prefix { $0 != " " } }
         #expect(names == names.sorted())
         #expect(lines.dropFirst().allSatisfy { $0.hasSuffix("'") && $0.contains(" = '") })
-        #expect(text == ServerConfiguration.text(ClusterSettings(dataDirectory: "y")))
+        #expect(text == ServerConfiguration.text(ClusterSettings(dataDirectory: "y"), hasLZ4: true))
     }
 
     @Test func whoMayConnect() {

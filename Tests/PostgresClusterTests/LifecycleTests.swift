@@ -14,6 +14,11 @@ import Testing
         #expect(first.majorVersion >= 15)
         #expect(try first.value("SHOW fsync") == "on")
         #expect(try first.value("SHOW data_checksums") == "on")
+        #expect(
+            try first.value("SHOW wal_compression")
+                == first.value(
+                    "SELECT CASE WHEN 'lz4' = ANY (enumvals) THEN 'lz4' ELSE 'pglz' END FROM pg_settings "
+                        + "WHERE name = 'wal_compression'"))
         #expect(try first.value("SHOW server_encoding") == "UTF8")
         #expect(try first.value("SHOW lc_collate") == "C")
         #expect(try first.value("SHOW listen_addresses") == "")
