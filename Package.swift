@@ -116,6 +116,7 @@ let package = Package(
                 .embedInCode("Migrations/functions/named_writes.sql"),
                 .embedInCode("Migrations/functions/placement.sql"),
                 .embedInCode("Migrations/functions/following.sql"),
+                .embedInCode("Migrations/functions/seq_at.sql"),
                 .embedInCode("Migrations/functions/privileges.sql"),
             ], swiftSettings: settings),
 

@@ -18,6 +18,7 @@ POSTS = {
 
 def plain(query: str) -> str:
     """A query as Grafana sends it."""
+    query = query.replace("$__timeFrom()", "(now() - interval '1 hour')::text").replace("$__timeTo()", "now()::text")
     query = re.sub(r"\$__timeFilter\((\w+)\)", r"\1 between now() - interval '1 hour' and now()", query)
     return re.sub(r"\$__timeGroup\((\w+), '5m'\)", r"date_bin('5 minutes', \1, timestamptz '2000-01-01')", query)
 

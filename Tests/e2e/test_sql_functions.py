@@ -200,7 +200,7 @@ def test_the_documentation(served):
     text = (REPOSITORY / "docs" / "sql.md").read_text()
     before, reports, after = re.split(r"^## (?:Reports|Writing)$", text, flags=re.MULTILINE)
     blocks = re.findall(r"```sql\n(.*?)```", before + after, re.DOTALL)
-    assert len(blocks) == 5 and "```sql" in reports
+    assert len(blocks) == 6 and "```sql" in reports
     for block in blocks:
         for statement in block.split(";"):
             if re.sub(r"--.*", "", statement).strip():
@@ -240,3 +240,34 @@ def test_changes_at_a_path(served):
     with pytest.raises(psycopg.errors.NoDataFound):
         at_nowhere = "SELECT * FROM pathmirror.changes_at('nowhere', '/')"
         call(url, at_nowhere)
+
+
+def test_seq_at_is_the_head_of_a_moment(served):
+    gateway, url = served
+    moments = [sql.rows(url, "SELECT clock_timestamp()")[0][0]]
+    for number in range(40):
+        set_(url, "/n", number)
+        moments.append(sql.rows(url, "SELECT clock_timestamp()")[0][0])
+    heads = [call(url, "SELECT pathmirror.seq_at('default', %s)", moment) for moment in moments]
+    assert heads == list(range(1, 42))
+    times = dict(sql.rows(url, "SELECT seq, committed_at FROM pathmirror.log_entry WHERE namespace = 'default'"))
+    # To the moment of an entry itself, and right before it.
+    for seq in (2, 17, 41):
+        assert call(url, "SELECT pathmirror.seq_at('default', %s)", times[seq]) == seq
+        assert call(url, "SELECT pathmirror.seq_at('default', %s - interval '1 microsecond')", times[seq]) == seq - 1
+    assert call(url, "SELECT pathmirror.seq_at('default', '-infinity')") == 0
+    assert call(url, "SELECT pathmirror.seq_at('default', 'infinity')") == 41
+    assert call(url, "SELECT pathmirror.seq_at('default', NULL) IS NULL")
+    with pytest.raises(psycopg.errors.NoDataFound):
+        call(url, "SELECT pathmirror.seq_at('nosuch', now())")
+
+
+def test_seq_at_in_a_log_that_was_pruned(served):
+    gateway, url = served
+    for number in range(30):
+        set_(url, "/n", number)
+    cli.succeeds("log", "prune", "--keep", "10", "--database-url", url)
+    first = sql.rows(url, "SELECT min(seq), max(seq) FROM pathmirror.log_entry WHERE namespace = 'default'")[0]
+    assert first[0] > 1, "nothing was pruned"
+    assert call(url, "SELECT pathmirror.seq_at('default', '-infinity')") == first[0] - 1
+    assert call(url, "SELECT pathmirror.seq_at('default', now())") == first[1]
