@@ -49,6 +49,15 @@ insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path,
 analyze pathmirror.log;
 """
 
+# The mirror before all entries. A cursor that kept the batch of an entry would say that it had come from another log: the gateway
+# would then make the table anew from the tree, which has none of these rows.
+BEGINNING = """
+truncate mirror.follow;
+update pathmirror.namespace set head = {rows} where name = 'follow';
+update pathmirror.mirror_cursor set seq = 0, batch = null
+from pathmirror.namespace where namespace_id = namespace.id and namespace.name = 'follow';
+"""
+
 # What a developer would write: one transaction, both inserts, 100 rows at once.
 BEGIN = """
 \\set base :client_id * 100000000 + random(1, 1000000) * 100
@@ -96,6 +105,15 @@ def definition(gateway: Gateway, namespace: str):
     return path
 
 
+def must_have_all(gateway: Gateway, namespace: str, rows: int):
+    """Says also where the mirror's cursor is, and by its generation whether the table was made anew meanwhile."""
+    found = gateway.sql(f"select count(*) from mirror.{namespace} where title like 'The title%'")
+    if found != str(rows):
+        cursor = gateway.sql("select 'seq ' || seq || ', generation ' || generation from pathmirror.mirror_cursor "
+                             f"where namespace_id = pathmirror.namespace_id('{namespace}')")
+        raise Wrong(f"the mirror has {found} of {rows} rows; its cursor: {cursor}")
+
+
 def timed(context: Context, gateway: Gateway, work) -> float:
     gateway.checkpoint()
     context.quiet.wait()
@@ -114,8 +132,7 @@ def rebuilding(context: Context, gateway: Gateway, rows: int):
         if number:
             gateway.command("mirror", "drop", "posts", "--ns", "bench", "--yes")
         builds.append(timed(context, gateway, lambda: gateway.command("mirror", "apply", file, "--yes", patience=600)))
-        if gateway.sql("select count(*) from mirror.bench where title like 'The title%'") != str(rows):
-            raise Wrong("the mirror does not have all rows")
+        must_have_all(gateway, "bench", rows)
         if not number:
             gateway.sql(f"\\copy mirror.bench to '{text}'", patience=600)
         if not number:
@@ -151,16 +168,12 @@ def following(context: Context, gateway: Gateway, rows: int):
     for number in context.rounds(3, 1, until=90):
         context.progress(f"following, round {number + 1}")
         gateway.command("mirror", "pause", "posts", "--ns", "follow")
-        gateway.sql(f"""truncate mirror.follow;
-            update pathmirror.namespace set head = {rows} where name = 'follow';
-            update pathmirror.mirror_cursor set seq = 0
-            from pathmirror.namespace where namespace_id = namespace.id and namespace.name = 'follow'""")
+        gateway.sql(BEGINNING.format(rows=rows))
         seconds = timed(context, gateway, lambda: gateway.sql(
             "update pathmirror.mirror set is_paused = false, updated_at = clock_timestamp(); "
             "notify pathmirror_mirror; "
             f"select pathmirror.wait_for('follow', {rows}, '300 s')", patience=400))
-        if gateway.sql("select count(*) from mirror.follow") != str(rows):
-            raise Wrong("the mirror does not have all rows")
+        must_have_all(gateway, "follow", rows)
         followed.append(rows / seconds)
         logged.append(by_hand(context, gateway, LOG_INSERT))
         hand.append(by_hand(context, gateway, LOG_INSERT, UPSERT))
