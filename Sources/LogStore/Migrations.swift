@@ -40,6 +40,7 @@ public enum Migrations {
             Migration(version: 20, name: "020_mirror_misfits", sql: PackageResources._20_mirror_misfits_sql),
             Migration(version: 21, name: "021_mirror_history", sql: PackageResources._21_mirror_history_sql),
             Migration(version: 22, name: "022_sql_write_loops", sql: PackageResources._22_sql_write_loops_sql),
+            Migration(version: 23, name: "023_mirror_waiting", sql: PackageResources._23_mirror_waiting_sql),
         ]
     }
 
