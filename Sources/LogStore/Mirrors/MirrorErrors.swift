@@ -37,7 +37,8 @@ public struct MirrorGeneration: Sendable {
         self.generation = generation
     }
 
-    fileprivate var parameters: PostgresParameters { [.int8(namespace), .uuid(mirror), .int8(generation)] }
+    /// The three of them, which statements begin with.
+    public var parameters: PostgresParameters { [.int8(namespace), .uuid(mirror), .int8(generation)] }
 }
 
 /// What did not fit into mirrors' tables: rows of `pathmirror.mirror_error` in the database of the tables. Up to as many as a
@@ -95,6 +96,13 @@ public enum MirrorErrors {
         and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
         """, types: [.int8, .uuid, .int8, .textArray])
 
+    private static let deleteRefusals = PostgresStatement(
+        "delete_mirror_refusals",
+        """
+        delete from pathmirror.mirror_error where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = ''
+        and record_hash = any(array(select md5(record)::uuid from unnest($4) as given (record)))
+        """, types: [.int8, .uuid, .int8, .textArray])
+
     private static let deleteBelow = PostgresStatement(
         "delete_mirror_errors_below",
         """
@@ -142,6 +150,15 @@ public enum MirrorErrors {
         return .prepared(deleteRecords, parameters)
     }
 
+    /// Removes what is said of these records, by their paths, as ones that the table has refused whole.
+    public static func removeRefusalsStep(_ records: [String], of table: MirrorGeneration) -> PipelineStep {
+        var paths = PostgresArray(of: .text)
+        for record in records { paths.appendText(record) }
+        var parameters = table.parameters
+        parameters.append(paths)
+        return .prepared(deleteRefusals, parameters)
+    }
+
     /// Removes the errors of all records at or below a path.
     public static func removeStep(below path: String, of table: MirrorGeneration) -> PipelineStep {
         var parameters = table.parameters
@@ -151,7 +168,7 @@ public enum MirrorErrors {
 
     /// Forgets all errors of a mirror's tables, and how many were not kept.
     public static func forgetSteps(_ table: MirrorGeneration, _ generations: Generations) -> [PipelineStep] {
-        ["mirror_error", "mirror_error_excess"].map { name in
+        (["mirror_error", "mirror_error_excess"] + MirrorWaiting.tables).map { name in
             let parameters: PostgresParameters =
                 generations == .all ? [.int8(table.namespace), .uuid(table.mirror)] : table.parameters
             return .query(
@@ -167,7 +184,7 @@ public enum MirrorErrors {
         let next = MirrorGeneration(
             namespace: table.namespace, mirror: table.mirror, generation: table.generation + 1)
         var steps = forgetSteps(next, .from)
-        for name in ["mirror_error", "mirror_error_excess"] {
+        for name in ["mirror_error", "mirror_error_excess"] + MirrorWaiting.tables {
             steps.append(
                 .query(
                     """
@@ -186,6 +203,7 @@ public enum MirrorErrors {
                     where namespace_id = $1 and mirror = $2 and generation = $3 and column_name = $4
                     """, parameters))
         }
+        if !renames.isEmpty { steps.append(MirrorWaiting.renameStep(next, renames)) }
         return steps
     }
 

@@ -49,12 +49,15 @@ struct ColumnRename: Sendable, Equatable {
                     "alter table \(old.qualifiedName) rename column \(quotedIdentifier(rename.old)) to \(quotedIdentifier(rename.new))"
                 ))
         }
-        for index in old.definition.indexes {
-            let renamed = index.renamed(renames)
-            guard renamed != index else { continue }
-            let from = "\(quotedIdentifier(old.schema)).\(quotedIdentifier(old.indexName(index, of: old.name)))"
-            let to = quotedIdentifier(old.indexName(renamed, of: old.name))
-            steps.append(.query("alter index if exists \(from) rename to \(to)"))
+        let indexes = old.definition.indexes.map { $0.renamed(renames) }
+        for (index, renamed) in zip(old.definition.indexes, indexes) {
+            let from = old.indexName(index, of: old.name)
+            let to = MirrorTable.indexName(renamed, among: indexes, of: old.name)
+            guard from != to else { continue }
+            steps.append(
+                .query(
+                    "alter index if exists \(quotedIdentifier(old.schema)).\(quotedIdentifier(from)) rename to \(quotedIdentifier(to))"
+                ))
         }
         return steps
     }
@@ -80,7 +83,9 @@ extension MirrorDefinition {
 
 extension MirrorDefinition.Index {
     fileprivate func renamed(_ renames: [ColumnRename]) -> MirrorDefinition.Index {
-        .init(columns: columns.map { name in renames.first { $0.old == name }?.new ?? name }, isGIN: isGIN)
+        .init(
+            columns: columns.map { name in renames.first { $0.old == name }?.new ?? name }, isGIN: isGIN,
+            isUnique: isUnique)
     }
 }
 

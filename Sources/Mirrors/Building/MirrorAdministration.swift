@@ -79,8 +79,13 @@ public final class MirrorAdministration {
             return nil
         case .alter(let statements):
             guard let mirror = plan.existing else { return nil }
-            try alter(mirror, from: plan.obeyed, to: plan.definition, plan.renames, statements)
-            return nil
+            do {
+                try alter(mirror, from: plan.obeyed, to: plan.definition, plan.renames, statements)
+                return nil
+            } catch let error as PostgresError where error.isAboutData {
+                // A row has what a new index can't hold: a new table leaves that row out.
+                return try rebuild(mirror, plan, progress)
+            }
         case .create, .rebuild:
             var mirror = plan.existing
             if mirror == nil {
@@ -90,13 +95,20 @@ public final class MirrorAdministration {
                 mirror = try self.mirror(named: plan.definition.name, of: plan.namespace)
             }
             guard let mirror else { return nil }
-            // Before: so that views and indexes know the columns by their names.
-            if let obeyed = plan.obeyed, !plan.renames.isEmpty {
-                let renamed = obeyed.renamed(plan.renames, as: plan.definition)
-                try alter(mirror, from: obeyed, to: renamed, plan.renames, [])
-            }
-            return try build(mirror, plan.definition, progress: progress)
+            return try rebuild(mirror, plan, progress)
         }
+    }
+
+    /// Makes a new table as planned.
+    private func rebuild(
+        _ mirror: CatalogMirror, _ plan: MirrorPlan, _ progress: @escaping (MirrorBuilder.Progress) -> Void
+    ) throws -> MirrorBuilder.Outcome {
+        // Before: so that views and indexes know the columns by their names.
+        if let obeyed = plan.obeyed, !plan.renames.isEmpty {
+            let renamed = obeyed.renamed(plan.renames, as: plan.definition)
+            try alter(mirror, from: obeyed, to: renamed, plan.renames, [])
+        }
+        return try build(mirror, plan.definition, progress: progress)
     }
 
     func build(
@@ -143,7 +155,11 @@ public final class MirrorAdministration {
         let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
         let generation = MirrorGeneration(
             namespace: mirror.namespaceID, mirror: mirror.id, generation: cursor.generation)
-        let renaming = ColumnRename.steps(renames, table, generation)
+        var renaming = ColumnRename.steps(renames, table, generation)
+        // Whoever writes without knowing of a unique index has to find that the mirror has moved.
+        if renaming.isEmpty, definition.uniqueIndexes != cursor.definition.uniqueIndexes {
+            renaming = MirrorErrors.moveSteps(generation, renaming: [])
+        }
         do throws(PostgresError) {
             _ = try target.pipeline(
                 renaming + statements.map { .query($0) } + [

@@ -83,7 +83,10 @@ extension MirrorPlan {
         }
         if reasons.isEmpty { return plan(.unchanged, [], []) }
         try checkNames(table, replacing: cursor.definition, target)
-        guard old.rows == definition.rows else { return plan(.rebuild, reasons, renames) }
+        // Records that wait for a value of a unique index that goes would have to get their rows.
+        guard old.rows == definition.rows, definition.uniqueIndexes.starts(with: old.uniqueIndexes) else {
+            return plan(.rebuild, reasons, renames)
+        }
         return plan(.alter(alterations(old, table)), reasons, renames)
     }
 
@@ -136,8 +139,17 @@ extension MirrorPlan {
         let new = table.definition
         var statements: [String] = []
         for index in old.indexes where !new.indexes.contains(index) {
-            let name = quotedIdentifier(table.indexName(index, of: table.name))
+            let name = quotedIdentifier(MirrorTable.indexName(index, among: old.indexes, of: table.name))
             statements.append("drop index if exists \(quotedIdentifier(table.schema)).\(name)")
+        }
+        // An index of a like name may come or go.
+        for index in new.indexes where old.indexes.contains(index) {
+            let before = MirrorTable.indexName(index, among: old.indexes, of: table.name)
+            let after = table.indexName(index, of: table.name)
+            guard before != after else { continue }
+            statements.append(
+                "alter index if exists \(quotedIdentifier(table.schema)).\(quotedIdentifier(before)) rename to \(quotedIdentifier(after))"
+            )
         }
         for index in new.indexes where !old.indexes.contains(index) { statements.append(table.createSQL(index)) }
         return statements + table.commentSQL

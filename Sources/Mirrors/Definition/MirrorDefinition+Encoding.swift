@@ -99,6 +99,10 @@ extension MirrorDefinition {
             }
             writer.endArray()
             Self.member(&writer, "using", index.isGIN ? "gin" : "btree")
+            if index.isUnique {
+                writer.writeKey("unique", isFirst: false)
+                writer.write(.bool(true))
+            }
             writer.endObject()
         }
         writer.endArray()

@@ -49,6 +49,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     public struct Index: Sendable, Equatable {
         public let columns: [String]
         public let isGIN: Bool
+        /// No two rows have the same values there; a record that would be the second one waits.
+        public var isUnique = false
     }
 
     public let name: String
@@ -93,6 +95,9 @@ public struct MirrorDefinition: Sendable, Equatable {
 
     /// Whether the table holds several rows of a record.
     var isHistory: Bool { keeps == .changes || keeps == .versions }
+
+    /// In the order in which records that wait for values know them.
+    var uniqueIndexes: [Index] { indexes.filter(\.isUnique) }
 
     /// The definition of a history that stands beside this mirror.
     func history(_ keeps: Keeps) -> MirrorDefinition {

@@ -62,7 +62,7 @@ struct Stepper {
         if let again { for index in moved.indices { moved[index].seq = min(moved[index].seq, again) } }
         let start = moved.map(\.seq).min() ?? record.head
         let needsRereading = !rereading.isEmpty || again != nil
-        if record.head <= start, !needsRereading {
+        if record.head <= start, !needsRereading, !moved.contains(where: \.hasFreed) {
             return Step(seq: start, head: record.head, entryAt: nil, batch: nil)
         }
         if record.retainedFrom > start + 1 {
@@ -119,6 +119,7 @@ struct Stepper {
         for index in mirrors.indices where !mirrors[index].pending.isEmpty {
             try writer.write(&mirrors[index], from: source)
         }
+        for index in mirrors.indices { try writer.settle(&mirrors[index]) }
         return (position, time, batch)
     }
 

@@ -110,7 +110,7 @@ struct MirrorWork {
         guard !able.isEmpty else { return true }
         let low = able.map { active[$0].seq }.min() ?? 0
         let high = able.map { active[$0].seq }.max() ?? 0
-        guard head > low || mayBeLate else { return true }
+        guard head > low || mayBeLate || able.contains(where: { active[$0].hasFreed }) else { return true }
         mayBeLate = false
         // Those far behind go by themselves, so that the others don't wait for them.
         if high - low <= Int64(core.settings.entriesAtOnce) { return try advance(able, through: .max) }
@@ -134,7 +134,7 @@ struct MirrorWork {
                         "mirror runs again", [("mirror", mirror.name), ("was", trouble.message)])
                 }
             }
-            return step.seq >= step.head
+            return step.seq >= step.head && !some.contains(where: \.hasFreed)
         } catch {
             let error = MirrorError(error)
             guard !error.endsConnection, target.isOpen, source.isOpen, !core.stopsNow else { throw error }

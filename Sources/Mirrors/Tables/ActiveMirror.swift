@@ -16,6 +16,12 @@ struct ActiveMirror {
     var mayHaveErrors: Bool
     /// Its last stretch of the log held a row that the table refused: this time rows are tried one by one.
     var isCareful = false
+    /// What writes to the table where it has unique indexes.
+    let unique: UniqueStatements?
+    /// Records may wait for values that these allow once.
+    var hasWaiting: Bool
+    /// Values may have come free for which records wait that were not looked at yet.
+    var hasFreed: Bool
     /// What the stretch being worked on does to it.
     var pending: PendingChanges
 
@@ -41,5 +47,9 @@ struct ActiveMirror {
         self.mayHaveErrors = mayHaveErrors
         projector = Projector(table.definition)
         pending = PendingChanges(table.definition.pattern)
+        unique = UniqueStatements(table)
+        // Nobody knows it before it was asked for once.
+        hasWaiting = unique != nil
+        hasFreed = unique != nil
     }
 }

@@ -27,7 +27,7 @@ extension MirrorTable {
 
     func createSQL(_ index: MirrorDefinition.Index) -> String {
         """
-        create index \(quotedIdentifier(indexName(index, of: name))) on \(qualifiedName)
+        create \(index.isUnique ? "unique " : "")index \(quotedIdentifier(indexName(index, of: name))) on \(qualifiedName)
         using \(index.isGIN ? "gin" : "btree") (\(Self.list(index.columns)))
         """
     }
@@ -50,21 +50,40 @@ extension MirrorTable {
     func keyName(of table: String) -> String { Self.name([table, "pkey"]) }
 
     func indexName(_ index: MirrorDefinition.Index, of table: String) -> String {
-        Self.name([table] + index.columns + [index.isGIN ? "gin" : "idx"])
+        Self.indexName(index, among: definition.indexes, of: table)
+    }
+
+    /// The columns joined by `_`; where another index of the definition (`a_b` beside `a` and `b`) would have the same name,
+    /// with a hash that tells the two apart.
+    static func indexName(
+        _ index: MirrorDefinition.Index, among all: [MirrorDefinition.Index], of table: String
+    ) -> String {
+        let plain = [table] + index.columns + [index.kind]
+        let isShared = all.contains { other in
+            other != index
+                && ([table] + other.columns + [other.kind]).joined(separator: "_") == plain.joined(separator: "_")
+        }
+        guard isShared else { return name(plain) }
+        let columns = index.columns.map { "\($0.utf8.count) \($0)" }.joined(separator: " ")
+        return name([table] + index.columns + [hash(columns), index.kind])
     }
 
     /// Parts joined by `_`; where that is too long for PostgreSQL, cut, with a hash that tells it from others.
     static func name(_ parts: [String]) -> String {
         let name = parts.joined(separator: "_")
         guard name.utf8.count > MirrorDefinition.maxNameBytes else { return name }
-        // FNV-1a.
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         var short = ""
         for character in name where short.utf8.count + character.utf8.count <= MirrorDefinition.maxNameBytes - 17 {
             short.append(character)
         }
-        return short + "_" + String(hash, radix: 16)
+        return short + "_" + hash(name)
+    }
+
+    /// FNV-1a.
+    private static func hash(_ text: String) -> String {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        return String(hash, radix: 16)
     }
 
     /// A comment as SQL: COMMENT takes no parameters.
@@ -77,4 +96,9 @@ extension MirrorTable {
         }
         return quoted + "'"
     }
+}
+
+extension MirrorDefinition.Index {
+    /// What its name ends with.
+    fileprivate var kind: String { isUnique ? "key" : isGIN ? "gin" : "idx" }
 }

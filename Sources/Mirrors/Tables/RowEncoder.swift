@@ -28,6 +28,11 @@ enum RowEncoder {
 
     /// Beginnings of keys, all of one length. Those that no row can have, as they don't fit a key's type, are left out.
     static func keys(_ table: MirrorTable, _ keys: [[Key]]) -> PostgresParameters {
+        parameters(arrays(table, keys))
+    }
+
+    /// The same as arrays.
+    static func arrays(_ table: MirrorTable, _ keys: [[Key]]) -> [PostgresArray] {
         guard let count = keys.first?.count, count > 0 else { return [] }
         var arrays = table.columns.prefix(count).map { PostgresArray(of: $0.carrier) }
         let types = table.definition.keys.map(\.type)
@@ -36,7 +41,7 @@ enum RowEncoder {
                 CellEncoder.append(CellEncoder.cell(key[index], types[index]), to: &arrays[index])
             }
         }
-        return parameters(arrays)
+        return arrays
     }
 
     private static func parameters(_ arrays: [PostgresArray]) -> PostgresParameters {

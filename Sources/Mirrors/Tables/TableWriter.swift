@@ -96,6 +96,7 @@ struct TableWriter {
     // MARK: Rows
 
     private mutating func empty(_ ranges: [[Key]], _ mirror: inout ActiveMirror) throws {
+        try release(ranges: ranges, &mirror)
         for (count, some) in Dictionary(grouping: ranges, by: \.count) {
             try add(.prepared(mirror.table.deleteRanges(keyCount: count), RowEncoder.keys(mirror.table, some)), mirror)
         }
@@ -122,6 +123,7 @@ struct TableWriter {
                 gone.append(record.keys)
             }
         }
+        try release(records.map(\.keys), &mirror)
         if mirror.mayHaveErrors {
             let paths = records.map { mirror.definition.pattern.path(of: $0.keys).description }
             try add(MirrorErrors.removeStep(paths, of: mirror.asGeneration), mirror)
@@ -135,6 +137,7 @@ struct TableWriter {
         _ rows: [ProjectedRow], _ misfits: inout [ConversionError], _ mirror: inout ActiveMirror
     ) throws {
         guard !rows.isEmpty else { return }
+        if isUnique(mirror) { return try writeUnique(rows, &misfits, &mirror) }
         if mirror.isCareful {
             try flush()
             return try upsertCarefully(rows[...], &misfits, mirror)

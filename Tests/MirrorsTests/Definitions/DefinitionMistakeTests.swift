@@ -203,7 +203,7 @@ import Testing
         ),
         (
             #""indexes": [{"columns": ["k"], "with": 1}]"#,
-            "2:32: indexes[0].with: is unknown here; known are columns, using"
+            "2:32: indexes[0].with: is unknown here; known are columns, using, unique"
         ),
     ])
     func ofTheRestAndIndexes(member: String, mistake: String) { #expect(with(member) == [mistake]) }

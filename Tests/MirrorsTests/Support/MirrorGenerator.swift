@@ -33,11 +33,25 @@ struct MirrorGenerator {
         for index in 0..<tree.random.below(6) { columns.append(column(index, mayRefuse: !isWhole)) }
         text += ", \"columns\": {\(columns.joined(separator: ", "))}"
         if tree.random.oneIn(2) { text += ", \"rest\": \"rest\"" }
-        text += ", \"indexes\": [[\"_seq\"]]}"
+        text += ", \"indexes\": [[\"_seq\"]\(uniqueIndexes(columns, isWhole))]}"
         guard let definition = try MirrorDefinition.read(Array(text.utf8), source: text).first else {
             throw MirrorError.refused("no definition")
         }
         return definition
+    }
+
+    /// One or two of columns that take few values, so that records get into each other's way.
+    private mutating func uniqueIndexes(_ columns: [String], _ isWhole: Bool) -> String {
+        guard !isWhole, tree.random.oneIn(2) else { return "" }
+        let fit = columns.indices.filter { index in
+            ["text", "bigint", "boolean", "date", "numeric", "uuid"].contains { columns[index].contains("\"type\": \"\($0)\"") }
+        }
+        guard let first = fit.first, let last = fit.last else { return "" }
+        let one = ", {\"columns\": [\"c\(first)\"], \"unique\": true}"
+        guard first != last else { return one }
+        return tree.random.oneIn(2)
+            ? ", {\"columns\": [\"c\(first)\", \"c\(last)\"], \"unique\": true}"
+            : one + ", {\"columns\": [\"c\(last)\"], \"unique\": true}"
     }
 
     private mutating func column(_ index: Int, mayRefuse: Bool) -> String {
@@ -113,6 +127,23 @@ struct MirrorGenerator {
         default:
             let place = place(5)
             return Write.set(place.description, subtree(max(0, tree.random.below(5) - place.depth)))
+        }
+    }
+
+    /// A write to records below `/a` and their children: arrays in `a`, maps in `b`; now and then to all of them, or anything.
+    mutating func childWrite() -> Write {
+        let parent = "/a/\(tree.random.pick(["p", "q", "é"]))"
+        let number = tree.random.below(4)
+        switch tree.random.below(10) {
+        case 0: return write()
+        case 1: return Write.set(parent, .null)
+        case 2: return Write.set("\(parent)/a", Node(children: (0...number).map { (Key("\($0)"), tree.leaf()) }))
+        case 3: return Write.set("\(parent)/a/\(number)", tree.random.oneIn(3) ? .null : tree.leaf())
+        case 4: return Write.set("\(parent)/b/\(number)", tree.random.oneIn(3) ? .null : subtree(1))
+        case 5: return Write.set("\(parent)/b/x/\(number)", value())
+        case 6: return Write.set("\(parent)/b", subtree(2))
+        case 7: return Write.set("/a", subtree(tree.random.below(4)))
+        default: return Write.set(parent, subtree(2))
         }
     }
 }

@@ -16,6 +16,11 @@ struct StoredProjection {
         try log.sql.executeScript(
             "begin isolation level repeatable read read only; set local timezone = 'UTC'")
         defer { try? log.sql.executeScript("rollback") }
+        try self.init(inSnapshotOf: log, mirror)
+    }
+
+    /// In the transaction that is open.
+    init?(inSnapshotOf log: LogConnection, _ mirror: CatalogMirror) throws {
         guard let cursor = try MirrorCursor.of([mirror.id], in: mirror.namespaceID, log.sql).first else {
             return nil
         }
@@ -72,8 +77,10 @@ struct StoredProjection {
 
     /// Why the table is not what it should be; nil when it is.
     var difference: String? {
-        let wanted = PlainProjection(definition, root)
+        let all = PlainProjection(definition, root)
         let place = "mirror \(definition.name) (\(definition.pattern)) at seq \(seq)"
+        let (wanted, mistake) = all.without(missing: rows, definition)
+        if let mistake { return "\(place): \(mistake)" }
         for (keys, row) in wanted.rows {
             guard let found = rows[keys] else { return "\(place): no row \(keys), wanted \(row)" }
             if found != row { return "\(place): row \(keys) is \(found), wanted \(row)" }

@@ -87,6 +87,9 @@ class Dice(random.Random):
             definition["rest"] = "rest"
         if self.random() < 0.3 and "keeps" not in definition:
             definition["indexes"] = ["_seq"]
+        few = [name for name, column in definition["columns"].items() if column["type"] in ("text", "bigint", "boolean", "date", "uuid")]
+        if few and self.random() < 0.4 and not {"keeps", "deleted"} & definition.keys():
+            definition["indexes"] = [{"columns": [few[0]], "unique": True}, {"columns": [*few, "k"], "unique": True}]
         if wanted.get("target"):
             definition["target"] = other
         return definition

@@ -1,0 +1,87 @@
+import Engine
+import Glibc
+import LogStore
+import Mirrors
+import Postgres
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+/// Goal: a record's children have a table of their own, and a reader in one snapshot never sees the one table without the other's
+/// state of the same entry. Method: parents, their children in arrays and in maps, and grandchildren under random writes, while
+/// connections are lost and services come and go; each snapshot has one cursor, equal projections of the tree there, and no
+/// child without its parent.
+@Suite(.serialized) struct ChildProperties {
+    private static let mirrors = [
+        #"{"name": "parents", "path": "/a/{j}", "columns": {"a": "text", "b": "bigint"}, "rest": "rest"}"#,
+        #"{"name": "items", "path": "/a/{j}/a/{k}", "keys": {"k": "bigint"}, "columns": {"v": {"type": "text", "path": "."}}}"#,
+        #"{"name": "parts", "path": "/a/{j}/b/{k}", "columns": {"b": "numeric"}, "rest": "rest"}"#,
+        #"{"name": "leaves", "path": "/a/{j}/b/{k}/{l}", "columns": {"v": {"type": "jsonb", "path": "."}}}"#,
+    ]
+
+    static var seeds: [UInt64] {
+        if let text = getenv("PATHMIRROR_CHILD_SEEDS").map({ String(cString: $0) }) {
+            return text.split(separator: ",").compactMap { UInt64($0) }
+        }
+        return Array(1...3)
+    }
+
+    @Test(arguments: seeds) func parentsAndChildrenMoveTogether(seed: UInt64) throws {
+        var generator = MirrorGenerator(seed: seed)
+        try MirrorBench.with { bench in
+            for mirror in Self.mirrors { try bench.apply(mirror) }
+            let log = try LogConnection(bench.url)
+            defer { log.close() }
+            var rowCount = 0
+            for _ in 0..<8 {
+                // A service lives for a while.
+                try bench.following({ $0.entriesAtOnce = 3 }) { _ in
+                    for _ in 0..<10 {
+                        for _ in 0..<(1 + generator.tree.random.below(6)) {
+                            _ = bench.namespace.write(generator.childWrite())
+                        }
+                        if generator.tree.random.oneIn(5) { try lose(bench) }
+                        rowCount += try check(log, bench)
+                    }
+                }
+            }
+            try bench.following { _ in try bench.catchUp("parents", "items", "parts", "leaves") }
+            rowCount += try check(log, bench)
+            #expect(try bench.problems() == [])
+            #expect(rowCount > 0)
+        }
+    }
+
+    /// All tables as one snapshot has them; returns how many rows there were.
+    private func check(_ log: LogConnection, _ bench: MirrorBench) throws -> Int {
+        try log.sql.executeScript("begin isolation level repeatable read read only; set local timezone = 'UTC'")
+        defer { try? log.sql.executeScript("rollback") }
+        let seqs = try log.sql.execute("select distinct seq from pathmirror.mirror_cursor")
+        #expect(seqs.rowCount == 1)
+        for child in ["items", "parts", "leaves"] {
+            let alone = try log.sql.execute(
+                "select count(*) from mirror.\(child) where not exists (select from mirror.parents where parents.j = \(child).j)")
+            #expect(try alone.int64(0, 0) == 0, "\(child) without a parent")
+        }
+        let grandchildren = try log.sql.execute(
+            "select count(*) from mirror.leaves where not exists (select from mirror.parts where parts.j = leaves.j and parts.k = leaves.k)")
+        #expect(try grandchildren.int64(0, 0) == 0, "leaves without a part")
+        var rowCount = 0
+        for mirror in try bench.operators.mirrors() {
+            let stored = try #require(try StoredProjection(inSnapshotOf: log, mirror))
+            let difference = stored.difference
+            #expect(difference == nil, "\(difference ?? "")")
+            rowCount += stored.rows.count
+        }
+        return rowCount
+    }
+
+    private func lose(_ bench: MirrorBench) throws {
+        _ = try bench.sql.execute(
+            """
+            select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and application_name in ('pathmirror mirror reader', 'pathmirror mirror writer')
+            """)
+    }
+}
