@@ -54,6 +54,10 @@ public final class LogConnection {
     var places = BoundedCache<Int64, [UInt8]>()
     /// The same of feeds' rows (see `pathmirror.move_feed`).
     var feedPlaces: [Int64: [UInt8]] = [:]
+    /// The server has been asked to pack long values by the quickest way that it has.
+    var hasChosenPacking = false
+    /// What batches are sent in.
+    var columns = CommitColumns()
     /// The names of the namespaces that have feeds, by their ids.
     var namespaceNames = BoundedCache<Int64, String>()
     /// When the batch that was committed last was, as the log says; nil where that is not known. In milliseconds since 1970.

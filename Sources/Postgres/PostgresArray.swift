@@ -20,6 +20,9 @@ public struct PostgresArray: Sendable {
         self.elementType = elementType
     }
 
+    /// How many bytes it takes among the parameters of a statement.
+    public var byteCount: Int { 20 + elements.count }
+
     /// Empties the array and keeps its storage.
     public mutating func removeAll() {
         elements.removeAll(keepingCapacity: true)

@@ -60,13 +60,13 @@ extension PostgresConnection {
         }
     }
 
-    func sendPrepared(_ name: String, _ parameters: PostgresParameters) -> Int32 {
+    func sendPrepared(_ name: [CChar], _ parameters: PostgresParameters) -> Int32 {
         parameters.withLibpqArrays {
             PQsendQueryPrepared(link.connection, name, $0.count, $0.values, $0.lengths, $0.formats, 1)
         }
     }
 
-    func sendPrepare(_ name: String, _ statement: PostgresStatement) -> Int32 {
+    func sendPrepare(_ name: [CChar], _ statement: PostgresStatement) -> Int32 {
         let types = statement.types.map(\.oid)
         return PQsendPrepare(link.connection, name, statement.sql, Int32(types.count), types)
     }
@@ -79,7 +79,7 @@ extension PostgresConnection {
     }
 
     /// The name that the server knows the statement by, if it is prepared on this connection.
-    func preparedName(_ statement: PostgresStatement) throws(PostgresError) -> String? {
+    func preparedName(_ statement: PostgresStatement) throws(PostgresError) -> [CChar]? {
         guard let known = prepared[statement.name] else { return nil }
         guard known.sql == statement.sql else {
             throw PostgresError(
@@ -89,9 +89,9 @@ extension PostgresConnection {
     }
 
     /// A server-side name that was never used on this connection.
-    func newServerName(_ statement: PostgresStatement) -> String {
+    func newServerName(_ statement: PostgresStatement) -> [CChar] {
         preparedGeneration += 1
-        return "\(statement.name)#\(preparedGeneration)"
+        return Array("\(statement.name)#\(preparedGeneration)".utf8CString)
     }
 
     /// A statement that the server dropped (DISCARD ALL) or cannot run any more (its result type changed by a
@@ -102,7 +102,7 @@ extension PostgresConnection {
         }
     }
 
-    private func serverName(_ statement: PostgresStatement, _ deadline: Deadline) throws(PostgresError) -> String {
+    private func serverName(_ statement: PostgresStatement, _ deadline: Deadline) throws(PostgresError) -> [CChar] {
         if let name = try preparedName(statement) {
             return name
         }

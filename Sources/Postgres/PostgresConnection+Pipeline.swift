@@ -35,7 +35,7 @@ extension PostgresConnection {
     private struct Expected {
         var step: Int
         /// Set for the preparation of the step's statement: the name it gets on the server.
-        var preparing: String?
+        var preparing: [CChar]?
     }
 
     private func check(_ steps: [PipelineStep]) throws(PostgresError) {
@@ -60,21 +60,22 @@ extension PostgresConnection {
     private func send(_ steps: [PipelineStep]) throws(PostgresError) -> [Expected] {
         var expected: [Expected] = []
         expected.reserveCapacity(steps.count + 1)
-        var preparing: [String: String] = [:]
+        var preparing: [String: [CChar]] = [:]
         for (index, step) in steps.enumerated() {
             switch step.command {
             case .sql(let sql):
                 try requireSent(sendQuery(sql, step.parameters))
             case .prepared(let statement):
-                var name = try preparedName(statement) ?? preparing[statement.name]
-                if name == nil {
-                    let new = newServerName(statement)
-                    try requireSent(sendPrepare(new, statement))
-                    expected.append(Expected(step: index, preparing: new))
-                    preparing[statement.name] = new
-                    name = new
+                let name: [CChar]
+                if let known = try preparedName(statement) ?? preparing[statement.name] {
+                    name = known
+                } else {
+                    name = newServerName(statement)
+                    try requireSent(sendPrepare(name, statement))
+                    expected.append(Expected(step: index, preparing: name))
+                    preparing[statement.name] = name
                 }
-                try requireSent(sendPrepared(name ?? statement.name, step.parameters))
+                try requireSent(sendPrepared(name, step.parameters))
             }
             expected.append(Expected(step: index, preparing: nil))
         }

@@ -15,8 +15,8 @@ public final class PostgresConnection {
     private let interrupt: Interrupt
     /// How long a call may wait in silence; see ``ConnectionSettings/statementTimeoutMilliseconds``. May be changed between calls.
     public var statementTimeoutMilliseconds: Milliseconds
-    /// Prepared here: the statement's name, its SQL, and the name that the server knows it by.
-    var prepared: [String: (sql: String, serverName: String)] = [:]
+    /// Prepared here: the statement's name, its SQL, and the name that the server knows it by, as libpq takes it.
+    var prepared: [String: (sql: String, serverName: [CChar])] = [:]
     /// Makes server-side names unique when a statement must be prepared again.
     var preparedGeneration = 0
     private var isBusy = false

@@ -37,6 +37,12 @@ public struct PostgresParameters: Sendable {
         bytes.reserveCapacity(count)
     }
 
+    /// Makes room for `count` values of `bytes` bytes together.
+    public mutating func reserveCapacity(_ count: Int, bytes: Int) {
+        slots.reserveCapacity(count)
+        self.bytes.reserveCapacity(bytes)
+    }
+
     /// A NULL of a type.
     public mutating func appendNull(_ type: PostgresType) {
         slots.append(Slot(type: type, offset: 0, length: -1))

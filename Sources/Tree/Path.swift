@@ -10,6 +10,11 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
     /// Splits at slashes and drops empty parts, as every SDK does (reference: rtdb-protocol 2.2). No percent-decoding
     /// and no check of the keys.
     public init(splitting text: some StringProtocol) {
+        // The names of an update's places are single keys, mostly.
+        guard text.utf8.contains(0x2F) else {
+            keys = text.isEmpty ? [] : [Key(String(text))]
+            return
+        }
         keys = text.utf8.split(separator: 0x2F).map { Key(String(decoding: $0, as: UTF8.self)) }
     }
 
@@ -68,6 +73,18 @@ public struct Path: Sendable, Hashable, CustomStringConvertible {
             text += key.text
         }
         return text
+    }
+
+    /// How many bytes the description has.
+    public var byteCount: Int { keys.isEmpty ? 1 : keys.reduce(0) { $0 + 1 + $1.byteCount } }
+
+    /// Writes the description's bytes behind others.
+    public func write(to bytes: inout [UInt8]) {
+        if keys.isEmpty { bytes.append(UInt8(ascii: "/")) }
+        for key in keys {
+            bytes.append(UInt8(ascii: "/"))
+            key.text.withBytes { bytes.append(contentsOf: $0) }
+        }
     }
 
     /// True when the last key is `.priority`: the path names a node's priority instead of a node.

@@ -22,6 +22,42 @@ import Tree
         }
     }
 
+    /// Long values are packed by the quickest way that the server has, and read back as they were.
+    @Test func longEntriesArePackedQuickly() throws {
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            let text = String(repeating: "long text ", count: 1_000)
+            #expect(try connection.commit(writer.set("a", .string(text))) == .committed)
+            let ways = try connection.sql.execute(
+                """
+                select pg_column_compression(changes), exists (
+                    select from pg_settings where name = 'default_toast_compression' and 'lz4' = any (enumvals))
+                from pathmirror.log where namespace_id = $1
+                """, [.int8(writer.namespace)])
+            #expect(try ways.string(0, 0) == (ways.bool(0, 1) ? "lz4" : "pglz"))
+            #expect(try connection.read(writer.namespace, after: 0).first?.entry.changes.first?.value == .string(text))
+        }
+    }
+
+    /// What one batch was sent in is none of the next one, large or small.
+    @Test func batchesOfAllSizesByOneConnection() throws {
+        try withSession { connection in
+            var writer = BatchWriter(try connection.make())
+            let values = [1, 300_000, 2, 400_000, 3].map { String(repeating: "x", count: $0) }
+            for value in values { #expect(try connection.commit(writer.set("a/b", .string(value))) == .committed) }
+            #expect(try connection.commit(writer.set("a/b", .null)) == .committed)
+            #expect(try connection.commit(writer.set("c", .bool(true))) == .committed)
+            let read = try connection.read(writer.namespace, after: 0).map(\.entry)
+            #expect(read.map { "\($0.path)" } == ["/a/b", "/a/b", "/a/b", "/a/b", "/a/b", "/a/b", "/c"])
+            #expect(
+                read.flatMap(\.changes).map(\.value) == values.map { .string($0) } + [.null, .bool(true)])
+            let rows = try connection.sql.execute(
+                "select path, value::text from pathmirror.node where namespace_id = $1", [.int8(writer.namespace)])
+            #expect(rows.rowCount == 1)
+            #expect(try rows.string(0, 0) == "/c" && rows.string(0, 1) == "true")
+        }
+    }
+
     /// The number is right, but the entry there is another one: PostgreSQL has lost what this batch was evaluated on.
     @Test(arguments: [false, true]) func otherEntryAtTheHead(byCopy: Bool) throws {
         try withSession {

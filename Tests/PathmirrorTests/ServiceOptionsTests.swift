@@ -64,6 +64,7 @@ import Testing
         .init("loops", 1...256, min(4, Processors.count)) { $0.server.loops },
         .init("committers", 1...64, 4) { $0.engine.committers },
         .init("batch-wait-us", 0...1_000_000, 1_000) { Int($0.engine.batchWaitMicroseconds) },
+        .init("announce-interval-ms", 0...60_000, 2) { Int($0.engine.announceIntervalMilliseconds) },
         .init("workers", 1...64, 2) { $0.gateway.workers },
         .init("max-connections", 1...10_000_000, 50_000) { $0.server.maxConnections },
         .init("max-streams", 0...10_000_000, 100_000) { $0.gateway.maxStreams },

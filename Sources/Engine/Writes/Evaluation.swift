@@ -201,12 +201,9 @@ struct Evaluation {
             greatestNumbers[name.writer] = name.number
         }
         rows.sink.seq = head
-        var current = before
-        for change in changes {
-            let next = changes.count == 1 ? after : current.replacing(change.path, with: change.value)
-            rows.compare(current, next, changedAt: change.path)
-            current = next
-        }
+        // Each place against the tree after all of them: the trees in between would have to be made once more. A row above several
+        // places may be found for each of them, and is the same one each time.
+        for change in changes { rows.compare(before, after, changedAt: change.path) }
         root = after
         records.append(
             Batch.Record(

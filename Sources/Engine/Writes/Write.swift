@@ -64,17 +64,31 @@ public struct Write: Sendable {
         }
     }
 
-    /// Whether it would keep the others of its namespace waiting for long.
+    /// Whether it would keep the others of its namespace waiting for long. Asked on event loops.
     func isLarge(_ settings: EngineSettings, _ root: Node) -> Bool {
         if byteCount > settings.largeWriteBytes { return true }
-        return switch action {
-        case .set(let path, let node): node.rowCount + root[path].rowCount > settings.largeWriteRows
-        case .update(_, let changes):
-            // Asked on event loops: many places are many rows.
-            changes.count > settings.largeWriteRows / 5
-                || changes.reduce(0) { $0 + $1.value.rowCount + root[$1.path].rowCount } > settings.largeWriteRows
-        case .rules, .disconnect, .recall: false
+        let most = settings.largeWriteRows
+        switch action {
+        case .set(let path, let node): return Self.has(root, at: path, moreRowsThan: most - node.rowCount)
+        case .update(let base, let changes):
+            // Many places are many rows.
+            if changes.count > most / 5 { return true }
+            let brought = changes.reduce(0) { $0 + $1.value.rowCount }
+            // The places are below the base: where all of that is little, they need not be looked at.
+            guard Self.has(root, at: base, moreRowsThan: most - brought) else { return false }
+            return changes.reduce(brought) { $0 + root[$1.path].rowCount } > most
+        case .rules, .disconnect, .recall: return false
         }
+    }
+
+    /// Whether there are more rows at a place. Goes down no further than to where there are so few that it needs not.
+    private static func has(_ root: Node, at path: Path, moreRowsThan most: Int) -> Bool {
+        var node = root
+        for key in path.keys {
+            guard node.rowCount > most else { return false }
+            node = node.child(key)
+        }
+        return node.rowCount > most
     }
 
     /// Whether it has to be the only write of its SQL transaction.

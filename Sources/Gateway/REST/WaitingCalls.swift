@@ -10,7 +10,8 @@ final class WaitingCalls {
     func suspend(_ call: Call) {
         let id = call.exchange.id
         calls[id] = call
-        call.exchange.onClose = { [weak self] in _ = self?.resume(id) }
+        // Ends with the exchange, and so keeps nothing for longer.
+        call.exchange.onClose = { [self] in _ = resume(id) }
     }
 
     /// The waiting request, which then waits no more; nil when its client is gone.

@@ -29,6 +29,8 @@ public struct HTTPHeaders: Sendable, ExpressibleByDictionaryLiteral {
 
     /// Adds a header with a number for its value.
     public mutating func add(_ name: String, _ value: UInt64) {
+        // A ready set is copied once, with room for what comes behind it.
+        encoded.reserveCapacity(encoded.count + name.utf8.count + 24)
         append(name.utf8)
         encoded.append(contentsOf: [0x3A, 0x20])
         var digits = DecimalDigits(value)

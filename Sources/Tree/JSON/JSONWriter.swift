@@ -24,9 +24,15 @@ public struct JSONWriter {
 
     /// A node's JSON text.
     public static func encode(_ node: Node, form: JSONForm, pretty: Bool = false) -> [UInt8] {
-        var writer = JSONWriter(form: form, pretty: pretty, reserving: min(64 + node.rowCount * 24, 1 << 20))
+        var writer = JSONWriter(form: form, pretty: pretty, reserving: min(estimate(node), 1 << 20))
         writer.write(node)
         return writer.bytes
+    }
+
+    /// About how many bytes a node's text has, without going through it; of a text without anything to escape, at least so many.
+    static func estimate(_ node: Node) -> Int {
+        if case .string(let text) = node { return text.utf8.count + 2 }
+        return 32 + node.rowCount * 24
     }
 
     /// Writes a node as a value.
@@ -123,6 +129,18 @@ public struct JSONWriter {
         raw(isPretty ? " : " : ":")
     }
 
+    /// Writes a path's text as a key, with the comma before it unless it is the first of its object.
+    public mutating func writeKey(_ path: Path, isFirst: Bool) {
+        separate(isFirst: isFirst)
+        bytes.append(UInt8(ascii: "\""))
+        if path.isRoot { bytes.append(UInt8(ascii: "/")) }
+        for key in path.keys {
+            bytes.append(UInt8(ascii: "/"))
+            key.text.withBytes { writeUnquoted($0) }
+        }
+        raw(isPretty ? "\" : " : "\":")
+    }
+
     /// JSON that is text already.
     public mutating func append(_ json: [UInt8]) { bytes.append(contentsOf: json) }
 
@@ -217,10 +235,21 @@ public struct JSONWriter {
     }
 
     private mutating func writeEscaped(_ buffer: UnsafeBufferPointer<UInt8>, firstAt first: Int) {
+        bytes.append(UInt8(ascii: "\""))
+        writeUnquoted(buffer, firstAt: first)
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func writeUnquoted(_ buffer: UnsafeBufferPointer<UInt8>) {
+        var seen: UInt64 = 0
+        writeUnquoted(buffer, firstAt: ByteScan.endOfPlainText(buffer, from: 0, andDelete: true, seen: &seen))
+    }
+
+    /// - Parameter first: where the first byte is that has to be escaped; the end where there is none.
+    private mutating func writeUnquoted(_ buffer: UnsafeBufferPointer<UInt8>, firstAt first: Int) {
         var seen: UInt64 = 0
         var start = 0
         var end = first
-        bytes.append(UInt8(ascii: "\""))
         while end < buffer.count {
             bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start..<end]))
             escape(buffer[end])
@@ -228,7 +257,6 @@ public struct JSONWriter {
             end = ByteScan.endOfPlainText(buffer, from: start, andDelete: true, seen: &seen)
         }
         bytes.append(contentsOf: UnsafeBufferPointer(rebasing: buffer[start...]))
-        bytes.append(UInt8(ascii: "\""))
     }
 
     private mutating func escape(_ byte: UInt8) {

@@ -76,11 +76,11 @@ public struct Entry: Sendable, Equatable {
 public enum ChangeCodec {
     /// The changes as the log's JSON text, in the order given.
     public static func encode(_ changes: [Change]) -> [UInt8] {
-        let rows = changes.reduce(0) { $0 + $1.value.rowCount }
-        var writer = JSONWriter(form: .export, reserving: min(64 + rows * 24, 1 << 20))
+        let size = changes.reduce(2) { $0 + $1.path.byteCount + 8 + JSONWriter.estimate($1.value) }
+        var writer = JSONWriter(form: .export, reserving: min(size, 1 << 20))
         writer.beginObject()
         for (index, change) in changes.enumerated() {
-            writer.writeKey(change.path.description, isFirst: index == 0)
+            writer.writeKey(change.path, isFirst: index == 0)
             writer.write(change.value)
         }
         writer.endObject()

@@ -15,22 +15,21 @@ public struct RowDiff<Sink: RowSink> {
     /// The rows between two trees of which the second came from the first by one replacement at `changed`. Costs the
     /// depth of the path plus the size of what was there and is there now; siblings are not looked at.
     public mutating func compare(_ old: Node, _ new: Node, changedAt changed: Path) {
-        var keys = changed.keys[...]
-        if changed.namesPriority { keys = keys.dropLast() }
+        let namesPriority = changed.namesPriority
+        let depth = namesPriority ? changed.depth - 1 : changed.depth
         path.removeAll(keepingCapacity: true)
-        along(keys, old, new, isTarget: changed.namesPriority ? false : keys.isEmpty)
-    }
-
-    private mutating func along(_ keys: ArraySlice<Key>, _ old: Node, _ new: Node, isTarget: Bool) {
-        if isTarget { return whole(old, new) }
-        if old.isIdentical(to: new) { return }
-        own(old, new)
-        guard let key = keys.first else { return }
-        let length = path.count
-        append(key)
-        let rest = keys.dropFirst()
-        along(rest, old.child(key), new.child(key), isTarget: rest.isEmpty)
-        path.removeSubrange(length...)
+        var old = old
+        var new = new
+        for index in 0..<depth {
+            if old.isIdentical(to: new) { return }
+            own(old, new)
+            let key = changed[index]
+            append(key)
+            old = old.child(key)
+            new = new.child(key)
+        }
+        guard namesPriority else { return whole(old, new) }
+        if !old.isIdentical(to: new) { own(old, new) }
     }
 
     /// Every row at and below here.
@@ -74,7 +73,7 @@ public struct RowDiff<Sink: RowSink> {
         let length = path.count
         append(key)
         whole(old, new)
-        path.removeSubrange(length...)
+        path.removeLast(path.count - length)
     }
 
     private mutating func append(_ key: Key) {
@@ -82,11 +81,16 @@ public struct RowDiff<Sink: RowSink> {
         path.append(contentsOf: key.text.utf8)
     }
 
+    /// The path's text: a copy, as whoever keeps it would else share this one's memory, which then had to be made anew.
+    private var place: [UInt8] {
+        path.isEmpty ? [UInt8(ascii: "/")] : path.withUnsafeBufferPointer { [UInt8]($0) }
+    }
+
     /// The rows of this very place: its leaf and its priority.
     private mutating func own(_ old: Node, _ new: Node) {
         let oldLeaf = old.isLeaf ? old.withoutPriority : .null
         let newLeaf = new.isLeaf ? new.withoutPriority : .null
-        if oldLeaf != newLeaf { sink.row(path.isEmpty ? [UInt8(ascii: "/")] : path, old: oldLeaf, new: newLeaf) }
+        if oldLeaf != newLeaf { sink.row(place, old: oldLeaf, new: newLeaf) }
         let oldPriority = old.priority
         let newPriority = new.priority
         if oldPriority != newPriority {

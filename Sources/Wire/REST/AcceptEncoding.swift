@@ -2,7 +2,8 @@
 public enum AcceptEncoding {
     /// Whether gzip may be used: named, or covered by `*`, and not with a weight of zero.
     public static func allowsGzip(_ header: String?) -> Bool {
-        guard let header else { return false }
+        // What names none of `gzip`, `x-gzip` and `*` needs not be taken apart.
+        guard let header, header.utf8.contains(where: { $0 == 0x2A || $0 | 0x20 == 0x7A }) else { return false }
         var wildcard = false
         for item in header.lowercased().split(separator: ",") {
             let parts = item.split(separator: ";").map { part in

@@ -11,8 +11,12 @@ public enum RequestPath {
                 .elementsEqual(UnsafeBufferPointer(start: suffix.utf8Start, count: suffix.utf8CodeUnitCount))
         else { throw .appendJSON }
         var keys: [Key] = []
-        for part in target.dropLast(suffix.utf8CodeUnitCount).split(separator: UInt8(ascii: "/")) {
-            keys.append(try key(part))
+        var rest = target.dropLast(suffix.utf8CodeUnitCount)
+        keys.reserveCapacity(rest.reduce(1) { $1 == UInt8(ascii: "/") ? $0 + 1 : $0 })
+        while !rest.isEmpty {
+            let end = rest.firstIndex(of: UInt8(ascii: "/")) ?? rest.endIndex
+            if end > rest.startIndex { keys.append(try key(rest[..<end])) }
+            rest = rest[end...].dropFirst()
         }
         for (index, key) in keys.enumerated() {
             if key == .priority, index == keys.count - 1 { continue }

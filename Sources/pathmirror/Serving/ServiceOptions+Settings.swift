@@ -21,6 +21,12 @@ extension ServiceOptions {
         ) {
             $0.engine.batchWaitMicroseconds = $1
         },
+        .number(
+            "announce-interval-ms", 0...60_000,
+            "the least time between two announcements of commits to other gateways; default 2, 0: none"
+        ) {
+            $0.engine.announceIntervalMilliseconds = $1
+        },
         .number("workers", 1...64, "threads for large bodies and answers; default 2") {
             $0.gateway.workers = $1
         },

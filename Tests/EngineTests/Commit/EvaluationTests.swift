@@ -45,6 +45,27 @@ import Tree
         }
     }
 
+    // MARK: Rows
+
+    /// Whatever its writes did in between, the rows of a batch turn what is stored of the tree before it into what is stored of the
+    /// tree after it.
+    @Test(arguments: 1...12 as ClosedRange<UInt64>) func theRowsLeadFromTreeToTree(seed: UInt64) {
+        var random = TreeGenerator(seed: seed)
+        var root = random.tree(depth: 4)
+        for step in 0..<60 {
+            let snapshot = Snapshot(seq: 10, root: root, rules: RulesVersion(seq: 0, set: .denyAll), batch: [1])
+            let evaluation = Self.evaluated(snapshot, (0...random.random.below(4)).map { _ in random.write() })
+            let before = GatheredRows.of(root)
+            var stored = before
+            for (path, row) in evaluation.rows.sink.rows {
+                stored[path] = row.value.isNull ? nil : row.value
+                #expect(row.existed || before[path] == nil, "seed \(seed), step \(step)")
+            }
+            root = evaluation.root
+            #expect(stored == GatheredRows.of(root), "seed \(seed), step \(step)")
+        }
+    }
+
     // MARK: Sets and updates
 
     @Test func eachWriteIsAnEntryBehindTheOneBefore() throws {

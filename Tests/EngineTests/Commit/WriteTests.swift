@@ -52,6 +52,19 @@ import Tree
         #expect(write.isLarge(settings, root) == isLarge)
     }
 
+    /// What lies beside the places of an update is none of what it replaces.
+    @Test(arguments: [(5, 4, false), (5, 6, true), (4, 6, false), (11, 0, true)])
+    func whatOfAnUpdateIsLarge(brings: Int, replaces: Int, isLarge: Bool) {
+        var settings = EngineSettings()
+        settings.largeWriteRows = 10
+        func rows(_ count: Int) -> Node { Node(children: (0..<count).map { (Key("k\($0)"), .int(1)) }) }
+        let root = Node.null.replacing(Path(splitting: "base/a"), with: rows(replaces)).replacing(
+            Path(splitting: "base/b"), with: rows(99))
+        #expect(Write.update("base", [("a", rows(brings))]).isLarge(settings, root) == isLarge)
+        #expect(!Write.update("other", [("a", rows(2))]).isLarge(settings, root))
+        #expect(!Write.set("base/a/.priority", .int(1)).isLarge(settings, root))
+    }
+
     // MARK: Trials
 
     private static func kind(_ outcome: WriteOutcome?) -> String {

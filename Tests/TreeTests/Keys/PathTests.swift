@@ -16,7 +16,13 @@ struct PathTests {
     @Test func `the description splits back into the path`() {
         #expect(Path.root.description == "/")
         #expect(Path([Key("a"), Key("b")]).description == "/a/b")
-        for text in ["/", "/a", "/a/b/c", "/é/-1"] { #expect(path(text).description == text) }
+        for text in ["/", "/a", "/a/b/c", "/é/-1"] {
+            #expect(path(text).description == text)
+            #expect(path(text).byteCount == text.utf8.count)
+            var bytes: [UInt8] = [1]
+            path(text).write(to: &bytes)
+            #expect(bytes == [1] + Array(text.utf8))
+        }
     }
 
     @Test func `steps up and down`() {

@@ -16,6 +16,20 @@ struct ChangeCodecTests {
         #expect(try ChangeCodec.decode(text) == changes)
     }
 
+    @Test func `keys are escaped as texts are`() throws {
+        for keys in [[#"a"b\c"#], ["x", "\u{7F}"], ["é", "😀\"", "plain"]] {
+            let changes = [Change(path: Path(keys.map { Key($0) }), value: .string("\n\"long\" \(keys)"))]
+            let text = ChangeCodec.encode(changes)
+            #expect(try ChangeCodec.decode(text) == changes)
+            var writer = JSONWriter(form: .export)
+            writer.beginObject()
+            writer.writeKey(changes[0].path.description, isFirst: true)
+            writer.write(changes[0].value)
+            writer.endObject()
+            #expect(text == writer.bytes)
+        }
+    }
+
     @Test func `no changes are an empty object`() throws {
         #expect(String(decoding: ChangeCodec.encode([]), as: UTF8.self) == "{}")
         #expect(try ChangeCodec.decode(Array("{}".utf8)).isEmpty)

@@ -40,6 +40,19 @@ struct RowDiffTests {
         #expect(try rows(before, place, value) == expected)
     }
 
+    /// A row above several changed places is found for each of them, and is the same one each time.
+    @Test func `several places are compared with the tree after all of them`() throws {
+        let old = try node(#"{"a":{"b":1,"c":2,".priority":7},"d":5}"#)
+        let places = ["a/b", "a/c", "d/x"]
+        let new = try node(#"{"d":{"x":6}}"#)
+        var diff = RowDiff(RowCollector())
+        for place in places { diff.compare(old, new, changedAt: path(place)) }
+        #expect(
+            diff.sink.rows.map { "\($0.path) \(json($0.old))>\(json($0.new))" } == [
+                "/a/.priority 7>null", "/a/b 1>null", "/a/.priority 7>null", "/a/c 2>null", "/d 5>null", "/d/x null>6",
+            ])
+    }
+
     @Test func `a replaced priority does not look at children`() throws {
         // Distinct objects would be compared; shared ones must not even be walked.
         let wide = Node(children: (0..<1000).map { (Key(String($0)), Node.int(Int64($0))) })

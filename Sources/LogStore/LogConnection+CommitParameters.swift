@@ -1,0 +1,128 @@
+import Postgres
+import Tree
+
+/// What a batch's entries and rows are sent in: a column each. Kept by the connection for the memory that they have.
+struct CommitColumns {
+    /// More than this is given back when the batch is sent: connections of idle gateways had it for good.
+    private static let mostKeptBytes = 1 << 18
+
+    fileprivate var operations = PostgresArray(of: .text)
+    fileprivate var entryPaths = PostgresArray(of: .text)
+    fileprivate var changes = PostgresArray(of: .json)
+    fileprivate var origins = PostgresArray(of: .json)
+
+    fileprivate var paths = PostgresArray(of: .text)
+    fileprivate var rests = PostgresArray(of: .text)
+    fileprivate var values = PostgresArray(of: .json)
+    fileprivate var versions = PostgresArray(of: .int8)
+    fileprivate var gone = PostgresArray(of: .text)
+
+    fileprivate var text: [UInt8] = []
+    fileprivate var writer = JSONWriter(form: .plain)
+
+    fileprivate var entryBytes: Int {
+        operations.byteCount + entryPaths.byteCount + changes.byteCount + origins.byteCount
+    }
+
+    fileprivate var rowBytes: Int { paths.byteCount + rests.byteCount + values.byteCount + versions.byteCount }
+
+    fileprivate mutating func removeEntries() {
+        guard entryBytes <= Self.mostKeptBytes else {
+            self = CommitColumns()
+            return
+        }
+        operations.removeAll()
+        entryPaths.removeAll()
+        changes.removeAll()
+        origins.removeAll()
+    }
+
+    fileprivate mutating func removeRows() {
+        guard rowBytes + gone.byteCount + writer.bytes.count <= Self.mostKeptBytes else {
+            self = CommitColumns()
+            return
+        }
+        paths.removeAll()
+        rests.removeAll()
+        values.removeAll()
+        versions.removeAll()
+        gone.removeAll()
+        writer.removeAll()
+    }
+}
+
+extension LogConnection {
+    /// The parameters of the statement that appends a batch's entries to the log.
+    func appendParameters(_ batch: Batch) -> PostgresParameters {
+        var columns = CommitColumns()
+        swap(&columns, &self.columns)
+        defer { swap(&columns, &self.columns) }
+        for record in batch.records {
+            columns.operations.appendText(record.operation.rawValue)
+            columns.text.removeAll(keepingCapacity: true)
+            record.path.write(to: &columns.text)
+            columns.entryPaths.appendText(columns.text)
+            columns.changes.appendText(record.changes)
+            if let origin = record.origin {
+                columns.origins.appendText(origin.json)
+            } else {
+                columns.origins.appendNull()
+            }
+        }
+        var parameters = PostgresParameters()
+        parameters.reserveCapacity(10, bytes: columns.entryBytes + 128)
+        parameters.appendInt8(batch.namespace)
+        parameters.appendInt8(batch.expectedHead)
+        parameters.appendUUID(batch.id)
+        parameters.append(columns.operations)
+        parameters.append(columns.entryPaths)
+        parameters.append(columns.changes)
+        parameters.append(columns.origins)
+        parameters.appendInt8(Int64(batch.records.count))
+        appendPlace(batch.namespace, to: &parameters)
+        if let expected = batch.expectedBatch { parameters.appendUUID(expected) } else { parameters.appendNull(.uuid) }
+        columns.removeEntries()
+        return parameters
+    }
+
+    /// The parameters of the statements that write a batch's rows and remove what is gone; nil where there is nothing to do.
+    func rowParameters(_ batch: Batch) -> (upserts: PostgresParameters?, deletes: PostgresParameters?) {
+        var columns = CommitColumns()
+        swap(&columns, &self.columns)
+        defer { swap(&columns, &self.columns) }
+        for (path, row) in batch.rows.rows {
+            let stored = StoredPath(path)
+            if row.value.isNull {
+                columns.gone.appendText(stored.key)
+                continue
+            }
+            columns.paths.appendText(stored.key)
+            if let rest = stored.rest { columns.rests.appendText(rest) } else { columns.rests.appendNull() }
+            columns.writer.removeAll()
+            columns.writer.write(row.value)
+            columns.values.appendText(columns.writer.bytes)
+            columns.versions.appendInt8(row.version)
+        }
+        var upserts: PostgresParameters?
+        if columns.paths.count > 0 {
+            var parameters = PostgresParameters()
+            parameters.reserveCapacity(5, bytes: columns.rowBytes + 8)
+            parameters.appendInt8(batch.namespace)
+            parameters.append(columns.paths)
+            parameters.append(columns.rests)
+            parameters.append(columns.values)
+            parameters.append(columns.versions)
+            upserts = parameters
+        }
+        var deletes: PostgresParameters?
+        if columns.gone.count > 0 {
+            var parameters = PostgresParameters()
+            parameters.reserveCapacity(2, bytes: columns.gone.byteCount + 8)
+            parameters.appendInt8(batch.namespace)
+            parameters.append(columns.gone)
+            deletes = parameters
+        }
+        columns.removeRows()
+        return (upserts, deletes)
+    }
+}
