@@ -160,7 +160,7 @@ struct TreeInference {
     /// The narrowest types that hold all keys there are.
     private func keyColumns(_ pattern: PathPattern, _ records: Records) -> [MirrorDefinition.KeyColumn] {
         pattern.captures.enumerated().map { index, name in
-            let type = [KeyType.bigint, .uuid].first { type in
+            let type = [KeyType.bigint, .uuid, .date].first { type in
                 records.values.allSatisfy { type.holds($0.keys[index]) }
             }
             return .init(name: name, type: type ?? .text, comment: nil)

@@ -124,6 +124,13 @@ import Tree
         inference.takeChildren(
             of: try Self.node(#"{"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11":{"n":1}}"#), at: Path(splitting: "/w"))
         inference.takeChildren(of: try Self.node(#"{"17":{"n":1},"007":{"n":1}}"#), at: Path(splitting: "/x"))
-        #expect(inference.proposals.map { $0.definition.keys.map(\.type) } == [[.bigint], [.uuid], [.text]])
+        inference.takeChildren(
+            of: try Self.node(#"{"2026-01-31":{"n":1},"2024-02-29":{"n":1}}"#), at: Path(splitting: "/y"))
+        inference.takeChildren(
+            of: try Self.node(#"{"2026-01-31":{"n":1},"2026-02":{"n":1}}"#), at: Path(splitting: "/z"))
+        #expect(
+            inference.proposals.map { $0.definition.keys.map(\.type) } == [
+                [.bigint], [.uuid], [.text], [.date], [.text],
+            ])
     }
 }
