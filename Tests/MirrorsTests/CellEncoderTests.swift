@@ -147,12 +147,14 @@ import Tree
             defer { connection.close() }
             let forcing = way == .text ? #""columns": {"n": "numeric"}, "# : ""
             let definition = try MirrorDefinition.read(
-                Array(#"{"name": "m", "path": "/{t}/{b}/{u}", \#(forcing)"keys": {"b": "bigint", "u": "uuid"}}"#.utf8),
+                Array(
+                    #"{"name": "m", "path": "/{t}/{b}/{u}/{d}", \#(forcing)"keys": {"b": "bigint", "u": "uuid", "d": "date"}}"#
+                        .utf8),
                 source: "test")[0]
             let table = MirrorTable(definition, name: "m", label: "m")
             for sql in table.createSQL + table.indexSQL { try connection.executeScript(sql) }
             let uuid = "0123abcd-4567-89ef-0000-ffffffffffff"
-            let keys = ["a\\N é", "-9223372036854775808", uuid].map { Key($0) }
+            let keys = ["a\\N é", "-9223372036854775808", uuid, "2024-02-29"].map { Key($0) }
             let rows = [
                 ProjectedRow(keys: keys, cells: way == .text ? [.null] : [], stamp: Stamp(seq: 1, committedAt: nil))
             ]
@@ -164,10 +166,11 @@ import Tree
                 }
             }
             let found = try connection.execute(
-                #"select count(*) from mirror.m where t = E'a\\N é' and b = -9223372036854775808 and u = '\#(uuid)'"#)
+                #"select count(*) from mirror.m where t = E'a\\N é' and b = -9223372036854775808 and u = '\#(uuid)' and d = '2024-02-29'"#
+            )
             #expect(try found.int64(0, 0) == 1)
             // The same keys name the row for deleting: by all of them, and by the first two.
-            for count in [2, 3] {
+            for count in [2, 3, 4] {
                 try connection.executeScript("begin")
                 let beginnings = RowEncoder.keys(table, [Array(keys.prefix(count))])
                 let gone = try connection.executePrepared(table.deleteRanges(keyCount: count), beginnings)
@@ -184,6 +187,9 @@ import Tree
         (.bigint, "", false), (.bigint, "x", false), (.bigint, "9223372036854775808", false), (.bigint, "-0", false),
         (.uuid, "0123abcd-4567-89ef-0000-ffffffffffff", true), (.uuid, "0123ABCD-4567-89ef-0000-ffffffffffff", false),
         (.uuid, "0123abcd456789ef0000ffffffffffff", false), (.uuid, "x", false), (.text, "anything", true),
+        (.date, "2026-01-31", true), (.date, "0001-01-01", true), (.date, "9999-12-31", true),
+        (.date, "2026-02-30", false), (.date, "2026-1-31", false), (.date, "0000-01-01", false),
+        (.date, "2026-01", false), (.date, "2026-01-31T00:00:00Z", false), (.date, "infinity", false),
         (.text, "", true),
     ])
     func whatAKeyColumnHolds(type: KeyType, key: String, isHeld: Bool) throws {

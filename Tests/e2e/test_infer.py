@@ -1,4 +1,4 @@
-"""`mirror infer` on the data of chats, shops, presence, ISO's lists and vega's data sets: proposals are kept in `proposals/`, and can be applied.
+"""`mirror infer` on the data of chats, a small team, shops, presence, ISO's lists and vega's data sets: proposals are kept in `proposals/`, and can be applied.
 
 After a change that is meant, PATHMIRROR_WRITE_PROPOSALS=1 writes them anew: read them before they are committed."""
 
@@ -22,7 +22,7 @@ def vega():
     return {"vega": {name: json.loads(Path(getattr(local_data, name).filepath).read_text()) for name in ("cars", "barley", "iris", "burtin", "driving")}}
 
 
-@pytest.mark.parametrize("name", ["chat", "shop", "presence", "iso", "vega"])
+@pytest.mark.parametrize("name", ["chat", "team", "shop", "presence", "iso", "vega"])
 def test_the_proposal_is_the_one_that_is_kept(mirrored, name):
     data = {"iso": iso, "vega": vega}.get(name, lambda: json.loads((PROPOSALS / f"{name}.json").read_text()))()
     file = mirrored.scratch / "data.json"
@@ -44,6 +44,28 @@ def test_the_proposal_is_the_one_that_is_kept(mirrored, name):
     definitions.write_text(found.stdout)
     applied = cli.objects(cli.succeeds("mirror", "apply", definitions, "--yes", "--json", "--database-url", mirrored.url))
     assert {plan["name"]: (plan["rows"], plan["misfits"]) for plan in applied} == wanted
+    cli.verify("--database-url", mirrored.url)
+
+
+def test_a_small_team_that_grows_needs_no_other_columns(mirrored):
+    cli.succeeds("import", PROPOSALS / "team.json", "--database-url", mirrored.url)
+    definitions = mirrored.scratch / "mirrors.json"
+    cli.succeeds("mirror", "infer", "/", "--output", definitions, "--database-url", mirrored.url)
+    cli.succeeds("mirror", "apply", definitions, "--yes", "--database-url", mirrored.url)
+    data = json.loads((PROPOSALS / "team.json").read_text())
+    votes = "select name, sum(value)::int from mirror.doc_votes join mirror.users using (user_id) group by 1 order by name"
+    expected = {user["name"]: sum(doc.get("votes", {}).get(key, 0) for doc in data["docs"].values()) for key, user in data["users"].items()}
+    assert mirrored.rows(votes) == sorted(expected.items())
+    document = next(iter(data["docs"]))
+    written = mirrored.rest.send("PATCH", "/.json", json.dumps({
+        "users/eve": {"name": "Eve"}, f"docs/{document}/votes/eve": 1, f"docs/{document}/perms/eve": "read", "minutes/2026-02-28/eve": 60}).encode())
+    assert written.status == 200
+    mirrored.caught_up()
+    assert ("Eve", 1) in mirrored.rows(votes)
+    # Days are days.
+    weeks = "select date_trunc('week', date)::date::text, sum(value)::int from mirror.minutes where user_id = 'eve' group by 1"
+    assert mirrored.rows(weeks) == [("2026-02-23", 60)]
+    assert mirrored.rows("select misfits from (select count(*) as misfits from pathmirror.mirror_error) as found") == [(0,)]
     cli.verify("--database-url", mirrored.url)
 
 

@@ -6,6 +6,8 @@ import json
 import threading
 
 import duckdb
+import pyarrow
+import pyarrow.parquet
 from harness import cli, sql
 from harness.mirrored import POSTS
 
@@ -119,6 +121,20 @@ def test_duckdb_makes_parquet_of_it(mirrored, scratch):
     duckdb.sql(f"copy (from read_json('{lines}', columns = {types})) to '{parquet}'")
     rows = duckdb.sql(f"select post_id, author, title, star_count, tags, epoch(created_at) from '{parquet}' order by post_id").fetchall()
     assert rows == mirrored.rows("select post_id, author, title, star_count, tags, extract(epoch from created_at)::float8 from mirror.posts order by post_id")
+
+    # What a program finds in it that is not DuckDB.
+    table = pyarrow.parquet.read_table(parquet).sort_by("post_id")
+    assert {field.name: field.type for field in table.schema if field.name != "rest"} == {
+        "post_id": pyarrow.string(), "author": pyarrow.string(), "title": pyarrow.string(), "star_count": pyarrow.int64(),
+        "created_at": pyarrow.timestamp("us", tz="UTC"), "tags": pyarrow.list_(pyarrow.string())}
+    assert pyarrow.types.is_string(getattr(table.schema.field("rest").type, "storage_type", table.schema.field("rest").type))
+    columns = "post_id, author, title, star_count, created_at, tags, rest"
+    stored = mirrored.rows(f"select {columns} from mirror.posts order by post_id")
+    found = [tuple(row.values()) for row in table.to_pylist()]
+    assert [row[:-1] for row in found] == [row[:-1] for row in stored]
+    assert [row[-1] and json.loads(row[-1]) for row in found] == [row[-1] for row in stored]
+    assert found[0][3] == ROWS["a"]["starCount"] and [row[4] is None for row in found] == [False, True, True]
+    assert table.column("tags").null_count == table.column("rest").null_count == 2
 
 
 def test_the_list_says_how_large_they_are(mirrored):

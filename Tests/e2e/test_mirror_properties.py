@@ -28,7 +28,7 @@ ROUNDS = int(os.environ.get("PATHMIRROR_E2E_MIRROR_ROUNDS", 30))
 SEEDS = [int(seed) for seed in os.environ.get("PATHMIRROR_E2E_MIRROR_SEEDS", "1,2").split(",")]
 
 PATTERNS = ["/{k}", "/a/{k}", "/{k}/a", "/{j}/{k}", "/a/{k}/b", "/a b/{j}/{k}", "/a/{j}/b/{k}", "/{i}/{j}/{k}"]
-FIELDS = ["a", "b", "0", "1", "é", "a b", "a!"]
+FIELDS = ["a", "b", "0", "1", "é", "a b", "a!", "2026-01-31", "2026-02-30"]
 TYPES = ["text", "bigint", "double precision", "numeric", "boolean", "timestamptz", "date", "jsonb", "text[]", "uuid"]
 DEFAULTS = {"text": "none", "bigint": 7, "double precision": 0.5, "numeric": "1.25", "boolean": True, "timestamptz": "2020-01-01",
             "date": "2020-01-01", "uuid": "00000000-0000-0000-0000-000000000001"}
@@ -77,7 +77,7 @@ class Dice(random.Random):
     def definition(self, name: str, target: str | None) -> dict:
         definition = {"name": name, "path": self.choice(PATTERNS), "columns": {f"c{n}": self.column() for n in range(self.randrange(5))}}
         if self.random() < 0.1:
-            definition["keys"] = {"k": "bigint"}
+            definition["keys"] = {"k": self.choice(["bigint", "date"])}
         if self.random() < 0.3:
             definition["filter"] = self.choice(list(FILTERS))
         if self.random() < 0.5:

@@ -19,7 +19,7 @@ public enum ColumnType: String, Sendable, CaseIterable {
 
 /// The types that a captured key may be stored as.
 public enum KeyType: String, Sendable, CaseIterable {
-    case text, bigint, uuid
+    case text, bigint, uuid, date
 
     static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }

@@ -13,9 +13,16 @@ struct ColumnSurvey {
     let misfits: [Int]
     /// Types that would take all values, too, and say more of them.
     let alternatives: [ColumnType]
+    /// The type that would take nearly all, and say more of them, with the records of those that it would not take.
+    let nearly: (type: ColumnType, misfits: [Int])?
+    /// Whether all are numbers that would be moments if they counted seconds.
+    let areSeconds: Bool
 
     /// 2001 to 2100: what people mean by numbers of this size.
     private static let moments: ClosedRange<Int64> = 978_307_200_000...4_102_444_800_000
+    private static let momentsInSeconds: ClosedRange<Int64> = 978_307_200...4_102_444_800
+    /// One value in so many may be unlike the others for these to be worth a word.
+    private static let nearlyAll = 10
     private static let candidates: [ColumnType] = [
         .boolean, .timestamp, .bigint, .double, .numeric, .uuid, .date, .textArray, .text,
     ]
@@ -38,6 +45,30 @@ struct ColumnSurvey {
         misfits = found.compactMap { Self.fits($0.value, type) ? nil : $0.record }
         let others: [ColumnType] = type == .text ? [.numeric] : type == .timestamp ? [.bigint] : []
         alternatives = others.filter { other in found.allSatisfy { Self.fits($0.value, other) } }
+        nearly = alternatives.isEmpty ? Self.nearly(found, type) : nil
+        areSeconds =
+            type == .bigint
+            && found.allSatisfy { found in
+                if case .int(let number) = found.value.withoutPriority {
+                    Self.momentsInSeconds.contains(number)
+                } else {
+                    false
+                }
+            }
+    }
+
+    private static func nearly(_ found: [Found], _ type: ColumnType) -> (ColumnType, [Int])? {
+        let narrower: [ColumnType] =
+            switch type {
+            case .text: [.uuid, .date, .timestamp, .numeric]
+            case .double, .numeric: [.bigint]
+            default: []
+            }
+        for other in narrower {
+            let misfits = found.compactMap { fits($0.value, other) ? nil : $0.record }
+            if !misfits.isEmpty, misfits.count * nearlyAll <= found.count { return (other, misfits) }
+        }
+        return nil
     }
 
     private static func fits(_ value: Node, _ type: ColumnType) -> Bool {

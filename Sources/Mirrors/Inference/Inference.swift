@@ -17,6 +17,18 @@ public struct Inference: Sendable {
         public let misfitExamples: [String]
         /// Types that would take every value there is, too, and say more.
         public let alternatives: [ColumnType]
+        /// The type that would take nearly every value, and say more.
+        public let nearly: Nearly?
+        /// Whether the numbers look like seconds since 1970, of which no type makes moments.
+        public let looksLikeSeconds: Bool
+    }
+
+    /// A type that would take nearly every value of a column.
+    public struct Nearly: Sendable {
+        public let type: ColumnType
+        /// Records whose value it would not take, and the first places of such values.
+        public let misfits: Int
+        public let misfitExamples: [String]
     }
 
     public let definition: MirrorDefinition

@@ -41,10 +41,9 @@ enum InferredNames {
     static func singular(_ name: String) -> String {
         if name.hasSuffix("ies"), name.count > 4 { return name.dropLast(3) + "y" }
         for ending in ["sses", "xes", "ches", "shes"] where name.hasSuffix(ending) { return String(name.dropLast(2)) }
-        if name.hasSuffix("s"), !name.hasSuffix("ss"), !name.hasSuffix("us"), name.count > 2 {
-            return String(name.dropLast())
-        }
-        return name
+        // `address`, `status`, `analysis` are no plurals.
+        guard name.hasSuffix("s"), name.count > 2 else { return name }
+        return ["ss", "us", "is"].contains(where: name.hasSuffix) ? name : String(name.dropLast())
     }
 
     /// `post_id` for the children of `posts`, `item_index` for those of an array.

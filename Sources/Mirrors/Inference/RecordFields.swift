@@ -21,19 +21,23 @@ struct RecordFields {
     /// Places that became neither: what is there goes to the rest.
     private(set) var leftOut = 0
     private let records: [Node]
+    private let known: KnownCollections
 
     /// Objects that are deeper in a record become `jsonb`.
     private static let maxDepth = 4
     private static let maxColumns = 200
 
-    init(_ records: [Node]) { self.records = records }
+    init(_ records: [Node], among known: KnownCollections) {
+        self.records = records
+        self.known = known
+    }
 
     mutating func survey() {
         survey(records.enumerated().map { .init(record: $0.offset, value: $0.element) }, .root)
     }
 
     private mutating func survey(_ found: [ColumnSurvey.Found], _ path: Path) {
-        let shape = Shape(found.lazy.map(\.value))
+        let shape = Shape(found.lazy.map(\.value), among: known)
         switch shape {
         case .leaf: column(found, path, ColumnSurvey(found))
         case .set: column(found, path, ColumnSurvey(found, as: .textArray))

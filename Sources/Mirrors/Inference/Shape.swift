@@ -31,7 +31,12 @@ enum Shape: Sendable, Equatable {
     /// Of so many collections beside one another each may be a thing of its own.
     private static let fewLists = 20
 
-    init(_ values: some Sequence<Node>) {
+    /// From so many places on, and so many names in them, it counts that each place has others of the names.
+    private static let manyPlaces = 5
+    private static let manyNames = 3
+
+    /// - Parameter known: collections whose keys make a map of them, whatever its values are.
+    init(_ values: some Sequence<Node>, among known: KnownCollections = KnownCollections()) {
         var branches: [Branch] = []
         var leaves = 0
         for value in values.prefix(Self.sample) {
@@ -41,14 +46,15 @@ enum Shape: Sendable, Equatable {
             self = .leaf
             return
         }
-        if branches.allSatisfy(Self.isSet), !Self.areSameFlags(branches) {
+        let isKnown = known.name(of: Set(branches.flatMap { $0.children.prefix(Self.sample).map(\.key) })) != nil
+        if branches.allSatisfy(Self.isSet), isKnown || !Self.areSameFlags(branches) {
             self = .set
         } else if Self.areCoordinates(branches) {
             self = .json
         } else if let keys = Self.generatedKeys(branches) {
             self = .collection(keys)
         } else {
-            self = Self.isCollection(branches) ? .collection(.other) : .record
+            self = isKnown || Self.isCollection(branches) ? .collection(.other) : .record
         }
     }
 
@@ -129,7 +135,11 @@ enum Shape: Sendable, Equatable {
         }
         // A field is in most of the records; the key of a record in one or a few of the places.
         let isRecurring = 2 * children.count > occurrences.count * branches.count
-        if branches.count > 1, isRecurring { return false }
+        if branches.count > 1, isRecurring {
+            return branches.count >= manyPlaces && occurrences.count >= manyNames
+                && occurrences.values.allSatisfy { Double($0) <= most * Double(branches.count) }
+                && areNumbersOrRecords(children)
+        }
         if occurrences.count >= 3, occurrences.keys.allSatisfy(isNumbered) { return true }
         let branchCount = children.count(where: \.isBranch)
         if branchCount == 0 {
@@ -147,6 +157,14 @@ enum Shape: Sendable, Equatable {
     private static func isNumbered(_ key: Key) -> Bool {
         let digits = key.text.reversed().prefix { $0.isASCII && $0.isNumber }
         return !digits.isEmpty && (1...12).contains(key.text.count - digits.count)
+    }
+
+    /// Texts are left out: those of fields that are there or not are no less like one another than those of a map.
+    private static func areNumbersOrRecords(_ children: [Node]) -> Bool {
+        if children.allSatisfy(\.isBranch) { return areAlike(children) }
+        guard !children.contains(where: \.isBranch), areOfOneType(children) else { return false }
+        if case .string? = children.first?.withoutPriority { return false }
+        return true
     }
 
     private static func areOfOneType(_ leaves: [Node]) -> Bool {

@@ -6,8 +6,8 @@ struct TreeInference {
     let limit: Int
     private(set) var proposals: [Inference] = []
     private var tables: Set<String> = []
-    /// Collections whose keys tell whose children others are: `room` for the keys of `/rooms`.
-    private var known: [(name: String, keys: Set<Key>)] = []
+    /// Their keys tell whose children others are: `room` for the keys of `/rooms`.
+    private var known = KnownCollections()
 
     private static let maxDepth = 16
 
@@ -28,15 +28,8 @@ struct TreeInference {
     /// Proposes mirrors for whatever is below a place of which nothing is known.
     mutating func takeWhole(_ node: Node, at path: [Key] = []) {
         guard case .branch(let branch) = node, path.count < Self.maxDepth else { return }
-        if path.isEmpty {
-            known = branch.children.compactMap { entry in
-                guard case .branch(let child) = entry.node, Shape(child.children.lazy.map(\.node)) == .record else {
-                    return nil
-                }
-                return (InferredNames.singular(InferredNames.column([entry.key])), Set(child.children.map(\.key)))
-            }
-        }
-        if !path.isEmpty, case .collection(let keys) = Shape([node]) {
+        if path.isEmpty { known = KnownCollections(in: node) }
+        if !path.isEmpty, case .collection(let keys) = Shape([node], among: known) {
             return takeChildren(Records(parts: path.map { .key($0) }, values: [([], node)]), keys, under: nil)
         }
         for entry in branch.children { takeWhole(entry.node, at: path + [entry.key]) }
@@ -66,15 +59,16 @@ struct TreeInference {
         }
         guard !found.values.isEmpty else { return }
         let name = named ?? InferredNames.column(containers.lastName.suffix(1))
-        let shape = Shape(found.values.lazy.map(\.value))
+        let shape = Shape(found.values.lazy.map(\.value), among: known)
         if case .collection(let inner) = shape, found.parts.count < Self.maxDepth {
             // What these keys are is said by a collection that has them, else by nobody: the place's name is the records'.
             let outer = keys == .date ? "" : knownName(found.values) ?? "group"
             found.parts.append(.capture(capture(outer, keys, found.parts)))
             return takeChildren(found, inner, under: parent, named: name)
         }
-        // Single values are no things that have a name: their keys may be somebody's.
-        let own = shape == .leaf ? knownName(found.values) ?? name : name
+        // Single values are no things that have a name, and parts of a record may be there for each of others: their keys
+        // may be somebody's.
+        let own = keys == .other && (shape == .leaf || parent != nil) ? knownName(found.values) ?? name : name
         found.parts.append(.capture(capture(own, keys, found.parts)))
         takeRecords(found, table: table(name, under: parent))
     }
@@ -82,8 +76,7 @@ struct TreeInference {
     // MARK: Names
 
     private func knownName(_ values: [(keys: [Key], value: Node)]) -> String? {
-        let keys = Set(values.lazy.compactMap(\.keys.last))
-        return known.first { keys.isSubset(of: $0.keys) }?.name
+        known.name(of: Set(values.lazy.compactMap(\.keys.last)))
     }
 
     private func capture(_ name: String, _ keys: Shape.Keys, _ parts: [PathPattern.Part]) -> String {
@@ -103,7 +96,7 @@ struct TreeInference {
         var name = wanted
         while name.utf8.count > 58 { name.removeLast() }
         let table = InferredNames.unused(name, &tables)
-        var fields = RecordFields(records.values.map(\.value))
+        var fields = RecordFields(records.values.map(\.value), among: known)
         fields.survey()
         if let proposal = proposal(records, table, fields) { proposals.append(proposal) }
         for child in fields.collections {
@@ -139,7 +132,13 @@ struct TreeInference {
                     path: field.path.isRoot ? "." : String(field.path.description.unicodeScalars.dropFirst()),
                     present: field.count, misfits: survey.misfits.count, example: place(field.example, field.path),
                     misfitExamples: survey.misfits.prefix(3).map { place($0, field.path) },
-                    alternatives: survey.alternatives))
+                    alternatives: survey.alternatives,
+                    nearly: survey.nearly.map { nearly in
+                        .init(
+                            type: nearly.type, misfits: nearly.misfits.count,
+                            misfitExamples: nearly.misfits.prefix(3).map { place($0, field.path) })
+                    },
+                    looksLikeSeconds: survey.areSeconds))
         }
         // What children take is not to be in the parent's row once more.
         let rest = fields.collections.isEmpty ? InferredNames.unused("rest", &taken) : nil
@@ -160,7 +159,7 @@ struct TreeInference {
     /// The narrowest types that hold all keys there are.
     private func keyColumns(_ pattern: PathPattern, _ records: Records) -> [MirrorDefinition.KeyColumn] {
         pattern.captures.enumerated().map { index, name in
-            let type = [KeyType.bigint, .uuid].first { type in
+            let type = [KeyType.bigint, .uuid, .date].first { type in
                 records.values.allSatisfy { type.holds($0.keys[index]) }
             }
             return .init(name: name, type: type ?? .text, comment: nil)

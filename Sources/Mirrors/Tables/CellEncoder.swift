@@ -41,6 +41,7 @@ enum CellEncoder {
         case .text: .text(key.text)
         case .bigint: .int(Int64(key.text) ?? 0)
         case .uuid: .uuid(key.text)
+        case .date: ISO8601.day(key.text).map(Cell.day) ?? .null
         }
     }
 

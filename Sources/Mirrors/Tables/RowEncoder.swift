@@ -70,6 +70,7 @@ extension KeyType {
         case .text: true
         case .bigint: Int64(key.text).map(String.init) == key.text
         case .uuid: UUIDText.isUUID(key.text) && key.text == key.text.lowercased()
+        case .date: ISO8601.day(key.text) != nil
         }
     }
 }

@@ -154,8 +154,12 @@ final class TableComparison {
 
     private func findExtra(_ surplus: Int64, _ records: ([[Key]]) throws -> [Node]) throws {
         let keys = mirror.table.columns.filter(\.isKey).map { quotedIdentifier($0.name) }
+        let texts = zip(keys, mirror.definition.keys).map { name, key in
+            // As text a day depends on how the server or the role writes days.
+            key.type == .date ? "to_char(\(name), 'YYYY-MM-DD')" : "\(name)::text"
+        }
         let sql = """
-            select \(keys.map { "\($0)::text" }.joined(separator: ", ")) from \(mirror.table.qualifiedName)
+            select \(texts.joined(separator: ", ")) from \(mirror.table.qualifiedName)
             order by \(keys.joined(separator: ", "))
             """
         var scan = Scan(left: surplus)

@@ -95,12 +95,12 @@ import Testing
         (#""keys": {"x": "text"}"#, "2:10: keys.x: is unknown here; known are k"),
         (#""keys": {"k": 5}"#, "2:15: keys.k: this should be an object, but is a number"),
         (
-            #""keys": {"k": "date"}"#,
-            #"2:15: keys.k: a key can't be stored as "date"; types of keys are text, bigint, uuid"#
+            #""keys": {"k": "day"}"#,
+            #"2:15: keys.k: a key can't be stored as "day"; types of keys are text, bigint, uuid, date"#
         ),
         (
             #""keys": {"k": {"type": "x"}}"#,
-            #"2:24: keys.k.type: a key can't be stored as "x"; types of keys are text, bigint, uuid"#
+            #"2:24: keys.k.type: a key can't be stored as "x"; types of keys are text, bigint, uuid, date"#
         ),
         (#""keys": {"k": {"type": "text", "more": 1}}"#, "2:32: keys.k.more: is unknown here; known are type, comment"),
         (#""keys": {"k": {"comment": 1}}"#, "2:27: keys.k.comment: this should be a string, but is a number"),

@@ -54,7 +54,7 @@ import Tree
         ("/posts", "posts", "post_id"), ("/stories", "stories", "story_id"),
         ("/a/userNames", "user_names", "user_name_id"), ("/data", "data", "data_id"),
         ("/é", "é", "é_id"), ("/us", "us", "us_id"), ("/Заказы", "заказы", "заказы_id"), ("/-", "records", "id"),
-        ("/boxes", "boxes", "box_id"), ("/addresses", "addresses", "address_id"),
+        ("/boxes", "boxes", "box_id"), ("/addresses", "addresses", "address_id"), ("/iris", "iris", "iris_id"),
     ])
     func namesOfTablesAndKeys(path: String, table: String, key: String) throws {
         try MirrorBench.with { bench in

@@ -93,6 +93,59 @@ import Tree
             ])
     }
 
+    /// What a few people do in many places, under their names: no column of each person.
+    @Test(arguments: [
+        (
+            #""lastRead":{"ada":5,"bob":6}"#, #""lastRead":{"bob":7}"#,
+            "doc_last_read /docs/{doc_id}/lastRead/{user_id}: value bigint"
+        ),
+        // All of them in each place, as the fields of a record would be.
+        (
+            #""votes":{"ada":"up","bob":"down","cyd":"up"}"#, #""votes":{"ada":"up","bob":"up","cyd":"down"}"#,
+            "doc_votes /docs/{doc_id}/votes/{user_id}: value text"
+        ),
+        (
+            #""perms":{"ada":{"read":true,"write":false}}"#, #""perms":{"ada":{"read":true}}"#,
+            "doc_perms /docs/{doc_id}/perms/{user_id}: read boolean, write boolean"
+        ),
+    ]) func aSmallTeam(_ one: String, _ other: String, _ expected: String) throws {
+        var inference = TreeInference(limit: 1_000)
+        inference.takeWhole(
+            try Self.node(
+                #"{"docs":{"d1":{"title":"x",\#(one)},"d2":{"title":"y",\#(other)}},"users":{"ada":{"name":"A"},"bob":{"name":"B"},"cyd":{"name":"C"}}}"#
+            ))
+        #expect(
+            inference.proposals.map(Self.text) == [
+                "docs /docs/{doc_id}: title text", expected, "users /users/{user_id}: name text",
+            ])
+    }
+
+    @Test func setsOfKnownKeysStaySets() throws {
+        let users = try Self.node(#"{"users":{"ada":{"name":"A"},"bob":{"name":"B"},"cyd":{"name":"C"}}}"#)
+        let known = KnownCollections(in: users)
+        let sets = try [#"{"ada":true,"bob":true}"#, #"{"ada":true,"bob":true}"#].map(Self.node)
+        #expect(Shape(sets, among: known) == .set && Shape(sets) == .record)
+        // Somebody may be gone: four of five are there.
+        #expect(known.name(of: [Key("ada"), Key("bob"), Key("cyd")]) == "user")
+        #expect(known.name(of: [Key("ada"), Key("bob"), Key("eve")]) == nil && known.name(of: []) == nil)
+    }
+
+    @Test func namesThatDifferFromPlaceToPlaceAreKeys() throws {
+        let names = ["ada", "bob", "cyd", "dee"]
+        let places = { (value: String) in
+            try (0..<8).map { place in
+                let there = names.indices.filter { $0 != place % 4 }.map { "\"\(names[$0])\":\(value)" }
+                return try Self.node("{\(there.joined(separator: ","))}")
+            }
+        }
+        #expect(try Shape(places("1")) == .collection(.other) && Shape(places(#"{"n":1}"#)) == .collection(.other))
+        // Fields of text that are there or not look the same.
+        #expect(try Shape(places("\"x\"")) == .record)
+        // What is nearly everywhere is a field.
+        let fields = try (0..<8).map { try Self.node("{\"x\":1,\"y\":2\($0 == 3 ? "" : ",\"z\":3")}") }
+        #expect(Shape(fields) == .record)
+    }
+
     @Test func evidenceNamesPlaces() throws {
         var inference = TreeInference(limit: 1_000)
         inference.takeChildren(
@@ -124,6 +177,13 @@ import Tree
         inference.takeChildren(
             of: try Self.node(#"{"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11":{"n":1}}"#), at: Path(splitting: "/w"))
         inference.takeChildren(of: try Self.node(#"{"17":{"n":1},"007":{"n":1}}"#), at: Path(splitting: "/x"))
-        #expect(inference.proposals.map { $0.definition.keys.map(\.type) } == [[.bigint], [.uuid], [.text]])
+        inference.takeChildren(
+            of: try Self.node(#"{"2026-01-31":{"n":1},"2024-02-29":{"n":1}}"#), at: Path(splitting: "/y"))
+        inference.takeChildren(
+            of: try Self.node(#"{"2026-01-31":{"n":1},"2026-02":{"n":1}}"#), at: Path(splitting: "/z"))
+        #expect(
+            inference.proposals.map { $0.definition.keys.map(\.type) } == [
+                [.bigint], [.uuid], [.text], [.date], [.text],
+            ])
     }
 }

@@ -37,4 +37,34 @@ import Tree
     func theTypeThatMostValuesFit(values: [String], expected: String) throws {
         #expect(try best(values) == expected)
     }
+
+    @Test(arguments: [
+        ("12", "free", ColumnType.numeric), ("2026-01-31", "soon", .date), ("2026-01-31T00:00:00Z", "", .timestamp),
+        ("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "none", .uuid),
+    ])
+    func theTypeThatNearlyAllFit(value: String, other: String, type: ColumnType) throws {
+        // One of ten is told, one of nine is too much, and none is no exception.
+        for (count, others, expected) in [(9, 1, [9]), (8, 1, nil), (10, 0, nil)] as [(Int, Int, [Int]?)] {
+            let texts = Array(repeating: value, count: count) + Array(repeating: other, count: others)
+            let found = texts.enumerated().map { ColumnSurvey.Found(record: $0.offset, value: .string($0.element)) }
+            let nearly = ColumnSurvey(found, as: .text).nearly
+            #expect(nearly?.misfits == expected && (nearly == nil || nearly?.type == type))
+        }
+    }
+
+    @Test func numbersWithOneFraction() throws {
+        let found = (0..<10).map { ColumnSurvey.Found(record: $0, value: $0 == 4 ? .double(1.5) : .int(7)) }
+        let survey = try #require(ColumnSurvey(found))
+        #expect(survey.type == .double && survey.nearly?.type == .bigint && survey.nearly?.misfits == [4])
+    }
+
+    @Test(arguments: [
+        ([1_700_000_000], true), ([978_307_200, 4_102_444_800], true), ([978_307_199], false),
+        ([1_700_000_000, 5], false),
+        ([1_700_000_000_000], false),
+    ])
+    func secondsSince1970(numbers: [Int64], expected: Bool) throws {
+        let found = numbers.enumerated().map { ColumnSurvey.Found(record: $0.offset, value: .int($0.element)) }
+        #expect(try #require(ColumnSurvey(found)).areSeconds == expected)
+    }
 }

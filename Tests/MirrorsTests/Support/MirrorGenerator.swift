@@ -10,7 +10,7 @@ struct MirrorGenerator {
     private static let patterns = [
         "/{k}", "/a/{k}", "/a/{k}", "/{k}/a", "/{j}/{k}", "/a/{k}/b", "/a b/{j}/{k}", "/a/{j}/b/{k}", "/{i}/{j}/{k}",
     ]
-    private static let fields = ["a", "b", "0", "é", "a b"]
+    private static let fields = ["a", "b", "0", "é", "a b", "2026-01-31", "2026-02-30"]
 
     init(seed: UInt64) { tree = TreeGenerator(seed: seed) }
 
@@ -28,7 +28,9 @@ struct MirrorGenerator {
         if !isWhole, tree.random.oneIn(3) {
             text += ", \"filter\": \"\(tree.random.pick(PlainProjection.filters.keys.sorted()))\""
         }
-        if fixed == nil, tree.random.oneIn(5) { text += ", \"keys\": {\"k\": \"bigint\"}" }
+        if fixed == nil, tree.random.oneIn(5) {
+            text += ", \"keys\": {\"k\": \"\(tree.random.pick(["bigint", "date"]))\"}"
+        }
         var columns: [String] = []
         for index in 0..<tree.random.below(6) { columns.append(column(index, mayRefuse: !isWhole)) }
         text += ", \"columns\": {\(columns.joined(separator: ", "))}"

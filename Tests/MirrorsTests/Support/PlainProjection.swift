@@ -62,7 +62,9 @@ struct PlainProjection {
     private mutating func record(_ node: Node, _ keys: [Key], _ path: String, _ definition: MirrorDefinition) {
         if let filter = definition.filter, let admits = Self.filters[filter.text], !admits(node, keys) { return }
         for (key, column) in zip(keys, definition.keys)
-        where column.type == .bigint && "\(Int64(key.text) ?? 0)" != key.text {
+        where column.type == .bigint && "\(Int64(key.text) ?? 0)" != key.text
+            || column.type == .date && Self.text(.string(key.text), .date) != .some(key.text)
+        {
             errors.insert([Key(path), Key("")])
             return
         }

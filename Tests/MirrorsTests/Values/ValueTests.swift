@@ -118,4 +118,37 @@ import Tree
             #expect(try bench.errors("t") == [])
         }
     }
+
+    /// Days are the same days for a role that writes them otherwise, in tables of every kind.
+    @Test func keysThatAreDays() throws {
+        try MirrorBench.with { bench in
+            let database = try #require(try bench.rows("select current_database()").first?.first ?? nil)
+            try bench.script("alter database \"\(database)\" set datestyle = 'German'")
+            try bench.set("/d", #"{"2026-01-31": {"ada": 1, "bob": 2}, "2026-02-30": {"ada": 3}}"#)
+            try bench.applyAll(
+                #"{"name": "d", "path": "/d/{day}/{who}", "keys": {"day": {"type": "date", "comment": "When."}}, "deleted": "soft", "history": ["changes", "versions"], "columns": {"n": {"type": "bigint", "path": "."}}}"#
+            )
+            try bench.apply(#"{"name": "now", "path": "/d/{day}/{who}", "keys": {"day": "date"}}"#)
+            try bench.following { _ in
+                try bench.set("/d/2026-02-01/ada", "4")
+                try bench.set("/d/2026-01-31/bob", "null")
+                try bench.catchUp("d", "d_changes", "d_versions", "now")
+            }
+            let days = "select to_char(day, 'YYYY-MM-DD') || ' ' || who from"
+            #expect(try bench.lines("\(days) mirror.now order by 1") == ["2026-01-31 ada", "2026-02-01 ada"])
+            #expect(
+                try bench.lines("\(days) mirror.d where day < date '2026-02-01' and _deleted_at is not null") == [
+                    "2026-01-31 bob"
+                ])
+            #expect(try bench.lines("select count(*) from mirror.d_versions") == ["4"])
+            #expect(
+                try bench.errors("now") == [" of /d/2026-02-30/ada: the key day is no date as PostgreSQL writes one"])
+            #expect(try bench.problems() == [])
+            // What should not be there is found by its key.
+            try bench.script("insert into mirror.now (day, who, _seq) values ('2000-12-24', 'x', 1)")
+            let problems = try bench.problems()
+            #expect(problems.count == 1)
+            #expect(problems.first?.contains(#"row day "2000-12-24", who "x" should not be there"#) == true)
+        }
+    }
 }

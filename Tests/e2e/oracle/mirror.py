@@ -188,11 +188,13 @@ class Shape:
         return "".join(f"/{next(captured) if part.startswith('{') else part}" for part in self.parts)
 
     def holds(self, keys) -> bool:
-        return not any(kind == "bigint" and not _is_bigint(key) for kind, key in zip(self.kinds, keys))
+        readers = {"bigint": _is_bigint, "date": _is_date}
+        return all(readers[kind](key) for kind, key in zip(self.kinds, keys) if kind in readers)
 
     def stored(self, keys) -> tuple:
         """The keys as psycopg reads them."""
-        return tuple(int(key) if kind == "bigint" else key for kind, key in zip(self.kinds, keys))
+        readers = {"bigint": int, "date": datetime.date.fromisoformat}
+        return tuple(readers.get(kind, str)(key) for kind, key in zip(self.kinds, keys))
 
     def row(self, keys, record) -> "Made":
         """What a record makes."""
@@ -278,3 +280,10 @@ def _named(column) -> dict:
 
 def _is_bigint(key: str) -> bool:
     return bool(re.fullmatch(r"0|-?[1-9][0-9]*", key)) and -(2**63) <= int(key) < 2**63
+
+
+def _is_date(key: str) -> bool:
+    try:
+        return bool(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", key)) and datetime.date.fromisoformat(key) is not None
+    except ValueError:
+        return False

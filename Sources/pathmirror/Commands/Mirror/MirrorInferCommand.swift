@@ -52,7 +52,13 @@ struct MirrorInferCommand: Command {
                 text += ", such as \(evidence.example)"
             }
             let others = evidence.alternatives.map(\.rawValue).joined(separator: " or ")
-            console.error(others.isEmpty ? text : "\(text); all of them could be \(others)")
+            if !others.isEmpty { text += "; all of them could be \(others)" }
+            if let nearly = evidence.nearly {
+                let places = nearly.misfitExamples.joined(separator: ", ")
+                text += "; all but \(nearly.misfits) could be \(nearly.type.rawValue), not \(places)"
+            }
+            if evidence.looksLikeSeconds { text += "; they look like seconds since 1970" }
+            console.error(text)
         }
         if inference.placesLeftOut > 0 {
             let whose = inference.definition.rest == nil ? "which no column takes" : "which the rest takes"
@@ -75,6 +81,14 @@ struct MirrorInferCommand: Command {
             "misfits": .number(Int64(evidence.misfits)),
             "misfitExamples": .list(evidence.misfitExamples.map { .text($0) }),
             "alternatives": .list(evidence.alternatives.map { .text($0.rawValue) }),
+            "nearly": evidence.nearly.map(json) ?? .null, "looksLikeSeconds": .bool(evidence.looksLikeSeconds),
+        ])
+    }
+
+    private static func json(_ nearly: Inference.Nearly) -> JSONOutput {
+        .object([
+            "type": .text(nearly.type.rawValue), "misfits": .number(Int64(nearly.misfits)),
+            "misfitExamples": .list(nearly.misfitExamples.map { .text($0) }),
         ])
     }
 }
