@@ -64,7 +64,8 @@ def run(context: Context):
         for text, query, most in REPORTS:
             context.progress(text)
             query = query.replace("{entries}", str(entries))
-            pairs = [(seconds(gateway, query), seconds(gateway, count)) for _ in range(3)]
+            # Going through all of it takes minutes: once says enough.
+            pairs = [(seconds(gateway, query), seconds(gateway, count)) for _ in range(1 if "whole log" in text else 3)]
             context.measure(f"{text} / counting the log's {entries:,} rows (lower is better)", [report / whole for report, whole in pairs],
                             at_most=None if context.quick else most,
                             absolute=f"{figure(min(report for report, _ in pairs))} against {figure(min(whole for _, whole in pairs))} s")
@@ -72,5 +73,5 @@ def run(context: Context):
 
 def seconds(gateway: Gateway, query: str) -> float:
     start = time.monotonic()
-    gateway.sql(query)
+    gateway.sql(query, patience=900)
     return time.monotonic() - start
