@@ -127,7 +127,8 @@ struct NamespaceSchedule: Sendable {
         return nextTask(settings)
     }
 
-    /// The same, if it may be done in one transaction with what others have to do; nil, and nothing is taken, where it has to be done alone.
+    /// The same, if it may be done in one transaction with what others have to do; nil, and nothing is taken, where it has to
+    /// be done alone.
     mutating func takeJointTask(_ room: JointRoom, _ settings: EngineSettings, known: Int64) -> NamespaceTask? {
         guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= known, queue.fits(rows: room.rows, bytes: room.bytes) else {
             return nil

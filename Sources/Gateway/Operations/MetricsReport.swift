@@ -41,7 +41,8 @@ struct MetricsReport {
             counts.failedPreconditions.current)
         metrics.counter("pathmirror_writes_denied_total", "Writes that the rules denied.", counts.deniedWrites.current)
         metrics.counter("pathmirror_writes_failed_total", "Writes that failed.", counts.failedWrites.current)
-        metrics.counter("pathmirror_batches_total", "Batches of writes to a namespace that were committed.", counts.batches.current)
+        metrics.counter(
+            "pathmirror_batches_total", "Batches of writes to a namespace that were committed.", counts.batches.current)
         metrics.histogram("pathmirror_batch_size", "Writes in one batch.", counts.batchSize)
         addJoint(counts, &metrics)
         metrics.histogram(

@@ -196,7 +196,9 @@ extension CommitWorld {
     /// It is sent with those of other namespaces, of which one, or this one, is a reason to roll all of it back. (What else can become of such
     /// a transaction is what can become of a batch alone.)
     func jointTries(_ index: Int, isLocked: Bool, _ found: inout [CommitWorld]) {
-        guard budget.joint > 0, !isLocked, committers[index].lost.isEmpty, committers[index].attempts == 1 else { return }
+        guard budget.joint > 0, !isLocked, committers[index].lost.isEmpty, committers[index].attempts == 1 else {
+            return
+        }
         found.append(
             with {
                 $0.budget.joint -= 1

@@ -67,7 +67,8 @@ import Tree
 
     /// Each namespace has `n` that often, its entries and its tree are right, and the engine has them.
     private func check(
-        _ url: PostgresURL, _ namespaces: [LiveNamespace], counts: Int64, sourceLocation: SourceLocation = #_sourceLocation
+        _ url: PostgresURL, _ namespaces: [LiveNamespace], counts: Int64,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         for namespace in namespaces {
             let stored = try StoredState(url, namespace.name)
@@ -89,7 +90,9 @@ import Tree
             try held.hold()
             let sinks = namespaces.map { _ in CollectingSink() }
             for token in 0..<3 as Range<UInt64> {
-                for (namespace, sink) in zip(namespaces, sinks) { namespace.submit(.increment("n"), to: sink, token: token) }
+                for (namespace, sink) in zip(namespaces, sinks) {
+                    namespace.submit(.increment("n"), to: sink, token: token)
+                }
             }
             try held.letGo()
             for sink in sinks {

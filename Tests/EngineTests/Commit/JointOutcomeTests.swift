@@ -15,8 +15,8 @@ import Testing
         return machine
     }
 
-    @Test func whatWasCommittedIsPublished() {
-        guard case .event(let event) = JointOutcome.committed.continuation(now) else { return Issue.record("no event") }
+    @Test func whatWasCommittedIsPublished() throws {
+        let event = try #require(JointOutcome.committed.continuation(now).event)
         var machine = sending()
         #expect(machine.handle(event) == .publish(.current))
     }
@@ -26,8 +26,8 @@ import Testing
         #expect(JointOutcome.cameToNothing.continuation(now) == .alone)
     }
 
-    @Test func whatIsUnknownIsSearchedFor() {
-        guard case .event(let event) = JointOutcome.unknown.continuation(now) else { return Issue.record("no event") }
+    @Test func whatIsUnknownIsSearchedFor() throws {
+        let event = try #require(JointOutcome.unknown.continuation(now).event)
         var machine = sending()
         #expect(machine.handle(event) == .keepLost)
         #expect(machine.handle(.done) == .dropConnection)
@@ -37,9 +37,9 @@ import Testing
     }
 
     /// Behind the deadline nobody searches any more, and nobody says that nothing was written.
-    @Test func whatIsUnknownAtTheDeadlineStaysSo() {
+    @Test func whatIsUnknownAtTheDeadlineStaysSo() throws {
         let late = CommitMachine.Circumstances(now: 100, isDatabaseUp: true, isStopping: false)
-        guard case .event(let event) = JointOutcome.unknown.continuation(late) else { return Issue.record("no event") }
+        let event = try #require(JointOutcome.unknown.continuation(late).event)
         var machine = sending()
         #expect(machine.handle(event) == .keepLost)
         #expect(machine.handle(.done) == .dropConnection)
@@ -75,7 +75,9 @@ import Testing
         var room = JointRoom(namespaces: 2, rows: 10, bytes: 100)
         room.take(rows: 4, bytes: 20)
         #expect(room == JointRoom(namespaces: 1, rows: 6, bytes: 80) && !room.isFull)
-        #expect([(1, 6, 0), (1, 0, 80), (0, 6, 80)].allSatisfy { JointRoom(namespaces: $0, rows: $1, bytes: $2).isFull })
+        for (namespaces, rows, bytes) in [(1, 6, 0), (1, 0, 80), (0, 6, 80)] {
+            #expect(JointRoom(namespaces: namespaces, rows: rows, bytes: bytes).isFull)
+        }
     }
 
     // MARK: Which tasks may join
@@ -126,5 +128,12 @@ import Testing
         contended.noteContention(true)
         #expect(contended.takeJointTask(room, EngineSettings(), known: 3) == nil)
         #expect(contended.takeTask(EngineSettings()).batch.count == 2)
+    }
+}
+
+extension JointOutcome.Continuation {
+    /// What the machine hears, if it hears something.
+    fileprivate var event: CommitMachine.Event? {
+        if case .event(let event) = self { event } else { nil }
     }
 }
