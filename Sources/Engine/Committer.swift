@@ -6,26 +6,55 @@ final class Committer {
     private let core: EngineCore
     private let context: CommitterContext
     private let desk = GatheringDesk(false)
+    private var jointSize: JointSize
 
     init(_ core: EngineCore, index: Int) {
         self.core = core
+        jointSize = JointSize(most: core.settings.jointNamespaces)
         context = CommitterContext(core, index: index)
     }
 
     /// Works until the engine stops.
     func run() {
-        var unfinished: LiveNamespace?
+        var unfinished: [LiveNamespace] = []
         while true {
             switch core.jobs.next(for: context.index, again: unfinished) {
-            case .work(let namespace):
-                let isRead = work(namespace)
-                unfinished = namespace.finishedTask(followsLog: isRead) ? namespace : nil
+            case .work(let namespace): unfinished = workWithOthers(namespace) ?? workAlone(namespace)
+            case .goOn(let progress): unfinished = goOn(progress)
             case .stop: return context.connection.drop()
             }
         }
     }
 
     // MARK: Work
+
+    /// Works for the namespace, and for those that wait behind it, in one transaction. Returns those with more to do; nil where none
+    /// waits, or this one has to be worked for alone.
+    private func workWithOthers(_ namespace: LiveNamespace) -> [LiveNamespace]? {
+        guard core.settings.jointNamespaces > 1, core.health.isUp, core.jobs.isWaitedFor else { return nil }
+        guard jointSize.next > 1 else {
+            jointSize.committed()
+            return nil
+        }
+        var commit = JointCommit(context, namespaces: jointSize.next)
+        guard let ended = commit.run(namespace) else { return nil }
+        if commit.isCommitted { jointSize.committed() } else { jointSize.failed() }
+        return ended.filter { $0.finishedTask(followsLog: true) }
+    }
+
+    private func workAlone(_ namespace: LiveNamespace) -> [LiveNamespace] {
+        let isRead = work(namespace)
+        return namespace.finishedTask(followsLog: isRead) ? [namespace] : []
+    }
+
+    /// Ends what another committer, or this one, has begun.
+    private func goOn(_ progress: BatchProgress) -> [LiveNamespace] {
+        let start = Clock.monotonicNanoseconds
+        var commit = BatchCommit(progress, context)
+        commit.run()
+        progress.namespace.batchEnded(writes: progress.waiting.count, since: start)
+        return progress.namespace.finishedTask(followsLog: true) ? [progress.namespace] : []
+    }
 
     /// False when the log could not be read: what the tail finds next is a reason to try again, not what it has found.
     private func work(_ namespace: LiveNamespace) -> Bool {
@@ -53,7 +82,8 @@ final class Committer {
             commit.run()
         } else if !task.batch.isEmpty {
             let start = Clock.monotonicNanoseconds
-            var commit = BatchCommit(task.batch, in: namespace, isContended: task.isContended, context)
+            var commit = BatchCommit(
+                BatchProgress(task.batch, in: namespace, isContended: task.isContended), context)
             commit.run()
             namespace.batchEnded(writes: task.batch.count, since: start)
         }

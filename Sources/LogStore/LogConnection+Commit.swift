@@ -180,7 +180,7 @@ extension LogConnection {
         return steps
     }
 
-    private func rulesSteps(_ batch: Batch) -> [PipelineStep] {
+    func rulesSteps(_ batch: Batch) -> [PipelineStep] {
         batch.rules.map { rules in
             .query(
                 "insert into pathmirror.rule (namespace_id, seq, source) values ($1, $2, $3)",
@@ -188,7 +188,7 @@ extension LogConnection {
         }
     }
 
-    private func claimSteps(_ batch: Batch) -> [PipelineStep] {
+    func claimSteps(_ batch: Batch) -> [PipelineStep] {
         batch.claims.map { claimStep($0, of: batch.namespace) }
     }
 

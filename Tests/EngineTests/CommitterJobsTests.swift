@@ -56,9 +56,33 @@ import Testing
         jobs.add(.work(namespace))
         #expect(jobs.next(for: 0).kind == "work a")
         jobs.add(.work(.test(name: "b")))
-        #expect(jobs.next(for: 0, again: namespace).kind == "work b")
+        #expect(jobs.next(for: 0, again: [namespace]).kind == "work b")
         #expect(jobs.next(for: 0).kind == "work a")
-        #expect(jobs.next(for: 0, again: namespace).kind == "work a", "where nobody waits, it goes on at once")
+        #expect(jobs.next(for: 0, again: [namespace]).kind == "work a", "where nobody waits, it goes on at once")
+    }
+
+    /// What was begun comes before what waits, in its order, and nobody takes it together with other work.
+    @Test func whatWasBegunComesFirst() {
+        let jobs = CommitterJobs(committers: 1)
+        for name in ["a", "b", "c"] { jobs.add(.work(.test(name: name))) }
+        #expect(jobs.next(for: 0).kind == "work a")
+        #expect(jobs.takeNamespace()?.name == "b")
+        jobs.addFirst(["x", "y"].map { .goOn(BatchProgress([], in: .test(name: $0), isContended: false)) })
+        #expect(jobs.takeNamespace() == nil)
+        #expect((0..<3).map { _ in jobs.next(for: 0).kind } == ["go on x", "go on y", "work c"])
+        #expect(!jobs.isWaitedFor && jobs.takeNamespace() == nil)
+        jobs.stop()
+        #expect(jobs.takeNamespace() == nil && jobs.isWaitedFor)
+    }
+
+    /// Committers that wait get what comes first, too.
+    @Test func whatComesFirstWakesWhoeverWaits() {
+        let committers = Committers(2)
+        for index in 0..<2 { committers.begin(index) }
+        defer { committers.stop() }
+        #expect(eventually { committers.jobs.idleCount == 2 })
+        committers.jobs.addFirst((0..<5).map { .work(.test(name: "\($0)")) })
+        #expect(committers.waits { $0.joined().count == 5 })
     }
 
     /// Three wait; work that comes a piece at a time is all done by the same one.
@@ -93,6 +117,7 @@ extension CommitterJobs.Job {
     var kind: String {
         switch self {
         case .work(let namespace): "work \(namespace.name)"
+        case .goOn(let progress): "go on \(progress.namespace.name)"
         case .stop: "stop"
         }
     }

@@ -10,16 +10,17 @@ import Testing
 
     private static let engine: [String: Set<String>] = [
         "": [
-            "Blockers", "Commit", "Common", "Core", "Database", "Disconnects", "Following", "Large", "Leases",
-            "Namespaces", "Reading",
+            "Batches", "Blockers", "Commit", "Common", "Core", "Database", "Disconnects", "Following", "Large",
+            "Leases", "Namespaces", "Reading",
         ],
         "Disconnects": ["Common", "Core", "Leases", "Namespaces", "Writes"],
         "Leases": ["Common", "Core"],
         "Large": ["Commit", "Common", "Core", "Database", "Namespaces", "Writes"],
-        "Commit": ["Common", "Core", "Following", "Namespaces", "Writes"],
+        "Commit": ["Batches", "Common", "Core", "Following", "Namespaces", "Writes"],
         "Following": ["Common", "Core", "Namespaces"],
         "Blockers": ["Common", "Core", "Database"],
-        "Core": ["Common", "Database", "Namespaces", "Peers", "Writes"],
+        "Core": ["Batches", "Common", "Database", "Namespaces", "Peers", "Writes"],
+        "Batches": ["Common", "Namespaces", "Writes"],
         "Namespaces": ["Common", "Database", "Listeners", "Writes"],
         "Writes": ["Common"],
         "Listeners": ["Common"],

@@ -4,59 +4,56 @@ import Tree
 
 /// Commits one batch: does what its `CommitMachine` says, on the committer's thread and connection.
 struct BatchCommit {
-    /// The writes as they were evaluated, and the batch that they become.
-    private struct Evaluated {
-        let batch: Batch
-        let evaluation: Evaluation
-    }
+    private typealias Evaluated = BatchProgress.Evaluated
 
     private let context: CommitterContext
-    private let namespace: LiveNamespace
-    private let waiting: [WriteQueue.Waiting]
-    private var machine: CommitMachine
+    private(set) var progress: BatchProgress
     private var connection: LogConnection?
-    private var current: Evaluated?
-    /// Those that the machine has kept, by its numbers.
-    private var lost: [Evaluated] = []
-    private var error: LogStoreError?
-    /// The server has said that it has committed alone, and that was logged.
-    private var wasLocal = false
-    /// When the current batch was committed, as the log says; nil where that is not known.
-    private var committedAt: Milliseconds?
 
-    init(
-        _ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool, _ context: CommitterContext
-    ) {
+    init(_ progress: BatchProgress, _ context: CommitterContext) {
         self.context = context
-        self.namespace = namespace
-        self.waiting = waiting
-        machine = CommitMachine(deadline: waiting.first?.deadline ?? 0, isContended: isContended)
+        self.progress = progress
     }
 
+    private var namespace: LiveNamespace { progress.namespace }
+    private var waiting: [WriteQueue.Waiting] { progress.waiting }
+
     /// Returns when the writes are answered.
-    mutating func run() {
+    mutating func run() { goOn { _ in true } }
+
+    /// Does what is to be done next, as long as it is one of these.
+    mutating func goOn(while isMeant: (CommitMachine.Effect) -> Bool) {
+        if let connection { context.core.blockers.enter(context.index, pid: connection.backendPID) }
         defer { context.core.blockers.leave(context.index) }
-        var effect = machine.start()
-        while let event = outcome(of: effect) { effect = machine.handle(event) }
+        while let effect = progress.next, isMeant(effect) {
+            let event = outcome(of: effect)
+            progress.next = event.map { progress.machine.handle($0) }
+        }
+    }
+
+    /// Takes what came of the last effect from whoever has done it.
+    mutating func take(_ event: CommitMachine.Event, committedAt: Milliseconds? = nil, error: LogStoreError? = nil) {
+        progress.committedAt = committedAt
+        if let error { note(error) }
+        progress.next = progress.machine.handle(event)
+    }
+
+    private mutating func note(_ error: LogStoreError) {
+        progress.error = error
+        guard error.isLocalCommit, !progress.wasLocal else { return }
+        progress.wasLocal = true
+        context.core.logger.warning(
+            "the database has committed a batch alone, without its synchronous standby; its outcome is open until "
+                + "a commit after it is on a standby", [("namespace", namespace.name)])
     }
 
     private mutating func outcome(of effect: CommitMachine.Effect) -> CommitMachine.Event? {
         do throws(LogStoreError) {
             return try execute(effect)
         } catch {
-            self.error = error
-            if error.isLocalCommit && !wasLocal {
-                wasLocal = true
-                context.core.logger.warning(
-                    "the database has committed a batch alone, without its synchronous standby; its outcome is open until "
-                        + "a commit after it is on a standby", [("namespace", namespace.name)])
-            }
+            note(error)
             context.core.blockers.leave(context.index)
-            return .failed(
-                CommitMachine.Failure(error),
-                CommitMachine.Circumstances(
-                    now: Clock.monotonicMilliseconds, isDatabaseUp: context.core.health.isUp,
-                    isStopping: context.core.stopsNow))
+            return .failed(CommitMachine.Failure(error), context.circumstances)
         }
     }
 
@@ -70,10 +67,10 @@ struct BatchCommit {
             self.connection = connection
             return .connected
         case .evaluate(let isRepeated):
-            return try evaluate(at: isRepeated ? lost.first?.evaluation.timestamp : nil)
+            return try evaluate(at: isRepeated ? progress.lost.first?.timestamp : nil)
         case .keepLost:
             context.core.metrics.unknownCommits.add()
-            if let current { lost.append(current) }
+            if let current = progress.current { progress.lost.append(current) }
         case .dropConnection:
             connection = nil
             context.connection.drop()
@@ -82,7 +79,7 @@ struct BatchCommit {
             break
         case .reportFailure:
             context.core.logger.error(
-                "commit failed", [("namespace", namespace.name), ("error", error.map { "\($0)" } ?? "")])
+                "commit failed", [("namespace", namespace.name), ("error", progress.error.map { "\($0)" } ?? "")])
         case .pause: context.pauseBeforeRetry()
         case .search, .follow, .lockHead, .unlockHead, .checkHead, .forgetClaims, .send:
             guard let connection else { preconditionFailure("\(effect) needs a connection") }
@@ -99,7 +96,7 @@ struct BatchCommit {
     ) throws(LogStoreError) -> CommitMachine.Event {
         switch effect {
         case .search(let number):
-            let batch = lost[number].batch
+            let batch = progress.lost[number].batch
             let isFound = try connection.findBatch(batch)
             let now = namespace.snapshot
             return .searched(
@@ -118,9 +115,9 @@ struct BatchCommit {
             if isNewest, answersRepeated { try connection.confirmHead(namespace.id) }
             return .headChecked(isNewest: isNewest)
         case .forgetClaims:
-            for claim in current?.batch.claims ?? [] { try connection.forgetSession(namespace.id, claim) }
+            for claim in progress.current?.batch.claims ?? [] { try connection.forgetSession(namespace.id, claim) }
         case .send(let isLocked):
-            guard let current else { break }
+            guard let current = progress.current else { break }
             return try send(current.batch, isLocked: isLocked, on: connection)
         default: break
         }
@@ -140,7 +137,7 @@ struct BatchCommit {
             namespace: namespace.id, expectedHead: snapshot.seq, expectedBatch: snapshot.batch,
             id: evaluation.batchID, records: evaluation.records, rows: evaluation.rows.sink,
             rules: evaluation.newRules, claims: evaluation.claims, names: evaluation.names)
-        current = Evaluated(batch: batch, evaluation: evaluation)
+        progress.current = Evaluated(batch, evaluation)
         return .evaluated(batch: batch.id, hasRecords: !batch.records.isEmpty)
     }
 
@@ -156,7 +153,7 @@ struct BatchCommit {
     /// Whether writes are about to be answered by what became of them before, and no commit of this batch's says that this is
     /// on the synchronous standbys.
     private var answersRepeated: Bool {
-        current.map { $0.batch.records.isEmpty && $0.evaluation.repeatedWrites > 0 } ?? false
+        progress.current.map { $0.batch.records.isEmpty && $0.repeatedWrites > 0 } ?? false
     }
 
     /// Finds out which of the named writes were done before.
@@ -181,9 +178,14 @@ struct BatchCommit {
         let start = Clock.monotonicNanoseconds
         switch try connection.commit(batch, isLocked: isLocked) {
         case .committed:
-            committedAt = connection.committedAt
-            context.core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
+            progress.committedAt = connection.committedAt
+            let took = Clock.monotonicNanoseconds - start
+            context.core.metrics.commitSeconds.observe(Double(took) / 1e9)
             namespace.noteContention(false)
+            // Longer than others would have waited with it.
+            if progress.isSuspect, took > UInt64(context.core.settings.jointLockMilliseconds) * 1_000_000 {
+                namespace.standAside()
+            }
             return .committed
         case .alreadyClaimed: return .alreadyClaimed
         case .alreadyDone:
@@ -201,11 +203,11 @@ struct BatchCommit {
 
     private func end(_ effect: CommitMachine.Effect) {
         switch effect {
-        case .publish(let sent): if let evaluation = evaluation(sent) { publish(evaluation) }
+        case .publish(let sent): if let evaluated = evaluated(sent) { publish(evaluated) }
         case .answer(let sent):
-            if let evaluation = evaluation(sent) {
-                context.core.metrics.repeatedWrites.add(evaluation.repeatedWrites)
-                context.answers.complete(waiting, evaluation.outcomes)
+            if let evaluated = evaluated(sent) {
+                context.core.metrics.repeatedWrites.add(evaluated.repeatedWrites)
+                context.answers.complete(waiting, evaluated.outcomes)
             }
             // Committed by a try that was given up for lost, and followed since, nobody has announced it. Batches that wrote
             // nothing, as all was refused, are no news.
@@ -213,49 +215,49 @@ struct BatchCommit {
         case .answerClaimed:
             context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
         case .fail(.asReported):
-            context.answers.fail(waiting, error.map { namespace.meaning(of: $0) } ?? .unavailable(""))
+            context.answers.fail(waiting, progress.error.map { namespace.meaning(of: $0) } ?? .unavailable(""))
         case .fail(.outcomeUnknown): context.answers.fail(waiting, .outcomeUnknown)
         default: break
         }
     }
 
-    private func evaluation(_ sent: CommitMachine.Sent) -> Evaluation? {
+    private func evaluated(_ sent: CommitMachine.Sent) -> Evaluated? {
         switch sent {
-        case .current: current?.evaluation
-        case .lost(let number): lost[number].evaluation
+        case .current: progress.current
+        case .lost(let number): progress.lost[number]
         }
     }
 
-    private func publish(_ evaluation: Evaluation) {
+    private func publish(_ evaluated: Evaluated) {
         let metrics = context.core.metrics
         metrics.batches.add()
-        metrics.batchSize.observe(Double(evaluation.records.count))
-        metrics.writes.add(evaluation.records.count)
-        metrics.repeatedWrites.add(evaluation.repeatedWrites)
-        context.core.recent.note(namespace.id, evaluation.snapshot)
+        metrics.batchSize.observe(Double(evaluated.batch.records.count))
+        metrics.writes.add(evaluated.batch.records.count)
+        metrics.repeatedWrites.add(evaluated.repeatedWrites)
+        context.core.recent.note(namespace.id, evaluated.snapshot)
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
-        if evaluation.keepsSteps {
+        if evaluated.keepsSteps {
             context.stretches.measure("listeners") {
-                namespace.publish(stamped(evaluation.steps), evaluation.snapshot)
+                namespace.publish(stamped(evaluated.steps), evaluated.snapshot)
             }
-        } else if !namespace.publishUnheard(evaluation.snapshot) {
+        } else if !namespace.publishUnheard(evaluated.snapshot) {
             // Somebody has begun to listen meanwhile. Evaluating again, at the same instant, gives the same steps.
             var again = Evaluation(
-                namespace.snapshot, timestamp: evaluation.timestamp, keepsSteps: true, batchID: evaluation.batchID,
-                done: evaluation.done)
+                namespace.snapshot, timestamp: evaluated.timestamp, keepsSteps: true, batchID: evaluated.batch.id,
+                done: evaluated.done)
             for item in waiting { again.apply(item.write) }
-            context.stretches.measure("listeners") { namespace.publish(stamped(again.steps), evaluation.snapshot) }
+            context.stretches.measure("listeners") { namespace.publish(stamped(again.steps), evaluated.snapshot) }
         }
-        let rows = evaluation.rows.sink.count
+        let rows = evaluated.batch.rows.count
         let bytes = waiting.reduce(0) { $0 + $1.write.byteCount }
         namespace.grew(by: bytes + rows * NamespaceMemory.bytesOfRow)
-        context.answers.complete(waiting, evaluation.outcomes)
-        context.core.news.add(namespace.id, head: evaluation.snapshot.seq)
+        context.answers.complete(waiting, evaluated.outcomes)
+        context.core.news.add(namespace.id, head: evaluated.snapshot.seq)
     }
 
     /// The steps with the log's time.
     private func stamped(_ steps: [Step]) -> [Step] {
-        guard let committedAt else { return steps }
+        guard let committedAt = progress.committedAt else { return steps }
         var steps = steps
         for index in steps.indices { steps[index].committedAt = committedAt }
         return steps

@@ -19,6 +19,12 @@ struct CommitterContext {
         answers = WriteAnswers(core.metrics)
     }
 
+    /// What counts when something has failed just now.
+    var circumstances: CommitMachine.Circumstances {
+        CommitMachine.Circumstances(
+            now: Clock.monotonicMilliseconds, isDatabaseUp: core.health.isUp, isStopping: core.stopsNow)
+    }
+
     /// Waits before another try, each time for another while, so that those who failed together don't come back together.
     func pauseBeforeRetry() { core.pause(milliseconds: 20 + Int64.random(in: 0...80)) }
 }

@@ -13,6 +13,11 @@ public final class EngineMetrics: Sendable {
         bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10])
     /// Batches that found the head moved by another gateway.
     public let conflicts = Counter()
+    /// Transactions of several namespaces that were committed, and how many namespaces they had.
+    public let jointTransactions = Counter()
+    public let jointNamespaces = Counter()
+    /// Transactions of several namespaces that came to nothing: each of their batches went alone.
+    public let jointRetries = Counter()
     public let retries = Counter()
     public let unknownCommits = Counter()
     /// Named writes that were answered without being done, as they had been before.

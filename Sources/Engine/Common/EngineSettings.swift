@@ -13,6 +13,14 @@ public struct EngineSettings: Sendable {
     public var maxBatchBytes = 2 << 20
     /// How long a batch waits at most for those to write again who were just answered; 0: it doesn't.
     public var batchWaitMicroseconds: Int64 = 1_000
+    /// The most namespaces whose batches share one SQL transaction; 1: each has its own.
+    public var jointNamespaces = 64
+    /// The most rows, by what the writes bring, of such a transaction. Its values have `maxBatchBytes`.
+    public var jointRows = 1_000
+    /// How long such a transaction waits for one lock, until each of its batches goes alone.
+    public var jointLockMilliseconds: Milliseconds = 10
+    /// How long batches are evaluated for such a transaction until it is sent with those that are.
+    public var jointEvaluationMicroseconds: Int64 = 5_000
     /// The most writes of a namespace that may wait to be committed; more are refused.
     public var maxWaitingWrites = 50_000
     /// The most bytes of values in waiting writes of a namespace; more are refused.

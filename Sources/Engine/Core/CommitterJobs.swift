@@ -9,6 +9,8 @@ final class CommitterJobs: Sendable {
     /// A piece of work for one committer.
     enum Job: Sendable {
         case work(LiveNamespace)
+        /// A batch that another committer has begun with.
+        indirect case goOn(BatchProgress)
         case stop
     }
 
@@ -17,6 +19,8 @@ final class CommitterJobs: Sendable {
         var waiting: [Job?] = []
         var taken = 0
         var idle: [Int] = []
+
+        var count: Int { waiting.count - taken }
 
         mutating func next() -> Job? {
             guard taken < waiting.count, let job = waiting[taken] else { return nil }
@@ -27,6 +31,18 @@ final class CommitterJobs: Sendable {
                 taken = 0
             }
             return job
+        }
+
+        /// The next one, if it is a namespace of which nothing has been begun.
+        mutating func nextNamespace() -> LiveNamespace? {
+            guard taken < waiting.count, case .work(let namespace)? = waiting[taken] else { return nil }
+            _ = next()
+            return namespace
+        }
+
+        mutating func putFirst(_ jobs: [Job]) {
+            waiting.replaceSubrange(0..<taken, with: jobs)
+            taken = 0
         }
     }
     private let state = Mutex(State())
@@ -45,12 +61,23 @@ final class CommitterJobs: Sendable {
         if let committer { desks[committer].signal { $0 = job } }
     }
 
+    /// Work that comes before all that waits. For committers that work themselves.
+    func addFirst(_ jobs: [Job]) {
+        guard !jobs.isEmpty else { return }
+        let given = state.withLock { state -> [(committer: Int, job: Job)] in
+            let given = jobs.prefix(state.idle.count).map { (state.idle.removeLast(), $0) }
+            state.putFirst(Array(jobs.dropFirst(given.count)))
+            return given
+        }
+        for (committer, job) in given { desks[committer].signal { $0 = job } }
+    }
+
     /// The next work of a committer; waits for it.
     ///
-    /// - Parameter again: the namespace that it has just worked for, if there is more to do for it: behind all that wait already.
-    func next(for committer: Int, again: LiveNamespace? = nil) -> Job {
+    /// - Parameter again: the namespaces that it has just worked for, if there is more to do for them: behind all that wait already.
+    func next(for committer: Int, again: [LiveNamespace] = []) -> Job {
         let job = state.withLock { state -> Job? in
-            if let again { state.waiting.append(.work(again)) }
+            for namespace in again { state.waiting.append(.work(namespace)) }
             if let job = state.next() { return job }
             state.idle.append(committer)
             return nil
@@ -62,8 +89,11 @@ final class CommitterJobs: Sendable {
         } ?? .stop
     }
 
+    /// The namespace that waits next, if one waits, for a committer that does its work together with what it has. Never blocks.
+    func takeNamespace() -> LiveNamespace? { state.withLock { $0.nextNamespace() } }
+
     /// Whether work waits for a committer.
-    var isWaitedFor: Bool { state.withLock { $0.taken < $0.waiting.count } }
+    var isWaitedFor: Bool { state.withLock { $0.count > 0 } }
 
     /// How many committers wait for work.
     var idleCount: Int { state.withLock { $0.idle.count } }

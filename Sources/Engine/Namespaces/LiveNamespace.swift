@@ -18,8 +18,8 @@ public final class LiveNamespace: Sendable {
     let published: Published
     /// Named writes that were found to be done when they came again.
     private let done = Mutex(DoneWrites())
-    private let scheduling: Mutex<NamespaceSchedule>
-    private let settings: EngineSettings
+    let scheduling: Mutex<NamespaceSchedule>
+    let settings: EngineSettings
     private let health: DatabaseHealth?
     private let host: NamespaceHost
     private let ended = Atomic<Bool>(false)

@@ -9,6 +9,7 @@ struct NamespaceSchedule: Sendable {
     private var queue = WriteQueue()
     private var waiters = SeqWaiters()
     private var contention = Contention()
+    private var standing = Standing()
     /// The highest head that was heard of.
     private(set) var remoteHead: Int64
     /// Up to which entry all who listen have been told.
@@ -122,6 +123,23 @@ struct NamespaceSchedule: Sendable {
 
     /// What the committer that has it does next.
     mutating func takeTask(_ settings: EngineSettings) -> NamespaceTask {
+        standing.wentAlone()
+        return nextTask(settings)
+    }
+
+    /// The same, if it may be done in one transaction with what others have to do; nil, and nothing is taken, where it has to
+    /// be done alone.
+    mutating func takeJointTask(_ room: JointRoom, _ settings: EngineSettings, known: Int64) -> NamespaceTask? {
+        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= known, queue.fits(rows: room.rows, bytes: room.bytes) else {
+            return nil
+        }
+        return nextTask(settings)
+    }
+
+    /// It has made others wait, and goes alone for a while.
+    mutating func standAside() { standing.standAside() }
+
+    private mutating func nextTask(_ settings: EngineSettings) -> NamespaceTask {
         NamespaceTask(
             remoteHead: remoteHead, isSuspect: isSuspect, batch: queue.takeBatch(settings),
             isContended: contention.isContended, hasWaiters: !waiters.isEmpty)

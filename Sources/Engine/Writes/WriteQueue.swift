@@ -59,6 +59,17 @@ struct WriteQueue {
         return batch
     }
 
+    /// Whether all that waits is little enough to be among others, and something waits.
+    func fits(rows: Int, bytes: Int) -> Bool {
+        guard !isEmpty, count <= rows, byteCount <= bytes else { return false }
+        var brought = 0
+        for item in waiting[first...] {
+            brought += item.write.rowCount
+            if item.large != nil || brought > rows { return false }
+        }
+        return true
+    }
+
     mutating func takeAll() -> [Waiting] {
         defer {
             waiting.removeAll()

@@ -21,6 +21,18 @@ struct MetricsReport {
         text = metrics.text
     }
 
+    private static func addJoint(_ counts: EngineMetrics, _ metrics: inout MetricsText) {
+        metrics.counter(
+            "pathmirror_joint_transactions_total", "SQL transactions with batches of several namespaces.",
+            counts.jointTransactions.current)
+        metrics.counter(
+            "pathmirror_joint_namespaces_total", "Batches that were committed in such transactions.",
+            counts.jointNamespaces.current)
+        metrics.counter(
+            "pathmirror_joint_retries_total", "Such transactions that came to nothing, so that each batch went alone.",
+            counts.jointRetries.current)
+    }
+
     /// - Parameter counts: those that the engines of all databases have in common.
     private static func addEngine(_ counts: EngineMetrics, _ metrics: inout MetricsText) {
         metrics.counter("pathmirror_writes_total", "Writes committed by this gateway.", counts.writes.current)
@@ -29,10 +41,12 @@ struct MetricsReport {
             counts.failedPreconditions.current)
         metrics.counter("pathmirror_writes_denied_total", "Writes that the rules denied.", counts.deniedWrites.current)
         metrics.counter("pathmirror_writes_failed_total", "Writes that failed.", counts.failedWrites.current)
-        metrics.counter("pathmirror_batches_total", "SQL transactions that committed writes.", counts.batches.current)
-        metrics.histogram("pathmirror_batch_size", "Writes in one SQL transaction.", counts.batchSize)
+        metrics.counter(
+            "pathmirror_batches_total", "Batches of writes to a namespace that were committed.", counts.batches.current)
+        metrics.histogram("pathmirror_batch_size", "Writes in one batch.", counts.batchSize)
+        addJoint(counts, &metrics)
         metrics.histogram(
-            "pathmirror_commit_seconds", "From sending a batch to the answer of its COMMIT.", counts.commitSeconds)
+            "pathmirror_commit_seconds", "From sending a transaction of writes to the answer of its COMMIT.", counts.commitSeconds)
         metrics.counter(
             "pathmirror_commit_conflicts_total", "Batches that found the head moved by another gateway.",
             counts.conflicts.current)

@@ -27,6 +27,27 @@ extension ServiceOptions {
         ) {
             $0.engine.announceIntervalMilliseconds = $1
         },
+        .number(
+            "joint-namespaces", 1...1_000,
+            "the most namespaces whose batches share a transaction; default 64, 1: each has its own"
+        ) {
+            $0.engine.jointNamespaces = $1
+        },
+        .number("joint-rows", 1...100_000, "the most rows of such a transaction; default 1000") {
+            $0.engine.jointRows = $1
+        },
+        .number(
+            "joint-lock-ms", 1...10_000,
+            "milliseconds that it waits for a lock before each batch goes alone; default 10"
+        ) {
+            $0.engine.jointLockMilliseconds = $1
+        },
+        .number(
+            "joint-evaluation-us", 0...1_000_000,
+            "microseconds for which batches are evaluated until it is sent; default 5000"
+        ) {
+            $0.engine.jointEvaluationMicroseconds = $1
+        },
         .number("workers", 1...64, "threads for large bodies and answers; default 2") {
             $0.gateway.workers = $1
         },

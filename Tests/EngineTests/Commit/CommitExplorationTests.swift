@@ -38,6 +38,12 @@ import Testing
         Scenario("two that lock", CommitWorld(2, contended: true, .init(losses: 2, foreign: 1, unheldLocks: 1))),
         Scenario("two with one claim", CommitWorld(2, claim: true, .init(losses: 2, refusals: 1))),
         Scenario("two and the deadline", CommitWorld(2, .init(losses: 2, lockConflicts: 1, deadlines: 2))),
+        Scenario(
+            "one among others",
+            CommitWorld(
+                1, .init(losses: 2, foreign: 2, errors: 1, lockConflicts: 1, refusals: 1, joint: 2, deadlines: 1))),
+        Scenario("two among others", CommitWorld(2, .init(losses: 2, foreign: 1, joint: 2))),
+        Scenario("two among others with one claim", CommitWorld(2, claim: true, .init(losses: 2, joint: 2))),
         Scenario("three", CommitWorld(3, .init(losses: 1))),
     ]
 

@@ -190,6 +190,28 @@ extension CommitWorld {
                 })
         }
         errors(index, &found, isLockWaitedFor: !isMine)
+        jointTries(index, isLocked: isLocked, &found)
+    }
+
+    /// It is sent with those of other namespaces, of which one, or this one, is a reason to roll all of it back. (What else can become of such
+    /// a transaction is what can become of a batch alone.)
+    func jointTries(_ index: Int, isLocked: Bool, _ found: inout [CommitWorld]) {
+        guard budget.joint > 0, !isLocked, committers[index].lost.isEmpty, committers[index].attempts == 1 else {
+            return
+        }
+        found.append(
+            with {
+                $0.budget.joint -= 1
+                let now = CommitMachine.Circumstances(now: 0, isDatabaseUp: true, isStopping: false)
+                guard case .alone = JointOutcome.cameToNothing.continuation(now) else {
+                    return $0.violated("goes on with what was rolled back")
+                }
+                var machine = CommitMachine(deadline: 1, isContended: isContended)
+                $0.committers[index].effect = machine.start()
+                $0.committers[index].machine = machine
+                $0.committers[index].evaluation = nil
+                $0.committers[index].attempts = 0
+            })
     }
 
     // MARK: What goes wrong

@@ -22,6 +22,8 @@ struct CommitWorld: Hashable {
         var jumps = 0
         /// Evaluations in which all writes are refused.
         var refusals = 0
+        /// Transactions with batches of other namespaces that come to nothing.
+        var joint = 0
         /// Whether the deadline can pass.
         var deadlines = 0
     }

@@ -1,0 +1,60 @@
+import LogStore
+import Runtime
+
+/// A batch on its way, between two effects of its machine: what one committer hands to another.
+struct BatchProgress: Sendable {
+    /// The writes as they were evaluated, and the batch that they become.
+    struct Evaluated: Sendable {
+        let batch: Batch
+        let outcomes: [WriteOutcome]
+        /// The state after the batch, and the way there, if anybody wants to know it.
+        let snapshot: Snapshot
+        let steps: [Step]
+        let keepsSteps: Bool
+        let timestamp: Int64
+        let done: DoneWrites
+        let repeatedWrites: Int
+
+        init(_ batch: Batch, _ evaluation: Evaluation) {
+            self.batch = batch
+            outcomes = evaluation.outcomes
+            snapshot = evaluation.snapshot
+            steps = evaluation.steps
+            keepsSteps = evaluation.keepsSteps
+            timestamp = evaluation.timestamp
+            done = evaluation.done
+            repeatedWrites = evaluation.repeatedWrites
+        }
+    }
+
+    let namespace: LiveNamespace
+    let waiting: [WriteQueue.Waiting]
+    var machine: CommitMachine
+    /// What is to be done next; nil at the end.
+    var next: CommitMachine.Effect?
+    var current: Evaluated?
+    /// Those that the machine has kept, by its numbers.
+    var lost: [Evaluated] = []
+    var error: LogStoreError?
+    /// The server has said that it has committed alone, and that was logged.
+    var wasLocal = false
+    /// When the current batch was committed, as the log says; nil where that is not known.
+    var committedAt: Milliseconds?
+    /// A transaction with others came to nothing, and this batch may have been what kept it.
+    let isSuspect: Bool
+
+    init(
+        _ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool, isSuspect: Bool = false
+    ) {
+        self.namespace = namespace
+        self.waiting = waiting
+        self.isSuspect = isSuspect
+        machine = CommitMachine(deadline: waiting.first?.deadline ?? 0, isContended: isContended)
+        next = machine.start()
+    }
+
+    /// The same from the beginning, after a transaction with others that came to nothing: for certain nothing was written.
+    var fromTheBeginning: BatchProgress {
+        BatchProgress(waiting, in: namespace, isContended: false, isSuspect: true)
+    }
+}

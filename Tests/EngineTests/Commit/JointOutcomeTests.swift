@@ -1,0 +1,139 @@
+import Testing
+
+@testable import Engine
+
+/// What a transaction of several namespaces is to each of them, and how many take part.
+@Suite struct JointOutcomeTests {
+    private let now = CommitMachine.Circumstances(now: 5, isDatabaseUp: true, isStopping: false)
+
+    /// A machine that has said that its batch is to be sent.
+    private func sending() -> CommitMachine {
+        var machine = CommitMachine(deadline: 100, isContended: false)
+        _ = machine.start()
+        _ = machine.handle(.connected)
+        #expect(machine.handle(.evaluated(batch: [1], hasRecords: true)) == .send(isLocked: false))
+        return machine
+    }
+
+    @Test func whatWasCommittedIsPublished() throws {
+        let event = try #require(JointOutcome.committed.continuation(now).event)
+        var machine = sending()
+        #expect(machine.handle(event) == .publish(.current))
+    }
+
+    /// Nobody is answered, and nothing of the try is left.
+    @Test func whatCameToNothingBeginsAgain() {
+        #expect(JointOutcome.cameToNothing.continuation(now) == .alone)
+    }
+
+    @Test func whatIsUnknownIsSearchedFor() throws {
+        let event = try #require(JointOutcome.unknown.continuation(now).event)
+        var machine = sending()
+        #expect(machine.handle(event) == .keepLost)
+        #expect(machine.handle(.done) == .dropConnection)
+        #expect(machine.handle(.done) == .pause)
+        #expect(machine.handle(.done) == .connect(isRetry: false))
+        #expect(machine.handle(.connected) == .search(lost: 0))
+    }
+
+    /// Behind the deadline nobody searches any more, and nobody says that nothing was written.
+    @Test func whatIsUnknownAtTheDeadlineStaysSo() throws {
+        let late = CommitMachine.Circumstances(now: 100, isDatabaseUp: true, isStopping: false)
+        let event = try #require(JointOutcome.unknown.continuation(late).event)
+        var machine = sending()
+        #expect(machine.handle(event) == .keepLost)
+        #expect(machine.handle(.done) == .dropConnection)
+        #expect(machine.handle(.done) == .fail(.outcomeUnknown))
+    }
+
+    @Test func fewerTakePartWhereTransactionsComeToNothing() {
+        var size = JointSize(most: 64)
+        #expect(size.next == 64)
+        size.failed()
+        #expect(size.next == 32)
+        for _ in 0..<10 { size.failed() }
+        #expect(size.next == 1)
+        size.committed()
+        #expect(size.next == 2)
+        for _ in 0..<40 { size.committed() }
+        #expect(size.next == 64)
+        #expect(JointSize(most: 0).next == 1)
+    }
+
+    @Test func whoMadeOthersWaitStandsAside() {
+        var standing = Standing()
+        #expect(standing.mayJoin)
+        standing.standAside()
+        for _ in 0..<Standing.memory {
+            #expect(!standing.mayJoin)
+            standing.wentAlone()
+        }
+        #expect(standing.mayJoin)
+    }
+
+    @Test func roomIsTaken() {
+        var room = JointRoom(namespaces: 2, rows: 10, bytes: 100)
+        room.take(rows: 4, bytes: 20)
+        #expect(room == JointRoom(namespaces: 1, rows: 6, bytes: 80) && !room.isFull)
+        for (namespaces, rows, bytes) in [(1, 6, 0), (1, 0, 80), (0, 6, 80)] {
+            #expect(JointRoom(namespaces: namespaces, rows: rows, bytes: bytes).isFull)
+        }
+    }
+
+    // MARK: Which tasks may join
+
+    private let room = JointRoom(namespaces: 9, rows: 4, bytes: 100)
+
+    private func schedule(_ writes: Int = 1, bytes: Int = 10) -> NamespaceSchedule {
+        var schedule = NamespaceSchedule(head: 3)
+        for token in 0..<UInt64(writes) { _ = schedule.add(.test(token, bytes: bytes), EngineSettings(), outage: nil) }
+        return schedule
+    }
+
+    private func joins(_ schedule: NamespaceSchedule, known: Int64 = 3) -> Bool {
+        var schedule = schedule
+        return schedule.takeJointTask(room, EngineSettings(), known: known) != nil
+    }
+
+    @Test func littleWorkJoins() {
+        #expect(joins(schedule()))
+        #expect(!joins(schedule(0)), "nothing to write")
+        // Each of them brings up to two rows.
+        #expect(joins(schedule(2)) && !joins(schedule(3)), "more rows than there is room for")
+        #expect(!joins(schedule(2, bytes: 51)), "more bytes")
+    }
+
+    @Test func whatHasToFollowTheLogGoesAlone() {
+        #expect(!joins(schedule(), known: 2))
+        var suspect = schedule()
+        _ = suspect.suspect()
+        #expect(!joins(suspect))
+    }
+
+    @Test func contendedAndCostlyNamespacesGoAlone() {
+        var contended = schedule()
+        contended.noteContention(true)
+        #expect(!joins(contended))
+        var costly = schedule()
+        costly.standAside()
+        #expect(!joins(costly))
+        for _ in 0..<Standing.memory { _ = costly.takeTask(EngineSettings()) }
+        _ = costly.add(.test(9), EngineSettings(), outage: nil)
+        #expect(joins(costly))
+    }
+
+    /// Nothing is taken of what goes alone.
+    @Test func whatGoesAloneIsStillThere() {
+        var contended = schedule(2)
+        contended.noteContention(true)
+        #expect(contended.takeJointTask(room, EngineSettings(), known: 3) == nil)
+        #expect(contended.takeTask(EngineSettings()).batch.count == 2)
+    }
+}
+
+extension JointOutcome.Continuation {
+    /// What the machine hears, if it hears something.
+    fileprivate var event: CommitMachine.Event? {
+        if case .event(let event) = self { event } else { nil }
+    }
+}
