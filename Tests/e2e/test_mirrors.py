@@ -132,6 +132,16 @@ def test_a_broken_table_stops_nobody_else_and_comes_back(mirrored):
     assert mirrored.rows("select post_id from mirror.posts") == [("a",)]
 
 
+def test_lists_of_a_namespace_have_its_mirrors_only_and_miss_a_namespace_that_there_is_not(mirrored):
+    mirrored.apply(POSTS)
+    cli.succeeds("namespace", "create", "two", "--database-url", mirrored.url)
+    for command in ("ls", "status"):
+        assert [line["name"] for line in cli.objects(mirrored.run(command, "--ns", "default", "--json"))] == ["posts"]
+        assert mirrored.run(command, "--ns", "two") == ""
+        missing = mirrored.command("mirror", command, "--ns", "nosuch")
+        assert missing.returncode == 1 and 'There is no namespace "nosuch".' in missing.stderr, missing
+
+
 def test_pause_resume_and_drop(mirrored):
     mirrored.apply(POSTS)
     mirrored.run("pause", "posts")

@@ -8,10 +8,11 @@ struct MirrorListCommand: Command {
         options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let administration = try MirrorOptions.administration(arguments, console, of: .home)
+        let administration = try MirrorOptions.administration(arguments, console, of: .namespaceIfGiven)
         defer { administration.close() }
+        let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
         var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", ""])
-        for mirror in try administration.mirrors() where arguments["ns"] == nil || arguments["ns"] == mirror.namespace {
+        for mirror in try administration.mirrors() where namespace == nil || namespace == mirror.namespace {
             let size = administration.size(of: mirror)
             if arguments.has("json") {
                 let line = JSONOutput.object([

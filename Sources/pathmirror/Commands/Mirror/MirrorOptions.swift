@@ -17,6 +17,14 @@ enum MirrorOptions {
         return administration
     }
 
+    /// The namespace that `--ns` names, which there has to be; nil without it, for all.
+    static func namespaceIfGiven(
+        _ arguments: ParsedArguments, _ administration: MirrorAdministration
+    ) throws -> String? {
+        guard arguments["ns"] != nil else { return nil }
+        return try Database.namespace(arguments, administration.source).name
+    }
+
     /// Where a history begins, as an object; null for what is none.
     static func begins(_ beginning: MirrorHistoryBeginning?) -> JSONOutput {
         guard let beginning else { return .null }

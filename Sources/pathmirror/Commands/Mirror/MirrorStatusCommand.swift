@@ -4,13 +4,16 @@ import Mirrors
 struct MirrorStatusCommand: Command {
     static let specification = CommandSpecification(
         "mirror status", "shows how far the mirrors have come; exits 1 if one is broken", positionals: ["[NAME]"],
-        options: [MirrorOptions.namespace, .json] + Database.options)
+        options: [
+            .init("ns", "NAME", "only this namespace's; default all, and with NAME \"default\""), .json,
+        ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(
             arguments, console, of: arguments.positionals.isEmpty ? .namespaceIfGiven : .namespace)
         defer { administration.close() }
-        var statuses = try administration.statuses()
+        let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
+        var statuses = try administration.statuses().filter { namespace == nil || $0.namespace == namespace }
         if let name = arguments.positionals.first {
             let mirror = try MirrorOptions.mirror(arguments, administration)
             statuses.removeAll { $0.name != name || $0.namespace != mirror.namespace }
