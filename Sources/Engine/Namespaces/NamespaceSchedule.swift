@@ -130,7 +130,9 @@ struct NamespaceSchedule: Sendable {
     /// The same, if it may be done in one transaction with what others have to do; nil, and nothing is taken, where it has to
     /// be done alone.
     mutating func takeJointTask(_ room: JointRoom, _ settings: EngineSettings, known: Int64) -> NamespaceTask? {
-        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= known, queue.fits(rows: room.rows, bytes: room.bytes) else {
+        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= known,
+            queue.fits(rows: room.rows, bytes: room.bytes)
+        else {
             return nil
         }
         return nextTask(settings)

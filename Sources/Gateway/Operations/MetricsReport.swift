@@ -46,7 +46,8 @@ struct MetricsReport {
         metrics.histogram("pathmirror_batch_size", "Writes in one batch.", counts.batchSize)
         addJoint(counts, &metrics)
         metrics.histogram(
-            "pathmirror_commit_seconds", "From sending a transaction of writes to the answer of its COMMIT.", counts.commitSeconds)
+            "pathmirror_commit_seconds", "From sending a transaction of writes to the answer of its COMMIT.",
+            counts.commitSeconds)
         metrics.counter(
             "pathmirror_commit_conflicts_total", "Batches that found the head moved by another gateway.",
             counts.conflicts.current)

@@ -65,7 +65,7 @@ struct ColumnSurvey {
             default: []
             }
         for other in narrower {
-            let misfits = found.compactMap { fits($0.value, other) ? nil : $0.record }
+            let misfits = found.compactMap { fits($0.value, other) && isSaid(by: $0.value, other) ? nil : $0.record }
             if !misfits.isEmpty, misfits.count * nearlyAll <= found.count { return (other, misfits) }
         }
         return nil
@@ -73,6 +73,11 @@ struct ColumnSurvey {
 
     private static func fits(_ value: Node, _ type: ColumnType) -> Bool {
         if case .misfit = Conversion.convert(value, to: type) { false } else { true }
+    }
+
+    /// A day takes what has a time of day, too, which nobody would want to lose.
+    private static func isSaid(by value: Node, _ type: ColumnType) -> Bool {
+        type != .date || types(value).contains(.date)
     }
 
     /// The types that a value suggests: not all that would take it.

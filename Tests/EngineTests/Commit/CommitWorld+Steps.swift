@@ -211,6 +211,8 @@ extension CommitWorld {
                 $0.committers[index].machine = machine
                 $0.committers[index].evaluation = nil
                 $0.committers[index].attempts = 0
+                // Begun anew, it may find an old connection once more.
+                $0.committers[index].hasReconnected = false
             })
     }
 

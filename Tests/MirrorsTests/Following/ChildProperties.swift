@@ -61,11 +61,13 @@ import Tree
         #expect(seqs.rowCount == 1)
         for child in ["items", "parts", "leaves"] {
             let alone = try log.sql.execute(
-                "select count(*) from mirror.\(child) where not exists (select from mirror.parents where parents.j = \(child).j)")
+                "select count(*) from mirror.\(child) where not exists (select from mirror.parents where parents.j = \(child).j)"
+            )
             #expect(try alone.int64(0, 0) == 0, "\(child) without a parent")
         }
         let grandchildren = try log.sql.execute(
-            "select count(*) from mirror.leaves where not exists (select from mirror.parts where parts.j = leaves.j and parts.k = leaves.k)")
+            "select count(*) from mirror.leaves where not exists (select from mirror.parts where parts.j = leaves.j and parts.k = leaves.k)"
+        )
         #expect(try grandchildren.int64(0, 0) == 0, "leaves without a part")
         var rowCount = 0
         for mirror in try bench.operators.mirrors() {

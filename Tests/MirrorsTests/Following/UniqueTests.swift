@@ -22,7 +22,8 @@ import Testing
     private func expect(_ bench: MirrorBench, _ rows: [String], waiting: [String]) throws {
         try bench.catchUp("m")
         #expect(try self.rows(bench) == rows)
-        #expect(try bench.errors("m").map { String($0.dropFirst(4).prefix { $0 != ":" }) } == waiting.map { "/u/\($0)" })
+        #expect(
+            try bench.errors("m").map { String($0.dropFirst(4).prefix { $0 != ":" }) } == waiting.map { "/u/\($0)" })
         #expect(try bench.problems() == [])
     }
 
@@ -80,7 +81,9 @@ import Testing
 
     @Test func nothingIsNoValue() throws {
         try MirrorBench.with { bench in
-            try bench.apply(#"{"name": "m", "path": "/u/{k}", "columns": {"email": "text", "n": "bigint"}, "indexes": [{"columns": ["email", "n"], "unique": true}]}"#)
+            try bench.apply(
+                #"{"name": "m", "path": "/u/{k}", "columns": {"email": "text", "n": "bigint"}, "indexes": [{"columns": ["email", "n"], "unique": true}]}"#
+            )
             try bench.following { _ in
                 try bench.set("/u", #"{"a": {"email": "x"}, "b": {"email": "x"}, "c": {"n": 1}, "d": {"n": 1}}"#)
                 try expect(bench, ["a|x|", "b|x|", "c||1", "d||1"], waiting: [])
@@ -116,7 +119,8 @@ import Testing
         try MirrorBench.with { bench in
             try bench.apply(Self.both)
             try bench.following { _ in
-                try bench.set("/u", #"{"a": {"email": "x", "n": 1}, "b": {"email": "x", "n": 2}, "c": {"email": "z", "n": 1}}"#)
+                try bench.set(
+                    "/u", #"{"a": {"email": "x", "n": 1}, "b": {"email": "x", "n": 2}, "c": {"email": "z", "n": 1}}"#)
                 try bench.catchUp("m")
                 #expect(try bench.problems() == [])
                 try bench.set("/u", #"{"c": {"email": "x", "n": 1}, "d": {"email": "w", "n": 2}}"#)
@@ -163,7 +167,8 @@ import Testing
                 #expect(try bench.lines("select email from mirror.m order by 1") == (isTwice ? ["x"] : ["x", "y"]))
                 #expect(try bench.problems() == [])
                 // Without it, all of them have their rows.
-                let without = #"{"name": "m", "path": "/u/{k}", "columns": {"email": "text", "n": "bigint"}, "indexes": ["email"]}"#
+                let without =
+                    #"{"name": "m", "path": "/u/{k}", "columns": {"email": "text", "n": "bigint"}, "indexes": ["email"]}"#
                 #expect(try bench.operators.plan(try definition(without), namespace: "test").actionName == "rebuild")
                 try bench.apply(without)
                 try expect(bench, ["a|x|", isTwice ? "b|x|" : "b|y|", "c|x|"], waiting: [])
@@ -179,7 +184,8 @@ import Testing
                 try bench.set("/u/a", #"{"email": "x", "n": 1}"#)
                 try bench.set("/u/b", #"{"email": "x", "n": 2}"#)
                 try bench.catchUp("m")
-                let renamed = #"{"name": "m", "path": "/u/{k}", "columns": {"mail": {"type": "text", "path": "email"}, "n": "bigint"}, "indexes": [{"columns": ["mail"], "unique": true}]}"#
+                let renamed =
+                    #"{"name": "m", "path": "/u/{k}", "columns": {"mail": {"type": "text", "path": "email"}, "n": "bigint"}, "indexes": [{"columns": ["mail"], "unique": true}]}"#
                 #expect(try bench.operators.plan(try definition(renamed), namespace: "test").actionName == "alter")
                 try bench.apply(renamed)
                 try bench.set("/u/a", "null")
@@ -198,8 +204,9 @@ import Testing
             let other = held == "a" ? "b" : "a"
             try bench.script("delete from mirror.m")
             #expect(
-                try bench.problems().map { String($0.drop { $0 != "r" }) }.filter { $0.contains("waits") }.first?.contains(
-                    #"k "\#(other)" waits for values that no other row has"#) == true)
+                try bench.problems().map { String($0.drop { $0 != "r" }) }.filter { $0.contains("waits") }.first?
+                    .contains(
+                        #"k "\#(other)" waits for values that no other row has"#) == true)
             try bench.script("delete from pathmirror.mirror_waiting")
             #expect(try bench.problems() != [])
         }
@@ -215,7 +222,8 @@ import Testing
         ("", #""x", ["x"]"#, "this index is there twice"),
     ])
     func whatIsNoUniqueIndex(members: String, index: String, mistake: String) {
-        let text = #"{"name": "m", "path": "/u/{k}", \#(members)"columns": {"x": "text", "t": "text[]"}, "indexes": [\#(index)]}"#
+        let text =
+            #"{"name": "m", "path": "/u/{k}", \#(members)"columns": {"x": "text", "t": "text[]"}, "indexes": [\#(index)]}"#
         do {
             _ = try MirrorDefinition.read(Array(text.utf8), source: "test")
             Issue.record("read")

@@ -29,7 +29,9 @@ extension PlainProjection {
         for name in index.columns {
             if let place = definition.keys.firstIndex(where: { $0.name == name }) {
                 values.append(Array(keys[place].text.utf8))
-            } else if let place = definition.columns.firstIndex(where: { $0.name == name }), let text = row.columns[place] {
+            } else if let place = definition.columns.firstIndex(where: { $0.name == name }),
+                let text = row.columns[place]
+            {
                 values.append(Array(text.utf8))
             } else {
                 return nil
