@@ -12,14 +12,12 @@ final class Tail: AnnouncementListener {
     private var newerSchema = 0
     /// Somebody was warned already that commits can't be announced.
     private var isUnheard = false
-    private var pace: AnnouncementPace
     private static let lookWhenDownMilliseconds: Milliseconds = 500
 
     /// - Parameter wake: ends a wait for announcements early.
     init(_ core: EngineCore, wake: WakeHandle) {
         self.core = core
         self.wake = wake
-        pace = AnnouncementPace(interval: core.settings.announceIntervalMilliseconds)
     }
 
     /// Listens until the engine stops.
@@ -73,17 +71,11 @@ final class Tail: AnnouncementListener {
     }
 
     func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool {
-        var longest = milliseconds
-        let pause = pace.wait(at: Clock.monotonicMilliseconds)
-        if pause == 0 {
-            try announce(connection)
-        } else if !core.news.isEmpty {
-            longest = min(longest, pause)
-        }
+        try announce(connection)
         // Where another connection could not be opened, this one may find soon that the database is there all the same.
         let isDown = !core.health.isUp
-        if isDown { longest = min(longest, Self.lookWhenDownMilliseconds) }
-        let heard = try connection.waitForAnnouncements(milliseconds: longest, wake: wake)
+        let heard = try connection.waitForAnnouncements(
+            milliseconds: isDown ? min(milliseconds, Self.lookWhenDownMilliseconds) : milliseconds, wake: wake)
         var wantsLook = isDown && heard.isEmpty && !core.health.isUp
         for announcement in heard {
             switch announcement {
@@ -104,7 +96,6 @@ final class Tail: AnnouncementListener {
     private func announce(_ connection: LogConnection) throws {
         let news = core.news.take()
         guard !news.isEmpty else { return }
-        pace.announced(at: Clock.monotonicMilliseconds)
         do {
             try connection.announce(news)
             isUnheard = false

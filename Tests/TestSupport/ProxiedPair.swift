@@ -10,7 +10,8 @@ final class ProxiedPair: Sendable {
     private struct State {
         /// Pumps that have not ended.
         var pumps = 2
-        var sawBatch = false
+        /// The sign that stood in what came last of what was meant.
+        var seen: [UInt8] = []
         /// The server's end was taken over by the proxy.
         var isHeld = false
         /// Something was lost: nothing more gets through.
@@ -41,7 +42,8 @@ final class ProxiedPair: Sendable {
             if loses() { continue }
             proxy.messageComes(bytes)
             if allowed == nil, bytes.contains(proxy.sign) {
-                state.withLock { $0.sawBatch = true }
+                let sign = proxy.sign
+                state.withLock { $0.seen = sign }
                 switch proxy.takeCutAtBatch() {
                 case .beforeBatchArrives: return
                 case .insideBatch(let count): allowed = count
@@ -71,7 +73,8 @@ final class ProxiedPair: Sendable {
         let sign = Array("COMMIT\0".utf8)
         while !state.withLock({ $0.isHeld }), let bytes = UnixSocket.receive(from: server) {
             if loses() { continue }
-            if bytes.contains(sign), state.withLock({ $0.sawBatch }), proxy.takeCutAtAnswer() { return }
+            // Of what is meant now, not of what was when it came.
+            if bytes.contains(sign), state.withLock({ $0.seen }) == proxy.sign, proxy.takeCutAtAnswer() { return }
             guard UnixSocket.send(bytes[...], to: client) else { return }
         }
     }

@@ -44,8 +44,6 @@ public struct EngineSettings: Sendable {
     public var maxWaitingLoads = 10_000
     /// How often the heads are looked at although nothing was announced.
     public var pollMilliseconds: Milliseconds = 1_000
-    /// The least time between two announcements of commits; 0: none.
-    public var announceIntervalMilliseconds: Milliseconds = 2
     /// How often the gateway says that it is alive.
     public var heartbeatMilliseconds: Int64 = 3_000
     /// How long a gateway may say nothing until its lease expires and others execute its sessions' onDisconnect operations.

@@ -30,9 +30,6 @@ final class CommitNews: Sendable {
         reader?.wake()
     }
 
-    /// Whether there is nothing to announce.
-    var isEmpty: Bool { state.withLock { $0.heads.isEmpty } }
-
     /// What is to be announced now.
     func take() -> [Int64: Int64] {
         state.withLock { state in

@@ -22,12 +22,6 @@ extension ServiceOptions {
             $0.engine.batchWaitMicroseconds = $1
         },
         .number(
-            "announce-interval-ms", 0...60_000,
-            "the least time between two announcements of commits to other gateways; default 2, 0: none"
-        ) {
-            $0.engine.announceIntervalMilliseconds = $1
-        },
-        .number(
             "joint-namespaces", 1...1_000,
             "the most namespaces whose batches share a transaction; default 64, 1: each has its own"
         ) {

@@ -72,8 +72,8 @@ class Comparison:
 
     def _plain(self, found):
         shape, rows, errors = found.shape, {}, set()
-        for keys, record in records(self.log.trees[found.seq], shape.parts):
-            made = shape.row(keys, record)
+        for keys, value in records(self.log.trees[found.seq], shape.parts):
+            made = shape.row(keys, value)
             errors |= made.errors
             if made.is_row:
                 rows[shape.stored(keys)] = made
