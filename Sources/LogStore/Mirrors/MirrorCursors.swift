@@ -61,6 +61,13 @@ public enum MirrorCursors {
     public static func read(
         _ target: PostgresConnection, _ namespace: Int64, _ mirrors: [[UInt8]], locking: Bool = false
     ) throws(PostgresError) -> [MirrorCursorRecord] {
+        // By a statement of its own: where it waits for who moves a cursor, it goes on with the row as that one has left it,
+        // but with all other rows, such as errors, as they were when it began.
+        if locking {
+            _ = try target.execute(
+                "select from pathmirror.mirror_cursor where namespace_id = $1 and mirror = any($2) order by mirror for update",
+                [.int8(namespace), .array(ids(mirrors))])
+        }
         let rows = try target.execute(
             """
             select mirror, seq, generation, definition::text, exists (
@@ -68,7 +75,6 @@ public enum MirrorCursors {
                 where error.namespace_id = $1 and error.mirror = live.mirror and error.generation = live.generation), batch,
                 begins_at_seq, (extract(epoch from begins_at) * 1000)::bigint
             from pathmirror.mirror_cursor as live where namespace_id = $1 and mirror = any($2)
-            \(locking ? "for update of live" : "")
             """, [.int8(namespace), .array(ids(mirrors))])
         var cursors: [MirrorCursorRecord] = []
         for row in 0..<rows.rowCount {

@@ -25,7 +25,9 @@ struct ColumnRename: Sendable, Equatable {
         }
         if let before = old.rest, let after = new.rest { note(before.name, after.name) }
         // A name that something else has had is not free while the table is altered.
-        let taken = Set(old.keys.map(\.name) + old.columns.map(\.name) + (old.rest.map { [$0.name] } ?? []))
+        let taken = Set(
+            old.keys.map(\.name) + old.columns.map(\.name) + (old.rest.map { [$0.name] } ?? [])
+                + old.generated.map(\.name))
         return found.contains { taken.contains($0.new) } ? [] : found
     }
 
@@ -76,7 +78,7 @@ extension MirrorDefinition {
                 .init(
                     name: name($0.name), type: $0.type, path: $0.path, defaultValue: $0.defaultValue,
                     notNull: $0.notNull, comment: $0.comment)
-            }, rest: rest.map { .init(name: name($0.name), comment: $0.comment) },
+            }, rest: rest.map { .init(name: name($0.name), comment: $0.comment) }, generated: generated,
             indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors, keeps: keeps)
     }
 }

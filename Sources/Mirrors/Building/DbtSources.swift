@@ -63,7 +63,7 @@ public struct DbtSources: Sendable {
             lines.append("          loaded_at_field: \(definition.timeColumn)")
         }
         lines.append("        columns:")
-        for column in MirrorTable(definition, name: definition.table, label: "").columns {
+        for column in MirrorTable(definition, name: definition.table, label: "").readColumns {
             lines += self.lines(column, isOnlyKey: column.isKey && definition.keys.count == 1 && !definition.isHistory)
         }
         return lines

@@ -67,6 +67,7 @@ extension MirrorPlan {
         let isThere = try target.execute(
             "select to_regclass($1) is not null", [.text(table.qualifiedName)]
         ).bool(0, 0)
+        try table.checkGenerated(target)
         guard let cursor else {
             guard !isThere else { throw occupied(definition) }
             try checkNames(table, replacing: nil, target)
@@ -186,6 +187,18 @@ extension MirrorPlan {
             found.append("\(column.name) is gone")
         }
         if old.rest?.name != new.rest?.name { found.append("the column of the rest") }
+        for column in new.generated {
+            guard let before = old.generated.first(where: { $0.name == column.name }) else {
+                found.append("the generated column \(column.name)")
+                continue
+            }
+            if before.type != column.type || before.expression != column.expression {
+                found.append("the generated column \(column.name)")
+            }
+        }
+        for column in old.generated where !new.generated.contains(where: { $0.name == column.name }) {
+            found.append("\(column.name) is gone")
+        }
         if found.isEmpty, old.rows != new.rows { found.append("the order of the columns") }
         if old.indexes != new.indexes { found.append("the indexes") }
         if old.keptErrors != new.keptErrors { found.append("how many errors are kept") }
@@ -205,12 +218,17 @@ extension MirrorDefinition {
                 .init(
                     name: $0.name, type: $0.type, path: $0.path, defaultValue: $0.defaultValue, notNull: $0.notNull,
                     comment: nil)
-            }, rest: rest.map { .init(name: $0.name, comment: nil) }, indexes: [], keptErrors: 0, keeps: keeps)
+            }, rest: rest.map { .init(name: $0.name, comment: nil) },
+            generated: generated.map {
+                .init(name: $0.name, type: $0.type, expression: $0.expression, comment: nil)
+            }, indexes: [], keptErrors: 0, keeps: keeps)
     }
 
     /// The comments by what they stand at: "" is the table, the rest are columns.
     fileprivate var comments: [String: String] {
-        let all = [("", comment)] + keys.map { ($0.name, $0.comment) } + columns.map { ($0.name, $0.comment) }
+        let all =
+            [("", comment)] + keys.map { ($0.name, $0.comment) } + columns.map { ($0.name, $0.comment) }
+            + generated.map { ($0.name, $0.comment) }
         let rest = rest.map { [($0.name, $0.comment)] } ?? []
         return Dictionary((all + rest).compactMap { name, text in text.map { (name, $0) } }) { first, _ in first }
     }

@@ -3,7 +3,8 @@ import JSONText
 extension DefinitionReader {
     mutating func indexes(
         _ value: SourceValue?, _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column],
-        _ rest: MirrorDefinition.Rest?, _ keeps: MirrorDefinition.Keeps?
+        _ rest: MirrorDefinition.Rest?, _ generated: [MirrorDefinition.GeneratedColumn],
+        _ keeps: MirrorDefinition.Keeps?
     ) -> [MirrorDefinition.Index] {
         guard let value else { return [] }
         guard case .array(let elements) = value.kind else {
@@ -13,15 +14,24 @@ extension DefinitionReader {
         // A table of changes has the columns inside of its rows before and after.
         let isInside = keeps == .changes
         let own = isInside ? [] : columns.map(\.name) + (rest.map { [$0.name] } ?? [])
-        let names = Set(keys.map(\.name) + own + MirrorDefinition.ownColumnsForIndexes(keeps))
+        let computed = generated.map(\.name)
+        let names = Set(keys.map(\.name) + own + computed + MirrorDefinition.ownColumnsForIndexes(keeps))
         let many = columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name)
-        let manyValued = isInside ? ["_old", "_new"] : Set(many + (rest.map { [$0.name] } ?? []))
+        let manyValued =
+            isInside
+            ? ["_old", "_new"]
+            : Set(many + (rest.map { [$0.name] } ?? []) + generated.filter(\.isManyValued).map(\.name))
         var found: [MirrorDefinition.Index] = []
         for (number, element) in elements.enumerated() {
             let part = "indexes[\(number)]"
             guard let index = self.index(element, part, names: names, manyValued: manyValued) else { continue }
             if found.contains(index) { note(element.place, part, "this index is there twice") }
-            if index.isUnique { check(unique: index, keeps, element.place, part) }
+            if index.isUnique {
+                check(unique: index, keeps, element.place, part)
+                if let column = index.columns.first(where: { computed.contains($0) }) {
+                    note(element.place, part, "\(column) is generated: a unique index is for keys and columns")
+                }
+            }
             found.append(index)
         }
         return found
@@ -59,7 +69,7 @@ extension DefinitionReader {
         }
         let isGIN = method.map { $0 == "gin" } ?? (!isUnique && columns.contains { manyValued.contains($0) })
         if isGIN, !columns.allSatisfy({ manyValued.contains($0) }) {
-            note(list.place, part, "a gin index is for jsonb and text[] columns alone")
+            note(list.place, part, "a gin index is for columns of jsonb, arrays and tsvector alone")
         }
         return .init(columns: columns, isGIN: isGIN, isUnique: isUnique)
     }
@@ -89,6 +99,11 @@ extension DefinitionReader {
             note(place, part, "a history has several rows of a record: leave \"unique\" out")
         }
     }
+}
+
+extension MirrorDefinition.GeneratedColumn {
+    /// Whether an index looks for what is inside of its values.
+    fileprivate var isManyValued: Bool { type.hasSuffix("[]") || type == "jsonb" || type == "tsvector" }
 }
 
 extension MirrorDefinition {

@@ -51,7 +51,7 @@ struct DefinitionReader: DefinitionNoting {
     var histories: [MirrorDefinition.Keeps] = []
     private static let members = [
         "name", "namespace", "path", "filter", "table", "target", "comment", "keys", "columns", "rest", "indexes",
-        "keep errors", "history", "keeps", "deleted",
+        "keep errors", "history", "keeps", "deleted", "generated",
     ]
 
     mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
@@ -65,10 +65,11 @@ struct DefinitionReader: DefinitionNoting {
         let columns = columns(members["columns"], value.place)
         let keys = keys(members["keys"], pattern, members["path"]?.place ?? value.place)
         let rest = rest(members["rest"])
-        checkNames(keys, columns, rest, members["columns"]?.place ?? value.place)
         let keeps = keeps(members["keeps"], members["deleted"])
+        let generated = generated(members["generated"], keeps)
+        checkNames(keys, columns, rest, generated, members["columns"]?.place ?? value.place)
         histories = histories(members["history"], keeps, name, table)
-        let indexes = indexes(members["indexes"], keys, columns, rest, keeps)
+        let indexes = indexes(members["indexes"], keys, columns, rest, generated, keeps)
         let keptErrors = keptErrors(members["keep errors"])
         let target = members["target"].flatMap { self.target($0) }
         let namespace = members["namespace"].flatMap { text($0, "namespace") }
@@ -76,7 +77,8 @@ struct DefinitionReader: DefinitionNoting {
         guard problems.isEmpty, let pattern, let name else { return nil }
         return MirrorDefinition(
             name: name, namespace: namespace, pattern: pattern, filter: filter, schema: schema, table: table,
-            target: target, comment: comment, keys: keys, columns: columns, rest: rest, indexes: indexes,
+            target: target, comment: comment, keys: keys, columns: columns, rest: rest, generated: generated,
+            indexes: indexes,
             keptErrors: keptErrors, keeps: keeps)
     }
 
@@ -176,10 +178,11 @@ struct DefinitionReader: DefinitionNoting {
     /// No two columns with one name, none with a name of ours.
     private mutating func checkNames(
         _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column], _ rest: MirrorDefinition.Rest?,
-        _ place: SourcePlace
+        _ generated: [MirrorDefinition.GeneratedColumn], _ place: SourcePlace
     ) {
         var seen: Set<String> = []
-        for name in keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? []) {
+        let written = keys.map(\.name) + columns.map(\.name) + (rest.map { [$0.name] } ?? [])
+        for name in written + generated.map(\.name) {
             checkIdentifier(name, place, "columns")
             if name.hasPrefix("_") { note(place, "columns.\(name)", "names that begin with _ are Pathmirror's own") }
             if MirrorDefinition.systemColumns.contains(name) {

@@ -38,6 +38,7 @@ extension MirrorDefinition {
         }
         writer.endObject()
         writeRest(&writer)
+        writeGenerated(&writer)
         writeIndexes(&writer)
         switch keeps {
         case nil: break
@@ -81,6 +82,22 @@ extension MirrorDefinition {
         writer.writeKey("column", isFirst: true)
         writer.writeString(rest.name)
         if let comment = rest.comment { Self.member(&writer, "comment", comment) }
+        writer.endObject()
+    }
+
+    private func writeGenerated(_ writer: inout JSONWriter) {
+        guard !generated.isEmpty else { return }
+        writer.writeKey("generated", isFirst: false)
+        writer.beginObject()
+        for (index, column) in generated.enumerated() {
+            writer.writeKey(column.name, isFirst: index == 0)
+            writer.beginObject()
+            writer.writeKey("type", isFirst: true)
+            writer.writeString(column.type)
+            Self.member(&writer, "as", column.expression)
+            if let comment = column.comment { Self.member(&writer, "comment", comment) }
+            writer.endObject()
+        }
         writer.endObject()
     }
 

@@ -46,6 +46,16 @@ public struct MirrorDefinition: Sendable, Equatable {
         public let comment: String?
     }
 
+    /// A column that PostgreSQL computes from the others of the row.
+    public struct GeneratedColumn: Sendable, Equatable {
+        public let name: String
+        /// A type of SQL.
+        public let type: String
+        /// An expression of SQL, the operator's own.
+        public let expression: String
+        public let comment: String?
+    }
+
     public struct Index: Sendable, Equatable {
         public let columns: [String]
         public let isGIN: Bool
@@ -67,6 +77,7 @@ public struct MirrorDefinition: Sendable, Equatable {
     public let keys: [KeyColumn]
     public let columns: [Column]
     public let rest: Rest?
+    public internal(set) var generated: [GeneratedColumn] = []
     public let indexes: [Index]
     /// How many values that don't fit are recorded one by one; more are counted only.
     public let keptErrors: Int
@@ -105,7 +116,7 @@ public struct MirrorDefinition: Sendable, Equatable {
             name: "\(name)_\(keeps.rawValue)", namespace: namespace, pattern: pattern, filter: filter,
             schema: schema, table: "\(table)_\(keeps.rawValue)", target: target, comment: comment, keys: keys,
             columns: columns,
-            rest: rest,
+            rest: rest, generated: keeps == .changes ? [] : generated,
             indexes: [], keptErrors: keptErrors, keeps: keeps)
     }
 }

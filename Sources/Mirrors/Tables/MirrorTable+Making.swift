@@ -3,24 +3,23 @@ import Postgres
 extension MirrorTable {
     /// Makes the table without its key and indexes, which come cheaper when it is full.
     var createSQL: [String] {
-        var lines = columns.map { column in
+        let lines = columns.map { column in
             "\(quotedIdentifier(column.name)) \(column.sqlType)\(column.isNotNull ? " not null" : "")"
         }
-        if lines.isEmpty { lines = [] }
         return [
             "create schema if not exists \(quotedIdentifier(schema))",
             "create table \(qualifiedName) (\(lines.joined(separator: ", ")))",
         ]
     }
 
-    /// Adds the primary key and the indexes, under names that depend on the table's.
+    /// Adds generated columns, then the primary key and the indexes, under names that depend on the table's.
     var indexSQL: [String] {
-        var statements = [
+        var statements = generatedSQL
+        statements.append(
             """
             alter table \(qualifiedName) add constraint \(quotedIdentifier(keyName(of: name)))
             primary key (\(Self.list(identity)))
-            """
-        ]
+            """)
         for index in definition.indexes { statements.append(createSQL(index)) }
         return statements + seqIndexSQL + currentIndexSQL
     }
@@ -35,7 +34,7 @@ extension MirrorTable {
     /// The comments, which are set again whenever the definition changes.
     var commentSQL: [String] {
         var statements = ["comment on table \(qualifiedName) is \(literal(definition.comment))"]
-        for column in columns {
+        for column in readColumns {
             statements.append(
                 "comment on column \(qualifiedName).\(quotedIdentifier(column.name)) is \(literal(column.comment))")
         }

@@ -1,5 +1,6 @@
 import LogStore
 import Postgres
+import Runtime
 import TestSupport
 import Testing
 
@@ -48,6 +49,43 @@ import Testing
             try put(connection, first, seq: 9, generation: 3)
             let next = try #require(try MirrorCursors.read(connection, 7, [first]).first)
             #expect(next.seq == 9 && next.generation == 3 && next.batch == nil)
+        }
+    }
+
+    /// Who waits for a cursor knows of the errors that were stored meanwhile: otherwise they would stay when their records are put
+    /// right.
+    @Test func errorsThatCameMeanwhileAreKnown() throws {
+        try withTarget(isHome: true) { connection, url in
+            try put(connection, first, seq: 5)
+            let error = MirrorErrorRecord(record: "/a", column: "c", path: "/a/c", seq: 6, value: "1", reason: "none")
+            let table = MirrorGeneration(namespace: 7, mirror: first, generation: 1)
+            try connection.pipeline([
+                .query("begin"), MirrorCursors.lockStep(7, [first]),
+                MirrorErrors.storeStep([error], of: table, keeping: 10),
+                MirrorCursors.moveStep(7, [first], to: 6, nil, batch: nil),
+            ])
+            let found = Condition<MirrorCursorRecord?>(nil)
+            let mirror = first
+            let thread = Thread(name: "waiting") {
+                guard let other = try? PostgresConnection(url) else { return }
+                defer { other.close() }
+                try? other.executeScript("begin")
+                let cursor = try? MirrorCursors.read(other, 7, [mirror], locking: true).first
+                found.broadcast { $0 = cursor }
+            }
+            let watcher = try PostgresConnection(url)
+            defer { watcher.close() }
+            let waits = try eventually(seconds: 120) {
+                try watcher.execute(
+                    "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+                ).rowCount == 1
+            }
+            #expect(waits)
+            try connection.executeScript("commit")
+            thread.join()
+            let cursor = try #require(found.withLock { $0 })
+            #expect(cursor.seq == 6)
+            #expect(cursor.hasErrors)
         }
     }
 

@@ -17,7 +17,7 @@ import Testing
     private static let types =
         "text, bigint, double precision, numeric, boolean, timestamptz, date, jsonb, text[], uuid"
     private static let members =
-        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted"
+        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted, generated"
     private static let columnMembers = "type, path, default, not null, comment"
 
     /// A definition whose mistake is in one more member.
@@ -31,6 +31,26 @@ import Testing
         (#""comment": true"#, "2:12: comment: this should be a string, but is a boolean"),
         (#""comment": []"#, "2:12: comment: this should be a string, but is an array"),
         (#""comment": {}"#, "2:12: comment: this should be a string, but is an object"),
+        (#""generated": 5"#, "2:14: generated: this should be an object of columns by name, but is a number"),
+        (#""generated": {"g": 5}"#, "2:20: generated.g: this should be an object, but is a number"),
+        (
+            #""generated": {"g": {"type": "text"}}"#,
+            #"2:20: generated.g: it needs "type", and "as", an expression of SQL on the row's other columns"#
+        ),
+        (#""generated": {"g": {"type": "text", "as": " "}}"#, "2:43: generated.g.as: the expression is empty"),
+        (
+            #""generated": {"g": {"type": "text default 5; x", "as": "k"}}"#,
+            #"2:29: generated.g.type: "text default 5; x" is no name of a type"#
+        ),
+        (#""generated": {"k": {"type": "text", "as": "1"}}"#, "1:1: columns.k: there are two columns with this name"),
+        (
+            #""keeps": "changes", "generated": {"g": {"type": "text", "as": "k"}}"#,
+            "2:34: generated: a table of changes has the columns inside of _old and _new: leave this out"
+        ),
+        (
+            #""generated": {"g": {"type": "text", "as": "k"}}, "indexes": [{"columns": ["g"], "unique": true}]"#,
+            "2:62: indexes[0]: g is generated: a unique index is for keys and columns"
+        ),
         (#""filter": 5"#, "2:11: filter: this should be a string, but is a number"),
         (#""filter": """#, "2:11: filter: The expression is empty."),
         (#""filter": "data.val(""#, "2:11: filter: syntax error"),
@@ -199,7 +219,7 @@ import Testing
         ),
         (
             #""indexes": [{"columns": ["k"], "using": "gin"}]"#,
-            "2:25: indexes[0]: a gin index is for jsonb and text[] columns alone"
+            "2:25: indexes[0]: a gin index is for columns of jsonb, arrays and tsvector alone"
         ),
         (
             #""indexes": [{"columns": ["k"], "with": 1}]"#,

@@ -214,7 +214,7 @@ import Testing
 
     @Test(arguments: [
         ("", #"{"columns": ["x"], "unique": 1}"#, "should be true or false"),
-        ("", #"{"columns": ["x"], "using": "gin", "unique": true}"#, "a gin index is for jsonb"),
+        ("", #"{"columns": ["x"], "using": "gin", "unique": true}"#, "a gin index is for columns of jsonb"),
         ("", #"{"columns": ["t"], "using": "gin", "unique": true}"#, "a gin index can't be unique"),
         ("", #"{"columns": ["_seq"], "unique": true}"#, "_seq is no value of the record"),
         (#""deleted": "soft", "#, #"{"columns": ["x"], "unique": true}"#, #"leave "unique" or "deleted" out"#),

@@ -37,6 +37,11 @@ struct MirrorGenerator {
         if tree.random.oneIn(2) { text += ", \"rest\": \"rest\"" }
         // What keeps rows that are gone can't have any.
         let unique = fixed == nil && more.isEmpty && !isWhole ? uniqueIndexes(columns) : ""
+        if !more.contains("\"keeps\": \"changes\""), tree.random.oneIn(4) {
+            // Whatever else a table has, it has these.
+            text +=
+                ", \"generated\": {\"g\": {\"type\": \"bigint\", \"as\": \"_seq + coalesce(cardinality(_misfits), 0)\"}}"
+        }
         text += ", \"indexes\": [[\"_seq\"]\(unique)]}"
         guard let definition = try MirrorDefinition.read(Array(text.utf8), source: text).first else {
             throw MirrorError.refused("no definition")

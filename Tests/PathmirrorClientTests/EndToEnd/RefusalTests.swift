@@ -71,7 +71,8 @@ extension EndToEnd {
             await #expect(throws: DatabaseError.self) {
                 try await database.reference(withPath: "users/ada").setValue(1)
             }
-            #expect(asked.events == [false])
+            // A machine that is too busy to answer in time is asked again.
+            #expect(!asked.events.isEmpty && !asked.events.contains(true))
             user.record("ada")
             database.app?.tokenDidChange()
             try await database.reference(withPath: "users/ada").setValue(1)
