@@ -25,6 +25,7 @@ import Tree
             let namespace = try engines[0].namespace()
             let log = try LogConnection(url)
             defer { log.close() }
+            let trees = LogTrees()
             let operators = try MirrorAdministration(url, environment: [:])
             defer { operators.close() }
             var services = (0..<2).map { _ in makeService(url, engines[0]) }
@@ -62,7 +63,7 @@ import Tree
                 }
                 #expect(sink.all(number)?.count == number)
                 count += number
-                try check(log, operators)
+                try check(log, operators, trees)
             }
             for mirror in try operators.mirrors() { try operators.setPaused(mirror, false) }
             let isThere = try eventually(seconds: 60) {
@@ -70,7 +71,7 @@ import Tree
             }
             let statuses = try operators.statuses()
             #expect(isThere, "the mirrors never came to the head: \(statuses)")
-            try check(log, operators)
+            try check(log, operators, trees)
             try verify(log, url)
         }
     }
@@ -87,9 +88,9 @@ import Tree
             logger: Logger(level: .error, descriptor: -1))
     }
 
-    private func check(_ log: LogConnection, _ operators: MirrorAdministration) throws {
+    private func check(_ log: LogConnection, _ operators: MirrorAdministration, _ trees: LogTrees) throws {
         for mirror in try operators.mirrors() {
-            guard let stored = try StoredProjection(log, mirror) else { continue }
+            guard let stored = try StoredProjection(log, mirror, trees) else { continue }
             let difference = stored.difference
             #expect(difference == nil, "\(difference ?? "")")
         }

@@ -33,6 +33,7 @@ import Tree
             for mirror in Self.mirrors { try bench.apply(mirror) }
             let log = try LogConnection(bench.url)
             defer { log.close() }
+            let trees = LogTrees()
             var rowCount = 0
             for _ in 0..<8 {
                 // A service lives for a while.
@@ -42,19 +43,19 @@ import Tree
                             _ = bench.namespace.write(generator.childWrite())
                         }
                         if generator.tree.random.oneIn(5) { try lose(bench) }
-                        rowCount += try check(log, bench)
+                        rowCount += try check(log, bench, trees)
                     }
                 }
             }
             try bench.following { _ in try bench.catchUp("parents", "items", "parts", "leaves") }
-            rowCount += try check(log, bench)
+            rowCount += try check(log, bench, trees)
             #expect(try bench.problems() == [])
             #expect(rowCount > 0)
         }
     }
 
     /// All tables as one snapshot has them; returns how many rows there were.
-    private func check(_ log: LogConnection, _ bench: MirrorBench) throws -> Int {
+    private func check(_ log: LogConnection, _ bench: MirrorBench, _ trees: LogTrees) throws -> Int {
         try log.sql.executeScript("begin isolation level repeatable read read only; set local timezone = 'UTC'")
         defer { try? log.sql.executeScript("rollback") }
         let seqs = try log.sql.execute("select distinct seq from pathmirror.mirror_cursor")
@@ -71,7 +72,7 @@ import Tree
         #expect(try grandchildren.int64(0, 0) == 0, "leaves without a part")
         var rowCount = 0
         for mirror in try bench.operators.mirrors() {
-            let stored = try #require(try StoredProjection(inSnapshotOf: log, mirror))
+            let stored = try #require(try StoredProjection(inSnapshotOf: log, mirror, trees))
             let difference = stored.difference
             #expect(difference == nil, "\(difference ?? "")")
             rowCount += stored.rows.count

@@ -37,6 +37,7 @@ import Tree
             let namespace = try engines[0].namespace()
             let log = try LogConnection(url)
             defer { log.close() }
+            let trees = LogTrees()
             let operators = try MirrorAdministration(url, environment: [:])
             defer { operators.close() }
             var services = (0..<2).map { _ in makeService(url, engines[0]) }
@@ -79,7 +80,7 @@ import Tree
                 default: break
                 }
                 #expect(sink.all(number)?.count == number)
-                try check(log, operators)
+                try check(log, operators, trees)
             }
             for mirror in try operators.mirrors() { try operators.setPaused(mirror, false) }
             let isThere = try eventually(seconds: 60) {
@@ -87,7 +88,7 @@ import Tree
             }
             let statuses = try operators.statuses()
             #expect(isThere, "the mirrors never came to the head: \(statuses)")
-            try check(log, operators)
+            try check(log, operators, trees)
             try verify(log, url)
         }
     }
@@ -104,15 +105,16 @@ import Tree
             logger: Logger(level: .error, descriptor: -1))
     }
 
-    private func check(_ log: LogConnection, _ operators: MirrorAdministration) throws {
+    private func check(_ log: LogConnection, _ operators: MirrorAdministration, _ trees: LogTrees) throws {
         for mirror in try operators.mirrors() {
-            if mirror.definition.keeps != .changes, let stored = try StoredProjection(log, mirror) {
+            if mirror.definition.keeps != .changes, let stored = try StoredProjection(log, mirror, trees) {
                 let difference = stored.difference
                 #expect(difference == nil, "\(difference ?? "")")
             }
             guard mirror.definition.keeps != nil, let stored = try StoredHistory(log, mirror) else { continue }
             let first = stored.definition.keeps == .latest ? stored.begins : 1
-            let plain = try PlainHistory(log, mirror.namespaceID, stored.definition, from: first, through: stored.seq)
+            let plain = try PlainHistory(
+                log, mirror.namespaceID, stored.definition, from: first, through: stored.seq, trees)
             let difference = stored.difference(from: plain)
             #expect(difference == nil, "\(difference ?? "")")
             #expect(stored.begins == first)

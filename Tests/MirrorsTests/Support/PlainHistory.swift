@@ -50,22 +50,20 @@ struct PlainHistory {
     /// - Parameter first: where the history begins: an entry, of which the tree before it is the beginning.
     init(
         _ log: LogConnection, _ namespace: Int64, _ definition: MirrorDefinition, from first: Int64 = 1,
-        through end: Int64
+        through end: Int64, _ trees: LogTrees = LogTrees()
     ) throws {
         self.definition = definition
         projector = Projector(definition)
-        var tree = PastTree(log, namespace, root: .null, at: 0)
         var before: [[Key]: Node] = [:]
-        while tree.seq < end {
-            for logged in try log.read(namespace, after: tree.seq, through: end) {
-                if tree.seq == first - 1 { begin(before, tree.seq) }
-                try tree.apply(logged.entry)
-                let after = records(of: tree.root, definition.pattern).filter { projector.holds($0.key) }
-                if tree.seq >= first { add(logged.entry, before, after) }
-                before = after
-            }
+        var seq: Int64 = 0
+        try trees.forEach(log, namespace, through: end) { entry, root in
+            if seq == first - 1 { begin(before, seq) }
+            let after = records(of: root, definition.pattern).filter { projector.holds($0.key) }
+            seq = entry.seq
+            if seq >= first { add(entry, before, after) }
+            before = after
         }
-        if tree.seq == first - 1 { begin(before, tree.seq) }
+        if seq == first - 1 { begin(before, seq) }
     }
 
     private mutating func begin(_ records: [[Key]: Node], _ seq: Int64) {

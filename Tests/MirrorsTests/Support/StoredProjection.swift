@@ -12,44 +12,27 @@ struct StoredProjection {
     var errors: Set<[Key]> = []
     let root: Node
 
-    init?(_ log: LogConnection, _ mirror: CatalogMirror) throws {
+    /// - Parameter trees: of the mirror's namespace.
+    init?(_ log: LogConnection, _ mirror: CatalogMirror, _ trees: LogTrees = LogTrees()) throws {
         try log.sql.executeScript(
             "begin isolation level repeatable read read only; set local timezone = 'UTC'")
         defer { try? log.sql.executeScript("rollback") }
-        try self.init(inSnapshotOf: log, mirror)
+        try self.init(inSnapshotOf: log, mirror, trees)
     }
 
     /// In the transaction that is open.
-    init?(inSnapshotOf log: LogConnection, _ mirror: CatalogMirror) throws {
+    init?(inSnapshotOf log: LogConnection, _ mirror: CatalogMirror, _ trees: LogTrees = LogTrees()) throws {
         guard let cursor = try MirrorCursor.of([mirror.id], in: mirror.namespaceID, log.sql).first else {
             return nil
         }
         definition = cursor.definition
         seq = cursor.seq
-        root = try Self.tree(log, mirror.namespaceID, at: seq)
+        root = try trees.tree(log, mirror.namespaceID, at: seq)
         try readRows(log.sql)
         let found = try log.sql.execute(
             "select record, column_name from pathmirror.mirror_error where mirror = $1 and generation = $2",
             [.uuid(mirror.id), .int8(cursor.generation)])
         for row in 0..<found.rowCount { errors.insert([Key(try found.string(row, 0)), Key(try found.string(row, 1))]) }
-    }
-
-    private static func tree(_ log: LogConnection, _ namespace: Int64, at seq: Int64) throws -> Node {
-        var root = Node.null
-        var last: Int64 = 0
-        while last < seq {
-            let page = try log.read(namespace, after: last, through: seq)
-            guard let newest = page.last?.entry.seq else { break }
-            for logged in page {
-                for change in logged.entry.changes { root = root.replacing(change.path, with: change.value) }
-                guard logged.entry.isBulk else { continue }
-                try log.forEachPart(namespace, of: logged.entry.seq) { (changes) throws(LogStoreError) in
-                    for change in changes { root = root.replacing(change.path, with: change.value) }
-                }
-            }
-            last = newest
-        }
-        return root
     }
 
     private mutating func readRows(_ connection: PostgresConnection) throws {
