@@ -379,6 +379,15 @@ import Testing
         try withHistory { database throws in
             #expect(try database.json("log", "blame", "/", "--limit", "2").map { $0["seq"]?.int } == [8, 7])
             #expect(try database.json("log", "blame", "/", "--limit", "0").isEmpty)
+            #expect(
+                try database.json("log", "blame", "/", "--from", "3", "--to", "5").map { $0["seq"]?.int } == [5, 4, 3])
+            #expect(
+                try database.json("log", "blame", "/", "--from", "2026-01-31T12:06:00Z").map { $0["seq"]?.int } == [
+                    8, 7,
+                ])
+            #expect(
+                try database.run(["log", "blame", "/list", "--to", "3"]).errors
+                    == "No entry from 1 to 3 wrote /list.\n")
             #expect(try database.json("log", "blame", "/nowhere").isEmpty)
             let run = try database.run(["log", "blame", "/nowhere"])
             #expect(run.exitCode == 0 && run.output.isEmpty)

@@ -164,6 +164,36 @@ import Testing
         }
     }
 
+    /// What is dropped with a table that is made anew is said before.
+    @Test func aDryRunOfARebuild() throws {
+        try Self.withPosts { database, folder in
+            _ = try Self.apply(database, folder)
+            let changed = Self.definition.replacing(#""author": {"type": "text", "not null": "skip"}, "#, with: "")
+            try folder.file("mirror.json", changed)
+            let run = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--dry-run"])
+            #expect(run.exitCode == 0, "\(run.errors)")
+            #expect(
+                run.lines.dropFirst() == [
+                    "  mirror.posts would be made anew, and the table that is there dropped once that is whole.",
+                    "  The new table would not have the column author.",
+                ])
+            #expect(try database.value("select count(author)::text from mirror.posts") == "2")
+        }
+    }
+
+    @Test func exportsSinceAMoment() throws {
+        try Self.withPosts { database, folder in
+            _ = try Self.apply(database, folder)
+            let rows = { (since: String) throws in
+                try database.run(["mirror", "export", "posts", "--format", "jsonl", "--since", since]).lines.count
+            }
+            #expect(try rows("1") == 2)
+            #expect(try rows("1h") == 3)
+            #expect(try rows("head") == 0)
+            #expect(try database.run(["mirror", "export", "posts", "--since", "soon"]).exitCode == 2)
+        }
+    }
+
     @Test func dropped() throws {
         try Self.withPosts { database, folder in
             _ = try Self.apply(database, folder)

@@ -35,7 +35,10 @@ struct MirrorExportCommand: Command {
         } catch {
             progress.end()
             throw console.ending(
-                error, isFile ? "\(arguments["output"] ?? "") was not written." : "The output is not whole.")
+                error,
+                isFile
+                    ? "\(arguments["output"] ?? "") was not written. The same command begins again."
+                    : "The output is not whole.")
         }
         progress.finish(rows: outcome.rowCount)
         console.error("The table was at entry \(outcome.seq): what is written later has --since \(outcome.seq).")

@@ -65,7 +65,8 @@ private struct MirrorReplay {
             outcome = try administration.rebuild(mirror, rowsAtOnce: phases.rowsAtOnce) { phases.update($0) }
         } catch {
             phases.end()
-            throw console.ending(error, "\(table) is as it was, and what was built beside it is removed.")
+            throw console.ending(
+                error, "\(table) is as it was, and what was built beside it is removed. The same command begins again.")
         }
         phases.end()
         for sentence in outcome.lost { console.error("\(table): \(sentence)") }
