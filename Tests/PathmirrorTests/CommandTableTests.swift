@@ -163,7 +163,7 @@ import Testing
 
     /// Each command without what it can't do without.
     @Test(arguments: [
-        ("serve", "--database-url is missing (or --database-url-file)."), ("log show", "SEQ is missing."),
+        ("serve", "--database-url is missing (or --database-url-file)."), ("log show", "SEQ|TIME is missing."),
         ("log blame", "PATH is missing."),
         ("log prune", "--keep is missing."), ("replay tree", "--at is missing."),
         ("replay apply", "FILE|- is missing."),

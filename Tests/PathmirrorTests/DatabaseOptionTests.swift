@@ -73,6 +73,30 @@ import Testing
         #expect(!(try pathmirror(["log", "ls", "--database-url-file", file]).errors.contains("warning")))
     }
 
+    /// An argument can be read as well as an option. The home is not there, so nothing more happens.
+    @Test(arguments: [
+        ("postgresql://u:hunter2@127.0.0.1:1/d", true), ("host=127.0.0.1 port=1 dbname=d password=hunter2", true),
+        ("postgresql://u@127.0.0.1:1/d", false),
+    ]) func passwordsInArguments(_ url: String, _ isWarned: Bool) throws {
+        let folder = try ScratchFolder()
+        let home = try folder.file("url", "postgresql://u@127.0.0.1:1/home")
+        let run = try pathmirror(["database", "add", "b", url, "--database-url-file", home])
+        #expect(run.exitCode == 1)
+        #expect(run.errors.hasPrefix("pathmirror: warning: a password on the command line can be read") == isWarned)
+        for word in ["--database-url-file", "PGPASSFILE"] { #expect(run.errors.contains(word) == isWarned) }
+        #expect(!run.errors.contains("hunter2"))
+    }
+
+    /// What takes a URL takes a file that has it.
+    @Test func everyCommandTakesAFile() {
+        for command in Commands.all {
+            let options = command.specification.options.map(\.name)
+            #expect(
+                options.contains("database-url") == options.contains("database-url-file"),
+                "\(command.specification.name)")
+        }
+    }
+
     @Test func byAFolderWithNothingInIt() throws {
         let folder = try ScratchFolder()
         for option in ["data", "dev-data"] {

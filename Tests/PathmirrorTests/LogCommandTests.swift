@@ -139,6 +139,22 @@ import Testing
         }
     }
 
+    /// Moments are what they are elsewhere.
+    @Test(arguments: [
+        ("head", 8), ("now", 8), ("2026-01-31T12:03:30Z", 3), ("2026-01-31T12:04:00Z", 4), ("1h", 8),
+    ]) func ofAMoment(_ moment: String, _ seq: Int) throws {
+        try withHistory { database throws in
+            #expect(try database.json("log", "show", moment).first?["seq"]?.int == seq)
+        }
+    }
+
+    @Test func ofAMomentBeforeTheFirstEntry() throws {
+        try withHistory { database throws in
+            #expect(
+                try database.failure("log", "show", "2025-01-01") == "pathmirror: Nothing had been written by then.\n")
+        }
+    }
+
     @Test func aBulkEntryWithItsParts() throws {
         try withHistory { database throws in
             try database.json("import", "-", "--path", "/bulk", input: #"{"a":1,"b":{"c":"x"}}"#)
@@ -170,7 +186,7 @@ import Testing
     @Test(arguments: ["0", "-1", "abc", "1.5", "", "99999999999999999999"]) func seqsThatAreNone(_ seq: String) throws {
         let run = try pathmirror(["log", "show", "--", seq])
         #expect(run.exitCode == 2)
-        #expect(run.errors.contains("SEQ must be a whole number from 1."))
+        #expect(run.errors.contains("SEQ"))
     }
 }
 
@@ -363,6 +379,15 @@ import Testing
         try withHistory { database throws in
             #expect(try database.json("log", "blame", "/", "--limit", "2").map { $0["seq"]?.int } == [8, 7])
             #expect(try database.json("log", "blame", "/", "--limit", "0").isEmpty)
+            #expect(
+                try database.json("log", "blame", "/", "--from", "3", "--to", "5").map { $0["seq"]?.int } == [5, 4, 3])
+            #expect(
+                try database.json("log", "blame", "/", "--from", "2026-01-31T12:06:00Z").map { $0["seq"]?.int } == [
+                    8, 7,
+                ])
+            #expect(
+                try database.run(["log", "blame", "/list", "--to", "3"]).errors
+                    == "No entry from 1 to 3 wrote /list.\n")
             #expect(try database.json("log", "blame", "/nowhere").isEmpty)
             let run = try database.run(["log", "blame", "/nowhere"])
             #expect(run.exitCode == 0 && run.output.isEmpty)

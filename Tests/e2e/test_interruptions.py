@@ -114,6 +114,79 @@ def test_an_export_leaves_no_file(written, scratch, interrupt):
     assert not [file.name for file in scratch.iterdir() if file.name.startswith("out.json")]
 
 
+BEGINS_AGAIN = "The same command begins again."
+
+
+@pytest.fixture
+def mirrored_log(written, scratch):
+    """A mirror of what the gateway has, and its definition."""
+    rest, url = written
+    file = scratch / "mirror.json"
+    file.write_text(json.dumps({"name": "values", "path": f"/{rest.base}/{{key}}", "columns": {"value": {"type": "bigint", "path": "."}}}))
+    cli.succeeds("mirror", "apply", file, "--yes", "--database-url", url)
+    return url, file
+
+
+def leftovers(url: str) -> list:
+    """What a build that was given up would have left."""
+    return sql.rows(url, "select relname from pg_class where relname like '\\_build%%' or relname like '\\_old%%'")
+
+
+def values(url: str) -> int:
+    return sql.rows(url, "select count(*) from mirror.values")[0][0]
+
+
+def test_applying_a_mirror_goes_on(mirrored_log, scratch, interrupt):
+    url, first = mirrored_log
+    file = scratch / "second.json"
+    file.write_text(json.dumps({"mirrors": [json.loads(first.read_text()), {**json.loads(first.read_text()), "name": "others"}]}))
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table pathmirror.node in access exclusive mode")
+        said = interrupt("mirror", "apply", file, "--yes", begun=at_work(url, "mirror"))
+    assert said == "Carried out: values; left: others. The same command goes on with these."
+    assert leftovers(url) == [] and values(url) == 300
+    cli.succeeds("mirror", "apply", file, "--yes", "--database-url", url)
+    assert sql.rows(url, "select count(*) from mirror.others") == [(300,)]
+    cli.verify("--database-url", url)
+
+
+def test_replaying_a_mirror_begins_again(mirrored_log, interrupt):
+    url, _ = mirrored_log
+    table = sql.rows(url, "select 'mirror.values'::regclass::oid")
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table pathmirror.node in access exclusive mode")
+        said = interrupt("replay", "mirror", "values", begun=at_work(url, "mirror"))
+    assert said == f"mirror.values is as it was, and what was built beside it is removed. {BEGINS_AGAIN}"
+    assert leftovers(url) == [] and sql.rows(url, "select 'mirror.values'::regclass::oid") == table and values(url) == 300
+    cli.succeeds("replay", "mirror", "values", "--database-url", url)
+    cli.verify("--database-url", url)
+
+
+def test_exporting_a_mirror_begins_again(mirrored_log, scratch, interrupt):
+    url, _ = mirrored_log
+    out = scratch / "values.csv"
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table mirror.values in access exclusive mode")
+        said = interrupt("mirror", "export", "values", "-o", out, begun=at_work(url, "mirror"))
+    assert said == f"{out} was not written. {BEGINS_AGAIN}"
+    assert not [file.name for file in scratch.iterdir() if file.name.startswith("values.csv")]
+    cli.succeeds("mirror", "export", "values", "-o", out, "--database-url", url)
+    assert len(out.read_text().splitlines()) == 301
+
+
+@pytest.mark.parametrize("words, purpose, said", [
+    (["mirror", "infer", "/", "-o", "inferred.json"], "mirror infer", "Nothing was changed."),
+    (["log", "verify"], "log verify", f"0 entries were read, and nothing was changed. {BEGINS_AGAIN}")])
+def test_what_reads_the_tree_begins_again(mirrored_log, scratch, interrupt, words, purpose, said):
+    url, _ = mirrored_log
+    words = [scratch / word if word.endswith(".json") else word for word in words]
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table pathmirror.node in access exclusive mode")
+        assert interrupt(*words, begun=at_work(url, purpose)) == said
+    assert not [file.name for file in scratch.iterdir() if file.name.startswith("inferred.json")]
+    cli.succeeds(*words, "--database-url", url)
+
+
 GOES_ON = "the same command goes on."
 DROPPED = f"What was dropped stays dropped; {GOES_ON}"
 

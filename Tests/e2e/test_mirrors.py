@@ -79,7 +79,7 @@ def test_a_filter_makes_a_mirror_of_a_part(mirrored):
     mirrored.caught_up()
     assert mirrored.rows(posts) == [("b",), ("new",)]
     mirrored.verify()
-    plan = mirrored.run("apply", mirrored.file({**POSTS, "filter": "data.child('status').val() == 'closed'"}), "--plan")
+    plan = mirrored.run("apply", mirrored.file({**POSTS, "filter": "data.child('status').val() == 'closed'"}), "--dry-run")
     assert "rebuild" in plan and "the filter" in plan
     mirrored.apply({**POSTS, "filter": "data.child('status').val() == 'closed'"})
     assert mirrored.rows(posts) == [("a",)]
@@ -111,7 +111,7 @@ def test_a_row_that_the_table_refuses_is_recorded_and_the_others_go_on(mirrored)
     errors = cli.objects(mirrored.run("errors", "posts", "--json"))
     assert [(error["record"], error["column"]) for error in errors] == [("/posts/big", "")]
     mirrored.apply({**POSTS, "indexes": []})
-    assert "1 records were read again; 0 errors are left" in mirrored.run("errors", "posts", "--retry")
+    assert "1 record was read again; 0 errors are left" in mirrored.run("errors", "posts", "--retry")
     assert mirrored.rows("select count(*) from mirror.posts") == [(2,)]
 
 
@@ -201,6 +201,9 @@ def test_indexes_made_by_hand_outlive_a_rebuild(mirrored):
     mirrored.caught_up()
     assert mirrored.rows("select count(*) from other.posts") == [(20,)]
     assert mirrored.rows("select column_name, key ->> 'post_id' in ('twin', 'p1') from pathmirror.mirror_misfit") == [(None, True)]
+    # By the name that its maker gave it, although it had another one when it refused the row.
+    (reason,), = mirrored.rows("select reason from pathmirror.mirror_misfit")
+    assert reason == 'the table refuses the row: duplicate key value violates unique constraint "once"'
 
 
 def test_what_is_not_about_the_definition_ends_the_build(mirrored):
@@ -223,7 +226,7 @@ def test_names_that_are_taken_are_refused_in_the_plan(mirrored):
     mirrored.apply({**POSTS, "indexes": []})
     sql.execute(mirrored.url, "create index on mirror.posts (author)", "create table mirror.articles_pkey (a int)")
     for definition, name in [(POSTS, "posts_author_idx"), ({**POSTS, "indexes": [], "table": "mirror.articles"}, "articles_pkey")]:
-        finished = mirrored.command("mirror", "apply", mirrored.file(definition), "--plan")
+        finished = mirrored.command("mirror", "apply", mirrored.file(definition), "--dry-run")
         assert finished.returncode != 0 and f'"mirror"."{name}" exists' in finished.stderr, finished.stderr
     sql.execute(mirrored.url, "alter index mirror.posts_author_idx rename to by_author")
     mirrored.apply(POSTS)

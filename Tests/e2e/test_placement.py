@@ -140,7 +140,7 @@ def test_removed_and_made_elsewhere(placed, database_url, other):
     away = placed.rest.at(ns="away")
     away.set("x", 1)
     refused = cli.command("namespace", "rm", "away", "--database-url", database_url)
-    assert refused.returncode == 1 and "1 rows" in refused.stderr and "Nothing was changed" in refused.stderr
+    assert refused.returncode == 1 and "1 row," in refused.stderr and "Nothing was changed" in refused.stderr
     refused = cli.command("namespace", "rm", "away", "--confirm", "far", "--database-url", database_url)
     assert refused.returncode == 1 and away.value("x") == 1
     with Listener(away) as listener:

@@ -90,7 +90,7 @@ def test_back_to_a_moment(archived, scratch, logs):
             wait_until(lambda: rest.value("letters") == {"x": "kept"}, "the entries that were carried over", 30)
             assert rest.value("orders") == {"a": {"n": 1}, "b": {"n": 2}}
             # Twice is once.
-            assert "0 entries; 1 were applied before" in cli.succeeds("replay", "apply", wanted, "--database-url", there)
+            assert "0 entries; 1 was applied before" in cli.succeeds("replay", "apply", wanted, "--database-url", there)
             cli.verify("--database-url", there)
         finally:
             gateway.sweep()

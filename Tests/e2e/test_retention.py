@@ -77,3 +77,26 @@ def test_what_is_not_said_rightly_is_refused(database_url):
         finished = cli.command("retention", "set", *words, "--database-url", database_url)
         assert finished.returncode == 2, (words, finished.stderr)
         assert finished.stderr.startswith("pathmirror retention set: "), finished.stderr
+
+
+def test_one_namespace(serve, database_url):
+    """What is asked of one log says nothing of the others, and does nothing to them."""
+    source = ("--database-url", database_url)
+    gateway = serve("--retention-interval-ms", "0", "--ns", "default,other")
+    for ns in ("default", "other"):
+        for number in range(5):
+            gateway.rest.at(ns=ns).set("x", number)
+    cli.succeeds("retention", "set", "--all", "--keep", "2", *source)
+    assert [line["namespace"] for line in cli.objects(cli.succeeds("retention", "ls", "--ns", "other", "--json", *source))] == ["other"]
+    shown = cli.succeeds("retention", "ls", "--ns", "other", *source).splitlines()
+    assert [line.split("  ")[0] for line in shown] == ["all others", "other"]
+    # The log begins behind a snapshot, which the first look takes.
+    assert cli.succeeds("retention", "run", "--ns", "other", *source).startswith("other: 0 entries dropped")
+    for ns in ("default", "other"):
+        for number in range(5):
+            gateway.rest.at(ns=ns).set("y", number)
+    assert cli.succeeds("retention", "run", "--ns", "other", *source).startswith("other: 5 entries dropped; the log begins at seq 6")
+    assert (listed(database_url, "other")["retainedFrom"], listed(database_url)["retainedFrom"]) == (6, 1)
+    cli.succeeds("retention", "rm", "--all", *source)
+    refused = cli.command("retention", "run", "--ns", "other", *source)
+    assert refused.returncode == 1 and "Nothing was said of the log of other" in refused.stderr

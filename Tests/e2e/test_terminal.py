@@ -138,6 +138,54 @@ def test_how_long_something_takes(fed):
     assert len(cli.objects(cli.succeeds("namespace", "ls", "--json", "--database-url", fed))) == 1
 
 
+@pytest.fixture
+def mirrored_orders(fed, scratch):
+    (scratch / "mirror.json").write_text(json.dumps({"name": "orders", "path": "/orders/{id}", "columns": {"total": "bigint"}}))
+    cli.succeeds("mirror", "apply", scratch / "mirror.json", "--yes", "--database-url", fed)
+    return fed
+
+
+def test_the_work_on_mirrors_is_told(mirrored_orders):
+    """What waits for somebody in the database says for how long."""
+    commands = [(["mirror", "drop", "orders", "--yes"], "orders: dropping mirror.orders", "mirror_cursor"),
+                (["mirror", "errors", "orders", "--retry"], "orders: reading records again", "mirror_cursor"),
+                (["mirror", "infer", "/"], "infer: reading /", "node")]
+    for words, said, table in commands:
+        with psycopg.connect(mirrored_orders) as holder:
+            holder.execute(f"lock table pathmirror.{table} in access exclusive mode")
+            with Terminal(*words, "--database-url", mirrored_orders) as terminal:
+                terminal.wait_for(rf"\x1b\[K{re.escape(said)}, \d+ s")
+                terminal.type("\x03")
+                assert terminal.end() == 130, terminal.seen
+
+
+def test_how_far_a_search_of_the_log_is(mirrored_orders):
+    with psycopg.connect(mirrored_orders, autocommit=True) as connection:
+        for _ in range(8):
+            connection.execute("select count(pathmirror.set('default', '/long', to_jsonb(repeat('x', 20000)))) from generate_series(1, 500)")
+    with Terminal("log", "ls", "--path", "/elsewhere", "--database-url", mirrored_orders) as terminal:
+        assert terminal.end() == 0
+        assert re.search(r"\x1b\[Klog ls: \d+ entries read, \d+ a second, \d+ %, \d+ s left", terminal.seen), terminal.seen
+        assert terminal.lines[-1] == ""
+    # Nobody looks on elsewhere.
+    assert cli.command("log", "ls", "--path", "/elsewhere", "--database-url", mirrored_orders).stderr == ""
+
+
+def test_titles_and_numbers(mirrored_orders):
+    gateway_url = ("--database-url", mirrored_orders)
+    for words, titles in [(["log", "ls"], r"SEQ  COMMITTED +OPERATION +BY +PATH"), (["log", "blame", "/orders"], r"  SEQ  COMMITTED +BY"),
+                          (["mirror", "ls"], "NAMESPACE +NAME")]:
+        with Terminal(*words, *gateway_url, columns=132) as terminal:
+            assert terminal.end() == 0
+            title, *rows = terminal.lines
+            assert re.match(titles, title) and rows and not any("COMMITTED" in row for row in rows)
+    assert "ROWS" in title and rows[0].index("12  ") + 2 == title.index("ROWS") + 4, (title, rows)
+    with Terminal("log", "tail", "--last", "2", *gateway_url, columns=132) as terminal:
+        terminal.wait_for("COMMITTED(.|\n)*orders/o11")
+        terminal.type("\x03")
+        assert terminal.end() == 0
+
+
 def test_who_is_waited_for_is_told_once_where_there_is_no_terminal(fed, scratch):
     """A terminal that can't replace lines, and a file, get no escapes."""
     for environment in ({"TERM": "dumb"}, {"TERM": "xterm"}):

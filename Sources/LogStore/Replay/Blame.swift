@@ -16,16 +16,20 @@ public struct Blame: Sendable {
     /// Calls `body` for each entry until it returns false or the log's beginning is reached. Memory holds one entry (of a
     /// bulk entry, one part).
     ///
-    /// - Parameter looked: is told before which seq it looks on.
+    /// - Parameters:
+    ///   - first: the oldest entry that is looked at; nil for the log's beginning.
+    ///   - last: the newest one; nil for the head.
+    ///   - looked: is told before which seq it looks on.
     public static func run(
-        _ connection: LogConnection, _ namespace: NamespaceRecord, _ path: Path, looked: (Int64) -> Void = { _ in },
-        _ body: (Line) throws -> Bool
+        _ connection: LogConnection, _ namespace: NamespaceRecord, _ path: Path, from first: Int64? = nil,
+        to last: Int64? = nil, looked: (Int64) -> Void = { _ in }, _ body: (Line) throws -> Bool
     ) throws {
+        let first = max(namespace.retainedFrom, first ?? 0)
         let current = try versions(connection, namespace.id, path)
-        var before = namespace.head + 1
-        while before > namespace.retainedFrom {
+        var before = min(namespace.head, last ?? .max) + 1
+        while before > first {
             looked(before)
-            let after = max(namespace.retainedFrom - 1, before - 1 - page)
+            let after = max(first - 1, before - 1 - page)
             for seq in try touching(connection, namespace.id, path, after: after, before: before) {
                 guard let entry = try connection.entry(namespace.id, seq)?.entry else { continue }
                 var changes = entry.changes.compactMap { $0.narrowed(to: path) }

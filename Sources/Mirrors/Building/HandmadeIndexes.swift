@@ -11,6 +11,18 @@ struct HandmadeIndexes {
         let tail: String?
         /// What it is called until the new table has taken the old one's place.
         let temporaryName: String
+
+        /// The error with the name that the index's maker knows.
+        func named(_ error: PostgresError) -> PostgresError {
+            var named = error
+            named.message = nameToBe.naming(error.message)
+            named.detail = error.detail.map(nameToBe.naming)
+            named.statement = error.statement.map(nameToBe.naming)
+            if error.constraint == temporaryName { named.constraint = name }
+            return named
+        }
+
+        var nameToBe: IndexNameToBe { IndexNameToBe(built: temporaryName, name: name) }
     }
 
     private var indexes: [Index] = []
@@ -61,6 +73,9 @@ struct HandmadeIndexes {
         first = indexes
     }
 
+    /// What they are called while the new table is made, and by whoever made them.
+    var namesToBe: [IndexNameToBe] { first.map(\.nameToBe) }
+
     /// Makes them on the new table. One that the table can't have any more, as a column is gone or has another type, is left
     /// out and noted.
     ///
@@ -88,7 +103,7 @@ struct HandmadeIndexes {
                 if savepoint, target.isOpen { try target.executeScript("rollback to savepoint handmade") }
                 guard error.isAboutDefinition else {
                     indexes = wanted
-                    throw error
+                    throw index.named(error)
                 }
                 lost.append("The index \(index.name) can't be kept: \(error.message).")
             }

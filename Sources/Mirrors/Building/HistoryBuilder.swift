@@ -97,6 +97,7 @@ final class HistoryBuilder {
         var building = ActiveMirror(
             id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: 0, batch: nil,
             mayHaveErrors: true)
+        building.namesToBe = IndexNameToBe.own(of: table) + (handmade?.namesToBe ?? [])
         guard let old, old.definition.keeps != nil else { return try begin(&building, after: old) }
         if try goesOn(old) {
             try rebuild(&building, old)

@@ -23,7 +23,11 @@ extension MirrorAdministration {
     }
 
     /// Reads the records again whose errors are kept. Returns how many there were, and how many errors are left.
-    public func retryConversionErrors(_ mirror: CatalogMirror) throws -> (records: Int, left: Int) {
+    ///
+    /// - Parameter begins: is told how many records there are, once that is known.
+    public func retryConversionErrors(
+        _ mirror: CatalogMirror, begins: (_ records: Int) -> Void = { _ in }
+    ) throws -> (records: Int, left: Int) {
         guard mirror.definition.keeps == nil else {
             throw MirrorError.refused(
                 "\(mirror.definition.tableName) keeps what its records were, and its rows are made of that: 'pathmirror replay mirror \(mirror.name)' makes all of them again."
@@ -35,6 +39,7 @@ extension MirrorAdministration {
             // Nobody else changes them while the cursor is held.
             let keys = try recordsWithErrors(one[0], target)
             one[0].isCareful = true
+            begins(keys.count)
             return (keys.count, try stepper.advance(&one, in: record, .joined, rereading: keys))
         }
         return (moved.result, Int(try MirrorErrors.kept(target, moved.mirror.asGeneration)))

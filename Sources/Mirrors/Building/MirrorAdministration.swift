@@ -44,10 +44,14 @@ public final class MirrorAdministration {
     /// All mirrors of all namespaces.
     public func mirrors() throws -> [CatalogMirror] { try source.catalogMirrors() }
 
-    /// The mirror of that name; nil where the namespace has none.
+    /// The mirror of that name.
+    ///
+    /// - Throws: ``MirrorError/unknownMirror(name:namespace:)`` where the namespace has none;
+    ///   ``LogStoreError/unknownNamespace(_:)`` where there is no such namespace.
     public func mirror(named name: String, of namespace: String) throws -> CatalogMirror {
         guard let mirror = try mirrors().first(where: { $0.name == name && $0.namespace == namespace }) else {
-            throw MirrorError.refused("There is no mirror \"\(name)\" of namespace \"\(namespace)\".")
+            guard try source.namespace(named: namespace) != nil else { throw LogStoreError.unknownNamespace(namespace) }
+            throw MirrorError.unknownMirror(name: name, namespace: namespace)
         }
         return mirror
     }

@@ -131,6 +131,7 @@ public final class MirrorBuilder {
             id: mirror.id, namespace: mirror.namespaceID, generation: generation, table: table, seq: record.head,
             batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head),
             mayHaveErrors: false)
+        building.namesToBe = IndexNameToBe.own(of: table) + (handmade?.namesToBe ?? [])
         try target.copyIn(table.copySQL) { writer in
             var records: [(keys: [Key], value: Node, version: Int64)] = []
             try RecordStream.read(mirror.namespaceID, definition.pattern, above: [], source) { keys, value, version in

@@ -16,6 +16,8 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
     case pruned(cursor: Int64, retainedFrom: Int64)
     /// Asked to stop.
     case stopped
+    /// The namespace has no mirror of that name.
+    case unknownMirror(name: String, namespace: String)
     /// Something to tell the operator, as a sentence.
     case refused(String)
     /// A stored definition that this program can't read.
@@ -31,6 +33,7 @@ public enum MirrorError: Error, Sendable, CustomStringConvertible {
         case .pruned(let cursor, let retainedFrom):
             "The mirror is at seq \(cursor), but the log begins at \(retainedFrom): make it anew with 'pathmirror replay mirror'."
         case .stopped: "Stopped."
+        case .unknownMirror(let name, let namespace): "There is no mirror \"\(name)\" of namespace \"\(namespace)\"."
         case .refused(let reason): reason
         case .definition(let error): "\(error)"
         }

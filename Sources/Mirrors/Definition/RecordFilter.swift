@@ -30,7 +30,9 @@ public struct RecordFilter: Sendable {
         do throws(RulesError) {
             rules = try RuleSet(.read, text, at: pattern, limits: RuleLimits(maxStepsPerRule: Self.maxSteps))
         } catch {
-            throw Mistake(reason: error.problems.first?.message ?? "\(error)")
+            // It is compiled as a rule that reads, of which its author knows nothing.
+            let reason = error.problems.first?.message ?? "\(error)"
+            throw Mistake(reason: reason.replacing("in .read expressions", with: "in filters"))
         }
         let names = rules.surroundings.map(\.rawValue).sorted()
         guard names.isEmpty else {

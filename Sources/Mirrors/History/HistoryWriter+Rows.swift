@@ -98,7 +98,7 @@ extension HistoryWriter {
             let path = mirror.definition.pattern.path(of: keys).description
             let refusal = ConversionError(
                 record: path, column: "", path: path, seq: places[first].seq, value: nil,
-                reason: "the table refuses the row: \(error.message)")
+                reason: mirror.refusal(error))
             try writer.add(mirror.storing([refusal]), mirror)
         }
     }

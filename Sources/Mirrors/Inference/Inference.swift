@@ -31,6 +31,14 @@ public struct Inference: Sendable {
         public let misfitExamples: [String]
     }
 
+    /// What is looked at next.
+    public enum Stage: Sendable {
+        /// A place that is no collection, or holds some.
+        case place(String)
+        /// The records of one table.
+        case records(table: String, count: Int)
+    }
+
     public let definition: MirrorDefinition
     public let evidence: [Evidence]
     public let recordCount: Int
@@ -43,9 +51,12 @@ public struct Inference: Sendable {
     /// children, or of what these hold; for `/`, of all that the namespace has. Collections within records have mirrors
     /// of their own, with the records' keys. Holds what is at the path in memory.
     ///
-    /// - Parameter limit: the most records of a mirror that are looked at.
+    /// - Parameters:
+    ///   - limit: the most records of a mirror that are looked at.
+    ///   - progress: is told what begins; what it throws ends the work.
     public static func run(
-        _ source: LogConnection, _ namespace: NamespaceRecord, pattern text: String, limit: Int
+        _ source: LogConnection, _ namespace: NamespaceRecord, pattern text: String, limit: Int,
+        progress: @escaping (Stage) throws -> Void = { _ in }
     ) throws -> [Inference] {
         let pattern = try pattern(text)
         guard try source.beginSnapshot(namespace.id) != nil else {
@@ -54,7 +65,12 @@ public struct Inference: Sendable {
         defer { source.endSnapshot() }
         let base = pattern?.base ?? .root
         let node = try source.readSubtrees(namespace.id, [base]).first?.value ?? .null
-        var inference = TreeInference(limit: limit)
+        var stop: (any Error)?
+        var inference = TreeInference(limit: limit) { stage in
+            guard stop == nil else { return false }
+            do { try progress(stage) } catch { stop = error }
+            return stop == nil
+        }
         if let pattern, pattern.captures.isEmpty {
             inference.takeChildren(of: node, at: base)
         } else if let pattern {
@@ -63,6 +79,7 @@ public struct Inference: Sendable {
         } else {
             inference.takeWhole(node)
         }
+        if let stop { throw stop }
         guard !inference.proposals.isEmpty else {
             throw MirrorError.refused("There is no record at \(text) to infer columns from.")
         }

@@ -11,7 +11,13 @@ struct TreeInference {
 
     private static let maxDepth = 16
 
-    init(limit: Int) { self.limit = limit }
+    /// Told of what is looked at next; false where it is to be left, and all that follows.
+    private let goesOn: (Inference.Stage) -> Bool
+
+    init(limit: Int, goesOn: @escaping (Inference.Stage) -> Bool = { _ in true }) {
+        self.limit = limit
+        self.goesOn = goesOn
+    }
 
     /// Where records are, and what is there.
     struct Records {
@@ -27,7 +33,9 @@ struct TreeInference {
 
     /// Proposes mirrors for whatever is below a place of which nothing is known.
     mutating func takeWhole(_ node: Node, at path: [Key] = []) {
-        guard case .branch(let branch) = node, path.count < Self.maxDepth else { return }
+        guard case .branch(let branch) = node, path.count < Self.maxDepth,
+            goesOn(.place(path.last.map { "/\($0.text)" } ?? "/"))
+        else { return }
         if path.isEmpty { known = KnownCollections(in: node) }
         if !path.isEmpty, case .collection(let keys) = Shape([node], among: known) {
             return takeChildren(Records(parts: path.map { .key($0) }, values: [([], node)]), keys, under: nil)
@@ -96,6 +104,7 @@ struct TreeInference {
         var name = wanted
         while name.utf8.count > 58 { name.removeLast() }
         let table = InferredNames.unused(name, &tables)
+        guard goesOn(.records(table: table, count: records.values.count)) else { return }
         var fields = RecordFields(records.values.map(\.value), among: known)
         fields.survey()
         if let proposal = proposal(records, table, fields) { proposals.append(proposal) }

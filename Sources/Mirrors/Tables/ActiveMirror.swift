@@ -22,6 +22,8 @@ struct ActiveMirror {
     var hasWaiting: Bool
     /// Values may have come free for which records wait that were not looked at yet.
     var hasFreed: Bool
+    /// What the table's indexes are called once it is whole, while a build has them under names of its own.
+    var namesToBe: [IndexNameToBe] = []
     /// What the stretch being worked on does to it.
     var pending: PendingChanges
 
@@ -32,6 +34,11 @@ struct ActiveMirror {
     /// The table as its errors know it.
     var asGeneration: MirrorGeneration {
         MirrorGeneration(namespace: namespace, mirror: id, generation: generation)
+    }
+
+    /// Why the table refuses a row, with the names of indexes that people know.
+    func refusal(_ error: PostgresError) -> String {
+        "the table refuses the row: \(namesToBe.reduce(error.message) { $1.naming($0) })"
     }
 
     init(

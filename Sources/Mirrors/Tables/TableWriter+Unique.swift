@@ -98,7 +98,7 @@ extension TableWriter {
             }
             misfits.append(
                 refusal(
-                    RecordKey.text(first.keys), first.stamp.seq, "the table refuses the row: \(error.message)", mirror))
+                    RecordKey.text(first.keys), first.stamp.seq, mirror.refusal(error), mirror))
             return []
         }
     }
@@ -180,7 +180,7 @@ extension TableWriter {
                 let before = try insert(waiting: keys[..<middle], unique, &errors, mirror)
                 return before.union(try insert(waiting: keys[middle...], unique, &errors, mirror))
             }
-            errors.append(refusal(first, mirror.seq, "the table refuses the row: \(error.message)", mirror))
+            errors.append(refusal(first, mirror.seq, mirror.refusal(error), mirror))
             return []
         }
     }

@@ -179,7 +179,7 @@ struct TableWriter {
             misfits.append(
                 ConversionError(
                     record: path, column: "", path: path, seq: first.stamp.seq, value: nil,
-                    reason: "the table refuses the row: \(error.message)"))
+                    reason: mirror.refusal(error)))
         }
     }
 

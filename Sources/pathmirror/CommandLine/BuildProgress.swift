@@ -15,10 +15,11 @@ final class BuildProgress {
         let text =
             switch progress {
             case .removedLeftover: "what an interrupted build had left was removed"
-            case .copying(let rows): "\(rows) rows, \(Int64(rows) * 1_000 / max(1, line.elapsed)) a second"
+            case .copying(let rows):
+                "\(Counted.text(rows, "row")), \(Int64(rows) * 1_000 / max(1, line.elapsed)) a second"
             case .indexing: "making indexes"
             case .catchingUp(let seq, let head): "catching up: seq \(seq) of \(head)"
-            case .verifying(let rows): "comparing: \(rows) rows"
+            case .verifying(let rows): "comparing: \(Counted.text(rows, "row"))"
             case .swapping: "swapping"
             }
         line.show("\(name): \(text)")

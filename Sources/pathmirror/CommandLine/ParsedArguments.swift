@@ -89,6 +89,12 @@ struct ParsedArguments {
         return configuration[name]
     }
 
+    /// The argument that the help calls `name`; nil where it was not given, or the command has none of that name.
+    func positional(_ name: String) -> String? {
+        guard let index = specification.positionals.firstIndex(of: name), index < positionals.count else { return nil }
+        return positionals[index]
+    }
+
     /// Where an option's value comes from: what comes first goes before the others.
     enum Source: Int, Comparable {
         case commandLine, environment, configuration

@@ -23,7 +23,7 @@ final class Progress {
     func update(rows: Int, bytes: Int) {
         guard line.isDue() else { return }
         let seconds = Double(line.elapsed) / 1_000
-        var text = "\(name): \(rows) \(what), \(Self.rate(rows, seconds)) a second"
+        var text = "\(name): \(Counted.text(rows, of: what)), \(Self.rate(rows, seconds)) a second"
         if let share = share(rows, bytes) {
             text += ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"
             if line.isTerminal { text = "\(Self.bar(share)) \(text)" }
@@ -44,7 +44,7 @@ final class Progress {
     func finish(rows: Int) {
         let seconds = Double(line.elapsed) / 1_000
         line.finish(
-            "\(name): \(rows) \(what) in \(ProgressLine.duration(seconds: seconds)), \(Self.rate(rows, seconds)) a second"
+            "\(name): \(Counted.text(rows, of: what)) in \(ProgressLine.duration(seconds: seconds)), \(Self.rate(rows, seconds)) a second"
         )
     }
 

@@ -67,8 +67,9 @@ final class ReplayProgress {
     private func show() {
         guard line.isDue() else { return }
         let seconds = max(0.001, Double(line.elapsed) / 1_000)
-        let leaves = bulk.leaves > 0 ? ", \(bulk.leaves) leaves" : ""
-        var text = "\(name): \(done) \(unit)\(leaves), \(Int(Double(done + bulk.leaves) / seconds)) a second"
+        let leaves = bulk.leaves > 0 ? ", \(Counted.text(bulk.leaves, of: "leaves"))" : ""
+        var text =
+            "\(name): \(Counted.text(done, of: unit))\(leaves), \(Int(Double(done + bulk.leaves) / seconds)) a second"
         let work = done + bulk.work
         if let total, total + bulkTotal.work > 0, work > 0, !isEstimate || work < total {
             let share = min(1, Double(work) / Double(total + bulkTotal.work))

@@ -47,8 +47,10 @@ enum Commands {
             console.write(TextWrap.help(specification.help, to: console.outputWidth))
             return exitCode(0, command, console)
         }
+        var known: ParsedArguments?
         do {
             let parsed = try ParsedArguments(arguments, specification, environment)
+            known = parsed
             // Gateways have a log for it.
             if !specification.options.contains(where: { $0.name == "log-format" }),
                 let warning = DatabaseWarning.ofCommandLine(parsed)
@@ -60,7 +62,9 @@ enum Commands {
             return exitCode(0, command, console)
         } catch {
             console.interruption.notice()
-            return exitCode(tell(console.ending(error, command.whenInterrupted), command, console), command, console)
+            let error = console.ending(error, command.whenInterrupted)
+            let question = known.map { NameSuggestion.question(error, $0, console) } ?? ""
+            return exitCode(tell(error, question, command, console), command, console)
         }
     }
 
@@ -74,8 +78,11 @@ enum Commands {
 
     /// Says why a command has ended.
     ///
+    /// - Parameter question: what is asked behind it, if anything.
     /// - Returns: its exit code.
-    private static func tell(_ error: any Error, _ command: any Command.Type, _ console: Console) -> Int32 {
+    private static func tell(
+        _ error: any Error, _ question: String, _ command: any Command.Type, _ console: Console
+    ) -> Int32 {
         switch error {
         case let end as CommandEnd:
             if let message = end.message { console.error("pathmirror: \(message)") }
@@ -85,7 +92,7 @@ enum Commands {
             console.error("pathmirror \(name): \(error.message) Try 'pathmirror \(name) --help'.")
             return 2
         default:
-            console.error("pathmirror: \(error)")
+            console.error("pathmirror: \(error)\(question)")
             return command.failureCode
         }
     }

@@ -121,10 +121,24 @@ enum Database {
 
     /// The database of that name, as the home has it.
     static func record(_ name: String, _ home: LogConnection) throws -> DatabaseRecord {
-        guard let record = try home.databases().first(where: { $0.name == name }) else {
-            throw CommandFailure("There is no database \"\(name)\": see 'pathmirror database ls'.")
-        }
+        let databases = try home.databases()
+        guard let record = databases.first(where: { $0.name == name }) else { throw unknown(name, databases) }
         return record
+    }
+
+    /// What is said of a database that there is not.
+    static func unknown(_ name: String, _ databases: [DatabaseRecord]) -> CommandFailure {
+        let near = NearestWord.all(name, among: [DatabaseRecord.home] + databases.map(\.name))
+        return CommandFailure(
+            "There is no database \"\(name)\": see 'pathmirror database ls'.\(NearestWord.question(near))")
+    }
+
+    /// The names of all namespaces, wherever they live.
+    static func namespaceNames(_ arguments: ParsedArguments, _ console: Console) throws -> [String] {
+        let home = try open(try home(arguments), console, "placement")
+        defer { home.close() }
+        let elsewhere = try home.placements(since: -1).filter { $0.database != nil }.map(\.namespace)
+        return try home.allNamespaces().map(\.name) + elsewhere
     }
 
     /// Throws where namespaces live in more than one database: what is done to all of them at once can't be.
@@ -152,7 +166,7 @@ enum Database {
     ) throws -> NamespaceRecord {
         let name = namespaceName(arguments)
         guard let record = try connection.namespace(named: name, creating: creating) else {
-            throw CommandFailure("There is no namespace \"\(name)\".")
+            throw LogStoreError.unknownNamespace(name)
         }
         return record
     }

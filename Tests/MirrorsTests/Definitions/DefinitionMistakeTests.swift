@@ -55,7 +55,7 @@ import Testing
         (#""filter": """#, "2:11: filter: The expression is empty."),
         (#""filter": "data.val(""#, "2:11: filter: syntax error"),
         (#""filter": "data.val()""#, "2:11: filter: Expression must evaluate to a boolean."),
-        (#""filter": "newData.exists()""#, "2:11: filter: newData is invalid in .read expressions."),
+        (#""filter": "newData.exists()""#, "2:11: filter: newData is invalid in filters."),
         (#""filter": "$other == 'x'""#, "2:11: filter: Unknown variable '$other'."),
         (
             #""filter": "auth != null && now > 5""#,

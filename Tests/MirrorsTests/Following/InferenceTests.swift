@@ -19,6 +19,26 @@ import Tree
         return try #require(all.first)
     }
 
+    private struct Stopped: Error {}
+
+    /// Whoever is told what comes can end it there, and nothing is proposed.
+    @Test func toldAndStopped() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/a", #"{"x": {"n": 1}, "y": {"n": 2}}"#)
+            let log = try LogConnection(bench.url)
+            defer { log.close() }
+            let namespace = try #require(try log.namespace(named: "test"))
+            var told: [String] = []
+            _ = try Inference.run(log, namespace, pattern: "/a", limit: 10) { stage in
+                if case .records(let table, let count) = stage { told.append("\(table) \(count)") }
+            }
+            #expect(told == ["a 2"])
+            #expect(throws: Stopped.self) {
+                try Inference.run(log, namespace, pattern: "/", limit: 10) { _ in throw Stopped() }
+            }
+        }
+    }
+
     @Test func typesNamesAndEvidence() throws {
         try MirrorBench.with { bench in
             try bench.set(

@@ -1,4 +1,5 @@
 import LogStore
+import TestSupport
 import Testing
 import Tree
 

@@ -10,7 +10,7 @@ from pathlib import Path
 # mirror's random id.
 MASKS = [
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "<time>"),
-    (re.compile(r"\b\d+ ms behind"), "<n> ms behind"),
+    (re.compile(r"\b\d+ (ms|s) behind"), "<n> s behind"),
     (re.compile(r"\bin \d+\.\d s, \d+ a second"), "in <n> s, <n> a second"),
     (re.compile(r"\(step \d+ of the pipeline\)"), "(step <n> of the pipeline)"),
     (re.compile(r"(?<=«)(\w+ \w+ \d+) [0-9a-f]{8}»"), r"\1 <id>»"),

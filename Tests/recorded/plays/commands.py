@@ -157,7 +157,7 @@ def play_commands_mirrors(player):
             query = "select lag_entries from pathmirror.mirror_status where namespace = %s"
             wait_until(lambda: connection.execute(query, (player.name,)).fetchall() == [(0,)], "the mirror to follow")
 
-    for words in (["apply", bad], ["apply", definition, "--plan"], ["apply", definition, "--plan", "--json"], ["infer", "/posts"], ["infer", "/posts", "--json"], ["infer", "/none"]):
+    for words in (["apply", bad], ["apply", definition, "--dry-run"], ["apply", definition, "--dry-run", "--json"], ["infer", "/posts"], ["infer", "/posts", "--json"], ["infer", "/none"]):
         player.command("mirror", *words, *ns)
     player.command("mirror", "apply", definition, "--yes", *ns)
     caught_up()

@@ -68,7 +68,7 @@ enum DatabaseDiagnosis {
     static func storage(_ facts: StorageFacts, freeBytes: Int64?) -> [Finding] {
         var found: [Finding] = []
         let size =
-            "\(facts.entries) entries; the database has \(ByteCount.text(facts.databaseBytes))"
+            "\(Counted.text(facts.entries, "entry")); the database has \(ByteCount.text(facts.databaseBytes))"
             + (facts.walBytes.map { ", the write-ahead log \(ByteCount.text($0))" } ?? "")
         if let freeBytes {
             let text = "\(size), and \(ByteCount.text(freeBytes)) are free"
@@ -94,7 +94,8 @@ enum DatabaseDiagnosis {
         for table in facts.bloated {
             found.append(
                 .warning(
-                    "storage.bloat", "\(table.name) has \(table.deadRows) dead rows and \(table.liveRows) living ones",
+                    "storage.bloat",
+                    "\(table.name) has \(Counted.text(table.deadRows, "dead row")) and \(table.liveRows) living",
                     fix:
                         "find what keeps vacuum from removing them (long transactions, slots), then: vacuum pathmirror.\(table.name)"
                 ))

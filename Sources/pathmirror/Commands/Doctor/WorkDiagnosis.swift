@@ -84,7 +84,8 @@ enum WorkDiagnosis {
             if mirror.failures > 0 {
                 found.append(
                     .warning(
-                        "mirrors.errors", "\(name) has \(mirror.failures) values that its columns can't take",
+                        "mirrors.errors",
+                        "\(name) has \(Counted.text(mirror.failures, "value")) that its columns can't take",
                         fix: "pathmirror mirror errors \(mirror.name) --ns \(mirror.namespace)"))
             }
         }

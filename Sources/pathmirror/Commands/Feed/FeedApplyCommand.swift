@@ -25,8 +25,10 @@ struct FeedApplyCommand: Command {
                     return try administration.plan(feed.definition, for: feed.namespace)
                 }
                 guard creates else {
+                    let near = NearestWord.all(feed.namespace, among: try Database.namespaceNames(arguments, console))
                     throw CommandFailure(
-                        "There is no namespace \"\(feed.namespace)\". Give --create if it is to be made.")
+                        "There is no namespace \"\(feed.namespace)\". Give --create if it is to be made.\(NearestWord.question(near))"
+                    )
                 }
                 // A token of the feed could not be made either.
                 guard FeedBinding(feed: feed.definition.name, namespace: feed.namespace) != nil else {

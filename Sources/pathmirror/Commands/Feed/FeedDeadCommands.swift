@@ -18,7 +18,8 @@ struct FeedDeadListCommand: Command {
             for letter in try administration.deadLetters(name, after: after, limit: limit) {
                 guard arguments.has("json") else {
                     table.add(
-                        letter.id(in: name.namespace), letter.key, "\(letter.attempts) attempts", letter.deadAt,
+                        letter.id(in: name.namespace), letter.key, Counted.text(letter.attempts, "attempt"),
+                        letter.deadAt,
                         letter.lastReason)
                     continue
                 }
@@ -69,7 +70,7 @@ private enum FeedDeadSelection {
             if arguments.has("json") {
                 console.write(JSONOutput.object(["count": .number(count)]).line)
             } else if !isNothing {
-                console.write("\(FeedOptions.count(count, "dead letter")) \(count == 1 ? "is" : "are") \(words).")
+                console.write("\(Counted.text(count, "dead letter")) \(count == 1 ? "is" : "are") \(words).")
             }
             guard isNothing else { return }
             throw CommandFailure(

@@ -29,9 +29,6 @@ enum FeedOptions {
         return name
     }
 
-    /// `1 message`, `2 messages`.
-    static func count(_ number: Int64, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }
-
     /// The definition as it may be shown, with all that was left out.
     static func shown(_ record: FeedRecord) throws -> FeedDefinition {
         try FeedDefinition.read(record.definition, name: record.name)

@@ -53,7 +53,7 @@ struct FeedStatusCommand: Command {
     private static func cells(_ name: FeedName, _ status: FeedStatusRecord) -> [String] {
         [
             name.namespace, name.name, status.state, "seq \(status.seq) of \(status.head)",
-            status.lagEntries > 0 ? "\(duration(status.lagSeconds)) behind" : "",
+            status.lagEntries > 0 ? "\(LagText.text(seconds: status.lagSeconds)) behind" : "",
             messages(status).joined(separator: ", "),
         ]
     }
@@ -62,14 +62,15 @@ struct FeedStatusCommand: Command {
         var words: [String] = []
         if status.pending > 0 {
             let verb = status.pending == 1 ? "waits" : "wait"
-            words.append("\(FeedOptions.count(status.pending, "message")) \(verb), \(status.held) of them held")
+            words.append("\(Counted.text(status.pending, "message")) \(verb), \(status.held) of them held")
         }
         if status.redelivered > 0 { words.append("\(status.redelivered) redelivered") }
-        if status.deadLetters > 0 { words.append(FeedOptions.count(status.deadLetters, "dead letter")) }
+        if status.deadLetters > 0 { words.append(Counted.text(status.deadLetters, "dead letter")) }
         if status.setAside > 0 { words.append("\(status.setAside) set aside") }
         if status.retrying > 0 { words.append("\(status.retrying) retrying") }
         if status.holdsBackSeconds > 0 {
-            words.append("has held back pruning for \(duration(status.holdsBackSeconds)) beyond its retention")
+            words.append(
+                "has held back pruning for \(LagText.text(seconds: status.holdsBackSeconds)) beyond its retention")
         }
         if let message = status.message { words.append(message) }
         return words
@@ -94,17 +95,5 @@ struct FeedStatusCommand: Command {
         var writer = JSONWriter(form: .plain)
         writer.write(.double((value * 1_000).rounded() / 1_000))
         return .raw(writer.bytes)
-    }
-
-    /// `9 min`: whole units, of the largest that fits.
-    private static func duration(_ seconds: Double) -> String {
-        let whole = Int64(seconds)
-        switch whole {
-        case ..<1: return "\(Int64((seconds * 1_000).rounded())) ms"
-        case ..<60: return "\(whole) s"
-        case ..<3_600: return "\(whole / 60) min"
-        case ..<172_800: return "\(whole / 3_600) h"
-        default: return "\(whole / 86_400) d"
-        }
     }
 }

@@ -68,7 +68,7 @@ struct DiffCommand: Command {
         }
         let connection = try Database.connection(arguments, console, "diff", of: .of(name))
         guard let namespace = try connection.namespace(named: name) else {
-            throw CommandFailure("There is no namespace \"\(name)\".")
+            throw LogStoreError.unknownNamespace(name)
         }
         return Side(connection: connection, namespace: namespace, seq: try moment.seq(connection, namespace))
     }
@@ -127,43 +127,63 @@ struct LogBlameCommand: Command {
         "lists the entries that wrote at, above or below a path, newest first; * marks what is still there",
         positionals: ["PATH"],
         options: [
-            ReplayOptions.namespace, .init("limit", "N", "the most entries; default 50"), .json,
+            ReplayOptions.namespace, ReplayOptions.from, ReplayOptions.to,
+            .init("limit", "N", "the most entries; default 50"), .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let path = try PathArgument.parse(arguments.positionals[0])
+        let from = try ReplayOptions.moment(arguments, "from")
+        let to = try ReplayOptions.moment(arguments, "to")
         var left = try arguments.integer("limit", in: 0...Int(Int64.max)) ?? 50
         let connection = try Database.connection(arguments, console, "log blame")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         guard left > 0 else { return }
+        let range = try LogRange(from, to, connection, namespace)
+        if range.isCutShort {
+            console.error("The log begins at seq \(namespace.retainedFrom), after the time of --from.")
+        }
         var isFound = false
-        let width = console.outputWidth
+        var table = table(head: namespace.head, width: console.outputWidth)
         try console.telling("blame: looking at what is there", isQuiet: arguments.has("json")) { progress in
             try Blame.run(
-                connection, namespace, path,
+                connection, namespace, path, from: range.first, to: range.last,
                 looked: {
-                    progress.note("blame: looking at entries before \($0), the log begins at \(namespace.retainedFrom)")
+                    progress.note("blame: looking at entries before \($0), the first is \(range.first)")
                 }
             ) { line in
                 isFound = true
-                let text = arguments.has("json") ? json(line) : text(line)
-                console.write(arguments.has("json") ? text : width.map { TextWidth.fitted(text, to: $0) } ?? text)
+                if arguments.has("json") {
+                    console.write(json(line))
+                } else {
+                    for text in table.lines(cells(line)) { console.write(text) }
+                }
                 left -= 1
                 return left > 0
             }
         }
         if !isFound, !arguments.has("json") {
-            console.error("No entry from \(namespace.retainedFrom) on wrote \(path).")
+            let end = to == nil ? "on" : "to \(range.last)"
+            console.error("No entry from \(range.first) \(end) wrote \(path).")
         }
     }
 
-    private static func text(_ line: Blame.Line) -> String {
+    private static func table(head: Int64, width: Int?) -> StreamedTable {
+        let seq = EntryText.seqColumn(head: head)
+        return StreamedTable(
+            [
+                .init("  \(seq.title)", (seq.width ?? 0) + 2, isNumber: true), EntryText.timeColumn,
+                EntryText.authorColumn(width), EntryText.operationColumn, .init("CHANGES"),
+            ], width: width)
+    }
+
+    private static func cells(_ line: Blame.Line) -> [String] {
         let entry = line.entry
-        let changes = String(decoding: ChangeCodec.encode(line.changes), as: UTF8.self)
-        let shown = changes.utf8.count > 200 ? "\(changes.prefix(200))… (\(changes.utf8.count) bytes)" : changes
-        return "\(line.isCurrent ? "*" : " ") \(entry.seq)  \(Timestamp.iso8601(unixMilliseconds: entry.committedAt))  "
-            + "\(OriginText.whom(entry.origin))  \(entry.operation.rawValue)  \(shown)"
+        return [
+            "\(line.isCurrent ? "*" : " ") \(entry.seq)", Timestamp.iso8601(unixMilliseconds: entry.committedAt),
+            OriginText.whom(entry.origin), entry.operation.rawValue, EntryText.shown(line.changes),
+        ]
     }
 
     private static func json(_ line: Blame.Line) -> String {

@@ -3,39 +3,49 @@ import Tree
 
 /// One entry as a line: for people, or as JSON.
 enum EntryText {
-    /// For a terminal: columns that align as far as that can be without knowing the entries that come, cut where it ends.
+    /// A table of entries, as wide as a terminal.
     ///
     /// - Parameters:
     ///   - head: the newest entry, whose number is the widest.
-    ///   - width: the terminal's; nil where there is none: lines are whole then, and two spaces apart.
-    static func line(_ entry: Entry, head: Int64 = 0, width: Int? = nil) -> String {
-        let cells = cells(entry)
-        guard let width else { return cells.joined(separator: "  ") }
-        let seq = String(repeating: " ", count: max(0, "\(head)".count - cells[0].count)) + cells[0]
-        let author = max(8, min(authorWidth, width / 5))
-        let padded =
-            [seq, cells[1], pad(cells[2], to: operationWidth), pad(TextWidth.fitted(cells[3], to: author), to: author)]
-            + cells[4...]
-        return TextWidth.fitted(padded.joined(separator: "  "), to: width)
+    ///   - width: the terminal's; nil where there is none.
+    static func table(head: Int64, width: Int?) -> StreamedTable {
+        StreamedTable(
+            [
+                seqColumn(head: head), timeColumn, operationColumn, authorColumn(width), .init("PATH"),
+                .init("CHANGES"),
+            ], width: width)
     }
 
-    /// The longest name of an operation, `transaction`.
-    private static let operationWidth = Operation.allCases.map(\.rawValue.count).max() ?? 0
+    static func seqColumn(head: Int64) -> StreamedTable.Column {
+        .init("SEQ", max("SEQ".count, "\(head)".count), isNumber: true)
+    }
+
+    /// As wide as the times are.
+    static var timeColumn: StreamedTable.Column { .init("COMMITTED", "2026-01-31T12:00:00.000Z".count) }
+
+    /// As wide as the longest name of an operation, `transaction`.
+    static var operationColumn: StreamedTable.Column {
+        .init("OPERATION", Operation.allCases.map(\.rawValue.count).max() ?? 0)
+    }
+
     /// Most authors fit: `anonymous by rest from 127.0.0.1`.
-    private static let authorWidth = 32
-
-    private static func pad(_ text: String, to width: Int) -> String {
-        text + String(repeating: " ", count: max(0, width - TextWidth.of(text)))
+    static func authorColumn(_ width: Int?) -> StreamedTable.Column {
+        .init("BY", max(8, min(32, (width ?? 0) / 5)))
     }
 
-    private static func cells(_ entry: Entry) -> [String] {
-        let changes = String(decoding: ChangeCodec.encode(entry.changes), as: UTF8.self)
-        let shown = changes.utf8.count > 200 ? "\(changes.prefix(200))… (\(changes.utf8.count) bytes)" : changes
+    /// The cells of a row of such a table.
+    static func cells(_ entry: Entry) -> [String] {
         let bulk = entry.isBulk ? " (and more, in parts)" : ""
         return [
             "\(entry.seq)", Timestamp.iso8601(unixMilliseconds: entry.committedAt), entry.operation.rawValue,
-            OriginText.whom(entry.origin), "\(entry.path)", "\(shown)\(bulk)",
+            OriginText.whom(entry.origin), "\(entry.path)", shown(entry.changes) + bulk,
         ]
+    }
+
+    /// Changes as JSON, of which a line has the beginning.
+    static func shown(_ changes: [Change]) -> String {
+        let text = String(decoding: ChangeCodec.encode(changes), as: UTF8.self)
+        return text.utf8.count > 200 ? "\(text.prefix(200))… (\(text.utf8.count) bytes)" : text
     }
 
     static func json(_ entry: Entry) -> String {

@@ -41,14 +41,21 @@ struct LogListCommand: Command {
         if range.isCutShort {
             console.error("The log begins at seq \(namespace.retainedFrom), after the time of --from.")
         }
-        let width = console.outputWidth
+        let isJSON = arguments.has("json")
+        var table = EntryText.table(head: namespace.head, width: console.outputWidth)
         let show = { (entry: Entry) in
-            console.write(
-                arguments.has("json")
-                    ? EntryText.json(entry) : EntryText.line(entry, head: namespace.head, width: width))
+            if isJSON { return console.write(EntryText.json(entry)) }
+            for line in table.lines(EntryText.cells(entry)) { console.write(line) }
         }
+        // Without a path, what is read is shown: that is how far it is.
+        let progress = ReplayProgress(
+            console, "log ls", "entries read", total: max(0, range.last - range.first + 1),
+            isQuiet: isJSON || path == nil || !console.isTerminal)
+        defer { progress.end() }
         if let last {
-            for entry in try range.newest(last, touching: path) { show(entry) }
+            let newest = try range.newest(last, touching: path) { progress.advance(to: $0) }
+            progress.end()
+            for entry in newest { show(entry) }
             return
         }
         left = left ?? 1_000
@@ -58,6 +65,7 @@ struct LogListCommand: Command {
                 show(entry)
                 left = count - 1
             }
+            progress.advance(to: entry.seq - range.first + 1)
             return true
         }
     }
@@ -65,16 +73,19 @@ struct LogListCommand: Command {
 
 struct LogShowCommand: Command {
     static let specification = CommandSpecification(
-        "log show", "shows one entry whole", positionals: ["SEQ"],
-        options: [LogOptions.namespace, .json] + Database.options)
+        "log show", "shows one entry whole", positionals: ["SEQ|TIME"],
+        options: [LogOptions.namespace, .json] + Database.options,
+        notes: [
+            "SEQ may be head for the newest. With a TIME, or how long ago (1h, 2d), it is the last entry that had been committed then."
+        ])
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        guard let seq = Int64(arguments.positionals[0]), seq > 0 else {
-            throw UsageError("SEQ must be a whole number from 1.")
-        }
+        let moment = try Self.moment(arguments.positionals[0])
         let connection = try Database.connection(arguments, console, "log")
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
+        let seq = try Self.seq(moment, connection, namespace)
+        guard seq > 0 else { throw CommandFailure("Nothing had been written by then.") }
         guard let entry = try connection.entry(namespace.id, seq)?.entry else {
             throw CommandFailure(
                 seq <= namespace.head
@@ -101,6 +112,26 @@ struct LogShowCommand: Command {
                 console.write("\(change.path)  \(String(decoding: value, as: UTF8.self))")
             }
         }
+    }
+}
+
+extension LogShowCommand {
+    private static func moment(_ text: String) throws -> LogPosition {
+        do {
+            let moment = try LogPosition(moment: text)
+            guard moment != .seq(0) else { throw UsageError("the first entry has SEQ 1.") }
+            return moment
+        } catch let error as ReplayError {
+            throw UsageError("SEQ|TIME: \(error)")
+        }
+    }
+
+    /// A seq as it is: one that there is not has its own answer.
+    private static func seq(
+        _ moment: LogPosition, _ connection: LogConnection, _ namespace: NamespaceRecord
+    ) throws -> Int64 {
+        if case .seq(let seq) = moment { return seq }
+        return try moment.seq(connection, namespace)
     }
 }
 
@@ -136,18 +167,17 @@ struct LogTailCommand: Command {
             let newest = try LogRange(nil, nil, connection, namespace).newest(last, touching: path)
             after = newest.first.map { $0.seq - 1 } ?? after
         }
-        let width = console.outputWidth
+        var table = EntryText.table(head: namespace.head, width: console.outputWidth)
         // Short waits, as the signals that end this are looked for in between.
         var log = LogFollower(namespace.id, at: LogCursor(seq: after)) { $0.pollMilliseconds = 100 }
         while true {
             switch try log.nextOrWait(on: connection) {
             case .entries(let page):
                 for logged in page where LogOptions.touches(logged.entry, path) {
-                    let text =
+                    let lines =
                         arguments.has("json")
-                        ? EntryText.json(logged.entry)
-                        : EntryText.line(logged.entry, head: namespace.head, width: width)
-                    guard console.writeBytes(Array((text + "\n").utf8)) else {
+                        ? [EntryText.json(logged.entry)] : table.lines(EntryText.cells(logged.entry))
+                    guard console.writeBytes(Array((lines.joined(separator: "\n") + "\n").utf8)) else {
                         // Whoever has read enough closes the pipe.
                         if console.readerIsGone { return }
                         throw CommandFailure(

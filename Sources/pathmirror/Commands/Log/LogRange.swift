@@ -47,8 +47,11 @@ struct LogRange {
     func read(_ body: (Entry) throws -> Bool) throws { try read(first, last, body) }
 
     /// The newest `count` entries that touch the path, oldest first. Reads the log backwards, as far as need be.
-    func newest(_ count: Int, touching path: Path?) throws -> [Entry] {
+    ///
+    /// - Parameter looked: is told how many entries were looked at.
+    func newest(_ count: Int, touching path: Path?, looked: (Int64) -> Void = { _ in }) throws -> [Entry] {
         var found: [[Entry]] = []
+        var lookedAt: Int64 = 0
         var (high, missing) = (last, count)
         var window = path == nil ? Int64(count) : Self.firstWindow
         while missing > 0, high >= first {
@@ -56,6 +59,8 @@ struct LogRange {
             var entries: [Entry] = []
             try read(low, high) { entry in
                 if LogOptions.touches(entry, path) { entries.append(entry) }
+                lookedAt += 1
+                looked(lookedAt)
                 return true
             }
             found.append(entries.suffix(missing))

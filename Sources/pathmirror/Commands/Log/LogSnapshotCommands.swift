@@ -28,7 +28,8 @@ struct LogSnapshotCommand: Command {
             seq = try moment.seq(connection, namespace)
             let tree = try ReplayOptions.tree(
                 connection, namespace, at: seq, console, "snapshot", rate: rate, isQuiet: isQuiet)
-            try console.telling("snapshot: writing \(tree.root.rowCount) leaves", isQuiet: isQuiet) { _ in
+            try console.telling("snapshot: writing \(Counted.text(tree.root.rowCount, "leaf"))", isQuiet: isQuiet) {
+                _ in
                 try connection.saveSnapshot(namespace.id, at: seq, tree.root)
             }
         } else {
@@ -42,7 +43,7 @@ struct LogSnapshotCommand: Command {
         console.write(
             isQuiet
                 ? JSONOutput.object(["seq": .number(seq), "rows": .number(rows)]).line
-                : "The tree at seq \(seq) is kept: \(rows) leaves.")
+                : "The tree at seq \(seq) is kept: \(Counted.text(rows, "leaf")).")
     }
 
     private static func list(
@@ -52,7 +53,7 @@ struct LogSnapshotCommand: Command {
         for snapshot in try connection.snapshots(namespace.id) {
             let time = Timestamp.iso8601(unixMilliseconds: snapshot.createdAt)
             guard arguments.has("json") else {
-                table.add("\(snapshot.seq)", time, "\(snapshot.rowCount) leaves", snapshot.purpose.rawValue)
+                table.add("\(snapshot.seq)", time, Counted.text(snapshot.rowCount, "leaf"), snapshot.purpose.rawValue)
                 continue
             }
             console.write(
@@ -112,7 +113,7 @@ struct LogPruneCommand: Command {
             }
             for feed in plan.skipping where !isForced {
                 console.error(
-                    "feed \(feed.name) has held back what follows seq \(feed.seq) for longer than its retention: it skips \(plan.newFrom - 1 - feed.seq) entries."
+                    "feed \(feed.name) has held back what follows seq \(feed.seq) for longer than its retention: it skips \(Counted.text(plan.newFrom - 1 - feed.seq, "entry"))."
                 )
             }
         }
@@ -143,7 +144,8 @@ struct LogPruneCommand: Command {
                         }),
                 ]).line)
         }
-        let what = "\(plan.newFrom - plan.oldFrom) entries (\(plan.partitions.count) partitions whole)"
+        let what =
+            "\(Counted.text(plan.newFrom - plan.oldFrom, "entry")) (\(Counted.text(plan.partitions.count, "partition")) whole)"
         console.write(
             plan.isEmpty
                 ? "Nothing to drop: the log begins at seq \(plan.oldFrom)."

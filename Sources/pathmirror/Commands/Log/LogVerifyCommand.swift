@@ -24,7 +24,9 @@ struct LogVerifyCommand: Command {
         } catch {
             progress.end()
             throw console.ending(
-                error, "\(progress.entries) entries were read, and nothing was changed. The same command begins again.")
+                error,
+                "\(Counted.text(progress.entries, "entry", "was", "were")) read, and nothing was changed. The same command begins again."
+            )
         }
         progress.end()
         if arguments.has("json") {
@@ -84,13 +86,13 @@ struct LogVerifyCommand: Command {
             )
         }
         if result.differenceCount > result.differences.count {
-            console.write("… and \(result.differenceCount - result.differences.count) more differences")
+            console.write("… and \(Counted.text(result.differenceCount - result.differences.count, "more difference"))")
         }
         for name in outcome.unbuilt { console.write("mirror \(name) has no table yet") }
         let mirrors = result.projections.count
         console.write(
-            "\(outcome.isClean ? "clean" : "NOT CLEAN"): \(result.entryCount) entries up to seq \(result.head), "
-                + "\(result.rowCount) rows" + (mirrors > 0 ? ", \(mirrors) mirror\(mirrors == 1 ? "" : "s")" : ""))
+            "\(outcome.isClean ? "clean" : "NOT CLEAN"): \(Counted.text(result.entryCount, "entry")) up to seq \(result.head), "
+                + Counted.text(result.rowCount, "row") + (mirrors > 0 ? ", \(Counted.text(mirrors, "mirror"))" : ""))
     }
 
     private static func text(_ node: Node) -> String {

@@ -13,14 +13,10 @@ struct MigrateStatusCommand: Command {
         console.interruption.stops(connection.cancelHandle)
         let (migrations, files) = try connection.migrationStatus()
         if arguments.has("json") {
-            let rows =
-                migrations.map {
-                    "{\"version\":\($0.version),\"name\":\"\($0.name)\",\"appliedAt\":\(json($0.appliedAt))}"
-                }
-                + files.map {
-                    "{\"version\":null,\"name\":\"functions/\($0.name)\",\"appliedAt\":\(json($0.appliedAt))}"
-                }
-            console.write("[\(rows.joined(separator: ","))]")
+            for status in migrations {
+                console.write(json(.number(Int64(status.version)), status.name, status.appliedAt))
+            }
+            for status in files { console.write(json(.null, "functions/\(status.name)", status.appliedAt)) }
         } else {
             var table = TextTable(["MIGRATION", "APPLIED"])
             for status in migrations { table.add(status.name, text(status.appliedAt)) }
@@ -30,8 +26,11 @@ struct MigrateStatusCommand: Command {
         try connection.checkSchema()
     }
 
-    private static func json(_ appliedAt: Int64?) -> String {
-        appliedAt.map { "\"\(Timestamp.iso8601(unixMilliseconds: $0 * 1000))\"" } ?? "null"
+    private static func json(_ version: JSONOutput, _ name: String, _ appliedAt: Int64?) -> String {
+        JSONOutput.object([
+            "version": version, "name": .text(name),
+            "appliedAt": JSONOutput(appliedAt.map { Timestamp.iso8601(unixMilliseconds: $0 * 1000) }),
+        ]).line
     }
 
     private static func text(_ appliedAt: Int64?) -> String {

@@ -11,7 +11,8 @@ struct MirrorApplyCommand: Command {
         options: [
             .init("ns", "NAME", "the namespace of definitions that name none; default \"default\""),
             .init("yes", nil, "carries the plan out without asking"),
-            .init("plan", nil, "shows the plan and changes nothing"), .json,
+            .init("dry-run", nil, "says what would be made, changed and dropped, and does nothing", oldNames: ["plan"]),
+            .json,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
@@ -29,14 +30,15 @@ struct MirrorApplyCommand: Command {
             throw CommandFailure("Two of these mirrors have the table \(plan.definition.tableName).")
         }
         let isJSON = arguments.has("json")
-        if !isJSON { for plan in plans { show(plan, console) } }
+        let isDryRun = arguments.has("dry-run")
+        if !isJSON { for plan in plans { show(plan, isDryRun, console) } }
         let isWork = plans.contains { $0.action != .unchanged }
-        if isWork, !arguments.has("plan"), !arguments.has("yes"), !console.confirms("Carry this out?") {
+        if isWork, !isDryRun, !arguments.has("yes"), !console.confirms("Carry this out?") {
             throw CommandFailure("Nothing was changed. Give --yes to carry the plan out without being asked.")
         }
         for (index, plan) in plans.enumerated() {
             var outcome: MirrorBuilder.Outcome?
-            if !arguments.has("plan") {
+            if !isDryRun {
                 let progress = BuildProgress(console, plan.definition.name, isQuiet: isJSON)
                 do {
                     try console.interruption.check()
@@ -49,12 +51,13 @@ struct MirrorApplyCommand: Command {
             }
             for sentence in outcome?.lost ?? [] { console.error("\(plan.definition.tableName): \(sentence)") }
             if isJSON {
-                console.write(json(plan, outcome))
+                console.write(json(plan, outcome, isDryRun))
             } else if let outcome {
                 console.write(
-                    "\(plan.definition.name): \(outcome.rows) rows as of seq \(outcome.seq)"
+                    "\(plan.definition.name): \(Counted.text(outcome.rows, "row")) as of seq \(outcome.seq)"
                         + (outcome.misfits > 0
-                            ? ", \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : ""))
+                            ? ", \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors'"
+                            : ""))
                 if let begins = outcome.begins { console.write(text(plan, begins)) }
             }
         }
@@ -66,11 +69,13 @@ struct MirrorApplyCommand: Command {
         return "\(what); left: \(names(left)). The same command goes on with these."
     }
 
-    private static func show(_ plan: MirrorPlan, _ console: Console) {
+    private static func show(_ plan: MirrorPlan, _ isDryRun: Bool, _ console: Console) {
         var line =
             "\(plan.actionName)  \(plan.definition.name)  \(plan.definition.pattern) → \(plan.definition.tableName)"
         if !plan.reasons.isEmpty { line += "  (\(plan.reasons.joined(separator: "; ")))" }
         console.write(line)
+        guard isDryRun else { return }
+        for sentence in plan.consequences { console.write("  \(sentence)") }
     }
 
     /// Where a history begins.
@@ -81,7 +86,7 @@ struct MirrorApplyCommand: Command {
             : "  its history begins with entry \(begins.seq)\(time)"
     }
 
-    private static func json(_ plan: MirrorPlan, _ outcome: MirrorBuilder.Outcome?) -> String {
+    private static func json(_ plan: MirrorPlan, _ outcome: MirrorBuilder.Outcome?, _ isDryRun: Bool) -> String {
         JSONOutput.object([
             "name": .text(plan.definition.name), "namespace": .text(plan.namespace),
             "table": .text(plan.definition.tableName), "action": .text(plan.actionName),
@@ -89,7 +94,8 @@ struct MirrorApplyCommand: Command {
             "rows": outcome.map { .number(Int64($0.rows)) } ?? .null,
             "misfits": outcome.map { .number(Int64($0.misfits)) } ?? .null,
             "seq": outcome.map { .number($0.seq) } ?? .null, "begins": MirrorOptions.begins(outcome?.begins),
-            "lost": .list((outcome?.lost ?? []).map { .text($0) }),
+            "lost": .list((outcome?.lost ?? []).map { .text($0) }), "dryRun": .bool(isDryRun),
+            "consequences": .list(plan.consequences.map { .text($0) }),
         ]).line
     }
 }

@@ -14,6 +14,8 @@ struct MirrorDropCommand: Command {
             arguments.has("yes")
                 || console.confirms("Drop \(mirror.name) with its table \(mirror.definition.tableName)?\(loss)")
         else { throw CommandFailure("Nothing was changed. Give --yes to drop without being asked.") }
-        try administration.drop(mirror)
+        try console.telling("\(mirror.name): dropping \(mirror.definition.tableName)", isQuiet: false) { _ in
+            try administration.drop(mirror)
+        }
     }
 }

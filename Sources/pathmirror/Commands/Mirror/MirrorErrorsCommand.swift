@@ -17,20 +17,28 @@ struct MirrorErrorsCommand: Command {
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
         if arguments.has("retry") {
-            let (records, left) = try administration.retryConversionErrors(mirror)
+            let (records, left) = try console.telling(
+                "\(mirror.name): reading records again", isQuiet: arguments.has("json")
+            ) { line in
+                try administration.retryConversionErrors(mirror) {
+                    line.note("\(mirror.name): reading \(Counted.text($0, "record")) again")
+                }
+            }
             if !arguments.has("json") {
-                console.write("\(records) records were read again; \(left) errors are left.")
+                let read = Counted.text(records, "record", "was", "were")
+                console.write("\(read) read again; \(Counted.text(left, "error", "is", "are")) left.")
                 return try tellUnkept(mirror, administration, console)
             }
             let line = JSONOutput.object(["records": .number(Int64(records)), "left": .number(Int64(left))]).line
             return console.write(line)
         }
+        var table = TextTable(["PATH", "SEQ", "COLUMN", "REASON", "VALUE"], numbers: [1])
         let limit = try arguments.integer("limit", in: 1...1_000_000_000) ?? 1_000
         for (misfit, foundAt) in try administration.misfits(mirror, limit: limit) {
             guard arguments.has("json") else {
-                console.write(
-                    "\(misfit.path)  seq \(misfit.seq)  \(misfit.column.isEmpty ? "(row)" : misfit.column): \(misfit.reason)"
-                        + (misfit.value.map { "  \($0.prefix(100))" } ?? ""))
+                table.add(
+                    misfit.path, "\(misfit.seq)", misfit.column.isEmpty ? "(row)" : misfit.column, misfit.reason,
+                    misfit.value.map { String($0.prefix(100)) } ?? "")
                 continue
             }
             let line = JSONOutput.object([
@@ -40,6 +48,7 @@ struct MirrorErrorsCommand: Command {
             ]).line
             console.write(line)
         }
+        table.write(to: console)
         try tellUnkept(mirror, administration, console)
     }
 
@@ -56,7 +65,7 @@ struct MirrorErrorsCommand: Command {
         let unkept = try administration.unkeptErrors(mirror)
         guard unkept > 0 else { return }
         console.error(
-            "\(unkept) more errors were found and not kept, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' looks at every record again."
+            "\(Counted.text(unkept, "more error", "was", "were")) found and not kept, as there were too many: see \"keep errors\" of the definition. 'pathmirror replay mirror \(mirror.name)' looks at every record again."
         )
     }
 }

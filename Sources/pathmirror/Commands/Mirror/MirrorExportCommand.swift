@@ -1,3 +1,4 @@
+import LogStore
 import Mirrors
 
 /// Writes a mirror's rows to a file or a pipe.
@@ -6,17 +7,21 @@ struct MirrorExportCommand: Command {
         "mirror export", "writes a mirror's rows as CSV or JSON, as of one entry of the log", positionals: ["NAME"],
         options: [
             MirrorOptions.namespace, .init("format", "csv|jsonl", "how rows are written; default csv"),
-            .init("since", "SEQ", "only rows that were written behind this entry of the log"), OutputFile.option,
+            .init(
+                "since", "SEQ|TIME",
+                "only rows that were written behind this entry of the log, or after a time or how long ago (1h, 2d)"),
+            OutputFile.option,
         ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         guard let format = MirrorExport.Format(rawValue: arguments["format"] ?? "csv") else {
             throw UsageError("--format is csv or jsonl, not \"\(arguments["format"] ?? "")\".")
         }
-        let since = try arguments.integer("since", in: 0...Int.max).map(Int64.init)
+        let moment = try ReplayOptions.moment(arguments, "since")
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
+        let since = try moment.map { try seq($0, arguments, administration) }
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         let isFile = arguments["output"].map { $0 != "-" } ?? false
         let progress = Progress(console, "mirror export", of: "rows", totalBytes: nil, isQuiet: !isFile)
@@ -30,9 +35,21 @@ struct MirrorExportCommand: Command {
         } catch {
             progress.end()
             throw console.ending(
-                error, isFile ? "\(arguments["output"] ?? "") was not written." : "The output is not whole.")
+                error,
+                isFile
+                    ? "\(arguments["output"] ?? "") was not written. The same command begins again."
+                    : "The output is not whole.")
         }
         progress.finish(rows: outcome.rowCount)
         console.error("The table was at entry \(outcome.seq): what is written later has --since \(outcome.seq).")
+    }
+
+    /// The entry behind which rows are wanted. Any seq does: the table may be behind the log.
+    private static func seq(
+        _ moment: LogPosition, _ arguments: ParsedArguments, _ administration: MirrorAdministration
+    ) throws -> Int64 {
+        if case .seq(let seq) = moment { return seq }
+        let namespace = try Database.namespace(arguments, administration.source)
+        return try moment.seq(administration.source, namespace)
     }
 }

@@ -21,8 +21,14 @@ struct MirrorInferCommand: Command {
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let path = arguments.positionals[0]
-        let inferences = try Inference.run(
-            connection, namespace, pattern: path.hasPrefix("/") ? path : "/\(path)", limit: limit)
+        let pattern = path.hasPrefix("/") ? path : "/\(path)"
+        let inferences = try console.telling("infer: reading \(path)", isQuiet: arguments.has("json")) { line in
+            try Inference.run(connection, namespace, pattern: pattern, limit: limit) {
+                try console.interruption.check()
+                line.note("infer: looking at \(text($0))")
+            }
+        }
+        try console.interruption.check()
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         if arguments.has("json") {
             for inference in inferences { try output.write(Array("\(json(inference))\n".utf8)) }
@@ -33,6 +39,13 @@ struct MirrorInferCommand: Command {
         try output.finish()
     }
 
+    private static func text(_ stage: Inference.Stage) -> String {
+        switch stage {
+        case .place(let key): key
+        case .records(let table, let count): "\(Counted.text(count, "record")) for \(table)"
+        }
+    }
+
     /// One definition, or an array of them.
     private static func file(_ definitions: [MirrorDefinition]) -> [UInt8] {
         let texts = definitions.map { $0.encoded(pretty: true) }
@@ -41,10 +54,10 @@ struct MirrorInferCommand: Command {
     }
 
     private static func explain(_ inference: Inference, _ console: Console) {
-        console.error("\(inference.recordCount) records at \(inference.definition.pattern)")
+        console.error("\(Counted.text(inference.recordCount, "record")) at \(inference.definition.pattern)")
         for evidence in inference.evidence {
             var text = "  \(evidence.column)  \(evidence.type.rawValue)  from \(evidence.path): in "
-            text += evidence.present == inference.recordCount ? "all records" : "\(evidence.present) records"
+            text += evidence.present == inference.recordCount ? "all records" : Counted.text(evidence.present, "record")
             if evidence.misfits > 0 {
                 text +=
                     ", \(evidence.misfits) would not fit, such as \(evidence.misfitExamples.joined(separator: ", "))"
@@ -62,7 +75,7 @@ struct MirrorInferCommand: Command {
         }
         if inference.placesLeftOut > 0 {
             let whose = inference.definition.rest == nil ? "which no column takes" : "which the rest takes"
-            console.error("  \(inference.placesLeftOut) more places, \(whose)")
+            console.error("  \(Counted.text(inference.placesLeftOut, "more place")), \(whose)")
         }
     }
 

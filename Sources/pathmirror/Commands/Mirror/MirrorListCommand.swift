@@ -11,7 +11,7 @@ struct MirrorListCommand: Command {
         let administration = try MirrorOptions.administration(arguments, console, of: .namespaceIfGiven)
         defer { administration.close() }
         let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
-        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", ""])
+        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", ""], numbers: [3, 4])
         for mirror in try administration.mirrors() where namespace == nil || namespace == mirror.namespace {
             let size = administration.size(of: mirror)
             if arguments.has("json") {

@@ -29,9 +29,13 @@ struct MirrorStatusCommand: Command {
     }
 
     private static func add(_ status: MirrorStatus, to table: inout TextTable) {
-        let lag = status.lagMilliseconds.flatMap { $0 > 0 ? "\($0) ms behind" : nil }
-        var errors = status.errors > 0 ? "\(status.errors) errors" : ""
-        if status.unkeptErrors > 0 { errors += " and \(status.unkeptErrors) that were not kept" }
+        let lag = status.lagMilliseconds.flatMap {
+            $0 > 0 ? "\(LagText.text(seconds: Double($0) / 1_000)) behind" : nil
+        }
+        var errors = status.errors > 0 ? Counted.text(status.errors, "error") : ""
+        if status.unkeptErrors > 0 {
+            errors += " and \(status.unkeptErrors) that \(status.unkeptErrors == 1 ? "was" : "were") not kept"
+        }
         table.add(
             status.namespace, status.name, status.state, status.seq.map { "seq \($0) of \(status.head)" } ?? "",
             lag ?? "", errors)

@@ -26,7 +26,7 @@ struct DatabaseDrainCommand: Command {
         let target = arguments["to"] ?? DatabaseRecord.home
         guard target != name else { throw UsageError("--to names the database that is drained.") }
         guard try home.drainDatabase(name, isDraining) else {
-            throw CommandFailure("There is no database \"\(name)\": see 'pathmirror database ls'.")
+            throw Database.unknown(name, try home.databases())
         }
         if !arguments.has("json") {
             console.write(isDraining ? "\(name) takes no new namespaces." : "\(name) takes new namespaces.")

@@ -126,7 +126,10 @@ struct NamespaceShowCommand: Command {
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         guard let namespace = try database.namespace(named: name) else {
-            throw CommandFailure(missing(name, record))
+            guard let record else { throw LogStoreError.unknownNamespace(name) }
+            throw CommandFailure(
+                "\"\(name)\" was placed in \(record.name) and not made there: 'pathmirror namespace create \(name) --in \(record.name)' does it."
+            )
         }
         let facts = try console.telling("\(name): counting", isQuiet: arguments.has("json")) { _ in
             try database.facts(of: namespace.id)
@@ -144,12 +147,6 @@ struct NamespaceShowCommand: Command {
                 "sessions": .number(facts.sessions), "feeds": .list(facts.feeds.map { .text($0) }),
                 "mirrors": .list(facts.mirrors.map { .text($0) }),
             ]).line)
-    }
-
-    private static func missing(_ name: String, _ record: DatabaseRecord?) -> String {
-        guard let record else { return "There is no namespace \"\(name)\"." }
-        return
-            "\"\(name)\" was placed in \(record.name) and not made there: 'pathmirror namespace create \(name) --in \(record.name)' does it."
     }
 }
 
@@ -170,7 +167,7 @@ struct NamespaceRemoveCommand: Command {
         let database = try NamespaceOptions.database(record, home, arguments, console)
         defer { if record != nil { database.close() } }
         let namespace = try database.namespace(named: name)
-        guard namespace != nil || record != nil else { throw CommandFailure("There is no namespace \"\(name)\".") }
+        guard namespace != nil || record != nil else { throw LogStoreError.unknownNamespace(name) }
         let isQuiet = arguments.has("json")
         let facts = try namespace.map { namespace throws in
             try console.telling("\(name): counting what there is of it", isQuiet: isQuiet) { _ in
@@ -186,7 +183,7 @@ struct NamespaceRemoveCommand: Command {
         }
         // Its database first: as long as it is placed there, nobody makes another one of that name elsewhere.
         let isRemoved = try console.telling(
-            "\(name): removing \(facts?.rows ?? 0) rows", isQuiet: isQuiet,
+            "\(name): removing \(Counted.text(facts?.rows ?? 0, "row"))", isQuiet: isQuiet,
             { _ in try namespace.map { try database.removeNamespace($0.id) } ?? false })
         do {
             if record != nil { try home.place(name, in: nil) }
@@ -221,8 +218,8 @@ struct NamespaceRemoveCommand: Command {
 extension NamespaceFacts {
     /// For people.
     var text: String {
-        "\(rows) rows, \(entries) entries of the log, \(snapshots) snapshots, \(rules) versions of rules, "
-            + "\(sessions) sessions with onDisconnect operations, feeds: \(feeds.isEmpty ? "none" : feeds.joined(separator: ", ")), "
+        "\(Counted.text(rows, "row")), \(Counted.text(entries, "entry")) of the log, \(Counted.text(snapshots, "snapshot")), "
+            + "\(Counted.text(rules, "version")) of rules, \(Counted.text(sessions, "session")) with onDisconnect operations, feeds: \(feeds.isEmpty ? "none" : feeds.joined(separator: ", ")), "
             + "mirrors: \(mirrors.isEmpty ? "none" : mirrors.joined(separator: ", "))"
     }
 }

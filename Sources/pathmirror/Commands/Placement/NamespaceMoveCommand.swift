@@ -134,7 +134,7 @@ struct NamespaceMoving {
     ) -> String {
         guard progress != .clearing else { return "clearing up" }
         let seconds = max(0.001, Double(milliseconds) / 1_000)
-        let text = "\(rows) rows copied, \(Int(Double(rows) / seconds)) a second"
+        let text = "\(Counted.text(rows, "row")) copied, \(Int(Double(rows) / seconds)) a second"
         guard let estimate, rows > 0, rows < estimate else { return text }
         let share = Double(rows) / Double(estimate)
         return text + ", \(Int(share * 100)) %, \(ProgressLine.left(afterSeconds: seconds, share: share)) left"

@@ -34,7 +34,8 @@ struct ReplayTreeCommand: Command {
             connection, namespace, at: seq, within: path, console, rate: rate, isQuiet: isQuiet)
         let from = tree.startSeq == 0 ? "the log's beginning" : "the snapshot at seq \(tree.startSeq)"
         let part = tree.root[path ?? .root]
-        let what = "the tree at seq \(seq), \(part.rowCount) leaves, from \(from) and \(tree.entryCount) entries"
+        let what =
+            "the tree at seq \(seq), \(Counted.text(part.rowCount, "leaf")), from \(from) and \(Counted.text(tree.entryCount, "entry"))"
         var target: Int64?
         if isDryRun {
             if !isQuiet { console.write("Would write \(what).") }
@@ -45,7 +46,7 @@ struct ReplayTreeCommand: Command {
         } else if let file = arguments["output"] {
             let output = try OutputFile(file, standardOutput: console.output)
             do {
-                try console.telling("write: \(part.rowCount) leaves", isQuiet: isQuiet) { _ in
+                try console.telling("write: \(Counted.text(part.rowCount, "leaf"))", isQuiet: isQuiet) { _ in
                     try TreeWriter.write(part) {
                         try console.interruption.check()
                         try output.write($0)
@@ -85,7 +86,9 @@ struct ReplayTreeCommand: Command {
             console, "write", "leaves", total: Int64(root.rowCount), rate: try ReplayProgress.rate(arguments),
             isQuiet: arguments.has("json"))
         if importer.resumedRows > 0, !arguments.has("json") {
-            console.error("replay: goes on after \(importer.resumedRows) leaves that were written before")
+            console.error(
+                "replay: goes on after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) written before"
+            )
         }
         do {
             try TreeRows.forEach(in: root, at: path) { path, value in
@@ -101,7 +104,8 @@ struct ReplayTreeCommand: Command {
                 error,
                 settings.rowsPerChunk == nil
                     ? "Nothing was changed, as all of it is one transaction. With --chunked it goes on where it stopped."
-                    : "\(importer.rowsKept) leaves are written; the same command goes on after them.")
+                    : "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) written; the same command goes on after them."
+            )
         }
         progress.end()
         return importer.lastSeq == 0 ? importer.headBefore : importer.lastSeq
@@ -144,7 +148,7 @@ struct ReplayLogCommand: Command {
         let to = try toPosition.seq(connection, namespace)
         let lines = try LogLines(connection, namespace, within: path)
         if arguments.has("dry-run") {
-            return console.write("Would read \(max(0, to - from + 1)) entries, \(from) to \(to).")
+            return console.write("Would read \(Counted.text(max(0, to - from + 1), "entry")), \(from) to \(to).")
         }
         let file = arguments["output"].flatMap { $0 == "-" ? nil : $0 }
         let output = try EntryFile(file, from: from, source: lines.source, standardOutput: console.output)
@@ -172,9 +176,10 @@ struct ReplayLogCommand: Command {
             guard console.interruption.signal != nil, let kept = try output.keep() else {
                 throw console.ending(error, "The output is not whole.")
             }
-            throw console.ending(error, "\(count) entries are in \(kept); the same command goes on after them.")
+            throw console.ending(
+                error, "\(Counted.text(count, "entry", "is", "are")) in \(kept); the same command goes on after them.")
         }
-        progress.finish("\(count) entries")
+        progress.finish(Counted.text(count, "entry"))
     }
 }
 
@@ -214,7 +219,9 @@ struct ReplayApplyCommand: Command {
             progress.end()
             // What came before a bad line is applied, and stays.
             if let error = error as? ReplayError { throw CommandFailure("\(arguments.positionals[0]): \(error)") }
-            throw console.ending(error, "\(progress.done) entries are done; the same command goes on after them.")
+            throw console.ending(
+                error, "\(Counted.text(progress.done, "entry", "is", "are")) done; the same command goes on after them."
+            )
         }
         progress.end()
         if isQuiet {
@@ -226,7 +233,7 @@ struct ReplayApplyCommand: Command {
                 ]).line)
         } else {
             console.write(
-                "\(isDryRun ? "Would apply" : "Applied") \(applier.appliedCount) entries; \(applier.knownCount) were applied before"
+                "\(isDryRun ? "Would apply" : "Applied") \(Counted.text(applier.appliedCount, "entry")); \(applier.knownCount) \(applier.knownCount == 1 ? "was" : "were") applied before"
                     + (applier.skippedCount > 0 ? ", \(applier.skippedCount) carry no data." : "."))
         }
     }

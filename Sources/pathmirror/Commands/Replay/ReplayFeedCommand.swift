@@ -24,7 +24,7 @@ struct ReplayFeedCommand: Command {
         let name = try FeedOptions.name(arguments)
         try FeedOptions.administer(arguments, console, "replay feed", of: .of(name.namespace)) { _, connection in
             guard let namespace = try connection.namespace(named: name.namespace) else {
-                throw CommandFailure("There is no namespace \"\(name.namespace)\".")
+                throw LogStoreError.unknownNamespace(name.namespace)
             }
             var replay = try FeedReplay(connection, name, into: arguments["into"], key: arguments["key"])
             let first = max(1, try from.firstSeq(connection, namespace))
@@ -66,9 +66,9 @@ struct ReplayFeedCommand: Command {
                 ]).line)
         }
         let verb = isDryRun ? "would be" : outcome.messages == 1 ? "is" : "are"
-        let entries = outcome.entries == 1 ? "1 entry" : "\(outcome.entries) entries"
+        let entries = Counted.text(outcome.entries, "entry")
         console.write(
-            "\(FeedOptions.count(outcome.messages, "message")) of \(entries) \(verb) delivered once more by \(feed)"
+            "\(Counted.text(outcome.messages, "message")) of \(entries) \(verb) delivered once more by \(feed)"
                 + (outcome.toCome > 0 ? "; \(outcome.toCome) more are still to be delivered anyway." : "."))
     }
 }

@@ -65,7 +65,8 @@ private struct MirrorReplay {
             outcome = try administration.rebuild(mirror, rowsAtOnce: phases.rowsAtOnce) { phases.update($0) }
         } catch {
             phases.end()
-            throw console.ending(error, "\(table) is as it was, and what was built beside it is removed.")
+            throw console.ending(
+                error, "\(table) is as it was, and what was built beside it is removed. The same command begins again.")
         }
         phases.end()
         for sentence in outcome.lost { console.error("\(table): \(sentence)") }
@@ -79,9 +80,9 @@ private struct MirrorReplay {
                 ]).line)
         }
         console.write(
-            "\(table) is new: \(outcome.rows) rows, compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
+            "\(table) is new: \(Counted.text(outcome.rows, "row")), compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
                 + (outcome.misfits > 0
-                    ? "; \(outcome.misfits) values did not fit: see 'pathmirror mirror errors'" : "."))
+                    ? "; \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors'" : "."))
     }
 
     func surveyRebuild() throws {
@@ -104,11 +105,11 @@ private struct MirrorReplay {
         for name in survey.leftovers { console.write("Would remove \(name), which an interrupted build has left.") }
         guard mirror.definition.keeps == nil else {
             return console.write(
-                "Would make \(table) anew of the \(survey.records) versions of its records that are kept: \(survey.rows) rows; the table that is there is at seq \(survey.seq)."
+                "Would make \(table) anew of \(Counted.text(survey.records, "version")) of its records that \(survey.records == 1 ? "is" : "are") kept: \(Counted.text(survey.rows, "row")); the table that is there is at seq \(survey.seq)."
             )
         }
         console.write(
-            "Would make \(table) anew from the tree at seq \(survey.seq): \(survey.rows) rows of \(survey.records) records, \(survey.misfits) values that do not fit; "
+            "Would make \(table) anew from the tree at seq \(survey.seq): \(Counted.text(survey.rows, "row")) of \(Counted.text(survey.records, "record")), \(Counted.text(survey.misfits, "value", "that does", "that do")) not fit; "
                 + (survey.cursor.map { "the table that is there is at seq \($0)." } ?? "there is no table now."))
     }
 
@@ -125,7 +126,7 @@ private struct MirrorReplay {
             progress.end()
             throw console.ending(
                 error,
-                "\(progress.done) entries were applied again; applying them once more does no harm: --from \(first + progress.done)."
+                "\(Counted.text(progress.done, "entry", "was", "were")) applied again; applying once more does no harm: --from \(first + progress.done)."
             )
         }
         progress.end()
@@ -141,7 +142,7 @@ private struct MirrorReplay {
         progress.end()
         guard !isQuiet else { return write(survey.first, survey.head, touching: survey.touching) }
         console.write(
-            "Would apply \(max(0, survey.head - survey.first + 1)) entries, \(survey.first) to \(survey.head), to \(table) again; \(survey.touching) of them touch it."
+            "Would apply \(Counted.text(max(0, survey.head - survey.first + 1), "entry")), \(survey.first) to \(survey.head), to \(table) again; \(survey.touching) of them \(survey.touching == 1 ? "touches" : "touch") it."
         )
     }
 

@@ -5,22 +5,23 @@ import Runtime
 struct RetentionListCommand: Command {
     static let specification = CommandSpecification(
         "retention ls", "shows what of each log stays, and how dropping the rest went; exits 1 if it failed for one",
-        options: [.json] + Database.options)
+        options: [.init("ns", "NAME", "only this namespace's; default all"), .json] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
-        let connection = try Database.connection(arguments, console, "retention ls", of: .home)
+        let connection = try Database.connection(arguments, console, "retention ls", of: .namespaceIfGiven)
         defer { connection.close() }
+        let wanted = try arguments["ns"].map { _ in try Database.namespace(arguments, connection) }
         let forAll = try connection.retentionPolicy(of: nil)
         let asJSON = arguments.has("json")
         var table = TextTable(["NAMESPACE", "KEEPS", "ENTRIES", "DROPPED", "LAST LOOK", "NOTE"], numbers: [3])
         table.add("all others", forAll.map(RetentionOptions.text) ?? "everything", "", "", "", "")
         var failed = 0
-        for namespace in try connection.allNamespaces() {
+        for namespace in try wanted.map({ [$0] }) ?? connection.allNamespaces() {
             let own = try connection.retentionPolicy(of: namespace.id)
             let run = try connection.retentionRun(of: namespace.id)
             if run?.message != nil { failed += 1 }
             // Of many namespaces that nothing was said for, and nothing was done to, there is nothing to say.
-            if !asJSON, own == nil, run == nil { continue }
+            if !asJSON, wanted == nil, own == nil, run == nil { continue }
             if asJSON {
                 console.write(line(namespace, own, forAll, run).line)
             } else {

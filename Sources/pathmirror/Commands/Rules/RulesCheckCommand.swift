@@ -18,6 +18,6 @@ struct RulesCheckCommand: Command {
             JSONOutput.object([
                 "valid": .bool(errors.isEmpty), "errors": RulesText.json(errors), "warnings": RulesText.json(warnings),
             ]).line)
-        guard errors.isEmpty else { throw CommandFailure("\(file) has \(errors.count) mistakes.") }
+        guard errors.isEmpty else { throw CommandFailure("\(file) has \(Counted.text(errors.count, "mistake")).") }
     }
 }

@@ -57,7 +57,9 @@ struct ImportCommand: Command {
         let importer = try Importer(
             connection, named: namespace, at: path, settings: settings, fingerprint: fingerprint)
         if importer.resumedRows > 0, !isQuiet {
-            console.error("import: goes on after \(importer.resumedRows) leaves that were loaded before")
+            console.error(
+                "import: goes on after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) loaded before"
+            )
         }
         var rows = JSONRowReader(at: path)
         let emit = { (path: [UInt8], value: Node) throws in try importer.add(path, value) }
@@ -103,8 +105,9 @@ struct ImportCommand: Command {
                 "Nothing was changed, as all of it is one transaction. With --chunked an import goes on where it stopped."
         }
         guard reader.byteCount != nil else {
-            return "\(importer.rowsKept) leaves are loaded. What comes by a pipe can't be gone on with: begin again."
+            return
+                "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded. What comes by a pipe can't be gone on with: begin again."
         }
-        return "\(importer.rowsKept) leaves are loaded; the same command goes on after them."
+        return "\(Counted.text(importer.rowsKept, "leaf", "is", "are")) loaded; the same command goes on after them."
     }
 }
