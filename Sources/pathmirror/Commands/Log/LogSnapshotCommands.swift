@@ -126,23 +126,7 @@ struct LogPruneCommand: Command {
             }
         }
         if arguments.has("json") {
-            return console.write(
-                JSONOutput.object([
-                    "from": .number(plan.oldFrom), "to": .number(plan.newFrom), "wanted": .number(plan.wantedFrom),
-                    "head": .number(plan.head), "partitions": .list(plan.partitions.map { .text($0) }),
-                    "deleted": .number(plan.deletedEntries), "dryRun": .bool(isDryRun),
-                    "holders": .list(
-                        plan.holders.map {
-                            .object(["kind": .text($0.kind), "name": .text($0.name), "seq": .number($0.seq)])
-                        }),
-                    "skipping": .list(
-                        plan.skipping.map {
-                            .object([
-                                "name": .text($0.name), "seq": .number($0.seq),
-                                "entries": .number(plan.newFrom - 1 - $0.seq),
-                            ])
-                        }),
-                ]).line)
+            return console.write(json(plan, isDryRun).line)
         }
         let what =
             "\(Counted.text(plan.newFrom - plan.oldFrom, "entry")) (\(Counted.text(plan.partitions.count, "partition")) whole)"
@@ -151,5 +135,23 @@ struct LogPruneCommand: Command {
                 ? "Nothing to drop: the log begins at seq \(plan.oldFrom)."
                 : "\(isDryRun ? "Would drop" : "Dropped") \(what): the log \(isDryRun ? "would begin" : "begins") at seq \(plan.newFrom)."
         )
+    }
+
+    private static func json(_ plan: Pruning.Plan, _ isDryRun: Bool) -> JSONOutput {
+        .object([
+            "from": .number(plan.oldFrom), "to": .number(plan.newFrom), "wanted": .number(plan.wantedFrom),
+            "head": .number(plan.head), "partitions": .list(plan.partitions.map { .text($0) }),
+            "deleted": .number(plan.deletedEntries), "dryRun": .bool(isDryRun),
+            "holders": .list(
+                plan.holders.map {
+                    .object(["kind": .text($0.kind), "name": .text($0.name), "seq": .number($0.seq)])
+                }),
+            "skipping": .list(
+                plan.skipping.map {
+                    .object([
+                        "name": .text($0.name), "seq": .number($0.seq), "entries": .number(plan.newFrom - 1 - $0.seq),
+                    ])
+                }),
+        ])
     }
 }
