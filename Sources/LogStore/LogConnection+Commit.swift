@@ -96,7 +96,7 @@ extension LogConnection {
     }
 
     /// PostgreSQL packs values of more than 2 kB. Its own way takes a fourteenth of its time for an entry of ten texts of 200 bytes.
-    private func choosePacking() throws(PostgresError) {
+    func choosePacking() throws(PostgresError) {
         guard !hasChosenPacking else { return }
         _ = try postgres.execute(SQL.packByLZ4)
         hasChosenPacking = true

@@ -31,13 +31,13 @@ extension ServiceOptions {
             $0.engine.jointRows = $1
         },
         .number(
-            "joint-lock-ms", 1...10_000,
+            "joint-lock-ms", 1...500,
             "milliseconds that it waits for a lock before each batch goes alone; default 10"
         ) {
             $0.engine.jointLockMilliseconds = $1
         },
         .number(
-            "joint-evaluation-us", 0...1_000_000,
+            "joint-evaluation-us", 1...1_000_000,
             "microseconds for which batches are evaluated until it is sent; default 5000"
         ) {
             $0.engine.jointEvaluationMicroseconds = $1
