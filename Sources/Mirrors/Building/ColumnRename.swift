@@ -10,6 +10,8 @@ struct ColumnRename: Sendable, Equatable {
     /// What is renamed between two definitions: captures at the same place of the path, columns of the same value and type,
     /// the rest.
     static func between(_ old: MirrorDefinition, _ new: MirrorDefinition) -> [ColumnRename] {
+        // Expressions name columns: a definition with the old ones would not be the table's once a column is renamed.
+        guard old.expressions == new.expressions else { return [] }
         var found: [ColumnRename] = []
         let note = { (before: String, after: String) in
             if before != after { found.append(ColumnRename(old: before, new: after)) }
@@ -66,6 +68,9 @@ struct ColumnRename: Sendable, Equatable {
 }
 
 extension MirrorDefinition {
+    /// What generated columns are computed by.
+    fileprivate var expressions: [[String]] { generated.map { [$0.name, $0.type, $0.expression] } }
+
     /// The definition with columns renamed as they are between it and another one.
     func renamed(_ renames: [ColumnRename], as new: MirrorDefinition) -> MirrorDefinition {
         let name = { (name: String) in renames.first { $0.old == name }?.new ?? name }

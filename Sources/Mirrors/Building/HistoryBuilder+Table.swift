@@ -23,7 +23,7 @@ extension HistoryBuilder {
             }
             progress(.indexing)
             try makeIndexes(table)
-        } catch let error as PostgresError where error.isAboutData {
+        } catch let error as PostgresError where error.isAboutRow(of: definition) {
             // An index can't hold what some row has: with the indexes there first, that row is found out and left out.
             try target.executeScript("drop table if exists \(table.qualifiedName)")
             try inSnapshot {
@@ -88,7 +88,7 @@ extension HistoryBuilder {
         do {
             try target.executeScript("savepoint versions")
             try take(&building, cursor.seq)
-        } catch MirrorError.table(_, let error) where error.isAboutData {
+        } catch MirrorError.table(_, let error) where error.isAboutRow(of: definition) {
             try target.executeScript("rollback to savepoint versions")
             building = before
             building.isCareful = true

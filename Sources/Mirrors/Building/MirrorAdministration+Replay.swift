@@ -131,7 +131,7 @@ extension MirrorAdministration {
                 let (result, step) = try body(&one, stepper, record)
                 try target.pipeline(stepper.commitSteps(one, step.seq, step.entryAt, step.batch))
                 return (result, step.seq, one[0])
-            } catch MirrorError.table(_, let error) where error.isAboutData && !isCareful {
+            } catch MirrorError.table(_, let error) where error.isAboutRow(of: one[0].definition) && !isCareful {
                 // Once more, row by row.
                 try target.executeScript("rollback")
                 isCareful = true

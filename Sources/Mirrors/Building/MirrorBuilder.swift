@@ -181,7 +181,7 @@ public final class MirrorBuilder {
             try handmade?.make(on: table, target)
             return true
         } catch {
-            guard error.isAboutData else { throw error }
+            guard error.isAboutRow(of: definition) else { throw error }
             return false
         }
     }

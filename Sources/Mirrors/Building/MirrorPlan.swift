@@ -44,6 +44,18 @@ extension MirrorPlan {
         _ definition: MirrorDefinition, namespace: (id: Int64, name: String), mirrors: [CatalogMirror],
         target: PostgresConnection
     ) throws -> MirrorPlan {
+        let plan = try compare(definition, namespace: namespace, mirrors: mirrors, target: target)
+        switch plan.action {
+        case .create, .rebuild: try GeneratedCheck(definition).run(target)
+        case .alter, .unchanged: break
+        }
+        return plan
+    }
+
+    private static func compare(
+        _ definition: MirrorDefinition, namespace: (id: Int64, name: String), mirrors: [CatalogMirror],
+        target: PostgresConnection
+    ) throws -> MirrorPlan {
         let existing = mirrors.first { $0.namespaceID == namespace.id && $0.name == definition.name }
         let rival = mirrors.first { mirror in
             mirror.definition.tableName == definition.tableName && mirror.target == definition.target
@@ -67,7 +79,6 @@ extension MirrorPlan {
         let isThere = try target.execute(
             "select to_regclass($1) is not null", [.text(table.qualifiedName)]
         ).bool(0, 0)
-        try table.checkGenerated(target)
         guard let cursor else {
             guard !isThere else { throw occupied(definition) }
             try checkNames(table, replacing: nil, target)

@@ -33,10 +33,12 @@ extension DefinitionReader {
             comment: members["comment"].flatMap { self.text($0, "\(part).comment") })
     }
 
-    /// Whether a text can only be a type: `numeric(12, 2)`, `text[]`, `tsvector`, `public.geometry`.
+    /// Whether a text may be a type and is no more than words: `numeric(12, 2)`, `text[]`, `tsvector`, `public.geometry`. The
+    /// server says whether it is one.
     private static func isType(_ text: String) -> Bool {
         // The text is a part of SQL that has no parameters.
-        let pattern = /[a-z][a-z0-9_]*([ .][a-z][a-z0-9_]*)*( ?\([0-9]+(, ?[0-9]+)?\))?(\[\])?/
+        let pattern =
+            /[a-z][a-z0-9_]*([ .][a-z][a-z0-9_]*)*( ?\([0-9]+(, ?[0-9]+)?\)( with(out)? time zone)?)?(\[\])*/
         return text.utf8.count <= MirrorDefinition.maxNameBytes && text.wholeMatch(of: pattern) != nil
     }
 }

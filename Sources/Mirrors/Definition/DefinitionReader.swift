@@ -78,8 +78,7 @@ struct DefinitionReader: DefinitionNoting {
         return MirrorDefinition(
             name: name, namespace: namespace, pattern: pattern, filter: filter, schema: schema, table: table,
             target: target, comment: comment, keys: keys, columns: columns, rest: rest, generated: generated,
-            indexes: indexes,
-            keptErrors: keptErrors, keeps: keeps)
+            indexes: indexes, keptErrors: keptErrors, keeps: keeps)
     }
 
     // MARK: Parts

@@ -77,6 +77,7 @@ public struct MirrorDefinition: Sendable, Equatable {
     public let keys: [KeyColumn]
     public let columns: [Column]
     public let rest: Rest?
+    /// They stand behind all other columns of the table.
     public internal(set) var generated: [GeneratedColumn] = []
     public let indexes: [Index]
     /// How many values that don't fit are recorded one by one; more are counted only.

@@ -82,7 +82,9 @@ extension HistoryWriter {
             ])
             return
         } catch {
-            guard error.isAboutData, let first = rows.indices.first else { throw MirrorError(error) }
+            guard error.isAboutRow(of: mirror.definition), let first = rows.indices.first else {
+                throw MirrorError(error)
+            }
             try target.executeScript("rollback to savepoint careful; release savepoint careful")
             guard rows.count == 1 else {
                 let middle = rows.startIndex + rows.count / 2

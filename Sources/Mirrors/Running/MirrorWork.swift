@@ -152,7 +152,7 @@ struct MirrorWork {
         case .table(let name, let cause):
             guard let index = indices.first(where: { active[$0].name == name }) else { throw error }
             if cause.isRetriable { return }
-            if cause.isAboutData, !active[index].isCareful {
+            if cause.isAboutRow(of: active[index].definition), !active[index].isCareful {
                 active[index].isCareful = true
                 return
             }

@@ -87,7 +87,7 @@ extension TableWriter {
             kept += rows
             return try Self.keys(found)
         } catch {
-            guard mirror.isCareful, error.isAboutData, let first = rows.first else {
+            guard mirror.isCareful, error.isAboutRow(of: mirror.definition), let first = rows.first else {
                 throw error.endsConnection ? MirrorError(error) : .table(mirror: mirror.name, error)
             }
             try connection.executeScript("rollback to savepoint careful; release savepoint careful")
@@ -171,7 +171,7 @@ extension TableWriter {
         do throws(PostgresError) {
             return try Self.keys(try mirror.isCareful ? guarded(step) : connection.pipeline([step])[0])
         } catch {
-            guard mirror.isCareful, error.isAboutData, let first = keys.first else {
+            guard mirror.isCareful, error.isAboutRow(of: mirror.definition), let first = keys.first else {
                 throw error.endsConnection ? MirrorError(error) : .table(mirror: mirror.name, error)
             }
             try connection.executeScript("rollback to savepoint careful; release savepoint careful")

@@ -167,7 +167,7 @@ struct TableWriter {
             ])
             return
         } catch {
-            guard error.isAboutData, let first = rows.first else { throw MirrorError(error) }
+            guard error.isAboutRow(of: mirror.definition), let first = rows.first else { throw MirrorError(error) }
             try connection.executeScript("rollback to savepoint careful; release savepoint careful")
             guard rows.count == 1 else {
                 let middle = rows.startIndex + rows.count / 2
@@ -213,14 +213,6 @@ struct TableWriter {
         }
         try flush(&mirror)
         self = writer
-    }
-}
-
-extension PostgresError {
-    /// The server refused a value, not the statement: data exceptions, constraints, program limits.
-    var isAboutData: Bool {
-        guard case .server(let state) = kind else { return kind == .invalidParameter }
-        return state.hasPrefix("22") || state.hasPrefix("23") || state.hasPrefix("54")
     }
 }
 

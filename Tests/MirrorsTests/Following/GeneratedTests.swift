@@ -72,7 +72,112 @@ import Testing
         }
     }
 
+    /// Whatever an expression raises, a client's value must not stop the mirror.
+    @Test(
+        arguments: [
+            ("date_trunc(note, at at time zone 'UTC')::date", "timezone", "unit \"timezone\" not supported"),
+            ("public.strict(note)", "bad", "no good: bad"),
+        ], [false, true])
+    func noErrorOfAnExpressionStopsAMirror(_ one: (String, String, String), isThereBefore: Bool) throws {
+        let (expression, value, reason) = one
+        try MirrorBench.with { bench in
+            try bench.script(
+                """
+                create function public.strict(t text) returns date language plpgsql immutable as $f$
+                begin if t like 'bad%' then raise exception 'no good: %', t; end if; return date '2026-01-01'; end $f$
+                """)
+            let text = #"""
+                {"name": "m", "path": "/o/{k}", "history": "versions", "columns": {"at": "timestamptz", "note": "text"},
+                 "generated": {"day": {"type": "date", "as": "\#(expression)"}}}
+                """#
+            let set = {
+                try bench.set("/o/b", #"{"at": 1700000000000, "note": "day"}"#)
+                try bench.set("/o/a", "{\"at\": 1700000000000, \"note\": \"\(value)\"}")
+            }
+            if isThereBefore { try set() }
+            try bench.applyAll(text)
+            try bench.following { _ in
+                if !isThereBefore { try set() }
+                try bench.catchUp("m", "m_versions")
+                #expect(try bench.lines("select k from mirror.m") == ["b"])
+                let errors = try bench.errors("m") + bench.errors("m_versions")
+                #expect(errors.count == 2 && errors.allSatisfy { $0.contains(reason) }, "\(errors)")
+                try bench.set("/o/a/note", #""day""#)
+                try bench.catchUp("m", "m_versions")
+                #expect(try bench.lines("select k from mirror.m order by k") == ["a", "b"])
+            }
+            _ = try bench.operators.rebuild(try bench.mirror("m"))
+            _ = try bench.operators.rebuild(try bench.mirror("m_versions"))
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// The version that says so has no values.
+    @Test func aRemovalIsKeptWhereNoValuesCannotBeComputed() throws {
+        try MirrorBench.with { bench in
+            try bench.applyAll(
+                #"""
+                {"name": "m", "path": "/o/{k}", "history": "versions", "columns": {"x": "bigint"},
+                 "generated": {"g": {"type": "bigint", "as": "100 / coalesce(x, 0)"}}}
+                """#)
+            try bench.following { _ in
+                try bench.set("/o/a/x", "4")
+                try bench.set("/o/a", "null")
+                try bench.catchUp("m", "m_versions")
+            }
+            #expect(try bench.lines("select g, _deleted from mirror.m_versions order by _seq") == ["25|f", "|t"])
+            #expect(try bench.errors("m_versions") == [])
+        }
+    }
+
+    /// A column that an expression names gets another name together with the expression, or not at all.
+    @Test func aRenamedColumnTakesItsExpressionAlong() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/o/a/n", "4")
+            try bench.apply(
+                #"{"name": "m", "path": "/o/{k}", "columns": {"n": "bigint"}, "generated": {"g": {"type": "bigint", "as": "n * 2"}}}"#
+            )
+            try bench.script("create view mirror.v as select g from mirror.m")
+            let next = #"""
+                {"name": "m", "path": "/o/{k}", "columns": {"num": {"type": "bigint", "path": "n"}},
+                 "generated": {"g": {"type": "numeric", "as": "num * 2"}}}
+                """#
+            #expect(throws: MirrorError.self) { try bench.apply(next) }
+            // What was refused has left a table that can be made anew.
+            _ = try bench.operators.rebuild(try bench.mirror("m"))
+            try bench.script("drop view mirror.v")
+            try bench.apply(next)
+            #expect(try bench.lines("select num, g from mirror.m") == ["4|8"])
+            // A column that no expression names is renamed in place as ever.
+            let plan = try bench.operators.plan(
+                try definition(next.replacing(#""/o/{k}""#, with: #""/o/{key}""#)), namespace: "test")
+            #expect(plan.actionName == "alter")
+        }
+    }
+
+    @Test func typesMayHaveSeveralWords() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(
+                #"""
+                {"name": "m", "path": "/o/{k}", "columns": {"at": "timestamptz"},
+                 "generated": {"g": {"type": "timestamp(3) without time zone", "as": "at at time zone 'UTC'"},
+                    "h": {"type": "double precision", "as": "1"}, "i": {"type": "text[]", "as": "array[k]"}}}
+                """#)
+            #expect(try bench.lines("select count(*) from mirror.m") == ["0"])
+        }
+    }
+
     @Test(arguments: [
+        (#""g": {"type": "bigint not null", "as": "x"}"#, "syntax error"),
+        (#""g": {"type": "bigint unique", "as": "x"}"#, "syntax error"),
+        (
+            #""g": {"type": "bigint", "as": "x) stored, drop column x, add column h bigint generated always as (2"}"#,
+            "can't be"
+        ),
+        (
+            #""g": {"type": "bigint", "as": "_seq) stored, drop column x, add column h bigint generated always as (2"}"#,
+            "parentheses"
+        ),
         (#""g": {"type": "bigint", "as": "x + zzz"}"#, #"column "zzz" does not exist"#),
         (#""g": {"type": "timestamptz", "as": "now()"}"#, "generation expression is not immutable"),
         (#""g": {"type": "nosuch", "as": "x"}"#, #"type "nosuch" does not exist"#),
