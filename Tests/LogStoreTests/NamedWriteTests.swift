@@ -141,15 +141,7 @@ import Tree
                 }
                 forgotten.broadcast { $0 = count ?? -1 }
             }
-            // By a connection of its own: within a transaction what others do is seen as it was at the first look.
-            let watcher = try PostgresConnection(url)
-            defer { watcher.close() }
-            let waits = try eventually(seconds: 120) {
-                try watcher.execute(
-                    "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-                ).rowCount == 1
-            }
-            #expect(waits)
+            #expect(try oneWaitsForALock(url))
             try here.sql.executeScript("commit")
             thread.join()
             #expect(forgotten.withLock { $0 } == 0)

@@ -67,6 +67,9 @@ def test_later_exports_have_what_was_written_since(mirrored, scratch):
     head = mirrored.rows("select seq from pathmirror.mirror_status")[0][0]
     assert len(export(mirrored, "--since", str(head)).splitlines()) == 1
     assert export(mirrored, "--since", str(head), "--format", "jsonl") == ""
+    # A mark of another log would export nothing for ever.
+    refused = mirrored.command("mirror", "export", "posts", "--since", "99999")
+    assert refused.returncode == 1 and refused.stdout == "" and "There is no entry 99999: the head is " in refused.stderr
 
 
 def test_an_export_beside_rebuilds_is_whole(mirrored):

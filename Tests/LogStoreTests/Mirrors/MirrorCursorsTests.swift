@@ -73,14 +73,7 @@ import Testing
                 let cursor = try? MirrorCursors.read(other, 7, [mirror], locking: true).first
                 found.broadcast { $0 = cursor }
             }
-            let watcher = try PostgresConnection(url)
-            defer { watcher.close() }
-            let waits = try eventually(seconds: 120) {
-                try watcher.execute(
-                    "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-                ).rowCount == 1
-            }
-            #expect(waits)
+            #expect(try oneWaitsForALock(url))
             try connection.executeScript("commit")
             thread.join()
             let cursor = try #require(found.withLock { $0 })

@@ -164,6 +164,9 @@ struct LogBlameCommand: Command {
             }
         }
         if !isFound, !arguments.has("json") {
+            guard range.first <= range.last || (from == nil && to == nil) else {
+                return console.error("There are no entries from \(range.first) to \(range.last).")
+            }
             let end = to == nil ? "on" : "to \(range.last)"
             console.error("No entry from \(range.first) \(end) wrote \(path).")
         }

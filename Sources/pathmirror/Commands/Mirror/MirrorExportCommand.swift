@@ -44,12 +44,17 @@ struct MirrorExportCommand: Command {
         console.error("The table was at entry \(outcome.seq): what is written later has --since \(outcome.seq).")
     }
 
-    /// The entry behind which rows are wanted. Any seq does: the table may be behind the log.
+    /// The entry behind which rows are wanted. The table may be behind it, the log may not: then it is another log's.
     private static func seq(
         _ moment: LogPosition, _ arguments: ParsedArguments, _ administration: MirrorAdministration
     ) throws -> Int64 {
-        if case .seq(let seq) = moment { return seq }
         let namespace = try Database.namespace(arguments, administration.source)
+        if case .seq(let seq) = moment {
+            guard seq <= namespace.head else {
+                throw CommandFailure("There is no entry \(seq): the head is \(namespace.head).")
+            }
+            return seq
+        }
         return try moment.seq(administration.source, namespace)
     }
 }
