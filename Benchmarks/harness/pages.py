@@ -35,7 +35,8 @@ def _head(results: dict) -> list[str]:
         "measured how is in [Benchmarks/README.md](../Benchmarks/README.md), what was tried to get here in [performance.md](performance.md).", "",
         "The sides of a race take turns on one machine, with the same contract: an answer means that the write is synced to the disk. Each pair",
         "of neighbouring measurements gives one ratio. The tables have the median of these, the smallest and the largest; above 1 Pathmirror is",
-        "ahead, unless the line says otherwise. Figures under *this machine* mean nothing on another.", "",
+        "ahead, unless the line says otherwise. An aim of at least so much is met by the median, one of at most so much by the largest. Figures",
+        "under *this machine* mean nothing on another.", "",
     ]
     if results.get("quick"):
         lines += ["**This is a quick run: few and short rounds, small data. It shows that everything works, and little else.**", ""]

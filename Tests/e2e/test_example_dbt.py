@@ -74,6 +74,24 @@ def test_the_project_builds_and_follows(project):
     assert project.rows("select author from blog.authors order by author") == [("ada",), ("bob",), ("dee",)]
 
 
+def test_what_was_removed_and_what_was_changed(project):
+    project.dbt("build")
+    ledger = "select post_id, star_count, removed_at is not null from blog.post_ledger order by post_id"
+    edits = "select post_id, operation, editor, letters_more from blog.edits order by _seq"
+    assert project.rows(ledger) == [("a", 2, False), ("b", 0, False), ("c", 1, False)]
+    assert project.rows(edits) == [(post, "insert", "an administrator", letters) for post, letters in (("a", 10), ("b", 5), ("c", 13))]
+    # What a run has made stays as it is, unless the row has changed since.
+    project.rows("update blog.post_ledger set star_count = 99 where post_id = 'c' returning 1")
+    rest = project.mirrored.rest
+    rest.send("PUT", "/posts/b/text.json", b'"Notes and more"')
+    rest.send("PUT", "/posts/b/starCount.json", b"7")
+    rest.send("DELETE", "/posts/a.json")
+    project.mirrored.caught_up()
+    project.dbt("build")
+    assert project.rows(ledger) == [("a", 2, True), ("b", 7, False), ("c", 99, False)]
+    assert project.rows(edits)[3:] == [("b", "update", "an administrator", 9), ("a", "delete", "an administrator", -10)]
+
+
 def test_freshness_is_how_far_a_mirror_is_behind(project):
     """Nobody has to write for a table to be up to date."""
     seq = project.rows("select max(seq) from pathmirror.log")[0][0]

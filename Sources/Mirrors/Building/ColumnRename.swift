@@ -74,6 +74,8 @@ extension MirrorDefinition {
     /// The definition with columns renamed as they are between it and another one.
     func renamed(_ renames: [ColumnRename], as new: MirrorDefinition) -> MirrorDefinition {
         let name = { (name: String) in renames.first { $0.old == name }?.new ?? name }
+        var divided = partitioning
+        if let partitioning { divided = partitioning.by(name(partitioning.column)) }
         return MirrorDefinition(
             name: self.name, namespace: namespace,
             pattern: keys.contains { name($0.name) != $0.name } ? new.pattern : pattern, filter: filter,
@@ -84,7 +86,8 @@ extension MirrorDefinition {
                     name: name($0.name), type: $0.type, path: $0.path, defaultValue: $0.defaultValue,
                     notNull: $0.notNull, comment: $0.comment)
             }, rest: rest.map { .init(name: name($0.name), comment: $0.comment) }, generated: generated,
-            indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors, keeps: keeps)
+            indexes: indexes.map { $0.renamed(renames) }, keptErrors: keptErrors, keeps: keeps,
+            partitioning: divided)
     }
 }
 

@@ -64,7 +64,9 @@ public struct DbtSources: Sendable {
         }
         lines.append("        columns:")
         for column in MirrorTable(definition, name: definition.table, label: "").readColumns {
-            lines += self.lines(column, isOnlyKey: column.isKey && definition.keys.count == 1 && !definition.isHistory)
+            let isOnlyKey = column.isKey && definition.keys.count == 1 && !definition.isHistory
+            let isUnique = isOnlyKey || definition.uniqueIndexes.contains { $0.columns == [column.name] }
+            lines += self.lines(column, isUnique: isUnique)
         }
         return lines
     }
@@ -82,17 +84,14 @@ public struct DbtSources: Sendable {
         return mirror.definition.comment.map { "\($0)\n\n\(whole)" } ?? whole
     }
 
-    private func lines(_ column: MirrorTable.Column, isOnlyKey: Bool) -> [String] {
+    private func lines(_ column: MirrorTable.Column, isUnique: Bool) -> [String] {
         var lines = ["          - name: \(text(column.name))", "            data_type: \(text(column.dbtType))"]
         if let comment = column.comment { lines.append("            description: \(text(comment))") }
         if !Self.isPlain(column.name) { lines.append("            quote: true") }
         // dbt's own SQL puts quotes around such a name, and nothing more.
         if column.name.unicodeScalars.contains("\"") { return lines }
-        if isOnlyKey {
-            lines.append("            data_tests: [not_null, unique]")
-        } else if column.isNotNull {
-            lines.append("            data_tests: [not_null]")
-        }
+        let tests = (column.isNotNull ? ["not_null"] : []) + (isUnique ? ["unique"] : [])
+        if !tests.isEmpty { lines.append("            data_tests: [\(tests.joined(separator: ", "))]") }
         return lines
     }
 

@@ -49,9 +49,11 @@ struct HandmadeIndexes {
             from (
                 select class.relname as name, index.indisunique as is_unique, schema.nspname as schema, owner.relname as owner,
                     exists (select from pg_constraint where conindid = index.indexrelid) as is_constraint,
-                    substr(
-                        pg_get_indexdef(index.indexrelid),
-                        length(format('CREATE %sINDEX %I ON ', case when index.indisunique then 'UNIQUE ' end, class.relname)) + 1
+                    regexp_replace(
+                        substr(
+                            pg_get_indexdef(index.indexrelid),
+                            length(format('CREATE %sINDEX %I ON ', case when index.indisunique then 'UNIQUE ' end, class.relname)) + 1
+                        ), case when owner.relkind = 'p' then '^ONLY ' else '^$' end, ''
                     ) as rest
                 from pg_index as index
                 join pg_class as class on class.oid = index.indexrelid
@@ -134,6 +136,24 @@ struct HandmadeIndexes {
         }
     }
 
+    /// The indexes that single partitions have and the table has not, with the names of the partitions.
+    private static func ofPartitions(
+        _ table: MirrorTable, _ target: PostgresConnection
+    ) throws -> [(index: String, partition: String)] {
+        let rows = try target.execute(
+            """
+            select class.relname, owner.relname
+            from pg_inherits
+            join pg_index as index on index.indrelid = inhrelid
+            join pg_class as class on class.oid = index.indexrelid
+            join pg_class as owner on owner.oid = index.indrelid
+            where inhparent = to_regclass($1)
+                and not exists (select from pg_inherits as above where above.inhrelid = index.indexrelid)
+            order by 1
+            """, [.text(table.qualifiedName)])
+        return try (0..<rows.rowCount).map { (try rows.string($0, 0), try rows.string($0, 1)) }
+    }
+
     /// Notes what has come onto the old table since, and the constraints that somebody has made there. Nobody can make more
     /// until the transaction that is open ends.
     mutating func noteLatecomers(on old: MirrorDefinition, _ target: PostgresConnection) throws {
@@ -142,6 +162,9 @@ struct HandmadeIndexes {
             lost.append("The index \(index.name) was made while the table was made anew: make it again.")
         }
         let table = MirrorTable(old, name: old.table, label: "")
+        for (index, partition) in try Self.ofPartitions(table, target) {
+            lost.append("The index \(index) is on the partition \(partition) alone, which the new table does not get.")
+        }
         let rows = try target.execute(
             "select conname from pg_constraint where conrelid = to_regclass($1) and contype in ('c', 'f') order by 1",
             [.text(table.qualifiedName)])

@@ -9,6 +9,7 @@ extension HistoryBuilder {
     /// - Returns: where the mirror was then; 0 where it has no table yet.
     @discardableResult
     func fill(_ building: ActiveMirror) throws -> Int64 {
+        var building = building
         let table = building.table
         var seq: Int64 = 0
         do {
@@ -16,6 +17,7 @@ extension HistoryBuilder {
                 for sql in table.createSQL { try target.executeScript(sql) }
                 seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
                 try copy(building) { rows in
+                    try PartitionMaker(connection: target).make(for: rows.rows, in: &building)
                     try self.target.copyIn(table.copySQL) { writer in
                         for row in rows.rows { try RowCopier.copy(row, to: &writer) }
                     }
@@ -30,7 +32,8 @@ extension HistoryBuilder {
                 for sql in table.createSQL + table.indexSQL { try target.executeScript(sql) }
                 try handmade?.make(on: table, target)
                 seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
-                try fillCarefully(building)
+                building.partitions = KnownPartitions()
+                try fillCarefully(&building)
             }
         }
         for sql in table.commentSQL { try target.executeScript(sql) }
@@ -50,11 +53,13 @@ extension HistoryBuilder {
         }
     }
 
-    private func fillCarefully(_ building: ActiveMirror) throws {
+    private func fillCarefully(_ building: inout ActiveMirror) throws {
         let keeper = HistoryWriter(source)
-        try copy(building) { work in
+        let mirror = building
+        try copy(mirror) { work in
+            try PartitionMaker(connection: target).make(for: work.rows, in: &building)
             var writer = TableWriter(self.target)
-            try keeper.putCarefully(work.rows[...], work.places, building, &writer)
+            try keeper.putCarefully(work.rows[...], work.places, mirror, &writer)
             try writer.flush()
         }
     }

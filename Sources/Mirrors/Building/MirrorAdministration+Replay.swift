@@ -78,10 +78,9 @@ extension MirrorAdministration {
         defer { target.close() }
         guard let cursor = try MirrorCursor.of(mirror, target) else { return nil }
         let table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
-        let rows = try target.execute(
-            "select reltuples::bigint from pg_class where oid = to_regclass($1) and reltuples > 0",
-            [.text(table.qualifiedName)])
-        return rows.rowCount == 1 ? try rows.int64(0, 0) : nil
+        let rows = try target.execute(MirrorTable.estimateSQL, [.text(table.qualifiedName)])
+        guard !rows.isNull(0, 0), case let count = try rows.int64(0, 0), count > 0 else { return nil }
+        return count
     }
 
     // MARK: A part of the log

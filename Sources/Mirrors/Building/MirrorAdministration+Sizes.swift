@@ -20,9 +20,9 @@ extension MirrorAdministration {
     private func size(of mirror: CatalogMirror, _ target: PostgresConnection) throws -> MirrorSize? {
         let table = MirrorTable(mirror.definition, name: mirror.definition.table, label: "").qualifiedName
         let found = try target.execute(
-            "select pg_total_relation_size(oid), reltuples::bigint from pg_class where oid = to_regclass($1)",
+            "select (select sum(pg_total_relation_size(oid))::bigint from (\(MirrorTable.partsSQL)) as part), (\(MirrorTable.estimateSQL))",
             [.text(table)])
-        guard found.rowCount == 1 else { return nil }
+        guard !found.isNull(0, 0), !found.isNull(0, 1) else { return nil }
         let byteCount = try found.int64(0, 0)
         let estimate = try found.int64(0, 1)
         guard byteCount <= Self.mostBytesToCount || estimate < 0 else {

@@ -132,13 +132,21 @@ public final class MirrorBuilder {
             batch: try source.history(mirror.namespaceID, at: record.head)?.batch(of: record.head),
             mayHaveErrors: false)
         building.namesToBe = IndexNameToBe.own(of: table) + (handmade?.namesToBe ?? [])
-        try target.copyIn(table.copySQL) { writer in
-            var records: [(keys: [Key], value: Node, version: Int64)] = []
-            try RecordStream.read(mirror.namespaceID, definition.pattern, above: [], source) { keys, value, version in
-                records.append((keys, value, version))
-                if records.count >= rowsAtOnce { try self.write(&records, building, &writer) }
+        if definition.partitioning == nil {
+            try target.copyIn(table.copySQL) { writer in
+                try forEachRows(of: building) { rows in
+                    for row in rows { try RowCopier.copy(row, table, to: &writer) }
+                }
             }
-            try write(&records, building, &writer)
+        } else {
+            // A COPY that has begun does not see a partition that is made later.
+            try forEachRows(of: building) { rows in
+                guard !rows.isEmpty else { return }
+                try PartitionMaker(connection: target).make(for: rows, in: &building)
+                try target.copyIn(table.copySQL) { writer in
+                    for row in rows { try RowCopier.copy(row, table, to: &writer) }
+                }
+            }
         }
         building.mayHaveErrors = misfitCount > 0
         progress(.indexing)
@@ -148,30 +156,43 @@ public final class MirrorBuilder {
         return building
     }
 
-    private func write(
-        _ records: inout [(keys: [Key], value: Node, version: Int64)], _ building: ActiveMirror,
-        _ writer: inout CopyWriter
-    ) throws {
+    /// Gives `body` the rows of all records, some at a time, and stores what did not fit.
+    private func forEachRows(of building: ActiveMirror, _ body: ([ProjectedRow]) throws -> Void) throws {
+        var records: [(keys: [Key], value: Node, version: Int64)] = []
+        func put() throws {
+            try body(try rows(&records, building))
+            progress(.copying(rows: rowCount))
+        }
+        try RecordStream.read(mirror.namespaceID, definition.pattern, above: [], source) { keys, value, version in
+            records.append((keys, value, version))
+            if records.count >= rowsAtOnce { try put() }
+        }
+        try put()
+    }
+
+    private func rows(
+        _ records: inout [(keys: [Key], value: Node, version: Int64)], _ building: ActiveMirror
+    ) throws -> [ProjectedRow] {
         let unknown = Set(records.map(\.version)).filter { times[$0] == nil }
         if !unknown.isEmpty {
             if times.count > 1_000_000 { times.removeAll() }
             times.merge(try lookup.commitTimes(mirror.namespaceID, Array(unknown))) { $1 }
         }
         var misfits: [ConversionError] = []
+        var rows: [ProjectedRow] = []
+        rows.reserveCapacity(records.count)
         for record in records {
             let stamp = Stamp(seq: record.version, committedAt: times[record.version])
             let row = building.projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
-            if let row {
-                try RowCopier.copy(row, building.table, to: &writer)
-                rowCount += 1
-            }
+            if let row { rows.append(row) }
         }
         records.removeAll(keepingCapacity: true)
+        rowCount += rows.count
         for some in misfits.chunked(5_000) {
             _ = try misfitWriter.pipeline([building.storing(Array(some))])
         }
         misfitCount += misfits.count
-        progress(.copying(rows: rowCount))
+        return rows
     }
 
     /// False when an index can't hold what some row has.
@@ -191,6 +212,7 @@ public final class MirrorBuilder {
     private func fillCarefully(_ building: inout ActiveMirror) throws {
         let name = building.table.qualifiedName
         try target.executeScript("drop table \(name)")
+        building.partitions = KnownPartitions()
         for sql in building.table.createSQL + building.table.indexSQL { try target.executeScript(sql) }
         try handmade?.make(on: building.table, target)
         _ = try target.pipeline(MirrorErrors.forgetSteps(building.asGeneration, .from))

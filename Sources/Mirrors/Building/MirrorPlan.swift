@@ -210,6 +210,7 @@ extension MirrorPlan {
         for column in old.generated where !new.generated.contains(where: { $0.name == column.name }) {
             found.append("\(column.name) is gone")
         }
+        if old.partitioning != new.partitioning { found.append("the partitions") }
         if found.isEmpty, old.rows != new.rows { found.append("the order of the columns") }
         if old.indexes != new.indexes { found.append("the indexes") }
         if old.keptErrors != new.keptErrors { found.append("how many errors are kept") }
@@ -232,7 +233,7 @@ extension MirrorDefinition {
             }, rest: rest.map { .init(name: $0.name, comment: nil) },
             generated: generated.map {
                 .init(name: $0.name, type: $0.type, expression: $0.expression, comment: nil)
-            }, indexes: [], keptErrors: 0, keeps: keeps)
+            }, indexes: [], keptErrors: 0, keeps: keeps, partitioning: partitioning?.upTo(0))
     }
 
     /// The comments by what they stand at: "" is the table, the rest are columns.

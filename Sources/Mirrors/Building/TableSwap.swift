@@ -53,12 +53,13 @@ struct TableSwap {
                     "alter table \(oldTable.qualifiedName) rename to \(quotedIdentifier(retired))")
             }
         }
+        let partitions = PartitionSwap(of: table, target)
+        try partitions.own()
         try rename(to: final)
         for view in views { try replace(view) }
-        if let old {
-            let retired = MirrorTable(old.definition, name: retired, label: "")
-            try target.executeScript("drop table if exists \(retired.qualifiedName)")
-        }
+        if let old { try drop(MirrorTable(old.definition, name: retired, label: "")) }
+        // Before, the old table's have the names.
+        try partitions.rename(to: final)
         try handmade?.rename(in: final.schema, target)
         if isNew { try grantToReader(final) }
         try moveCursor(definition, generation, seq, batch)
@@ -67,6 +68,19 @@ struct TableSwap {
     }
 
     private var retired: String { "_old" + table.name.dropFirst("_build".count) }
+
+    private func drop(_ table: MirrorTable) throws {
+        do throws(PostgresError) {
+            try target.executeScript("drop table if exists \(table.qualifiedName)")
+        } catch {
+            // dependent_objects_still_exist: a view of one partition, a foreign key.
+            guard error.sqlState == "2BP01" else { throw error }
+            let what = error.detail.map { " (\($0))" } ?? ""
+            throw MirrorError.refused(
+                "Something in the database depends on the table or a partition of it\(what): drop that, and make it anew afterwards."
+            )
+        }
+    }
 
     private func exists(_ name: String) throws -> Bool {
         try target.execute("select to_regclass($1) is not null", [.text(name)]).bool(0, 0)

@@ -51,7 +51,7 @@ struct DefinitionReader: DefinitionNoting {
     var histories: [MirrorDefinition.Keeps] = []
     private static let members = [
         "name", "namespace", "path", "filter", "table", "target", "comment", "keys", "columns", "rest", "indexes",
-        "keep errors", "history", "keeps", "deleted", "generated",
+        "keep errors", "history", "keeps", "deleted", "generated", "partition",
     ]
 
     mutating func definition(_ value: SourceValue) -> MirrorDefinition? {
@@ -70,6 +70,7 @@ struct DefinitionReader: DefinitionNoting {
         checkNames(keys, columns, rest, generated, members["columns"]?.place ?? value.place)
         histories = histories(members["history"], keeps, name, table)
         let indexes = indexes(members["indexes"], keys, columns, rest, generated, keeps)
+        let partitioning = partitioning(members["partition"], keys, columns, indexes, keeps)
         let keptErrors = keptErrors(members["keep errors"])
         let target = members["target"].flatMap { self.target($0) }
         let namespace = members["namespace"].flatMap { text($0, "namespace") }
@@ -78,7 +79,7 @@ struct DefinitionReader: DefinitionNoting {
         return MirrorDefinition(
             name: name, namespace: namespace, pattern: pattern, filter: filter, schema: schema, table: table,
             target: target, comment: comment, keys: keys, columns: columns, rest: rest, generated: generated,
-            indexes: indexes, keptErrors: keptErrors, keeps: keeps)
+            indexes: indexes, keptErrors: keptErrors, keeps: keeps, partitioning: partitioning)
     }
 
     // MARK: Parts

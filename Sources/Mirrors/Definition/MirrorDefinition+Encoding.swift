@@ -40,6 +40,7 @@ extension MirrorDefinition {
         writeRest(&writer)
         writeGenerated(&writer)
         writeIndexes(&writer)
+        writePartitioning(&writer)
         switch keeps {
         case nil: break
         case .latest: Self.member(&writer, "deleted", "soft")
@@ -97,6 +98,22 @@ extension MirrorDefinition {
             Self.member(&writer, "as", column.expression)
             if let comment = column.comment { Self.member(&writer, "comment", comment) }
             writer.endObject()
+        }
+        writer.endObject()
+    }
+
+    private func writePartitioning(_ writer: inout JSONWriter) {
+        guard let partitioning else { return }
+        writer.writeKey("partition", isFirst: false)
+        writer.beginObject()
+        writer.writeKey("by", isFirst: true)
+        writer.writeString(partitioning.column)
+        Self.member(&writer, "every", partitioning.period.rawValue)
+        if let from = partitioning.from { Self.member(&writer, "from", from.description) }
+        if let to = partitioning.to { Self.member(&writer, "to", to.description) }
+        if partitioning.most != Partitioning.defaultMost {
+            writer.writeKey("at most", isFirst: false)
+            writer.writeInteger(Int64(partitioning.most))
         }
         writer.endObject()
     }

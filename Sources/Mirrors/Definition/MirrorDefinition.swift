@@ -84,6 +84,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     public let keptErrors: Int
     /// Nil for a table of what is there now.
     public internal(set) var keeps: Keeps?
+    /// Nil for a table that is one.
+    public internal(set) var partitioning: Partitioning?
 
     /// What `keptErrors` is, and the most that it may be: whoever stores errors counts those that there are.
     public static let defaultKeptErrors = 10_000
@@ -101,6 +103,8 @@ public struct MirrorDefinition: Sendable, Equatable {
     public static let updatedAtColumn = "_updated_at"
     public static let misfitsColumn = "_misfits"
     static let deletedAtColumn = "_deleted_at"
+    static let changedAtColumn = "_at"
+    static let validFromColumn = "_valid_from"
 
     /// `schema.table`, for messages.
     public var tableName: String { "\(schema).\(table)" }

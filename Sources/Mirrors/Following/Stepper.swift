@@ -71,9 +71,10 @@ struct Stepper {
         do {
             if case .own = transaction { try beginOnTarget(mirrors) }
             var writer = TableWriter(target)
-            let stamp = Stamp(seq: record.head, committedAt: nil)
+            let time = rereading.isEmpty ? nil : try source.commitTimes(namespace, [record.head])[record.head]
+            let stamp = Stamp(seq: record.head, committedAt: time)
             for keys in rereading { for index in moved.indices { moved[index].pending.reread(keys, stamp) } }
-            let (end, time, batch) = try readAndWrite(
+            let (end, entryAt, batch) = try readAndWrite(
                 &moved, &writer, from: start, through: last, head: record.head, mustReachHead: needsRereading, progress)
             let behind = moved.indices.filter { moved[$0].seq < end }
             for index in behind {
@@ -81,12 +82,12 @@ struct Stepper {
                 moved[index].batch = batch
             }
             switch transaction {
-            case .own: try writer.flush(commitSteps(behind.map { moved[$0] }, end, time, batch))
+            case .own: try writer.flush(commitSteps(behind.map { moved[$0] }, end, entryAt, batch))
             case .joined: try writer.flush()
             }
             for index in moved.indices { moved[index].isCareful = false }
             mirrors = moved
-            return Step(seq: end, head: record.head, entryAt: time, batch: batch)
+            return Step(seq: end, head: record.head, entryAt: entryAt, batch: batch)
         } catch {
             if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
             throw error

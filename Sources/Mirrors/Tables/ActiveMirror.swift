@@ -24,6 +24,8 @@ struct ActiveMirror {
     var hasFreed: Bool
     /// What the table's indexes are called once it is whole, while a build has them under names of its own.
     var namesToBe: [IndexNameToBe] = []
+    /// Of a table that is divided by time.
+    var partitions = KnownPartitions()
     /// What the stretch being worked on does to it.
     var pending: PendingChanges
 

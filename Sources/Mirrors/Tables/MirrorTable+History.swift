@@ -26,7 +26,8 @@ extension MirrorTable {
             own(
                 MirrorDefinition.seqColumn, "bigint", .int8, isNotNull: true,
                 "The entry of the log that made the change."),
-            own("_at", "timestamptz", .timestamptz, "When that entry was committed."),
+            own(
+                MirrorDefinition.changedAtColumn, "timestamptz", .timestamptz, "When that entry was committed."),
             own("_operation", "text", .text, isNotNull: true, "insert, update, delete; begin: so it was before."),
         ] + authorColumns + [
             own("_old", "jsonb", .jsonb, "The row before."), own("_new", "jsonb", .jsonb, "The row from then on."),
@@ -37,18 +38,21 @@ extension MirrorTable {
     static let versionColumns: [Column] =
         [
             own(MirrorDefinition.seqColumn, "bigint", .int8, isNotNull: true, "The entry of the log that made it so."),
-            own("_valid_from", "timestamptz", .timestamptz, "When that entry was committed."),
+            own(
+                MirrorDefinition.validFromColumn, "timestamptz", .timestamptz, "When that entry was committed."),
             own("_valid_to", "timestamptz", .timestamptz, "When the next version began; null for the current one."),
             own("_current", "boolean", .bool, isNotNull: true, "Whether it is so now."),
             own("_deleted", "boolean", .bool, isNotNull: true, "Whether the record was gone."),
         ] + authorColumns + [misfits]
 
-    /// The index that finds the current version of a record, and keeps it the only one.
+    /// The index that finds the current version of a record, and keeps it the only one where no partition is without it.
     var currentIndexSQL: [String] {
         guard definition.keeps == .versions else { return [] }
+        let time = definition.partitioning?.column
+        let isUnique = time == nil || columns.contains { $0.isKey && $0.name == time }
         return [
             """
-            create unique index \(quotedIdentifier(currentIndexName(of: name))) on \(qualifiedName)
+            create \(isUnique ? "unique " : "")index \(quotedIdentifier(currentIndexName(of: name))) on \(qualifiedName)
             (\(Self.list(columns.filter(\.isKey).map(\.name)))) where "_current"
             """
         ]

@@ -8,20 +8,24 @@ extension MirrorTable {
         }
         return [
             "create schema if not exists \(quotedIdentifier(schema))",
-            "create table \(qualifiedName) (\(lines.joined(separator: ", ")))",
-        ]
+            "create table \(qualifiedName) (\(lines.joined(separator: ", ")))\(partitionClause)",
+        ] + defaultPartitionSQL
     }
 
     /// Adds generated columns, then the primary key and the indexes, under names that depend on the table's.
     var indexSQL: [String] {
         var statements = generatedSQL
-        statements.append(
-            """
-            alter table \(qualifiedName) add constraint \(quotedIdentifier(keyName(of: name)))
-            primary key (\(Self.list(identity)))
-            """)
+        statements.append(keySQL)
         for index in definition.indexes { statements.append(createSQL(index)) }
         return statements + seqIndexSQL + currentIndexSQL
+    }
+
+    private var keySQL: String {
+        let name = quotedIdentifier(keyName(of: name))
+        let isPrimary = columns.allSatisfy { $0.isNotNull || !identity.contains($0.name) }
+        return isPrimary
+            ? "alter table \(qualifiedName) add constraint \(name) primary key (\(Self.list(identity)))"
+            : "create unique index \(name) on \(qualifiedName) (\(Self.list(identity))) nulls not distinct"
     }
 
     func createSQL(_ index: MirrorDefinition.Index) -> String {

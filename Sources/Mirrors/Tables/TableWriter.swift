@@ -137,6 +137,7 @@ struct TableWriter {
         _ rows: [ProjectedRow], _ misfits: inout [ConversionError], _ mirror: inout ActiveMirror
     ) throws {
         guard !rows.isEmpty else { return }
+        try PartitionMaker(connection: connection).make(for: rows, in: &mirror)
         if isUnique(mirror) { return try writeUnique(rows, &misfits, &mirror) }
         if mirror.isCareful {
             try flush()

@@ -17,7 +17,7 @@ import Testing
     private static let types =
         "text, bigint, double precision, numeric, boolean, timestamptz, date, jsonb, text[], uuid"
     private static let members =
-        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted, generated"
+        "name, namespace, path, filter, table, target, comment, keys, columns, rest, indexes, keep errors, history, keeps, deleted, generated, partition"
     private static let columnMembers = "type, path, default, not null, comment"
 
     /// A definition whose mistake is in one more member.
@@ -50,6 +50,43 @@ import Testing
         (
             #""generated": {"g": {"type": "text", "as": "k"}}, "indexes": [{"columns": ["g"], "unique": true}]"#,
             "2:62: indexes[0]: g is generated: a unique index is for keys and columns"
+        ),
+        (#""partition": 5"#, "2:14: partition: this should be an object, but is a number"),
+        (
+            #""partition": {"by": "k"}"#,
+            #"2:14: partition: it needs "by", a column of days or times, and "every", a period"#
+        ),
+        (
+            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "hour"}"#,
+            #"2:58: partition.every: there is no period "hour"; periods are day, week, month, year"#
+        ),
+        (
+            #""partition": {"by": "k", "every": "day"}"#,
+            #"2:21: partition.by: "k" can't divide this table: it takes a column or key of the type date or timestamptz"#
+        ),
+        (
+            #""keeps": "versions", "columns": {"d": "date"}, "partition": {"by": "d", "every": "day"}"#,
+            #"2:68: partition.by: "d" can't divide this table: it takes _valid_from or a key that is a day"#
+        ),
+        (
+            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "week", "from": "2026-11-27"}"#,
+            "2:74: partition.from: no week begins on 2026-11-27: the one that it is in begins on 2026-11-23"
+        ),
+        (
+            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "year", "to": "soon"}"#,
+            #"2:72: partition.to: "soon" is no day, such as 2026-01-31"#
+        ),
+        (
+            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "day", "from": "2026-01-02", "to": "2026-01-02"}"#,
+            #"2:37: partition: "to" is the day before which partitions end: it has to come behind "from""#
+        ),
+        (
+            #""keys": {"k": "date"}, "partition": {"by": "k", "every": "day", "at most": 0}"#,
+            "2:76: partition.at most: this should be a whole number from 1 to 4000"
+        ),
+        (
+            #""keys": {"k": "date"}, "indexes": [{"columns": ["k"], "unique": true}], "partition": {"by": "k", "every": "day"}"#,
+            #"2:86: partition: a unique index of PostgreSQL sees one partition only: leave "unique" or "partition" out"#
         ),
         (#""filter": 5"#, "2:11: filter: this should be a string, but is a number"),
         (#""filter": """#, "2:11: filter: The expression is empty."),

@@ -61,6 +61,30 @@ import Testing
         }
     }
 
+    /// A row that is made by looking again has an entry and that entry's time.
+    @Test func whoLooksAgainSaysWhen() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(mirror("m", keeping: 10))
+            try bench.script("alter table mirror.m add constraint small check (x < 5)")
+            try bench.following { _ in
+                try bench.set("/v/a", #"{"x": 7}"#)
+                try bench.catchUp("m")
+                #expect(try bench.lines("select k from mirror.m") == [])
+                try bench.script("alter table mirror.m drop constraint small")
+                let seq = try bench.set("/elsewhere", "1")
+                try bench.catchUp("m")
+                let found = try bench.operators.retryConversionErrors(try bench.mirror("m"))
+                #expect(found.records == 1 && found.left == 0)
+                #expect(
+                    try bench.lines(
+                        """
+                        select x, _seq, _updated_at = (select date_trunc('milliseconds', committed_at) from pathmirror.log where seq = _seq)
+                        from mirror.m
+                        """) == ["7|\(seq)|t"])
+            }
+        }
+    }
+
     @Test func beyondTheBoundTheyAreCountedOnly() throws {
         try MirrorBench.with { bench in
             try bench.apply(mirror("m", keeping: 3))

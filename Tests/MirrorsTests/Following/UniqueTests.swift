@@ -58,6 +58,23 @@ import Testing
         }
     }
 
+    @Test func dbtTestsWhatIsUniqueByItself() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(
+                #"""
+                {"name": "m", "path": "/u/{k}", "columns": {"email": "text", "n": "bigint", "o": "bigint"},
+                 "indexes": [{"columns": ["email"], "unique": true}, {"columns": ["n", "o"], "unique": true}]}
+                """#)
+            let tests = DbtSources([try bench.mirror("m")]).yaml.split(separator: "\n").filter {
+                $0.contains("data_tests")
+            }
+            #expect(
+                tests.map { $0.drop { $0 == " " } } == [
+                    "data_tests: [not_null, unique]", "data_tests: [unique]", "data_tests: [not_null]",
+                ])
+        }
+    }
+
     @Test func valuesAreSwappedAndGoRound() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.users)

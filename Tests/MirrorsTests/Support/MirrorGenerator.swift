@@ -42,6 +42,7 @@ struct MirrorGenerator {
             text +=
                 ", \"generated\": {\"g\": {\"type\": \"bigint\", \"as\": \"_seq + coalesce(cardinality(_misfits), 0)\"}}"
         }
+        if unique.isEmpty { text += partition(text, columns, more) }
         text += ", \"indexes\": [[\"_seq\"]\(unique)]}"
         guard let definition = try MirrorDefinition.read(Array(text.utf8), source: text).first else {
             throw MirrorError.refused("no definition")
@@ -63,6 +64,21 @@ struct MirrorGenerator {
         return tree.random.oneIn(2)
             ? ", {\"columns\": [\"c\(first)\", \"c\(last)\"], \"unique\": true}"
             : one + ", {\"columns\": [\"c\(last)\"], \"unique\": true}"
+    }
+
+    /// A division by time, where something of the table is one. Few periods get a partition.
+    private mutating func partition(_ text: String, _ columns: [String], _ more: String) -> String {
+        var times = columns.indices.filter { index in
+            ["date", "timestamptz"].contains { columns[index].contains("\"type\": \"\($0)\"") }
+        }.map { "c\($0)" }
+        if more.contains("\"changes\"") { times = ["_at"] }
+        if more.contains("\"versions\"") { times = ["_valid_from"] }
+        if text.contains("\"k\": \"date\"") { times.append("k") }
+        guard let by = times.last, tree.random.oneIn(2) else { return "" }
+        let every = tree.random.pick(["day", "week", "month", "year"])
+        let least = every == "year" && tree.random.oneIn(2) ? ", \"from\": \"2000-01-01\"" : ""
+        return
+            ", \"partition\": {\"by\": \"\(by)\", \"every\": \"\(every)\", \"at most\": \(1 + tree.random.below(4))\(least)}"
     }
 
     private mutating func column(_ index: Int, mayRefuse: Bool) -> String {

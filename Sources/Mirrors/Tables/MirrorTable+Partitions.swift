@@ -1,0 +1,98 @@
+import Postgres
+
+/// A table that is divided by time as SQL.
+extension MirrorTable {
+    /// What `create table` ends with.
+    var partitionClause: String {
+        guard let column = definition.partitioning?.column else { return "" }
+        return " partition by range (\(quotedIdentifier(column)))"
+    }
+
+    /// Makes the partition that takes what no other one does.
+    var defaultPartitionSQL: [String] {
+        guard definition.partitioning != nil else { return [] }
+        return ["create table \(qualified(partitionName("default"))) partition of \(qualifiedName) default"]
+    }
+
+    func partitionName(_ suffix: String) -> String { Self.name([name, suffix]) }
+
+    /// Where the value by which the table is divided is among `columns`.
+    var partitionColumn: Int? {
+        guard let column = definition.partitioning?.column else { return nil }
+        return columns.firstIndex { $0.name == column }
+    }
+
+    /// The value by which a row has its partition.
+    func partitionCell(of row: ProjectedRow) -> Cell? {
+        guard let column = partitionColumn else { return nil }
+        let keys = definition.keys
+        if column < keys.count { return CellEncoder.cell(row.keys[column], keys[column].type) }
+        let cell = column - keys.count
+        return row.cells.indices.contains(cell) ? row.cells[cell] : nil
+    }
+
+    func qualified(_ name: String) -> String { "\(quotedIdentifier(schema)).\(quotedIdentifier(name))" }
+
+    private var isDividedByDays: Bool { partitionColumn.map { columns[$0].sqlType == "date" } ?? false }
+
+    private func bound(_ day: Int) -> String {
+        let day = CalendarDay(number: day).description
+        return isDividedByDays ? "date '\(day)'" : "timestamptz '\(day) 00:00:00+00'"
+    }
+
+    /// Makes the partition of a period and puts into it what the default one has of that, whose qualified name is `other`: readers
+    /// of that one are who may be in the way.
+    func partitionSQL(_ period: PartitionPeriod, name partition: String, besides other: String?) -> [String] {
+        guard let column = definition.partitioning?.column else { return [] }
+        let time = quotedIdentifier(column)
+        let (first, next) = (bound(period.first), bound(period.next))
+        let names = Self.list(columns.map(\.name))
+        let partition = qualified(partition)
+        var statements = ["create table \(partition) (like \(qualifiedName) including all excluding indexes)"]
+        if let other {
+            statements.insert("lock table only \(other) in access exclusive mode", at: 0)
+            statements.append(
+                """
+                with moved as (delete from \(other) where \(time) >= \(first) and \(time) < \(next) returning \(names))
+                insert into \(partition) (\(names)) select \(names) from moved
+                """)
+        }
+        statements.append(
+            "alter table \(qualifiedName) attach partition \(partition) for values from (\(first)) to (\(next))")
+        return statements
+    }
+
+    /// Asks for the qualified name of the default partition.
+    static let defaultPartitionSQL = """
+        select format('%I.%I', nspname, relname)
+        from pg_partitioned_table join pg_class on pg_class.oid = partdefid join pg_namespace on pg_namespace.oid = relnamespace
+        where partrelid = to_regclass($1)
+        """
+
+    /// Asks for the days with which its partitions begin; null for one that begins otherwise.
+    var partitionDaysSQL: String {
+        let start = "substring(pg_get_expr(class.relpartbound, class.oid) from $$^FOR VALUES FROM \\('([^']*)'\\)$$)"
+        let day =
+            isDividedByDays
+            ? "\(start)::date - date '1970-01-01'" : "floor(extract(epoch from \(start)::timestamptz) / 86400)"
+        return """
+            select (\(day))::bigint from pg_inherits join pg_class as class on class.oid = inhrelid
+            where inhparent = to_regclass($1) and pg_get_expr(class.relpartbound, class.oid) <> 'DEFAULT'
+            """
+    }
+
+    /// A query for the table named by $1 and its partitions.
+    static let partsSQL = """
+        select to_regclass($1)::oid as oid union select relid::oid from pg_partition_tree(to_regclass($1))
+        """
+
+    /// A query for about how many rows the table named by $1 has: -1 where PostgreSQL doesn't know.
+    static let estimateSQL = """
+        select case
+                when bool_or(reltuples < 0 and pg_relation_size(class.oid) > 0) then -1
+                when max(reltuples) < 0 then -1
+                else sum(greatest(reltuples, 0))
+            end::bigint
+        from (\(partsSQL)) as part join pg_class as class on class.oid = part.oid where class.relkind = 'r'
+        """
+}

@@ -1,0 +1,17 @@
+-- A row for each time that somebody wrote, changed or removed a post's text. Each run adds what came since the last one: rows of a table of changes
+-- stay as they are.
+{{ config(materialized='incremental', unique_key=['post_id', '_seq']) }}
+
+select
+    post_id,
+    _seq,
+    _at as edited_at,
+    _operation as operation,
+    coalesce(_uid, 'an administrator') as editor,
+    coalesce(length(_new ->> 'text'), 0) - coalesce(length(_old ->> 'text'), 0) as letters_more
+from {{ source('mirror', 'posts_changes') }}
+where
+    _old ->> 'text' is distinct from _new ->> 'text'
+    {% if is_incremental() %}
+    and _seq > (select coalesce(max(_seq), 0) from {{ this }})
+    {% endif %}
