@@ -2,9 +2,12 @@ import Postgres
 
 /// What builds leave behind that were killed: tables that never took a mirror's place.
 enum Leftovers {
+    /// What the names of tables and indexes begin with that are being made.
+    static let prefix = "_build_"
+
     /// The name of the table that a mirror's build fills.
     static func shadowName(_ mirror: [UInt8]) -> String {
-        "_build_" + mirror.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        prefix + mirror.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
 
     /// Where a mirror's half-made tables are, as qualified names: a definition may have changed its schema meanwhile.

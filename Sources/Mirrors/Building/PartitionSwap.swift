@@ -31,38 +31,54 @@ struct PartitionSwap {
         }
     }
 
-    /// Names partitions, and the indexes that came with them, after the table once that has its name.
+    /// Names partitions after the table once that has its name, and the indexes that came with them after the table's, once these
+    /// have theirs.
     func rename(to final: MirrorTable) throws {
         guard table.definition.partitioning != nil else { return }
         let rows = try target.execute(
             """
-            select distinct part.relname, part.relkind = 'i'
-            from pg_inherits
-            join pg_class as owner on owner.oid = inhrelid
-            left join pg_index on indrelid = owner.oid
-            join pg_class as part on part.oid in (owner.oid, indexrelid)
-            where inhparent = to_regclass($1) and starts_with(part.relname, $2)
+            select part.relname from pg_inherits join pg_class as part on part.oid = inhrelid
+            where inhparent = to_regclass($1) and starts_with(part.relname, $2) order by 1
             """, [.text(final.qualifiedName), .text(table.name + "_")])
-        var statements: [PipelineStep] = []
         for row in 0..<rows.rowCount {
             let name = try rows.string(row, 0)
-            let kind = try rows.bool(row, 1) ? "index" : "table"
-            let wanted = MirrorTable.name([final.name, String(name.dropFirst(table.name.count + 1))])
-            let free = try freeName(wanted)
-            statements.append(
-                .query("alter \(kind) \(table.qualified(name)) rename to \(quotedIdentifier(free))"))
+            try rename("table", name, to: [final.name, String(name.dropFirst(table.name.count + 1))])
         }
-        _ = try target.pipeline(statements)
+        try renameIndexes(of: final)
     }
 
-    private func freeName(_ wanted: String) throws -> String {
-        for number in 0... {
-            let name = number == 0 ? wanted : MirrorTable.name([wanted, "\(number)"])
-            let isTaken = try target.execute(
-                "select to_regclass($1) is not null", [.text(table.qualified(name))]
-            ).bool(0, 0)
-            if !isTaken { return name }
+    /// PostgreSQL has named them after their partitions, and cut the names where they were too long.
+    private func renameIndexes(of final: MirrorTable) throws {
+        let rows = try target.execute(
+            """
+            select own.relname, part.relname, above.relname
+            from pg_inherits as of_table
+            join pg_class as part on part.oid = of_table.inhrelid
+            join pg_index on indrelid = part.oid
+            join pg_class as own on own.oid = indexrelid
+            join pg_inherits as of_index on of_index.inhrelid = own.oid
+            join pg_class as above on above.oid = of_index.inhparent
+            where of_table.inhparent = to_regclass($1) and starts_with(own.relname, $2)
+            order by 1
+            """, [.text(final.qualifiedName), .text(Leftovers.prefix)])
+        for row in 0..<rows.rowCount {
+            let above = try rows.string(row, 2)
+            let rest = above.hasPrefix(final.name + "_") ? String(above.dropFirst(final.name.count + 1)) : above
+            try rename("index", try rows.string(row, 0), to: [try rows.string(row, 1), rest])
         }
-        return wanted
+    }
+
+    private func rename(_ kind: String, _ name: String, to parts: [String]) throws {
+        var wanted = MirrorTable.name(parts)
+        var number = 1
+        while try isTaken(wanted) {
+            wanted = MirrorTable.name(parts + ["\(number)"])
+            number += 1
+        }
+        try target.executeScript("alter \(kind) \(table.qualified(name)) rename to \(quotedIdentifier(wanted))")
+    }
+
+    private func isTaken(_ name: String) throws -> Bool {
+        try target.execute("select to_regclass($1) is not null", [.text(table.qualified(name))]).bool(0, 0)
     }
 }

@@ -58,9 +58,9 @@ struct TableSwap {
         try rename(to: final)
         for view in views { try replace(view) }
         if let old { try drop(MirrorTable(old.definition, name: retired, label: "")) }
+        try handmade?.rename(in: final.schema, target)
         // Before, the old table's have the names.
         try partitions.rename(to: final)
-        try handmade?.rename(in: final.schema, target)
         if isNew { try grantToReader(final) }
         try moveCursor(definition, generation, seq, batch)
         _ = try target.pipeline(last + [.query("commit")])

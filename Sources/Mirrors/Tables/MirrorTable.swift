@@ -29,7 +29,7 @@ struct MirrorTable: Sendable {
     let name: String
     /// Keys, columns, the rest; then ours.
     let columns: [Column]
-    /// The columns that tell rows apart: those of the primary key.
+    /// The columns of the primary key, or of the unique index in its place.
     let identity: [String]
     let upsert: PostgresStatement
     let deleteRows: PostgresStatement
@@ -63,9 +63,16 @@ struct MirrorTable: Sendable {
 
     // MARK: Columns
 
+    /// The columns by which there is one row, whatever else it has.
+    var rowKeys: [String] { Self.rowKeys(definition) }
+
+    private static func rowKeys(_ definition: MirrorDefinition) -> [String] {
+        definition.keys.map(\.name) + (definition.isHistory ? [MirrorDefinition.seqColumn] : [])
+    }
+
     private static func identity(_ definition: MirrorDefinition) -> [String] {
-        var names = definition.keys.map(\.name) + (definition.isHistory ? [MirrorDefinition.seqColumn] : [])
-        // PostgreSQL wants it there. Which rows there may be besides each other is up to whoever writes them.
+        var names = rowKeys(definition)
+        // PostgreSQL wants it there. That there is one row by the others is up to whoever writes them.
         if let column = definition.partitioning?.column, !names.contains(column) { names.append(column) }
         return names
     }

@@ -119,6 +119,33 @@ import Testing
         }
     }
 
+    /// PostgreSQL cuts the names of indexes that it makes by itself.
+    @Test func indexesOfPartitionsAreNamedAfterTheTable() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/o/a/2026-01-31", "1")
+            let text = #"""
+                {"name": "long_name", "path": "/o/{account}/{day}", "keys": {"day": "date"},
+                 "columns": {"number_of_the_invoice": {"type": "bigint", "path": "."}},
+                 "indexes": [["account", "number_of_the_invoice", "day"], ["_seq"]], "partition": {"by": "day", "every": "day"}}
+                """#
+            try bench.apply(text)
+            try bench.script("create index \"By Hand\" on mirror.long_name (number_of_the_invoice)")
+            for _ in 0..<2 {
+                #expect(
+                    try bench.lines(
+                        "select indexname from pg_indexes where schemaname = 'mirror' and indexname !~ '^long_name_(2026_01_31|default)_' order by 1"
+                    ).count == 4)
+                _ = try bench.operators.rebuild(try bench.mirror("long_name"))
+            }
+            #expect(
+                try bench.lines("select indexname from pg_indexes where tablename = 'long_name_2026_01_31' order by 1")
+                    == [
+                        "long_name_2026_01_31_By Hand", "long_name_2026_01_31__seq_idx",
+                        "long_name_2026_01_31_account_number_of_the_invoice_day_idx", "long_name_2026_01_31_pkey",
+                    ])
+        }
+    }
+
     @Test func histories() throws {
         try MirrorBench.with { bench in
             try bench.set("/o/a/n", "1")
@@ -143,7 +170,13 @@ import Testing
                 ])
             #expect(try bench.lines("select count(*) from only mirror.log_default") == ["0"])
             #expect(try bench.lines("select count(*) from only mirror.past_default") == ["0"])
+            // One that is in the default partition, where NULL is not equal to itself.
+            try bench.set("/o/b/n", "3")
             for name in ["log", "past", "kept"] { _ = try bench.operators.rebuild(try bench.mirror(name)) }
+            #expect(
+                try bench.lines("select n, tableoid::regclass from mirror.kept where k = 'b'") == [
+                    "3|mirror.kept_default"
+                ])
             #expect(try bench.problems() == [])
         }
     }
