@@ -179,13 +179,8 @@ struct BatchCommit {
         switch try connection.commit(batch, isLocked: isLocked) {
         case .committed:
             progress.committedAt = connection.committedAt
-            let took = Clock.monotonicNanoseconds - start
-            context.core.metrics.commitSeconds.observe(Double(took) / 1e9)
+            context.core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
             namespace.noteContention(false)
-            // Longer than others would have waited with it.
-            if progress.isSuspect, took > UInt64(context.core.settings.jointLockMilliseconds) * 1_000_000 {
-                namespace.standAside()
-            }
             return .committed
         case .alreadyClaimed: return .alreadyClaimed
         case .alreadyDone:
