@@ -50,8 +50,13 @@ final class Committer {
     /// Ends what another committer, or this one, has begun.
     private func goOn(_ progress: BatchProgress) -> [LiveNamespace] {
         let start = Clock.monotonicNanoseconds
-        var commit = BatchCommit(progress, context)
-        commit.run()
+        // Where nothing of it was sent it fails as one that is taken up now: each attempt to reach a silent database takes its time.
+        if progress.lost.isEmpty, !core.health.isUp, !context.connection.answers() {
+            context.answers.fail(progress.waiting, .unavailable(core.health.reason))
+        } else {
+            var commit = BatchCommit(progress, context)
+            commit.run()
+        }
         progress.namespace.batchEnded(writes: progress.waiting.count, since: start)
         return progress.namespace.finishedTask(followsLog: true) ? [progress.namespace] : []
     }

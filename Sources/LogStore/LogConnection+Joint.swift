@@ -46,6 +46,9 @@ extension LogConnection {
         static let partitions = PostgresStatement(
             "partitions_of", "select id, partitioned_to from pathmirror.namespace where id = any($1)",
             types: [.int8Array])
+        static let freeHeads = PostgresStatement(
+            "free_heads", "select id from pathmirror.namespace where id = any($1) for update skip locked",
+            types: [.int8Array])
     }
 
     /// The namespaces whose batches have nowhere to go yet: `commit` makes what is missing.
@@ -61,6 +64,23 @@ extension LogConnection {
             }
         }
         return Set(batches.filter { partitionedTo[$0.namespace, default: 0] <= $0.newHead }.map(\.namespace))
+    }
+
+    /// Of these namespaces those whose heads somebody has locked now. Waits for nobody.
+    public func lockedHeads(_ namespaces: [Int64]) throws(LogStoreError) -> Set<Int64> {
+        var ids = PostgresArray(of: .int8)
+        for namespace in namespaces { ids.appendInt8(namespace) }
+        do throws(PostgresError) {
+            let free = try postgres.pipeline([
+                .prepared(SQL.begin), .prepared(SQL.freeHeads, [.array(ids)]), .query("rollback"),
+            ])[1]
+            var locked = Set(namespaces)
+            for row in 0..<free.rowCount { locked.remove(try free.int64(row, 0)) }
+            return locked
+        } catch {
+            unlockHead()
+            throw .database(error)
+        }
     }
 
     /// Commits batches of several namespaces in one transaction and one round trip. Returns when each was committed, in

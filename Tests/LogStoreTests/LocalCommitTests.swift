@@ -1,7 +1,5 @@
-import Glibc
 import LogStore
 import Postgres
-import PostgresCluster
 import Runtime
 import TestSupport
 import Testing
@@ -9,57 +7,6 @@ import Tree
 
 /// A primary whose synchronous standby is not there: what it commits alone is never told as committed.
 @Suite(.serialized) struct LocalCommitTests {
-    /// A server that waits for a standby which does not exist, once `synchronous` was called.
-    private final class Lonely {
-        private let directory = "/tmp/pathmirror-lonely-tests-\(getpid())-\(Batch.makeID()[0])\(Batch.makeID()[1])"
-        private let cluster: PostgresCluster
-        let url: PostgresURL
-
-        init() throws {
-            var settings = ClusterSettings(dataDirectory: directory)
-            settings.durability = .testFast
-            cluster = try PostgresCluster.start(settings)
-            url = cluster.url
-            _ = try Migrations.up(try PostgresConnection(url))
-        }
-
-        deinit {
-            cluster.stop(.immediate)
-            TemporaryFolder.remove(directory)
-        }
-
-        func synchronous(_ isOn: Bool) throws {
-            let administrator = try PostgresConnection(url)
-            defer { administrator.close() }
-            try administrator.execute("alter system set synchronous_standby_names = '\(isOn ? "nobody" : "")'")
-            try administrator.execute("select pg_reload_conf()")
-            #expect(
-                try eventually {
-                    try administrator.execute("show synchronous_standby_names").string(0, 0) == (isOn ? "nobody" : "")
-                })
-        }
-
-        /// Runs something while whoever waits for the standby is stopped from waiting.
-        func cancellingWaits<Value>(_ body: () throws -> Value) throws -> Value {
-            let url = self.url
-            let done = Condition(false)
-            let canceller = Thread(name: "canceller") {
-                guard let administrator = try? PostgresConnection(url) else { return }
-                defer { administrator.close() }
-                while !done.withLock({ $0 }) {
-                    _ = try? administrator.execute(
-                        "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
-                    usleep(10_000)
-                }
-            }
-            defer {
-                done.broadcast { $0 = true }
-                canceller.join()
-            }
-            return try body()
-        }
-    }
-
     private static func localCommit(_ body: () throws -> Void) -> Bool {
         do {
             try body()
@@ -72,7 +19,7 @@ import Tree
 
     /// Each form of a commit: in a pipeline, behind a COPY, on its own, and without a transaction's words around it.
     @Test func everyWayToCommit() throws {
-        let server = try Lonely()
+        let server = try LonelyServer()
         try PostgresConnection(server.url).executeScript("create table t (n bigint)")
         try server.synchronous(true)
         let ways: [(PostgresConnection) throws -> Void] = [
@@ -105,7 +52,7 @@ import Tree
 
     /// Whatever the role or the database says of messages: the log's own connections hear of it.
     @Test func whoWantsNoMessagesHearsOfItAllTheSame() throws {
-        let server = try Lonely()
+        let server = try LonelyServer()
         let administrator = try PostgresConnection(server.url)
         try administrator.execute("alter system set client_min_messages = 'error'")
         try administrator.execute("select pg_reload_conf()")
@@ -118,7 +65,7 @@ import Tree
 
     /// PostgreSQL lets one transaction at a time commit that has announced something: batches announce nothing, and wait for nobody.
     @Test func aCommitWaitsForNobodyWhoAnnouncesSomething() throws {
-        let server = try Lonely()
+        let server = try LonelyServer()
         let administrator = try PostgresConnection(server.url)
         defer { administrator.close() }
         try administrator.executeScript("create table t (n bigint)")
@@ -147,9 +94,26 @@ import Tree
         waiting.join()
     }
 
+    /// Batches of several namespaces: all are there, and nobody is told so before each was searched for.
+    @Test func severalBatchesInOneTransaction() throws {
+        let server = try LonelyServer()
+        let first = try LogConnection(server.url)
+        var writers = try (0..<3).map { BatchWriter(try first.make("n\($0)")) }
+        try server.synchronous(true)
+        let batches = writers.indices.map { writers[$0].set("a", .int(1)) }
+        _ = try first.withoutPartition(batches)
+        let isLocal = try server.cancellingWaits {
+            Self.localCommit { _ = try first.commitJointly(batches, lockMilliseconds: 1_000) }
+        }
+        #expect(isLocal && !first.isOpen)
+        try server.synchronous(false)
+        let second = try LogConnection(server.url)
+        for batch in batches { #expect(try second.findBatch(batch)) }
+    }
+
     /// A batch that is there is found only by who has waited for the standby, too.
     @Test func searchingWaits() throws {
-        let server = try Lonely()
+        let server = try LonelyServer()
         var writer = BatchWriter(try LogConnection(server.url).make())
         try server.synchronous(true)
         let first = try LogConnection(server.url)
@@ -164,7 +128,7 @@ import Tree
 
     /// Who reads what another one has committed alone can wait until it is sure.
     @Test func waitingForWhatIsThere() throws {
-        let server = try Lonely()
+        let server = try LonelyServer()
         try server.synchronous(true)
         let connection = try LogConnection(server.url)
         #expect(try server.cancellingWaits { Self.localCommit { try connection.waitForStandbys() } })
@@ -174,7 +138,7 @@ import Tree
 
     /// A server that takes no writes is no primary, and a connection that meets one is closed.
     @Test func readOnlyServers() throws {
-        let server = try Lonely()
+        let server = try LonelyServer()
         var writer = BatchWriter(try LogConnection(server.url).make())
         let open = try LogConnection(server.url)
         _ = try open.serverIdentity()

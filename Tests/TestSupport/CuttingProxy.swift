@@ -18,6 +18,8 @@ public final class CuttingProxy: Sendable {
         /// A batch comes: the gateway is cut off at once; the server gets so many bytes and then hears nothing more, though
         /// its connection stays.
         case silenceInsideBatch(bytes: Int)
+        /// A batch comes: from it on all is swallowed, in both directions, as `setSwallowing` says.
+        case silenceFromBatch
     }
 
     struct State: Sendable {

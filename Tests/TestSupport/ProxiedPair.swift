@@ -56,6 +56,10 @@ final class ProxiedPair: Sendable {
                     state.withLock { $0.isHeld = true }
                     proxy.hold(bytes, for: server)
                     return
+                case .silenceFromBatch:
+                    proxy.setSwallowing(true)
+                    _ = loses()
+                    continue
                 case .beforeCommitAnswer, nil: break
                 }
             }

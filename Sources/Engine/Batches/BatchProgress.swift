@@ -40,21 +40,15 @@ struct BatchProgress: Sendable {
     var wasLocal = false
     /// When the current batch was committed, as the log says; nil where that is not known.
     var committedAt: Milliseconds?
-    /// A transaction with others came to nothing, and this batch may have been what kept it.
-    let isSuspect: Bool
 
-    init(
-        _ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool, isSuspect: Bool = false
-    ) {
+    init(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool) {
         self.namespace = namespace
         self.waiting = waiting
-        self.isSuspect = isSuspect
         machine = CommitMachine(deadline: waiting.first?.deadline ?? 0, isContended: isContended)
         next = machine.start()
     }
 
-    /// The same from the beginning, after a transaction with others that came to nothing: for certain nothing was written.
-    var fromTheBeginning: BatchProgress {
-        BatchProgress(waiting, in: namespace, isContended: false, isSuspect: true)
-    }
+    /// The same from the beginning, where for certain nothing was written: nothing was sent, or a transaction with others came to
+    /// nothing.
+    var fromTheBeginning: BatchProgress { BatchProgress(waiting, in: namespace, isContended: false) }
 }

@@ -62,7 +62,9 @@ struct BatchCommit {
         switch effect {
         case .connect(let isRetry):
             if isRetry { context.core.metrics.retries.add() }
-            let connection = try context.connection.get(by: waiting.first?.deadline)
+            if isTooLateToAsk { return .failed(.connectionLost, context.circumstances) }
+            // Who stops waits for the shortest attempt only.
+            let connection = try context.connection.get(by: context.core.stopsNow ? 0 : waiting.first?.deadline)
             context.core.blockers.enter(context.index, pid: connection.backendPID)
             self.connection = connection
             return .connected
@@ -89,6 +91,14 @@ struct BatchCommit {
             return nil
         }
         return .done
+    }
+
+    /// Whether nobody asks any more what became of a lost batch: its writers have waited for as long as they do, or all ends, and the
+    /// database was found to be away. Many may have been lost at once, with one transaction or with the network, and each attempt to
+    /// reach a silent database takes its time, which those behind, and whoever stops the engine, would wait for one after another.
+    private var isTooLateToAsk: Bool {
+        guard !progress.lost.isEmpty, !context.core.health.isUp, !context.connection.isThere else { return false }
+        return context.core.stopsNow || waiting.first.map { $0.deadline <= Clock.monotonicMilliseconds } ?? true
     }
 
     private mutating func execute(
@@ -179,13 +189,8 @@ struct BatchCommit {
         switch try connection.commit(batch, isLocked: isLocked) {
         case .committed:
             progress.committedAt = connection.committedAt
-            let took = Clock.monotonicNanoseconds - start
-            context.core.metrics.commitSeconds.observe(Double(took) / 1e9)
+            context.core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
             namespace.noteContention(false)
-            // Longer than others would have waited with it.
-            if progress.isSuspect, took > UInt64(context.core.settings.jointLockMilliseconds) * 1_000_000 {
-                namespace.standAside()
-            }
             return .committed
         case .alreadyClaimed: return .alreadyClaimed
         case .alreadyDone:

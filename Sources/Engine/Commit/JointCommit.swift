@@ -3,14 +3,25 @@ import Runtime
 
 /// Commits batches of several namespaces in one transaction: what waits is taken and evaluated one by one, sent together, and then
 /// each goes on by itself, as its machine decides.
+///
+/// Namespaces that were answered are free again before anything else is done: what can't be sent with the others, or has to go on
+/// alone, is handed on to whoever is free for it, and takes its time there.
 struct JointCommit {
+    /// One whose batch is to be sent.
+    private struct Member {
+        var commit: BatchCommit
+        /// For how long this committer has worked for it so far, and done nothing for the others.
+        var nanoseconds: UInt64
+
+        var namespace: LiveNamespace { commit.progress.namespace }
+    }
+
     private let context: CommitterContext
     private var room: JointRoom
-    /// Those whose batches are to be sent, and those with which something else is to be done.
-    private var members: [BatchCommit] = []
-    private var others: [BatchCommit] = []
-    /// Namespaces that waited and have to be worked for alone.
+    private var members: [Member] = []
+    /// Namespaces that waited and have to be worked for alone, and batches that have to go on so.
     private var passedOver: [LiveNamespace] = []
+    private var others: [BatchProgress] = []
     /// False where a transaction came to nothing.
     private(set) var isCommitted = true
 
@@ -29,19 +40,23 @@ struct JointCommit {
         guard let task = first.takeJointTask(room) else { return nil }
         let start = Clock.monotonicNanoseconds
         gather(task, of: first)
-        context.core.jobs.addFirst(passedOver.map { .work($0) })
-        let ended = members.count > 1 ? commit() : end(members)
-        return (ended + end(others)).map { commit in
+        context.core.jobs.addFirst(others.map { .goOn($0) } + passedOver.map { .work($0) })
+        return commit().map { commit in
             let (namespace, writes) = (commit.progress.namespace, commit.progress.waiting.count)
             namespace.batchEnded(writes: writes, since: start)
             return namespace
         }
     }
 
+    /// This committer takes what nobody else is free for.
+    private func handOn(_ batches: [BatchProgress]) { context.core.jobs.addFirst(batches.map { .goOn($0) }) }
+
     // MARK: Gathering
 
+    /// For how long batches are evaluated until those that are go off.
+    private var longest: UInt64 { UInt64(context.core.settings.jointEvaluationMicroseconds) * 1_000 }
+
     private mutating func gather(_ task: NamespaceTask, of first: LiveNamespace) {
-        let longest = UInt64(context.core.settings.jointEvaluationMicroseconds) * 1_000
         let start = Clock.monotonicNanoseconds
         var now = start
         var next: (namespace: LiveNamespace, task: NamespaceTask)? = (first, task)
@@ -50,15 +65,7 @@ struct JointCommit {
             commit.goOn(while: \.isPreparation)
             let before = now
             now = Clock.monotonicNanoseconds
-            let rows = commit.progress.current?.batch.rows.count ?? 0
-            // What others would wait for again and again: it costs much, or is more than it seemed.
-            if now - before > longest / 2 || rows > room.rows { namespace.standAside() }
-            if commit.progress.next == .send(isLocked: false), rows <= room.rows {
-                members.append(commit)
-            } else {
-                others.append(commit)
-            }
-            room.take(rows: max(1, rows), bytes: task.batch.reduce(0) { $0 + $1.write.byteCount })
+            take(Member(commit: commit, nanoseconds: now - before))
             next = room.isFull || now - start > longest || !context.core.health.isUp ? nil : another()
         }
     }
@@ -71,22 +78,39 @@ struct JointCommit {
         return nil
     }
 
+    /// Takes one that has been evaluated among the members, if its batch is to be sent and there is room for it.
+    private mutating func take(_ member: Member) {
+        let progress = member.commit.progress
+        let rows = progress.current?.batch.rows.count ?? 0
+        let isToBeSent = progress.next == .send(isLocked: false) && rows <= room.rows
+        room.take(rows: max(1, rows), bytes: progress.waiting.reduce(0) { $0 + $1.write.byteCount })
+        if isToBeSent { return members.append(member) }
+        note(member)
+        if progress.next == .dropConnection { context.connection.drop() }
+        // It was refused, failed, or is more than it seemed: nothing of it was sent.
+        others.append(progress.fromTheBeginning)
+    }
+
+    /// Whom the others would wait for again and again is to stand aside.
+    private func note(_ member: Member) { member.namespace.wentWithOthers(isSlow: member.nanoseconds > longest / 2) }
+
     // MARK: Committing
 
     private mutating func commit() -> [BatchCommit] {
         let metrics = context.core.metrics
         var isSent = false
         do throws(LogStoreError) {
+            guard members.count > 1 else { return goAlone() }
             let connection = try context.connection.get()
             context.core.blockers.enter(context.index, pid: connection.backendPID)
             defer { context.core.blockers.leave(context.index) }
             try leaveOutThoseWithoutPartition(connection)
-            guard members.count > 1 else { return end(members) }
-            members.sort { $0.progress.namespace.id < $1.progress.namespace.id }
+            guard members.count > 1 else { return goAlone() }
+            members.sort { $0.namespace.id < $1.namespace.id }
             let start = Clock.monotonicNanoseconds
             isSent = true
             let times = try connection.commitJointly(
-                members.compactMap { $0.progress.current?.batch },
+                members.compactMap { $0.commit.progress.current?.batch },
                 lockMilliseconds: context.core.settings.jointLockMilliseconds)
             metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
             metrics.jointTransactions.add()
@@ -97,15 +121,36 @@ struct JointCommit {
             metrics.jointRetries.add()
             if error.isConnectionLost, isSent { return goOn(.unknown, error: error) }
             if error.isConnectionLost { context.connection.drop() }
+            if error.isLockTimeout { leaveAsideWhoIsLocked() }
             return goOn(.cameToNothing)
         }
     }
 
+    /// The only one that is left is what it would be if nobody else had waited.
+    private func goAlone() -> [BatchCommit] {
+        members.map { member in
+            var commit = member.commit
+            commit.run()
+            return commit
+        }
+    }
+
     private mutating func leaveOutThoseWithoutPartition(_ connection: LogConnection) throws(LogStoreError) {
-        let missing = try connection.withoutPartition(members.compactMap { $0.progress.current?.batch })
+        let missing = try connection.withoutPartition(members.compactMap { $0.commit.progress.current?.batch })
         guard !missing.isEmpty else { return }
-        others += members.filter { missing.contains($0.progress.namespace.id) }
-        members.removeAll { missing.contains($0.progress.namespace.id) }
+        handOn(members.filter { missing.contains($0.namespace.id) }.map(\.commit.progress.fromTheBeginning))
+        members.removeAll { missing.contains($0.namespace.id) }
+    }
+
+    /// A lock was waited for in vain. Only those stand aside whose heads somebody holds: how long the others take to commit says
+    /// nothing of them where the disk is slow. (Whose head has moved is contended, and finds that out by itself.)
+    private func leaveAsideWhoIsLocked() {
+        do throws(LogStoreError) {
+            let locked = try context.connection.get().lockedHeads(members.map(\.namespace.id))
+            for member in members where locked.contains(member.namespace.id) { member.namespace.standAside() }
+        } catch {
+            if error.isConnectionLost { context.connection.drop() }
+        }
     }
 
     /// Tells each member what became of the transaction, and returns those whose writes are answered.
@@ -115,35 +160,37 @@ struct JointCommit {
         var ended: [BatchCommit] = []
         var handedOn: [BatchProgress] = []
         var paused: [BatchCommit] = []
+        var now = Clock.monotonicNanoseconds
         for (number, member) in members.enumerated() {
             var member = member
             switch outcome.continuation(context.circumstances) {
-            case .alone: handedOn.append(member.progress.fromTheBeginning)
+            case .alone: handedOn.append(member.commit.progress.fromTheBeginning)
             case .event(let event):
-                member.take(event, committedAt: times.indices.contains(number) ? times[number] : nil, error: error)
-                member.goOn { $0 != .pause }
-                if member.progress.next == nil { ended.append(member) } else { paused.append(member) }
+                member.commit.take(
+                    event, committedAt: times.indices.contains(number) ? times[number] : nil, error: error)
+                member.commit.goOn { $0 != .pause }
+                if member.commit.progress.next == nil {
+                    ended.append(member.commit)
+                } else {
+                    paused.append(member.commit)
+                }
             }
+            // Those behind it have waited until its listeners were told.
+            let before = now
+            now = Clock.monotonicNanoseconds
+            member.nanoseconds += now - before
+            note(member)
         }
         if !paused.isEmpty {
             // Once for all of them.
             context.pauseBeforeRetry()
-            for var member in paused {
-                member.take(.done)
-                handedOn.append(member.progress)
+            for var commit in paused {
+                commit.take(.done)
+                handedOn.append(commit.progress)
             }
         }
-        // This committer takes what nobody else is free for.
-        context.core.jobs.addFirst(handedOn.map { .goOn($0) })
+        handOn(handedOn)
         return ended
-    }
-
-    private func end(_ commits: [BatchCommit]) -> [BatchCommit] {
-        commits.map { commit in
-            var commit = commit
-            commit.run()
-            return commit
-        }
     }
 }
 

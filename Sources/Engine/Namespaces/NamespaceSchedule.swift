@@ -129,9 +129,13 @@ struct NamespaceSchedule: Sendable {
 
     /// The same, if it may be done in one transaction with what others have to do; nil, and nothing is taken, where it has to
     /// be done alone.
-    mutating func takeJointTask(_ room: JointRoom, _ settings: EngineSettings, known: Int64) -> NamespaceTask? {
-        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= known,
-            queue.fits(rows: room.rows, bytes: room.bytes)
+    ///
+    /// - Parameter snapshot: what the namespace is now.
+    mutating func takeJointTask(
+        _ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot
+    ) -> NamespaceTask? {
+        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= snapshot.seq,
+            queue.fits(rows: room.rows, bytes: room.bytes, settings, snapshot.root)
         else {
             return nil
         }
@@ -140,6 +144,9 @@ struct NamespaceSchedule: Sendable {
 
     /// It has made others wait, and goes alone for a while.
     mutating func standAside() { standing.standAside() }
+
+    /// A batch of it was worked for among those of others, and has kept them from going on for long, or not.
+    mutating func wentWithOthers(isSlow: Bool) { standing.wentWithOthers(isSlow: isSlow) }
 
     private mutating func nextTask(_ settings: EngineSettings) -> NamespaceTask {
         NamespaceTask(

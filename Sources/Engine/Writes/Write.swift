@@ -66,8 +66,12 @@ public struct Write: Sendable {
 
     /// Whether it would keep the others of its namespace waiting for long. Asked on event loops.
     func isLarge(_ settings: EngineSettings, _ root: Node) -> Bool {
-        if byteCount > settings.largeWriteBytes { return true }
-        let most = settings.largeWriteRows
+        isLarge(bytes: settings.largeWriteBytes, rows: settings.largeWriteRows, root)
+    }
+
+    /// Whether it is of more than so many bytes, or touches more than so many rows.
+    func isLarge(bytes: Int, rows most: Int, _ root: Node) -> Bool {
+        if byteCount > bytes { return true }
         switch action {
         case .set(let path, let node): return Self.has(root, at: path, moreRowsThan: most - node.rowCount)
         case .update(let base, let changes):

@@ -1,4 +1,5 @@
 import Runtime
+import Tree
 
 /// The writes of a namespace that wait for the next batch. Bounded: see `EngineSettings`. A value; its owner locks.
 struct WriteQueue {
@@ -60,12 +61,17 @@ struct WriteQueue {
     }
 
     /// Whether all that waits is little enough to be among others, and something waits.
-    func fits(rows: Int, bytes: Int) -> Bool {
+    ///
+    /// - Parameter root: what the writes come to. Removing needs no room to be asked for, and may touch many rows.
+    func fits(rows: Int, bytes: Int, _ settings: EngineSettings, _ root: Node) -> Bool {
         guard !isEmpty, count <= rows, byteCount <= bytes else { return false }
+        let most = min(settings.jointRows, settings.largeWriteRows)
         var brought = 0
         for item in waiting[first...] {
             brought += item.write.rowCount
-            if item.large != nil || brought > rows { return false }
+            guard !item.goesAlone, brought <= rows,
+                !item.write.isLarge(bytes: settings.largeWriteBytes, rows: most, root)
+            else { return false }
         }
         return true
     }

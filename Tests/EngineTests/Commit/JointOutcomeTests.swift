@@ -1,4 +1,7 @@
+import Rules
+import TestSupport
 import Testing
+import Tree
 
 @testable import Engine
 
@@ -71,6 +74,21 @@ import Testing
         #expect(standing.mayJoin)
     }
 
+    /// A thread that the system stops for a moment makes whoever it works for look slow.
+    @Test func whoIsSlowTwiceInARowStandsAside() {
+        var standing = Standing()
+        for isSlow in [true, false, true, false, false, true] {
+            standing.wentWithOthers(isSlow: isSlow)
+            #expect(standing.mayJoin)
+        }
+        standing.wentWithOthers(isSlow: true)
+        #expect(!standing.mayJoin)
+        for _ in 0..<Standing.memory { standing.wentAlone() }
+        #expect(standing.mayJoin)
+        standing.wentWithOthers(isSlow: true)
+        #expect(standing.mayJoin, "what was before is forgotten")
+    }
+
     @Test func roomIsTaken() {
         var room = JointRoom(namespaces: 2, rows: 10, bytes: 100)
         room.take(rows: 4, bytes: 20)
@@ -90,9 +108,13 @@ import Testing
         return schedule
     }
 
+    private func snapshot(_ seq: Int64 = 3, _ root: Node = .null) -> Snapshot {
+        Snapshot(seq: seq, root: root, rules: RulesVersion(seq: 0, set: .denyAll), batch: [0])
+    }
+
     private func joins(_ schedule: NamespaceSchedule, known: Int64 = 3) -> Bool {
         var schedule = schedule
-        return schedule.takeJointTask(room, EngineSettings(), known: known) != nil
+        return schedule.takeJointTask(room, EngineSettings(), at: snapshot(known)) != nil
     }
 
     @Test func littleWorkJoins() {
@@ -101,6 +123,33 @@ import Testing
         // Each of them brings up to two rows.
         #expect(joins(schedule(2)) && !joins(schedule(3)), "more rows than there is room for")
         #expect(!joins(schedule(2, bytes: 51)), "more bytes")
+    }
+
+    /// What ends a session is the only write of its transaction, also behind others in the queue.
+    @Test func whatEndsASessionGoesAlone() {
+        var schedule = schedule()
+        _ = schedule.add(.test(7, alone: true), EngineSettings(), outage: nil)
+        #expect(!joins(schedule))
+        var alone = NamespaceSchedule(head: 3)
+        _ = alone.add(.test(7, alone: true), EngineSettings(), outage: nil)
+        #expect(!joins(alone))
+    }
+
+    /// A removal brings nothing, and touches whatever is there.
+    @Test(arguments: [(10, true), (11, false)]) func removalsAreMeasuredByWhatTheyRemove(rows: Int64, fits: Bool) {
+        var settings = EngineSettings()
+        settings.jointRows = 10
+        let wide = Node(children: (0..<rows).map { (Key("k\($0)"), Node.int($0)) })
+        let root = Node(children: [(Key("wide"), wide), (Key("other"), .int(1))])
+        let writes = [Write.set("wide", .null), .update("", [("wide", .null)]), .set("wide", .int(1))]
+        for (number, write) in writes.enumerated() {
+            var schedule = NamespaceSchedule(head: 3)
+            let item = WriteQueue.Waiting(write: write, sink: CollectingSink(), token: 1, deadline: .max)
+            _ = schedule.add(item, settings, outage: nil)
+            // One that replaces brings a row of its own.
+            let joins = schedule.takeJointTask(room, settings, at: snapshot(3, root)) != nil
+            #expect(joins == (number < 2 ? fits : false), "\(number)")
+        }
     }
 
     @Test func whatHasToFollowTheLogGoesAlone() {
@@ -126,7 +175,7 @@ import Testing
     @Test func whatGoesAloneIsStillThere() {
         var contended = schedule(2)
         contended.noteContention(true)
-        #expect(contended.takeJointTask(room, EngineSettings(), known: 3) == nil)
+        #expect(contended.takeJointTask(room, EngineSettings(), at: snapshot()) == nil)
         #expect(contended.takeTask(EngineSettings()).batch.count == 2)
     }
 }

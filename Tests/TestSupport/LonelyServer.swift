@@ -1,0 +1,63 @@
+import Glibc
+import LogStore
+public import Postgres
+import PostgresCluster
+import Runtime
+
+/// A server of a test's own that waits for a standby which does not exist, once `synchronous` was called.
+public final class LonelyServer {
+    private let directory: String
+    private let cluster: PostgresCluster
+    public let url: PostgresURL
+
+    public init() throws {
+        directory = TemporaryFolder.path("lonely")
+        var settings = ClusterSettings(dataDirectory: directory)
+        settings.durability = .testFast
+        cluster = try PostgresCluster.start(settings)
+        url = cluster.url
+        _ = try Migrations.up(try PostgresConnection(url))
+    }
+
+    deinit {
+        cluster.stop(.immediate)
+        TemporaryFolder.remove(directory)
+    }
+
+    /// Whether commits wait for the standby; returns when the server says so.
+    public func synchronous(_ isOn: Bool) throws {
+        let administrator = try PostgresConnection(url)
+        defer { administrator.close() }
+        let wanted = isOn ? "nobody" : ""
+        try administrator.execute("alter system set synchronous_standby_names = '\(wanted)'")
+        try administrator.execute("select pg_reload_conf()")
+        guard
+            try eventually({
+                try administrator.execute("show synchronous_standby_names").string(0, 0) == wanted
+            })
+        else { throw NoReload() }
+    }
+
+    /// Runs something while whoever waits for the standby is stopped from waiting.
+    public func cancellingWaits<Value>(_ body: () throws -> Value) throws -> Value {
+        let url = self.url
+        let done = Condition(false)
+        let canceller = Thread(name: "canceller") {
+            guard let administrator = try? PostgresConnection(url) else { return }
+            defer { administrator.close() }
+            while !done.withLock({ $0 }) {
+                _ = try? administrator.execute(
+                    "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
+                usleep(10_000)
+            }
+        }
+        defer {
+            done.broadcast { $0 = true }
+            canceller.join()
+        }
+        return try body()
+    }
+
+    /// The server did not take its new configuration.
+    private struct NoReload: Error {}
+}
