@@ -39,7 +39,7 @@ import Testing
             #expect(try database.output("mirror", "ls").isEmpty)
             let made = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes"])
             #expect(
-                made.lines.last == "posts: 3 rows as of seq 3, 1 value did not fit: see 'pathmirror mirror errors'")
+                made.lines.last == "posts: 3 rows as of seq 3, 1 value did not fit: see 'pathmirror mirror errors posts'")
             #expect(
                 try database.value("select string_agg(post_id || star_count, ',' order by post_id) from mirror.posts")
                     == "a3,b0")
@@ -289,7 +289,7 @@ import Testing
             let said = try database.run(["replay", "mirror", "posts"])
             #expect(
                 said.output
-                    == "mirror.posts is new: 3 rows, compared with the tree at seq 3, now at seq 3; 1 value did not fit: see 'pathmirror mirror errors'\n"
+                    == "mirror.posts is new: 3 rows, compared with the tree at seq 3, now at seq 3; 1 value did not fit: see 'pathmirror mirror errors posts'\n"
             )
             #expect(try database.output("log", "verify").hasPrefix("clean"))
             let again = try #require(try database.json("replay", "mirror", "posts").first)

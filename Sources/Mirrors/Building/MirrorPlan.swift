@@ -210,7 +210,10 @@ extension MirrorPlan {
         for column in old.generated where !new.generated.contains(where: { $0.name == column.name }) {
             found.append("\(column.name) is gone")
         }
-        if old.partitioning != new.partitioning { found.append("the partitions") }
+        if old.partitioning != new.partitioning {
+            let text = { (one: MirrorDefinition.Partitioning?) in one.map { "\($0)" } ?? "none" }
+            found.append("the partitions: \(text(old.partitioning)) → \(text(new.partitioning))")
+        }
         if found.isEmpty, old.rows != new.rows { found.append("the order of the columns") }
         if old.indexes != new.indexes { found.append("the indexes") }
         if old.keptErrors != new.keptErrors { found.append("how many errors are kept") }

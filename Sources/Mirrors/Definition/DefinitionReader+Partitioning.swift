@@ -4,7 +4,8 @@ extension DefinitionReader {
     /// How the table is divided by time: `"partition": {"by": "placed_at", "every": "month"}`.
     mutating func partitioning(
         _ value: SourceValue?, _ keys: [MirrorDefinition.KeyColumn], _ columns: [MirrorDefinition.Column],
-        _ indexes: [MirrorDefinition.Index], _ keeps: MirrorDefinition.Keeps?
+        _ generated: [MirrorDefinition.GeneratedColumn], _ indexes: [MirrorDefinition.Index],
+        _ keeps: MirrorDefinition.Keeps?
     ) -> MirrorDefinition.Partitioning? {
         guard let value,
             let members = object(value, "partition", allowed: ["by", "every", "from", "to", "at most"])
@@ -14,7 +15,13 @@ extension DefinitionReader {
             return nil
         }
         guard let column = text(by, "partition.by"), let period = period(every) else { return nil }
-        check(column: column, by.place, keys, columns, keeps)
+        if generated.contains(where: { $0.name == column }) {
+            note(
+                by.place, "partition.by",
+                "\(column) is generated, and PostgreSQL divides by no such column: take one that it is computed from")
+        } else {
+            check(column: column, by.place, keys, columns, keeps)
+        }
         if indexes.contains(where: \.isUnique) {
             note(
                 value.place, "partition",

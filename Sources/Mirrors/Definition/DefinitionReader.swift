@@ -70,7 +70,7 @@ struct DefinitionReader: DefinitionNoting {
         checkNames(keys, columns, rest, generated, members["columns"]?.place ?? value.place)
         histories = histories(members["history"], keeps, name, table)
         let indexes = indexes(members["indexes"], keys, columns, rest, generated, keeps)
-        let partitioning = partitioning(members["partition"], keys, columns, indexes, keeps)
+        let partitioning = partitioning(members["partition"], keys, columns, generated, indexes, keeps)
         let keptErrors = keptErrors(members["keep errors"])
         let target = members["target"].flatMap { self.target($0) }
         let namespace = members["namespace"].flatMap { text($0, "namespace") }

@@ -1,7 +1,7 @@
 extension MirrorDefinition {
     /// How a table is divided by time: each period that rows fall into has a table of its own, a partition, and a last one
     /// takes what no other does.
-    public struct Partitioning: Sendable, Equatable {
+    public struct Partitioning: Sendable, Equatable, CustomStringConvertible {
         /// How long a partition goes. All begin in UTC.
         public enum Period: String, Sendable, CaseIterable {
             case day, week, month, year
@@ -20,6 +20,13 @@ extension MirrorDefinition {
         /// What `most` is, and the most that it may be: whoever reads all of a table locks each of its partitions.
         static let defaultMost = 400
         static let greatestMost = 4_000
+
+        /// As in a sentence: `every month of placed_at from 2020-01-01, 400 at most`.
+        public var description: String {
+            let from = from.map { " from \($0)" } ?? ""
+            let to = to.map { " to \($0)" } ?? ""
+            return "every \(period.rawValue) of \(column)\(from)\(to), \(most) at most"
+        }
 
         /// The same by another column.
         func by(_ column: String) -> Partitioning {

@@ -48,7 +48,7 @@ extension MirrorTable {
         let (first, next) = (bound(period.first), bound(period.next))
         let names = Self.list(columns.map(\.name))
         let partition = qualified(partition)
-        var statements = ["create table \(partition) (like \(qualifiedName) including all excluding indexes)"]
+        var statements = [likeSQL(partition)]
         if let other {
             statements.insert("lock table only \(other) in access exclusive mode", at: 0)
             statements.append(
@@ -60,6 +60,33 @@ extension MirrorTable {
         statements.append(
             "alter table \(qualifiedName) attach partition \(partition) for values from (\(first)) to (\(next))")
         return statements
+    }
+
+    /// Makes a partition for all that no other one takes, or for other bounds in SQL.
+    func partitionSQL(name partition: String, _ bounds: String) -> [String] {
+        let partition = qualified(partition)
+        return [likeSQL(partition), "alter table \(qualifiedName) attach partition \(partition) \(bounds)"]
+    }
+
+    private func likeSQL(_ partition: String) -> String {
+        "create table \(partition) (like \(qualifiedName) including all excluding indexes)"
+    }
+
+    /// Asks for how many locks the server has room.
+    static let lockTableSQL = """
+        select current_setting('max_locks_per_transaction')::bigint
+            * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint)
+        """
+
+    /// The most partitions that there may be: a transaction that drops the table, or puts another one in its place, locks all of them
+    /// with their indexes. Half of the server's room stays for others.
+    ///
+    /// - Parameter locks: for how many the server has room.
+    func mostPartitions(locks: Int) -> Int {
+        guard let most = definition.partitioning?.most else { return 0 }
+        // The partition, its key, its long values and their index.
+        let each = 4 + indexNames(of: name).count - 1
+        return min(most, max(1, locks / (4 * each)))
     }
 
     /// Asks for the qualified name of the default partition.

@@ -35,14 +35,12 @@ struct PartitionMaker {
     }
 
     private func make(_ periods: Set<PartitionPeriod>, _ mirror: inout ActiveMirror) throws(MirrorError) {
-        guard let most = mirror.definition.partitioning?.most, !periods.isEmpty else { return }
         let now = Clock.monotonicNanoseconds
         do throws(PostgresError) {
-            if mirror.partitions.mustBeRead(at: now) {
-                mirror.partitions.take(try days(of: mirror.table), at: now)
-            }
-            for period in mirror.partitions.missing(periods, at: now, upTo: most) {
-                guard mirror.partitions.count < most else { return }
+            // With care: the default partition may be what was missing.
+            if mirror.isCareful || mirror.partitions.mustBeRead(at: now) { try read(&mirror, now) }
+            let isBuild = mirror.table.name != mirror.definition.table
+            for period in mirror.partitions.toBeMade(for: periods, at: now, in: isBuild ? nil : mirror.seq) {
                 guard try make(period, &mirror) else { return mirror.partitions.rest(at: now) }
             }
         } catch {
@@ -50,51 +48,67 @@ struct PartitionMaker {
         }
     }
 
-    private func days(of table: MirrorTable) throws(PostgresError) -> [Int?] {
+    /// Reads which partitions there are, and makes the default one where somebody has removed that.
+    private func read(_ mirror: inout ActiveMirror, _ now: UInt64) throws(PostgresError) {
+        let table = mirror.table
         let found = try connection.execute(table.partitionDaysSQL, [.text(table.qualifiedName)])
         var days: [Int?] = []
         for row in 0..<found.rowCount {
             days.append(found.isNull(row, 0) ? nil : Int(try found.int64(row, 0)))
         }
-        return days
+        let locks = try connection.execute(MirrorTable.lockTableSQL).int64(0, 0)
+        mirror.partitions.take(days, upTo: table.mostPartitions(locks: Int(locks)), at: now)
+        let other = try connection.execute(MirrorTable.defaultPartitionSQL, [.text(table.qualifiedName)])
+        guard other.rowCount == 0 else { return }
+        _ = try attempt { () throws(PostgresError) in
+            let name = try freeName("default", table)
+            for sql in table.partitionSQL(name: name, "default") { try connection.executeScript(sql) }
+            try Self.close(table.qualified(name), connection)
+        }
     }
 
     /// False where it can't be made now.
     private func make(_ period: PartitionPeriod, _ mirror: inout ActiveMirror) throws(PostgresError) -> Bool {
+        let table = mirror.table
+        let refusal = try attempt { () throws(PostgresError) in
+            let name = try freeName(period.suffix, table)
+            let found = try connection.execute(MirrorTable.defaultPartitionSQL, [.text(table.qualifiedName)])
+            let other = found.rowCount == 0 ? nil : try found.string(0, 0)
+            for sql in table.partitionSQL(period, name: name, besides: other) { try connection.executeScript(sql) }
+            try Self.close(table.qualified(name), connection)
+        }
+        // Somebody has made a partition that goes over a part of it.
+        guard refusal == nil || refusal?.sqlState == "42P17" else { return false }
+        mirror.partitions.add(period, isNew: refusal == nil)
+        return true
+    }
+
+    /// Does something in a transaction of its own or, where one is open, inside of that, and waits for no lock for long. Returns what
+    /// the server refuses; nothing of it has happened then.
+    private func attempt(_ body: () throws(PostgresError) -> Void) throws(PostgresError) -> PostgresError? {
         let isAlone = !connection.isInTransaction
         let patience = try connection.execute("show lock_timeout").string(0, 0)
         try connection.executeScript(isAlone ? "begin" : "savepoint partition")
         do throws(PostgresError) {
-            let name = try freeName(period, mirror.table)
-            let found = try connection.execute(
-                MirrorTable.defaultPartitionSQL, [.text(mirror.table.qualifiedName)])
-            let other = found.rowCount == 0 ? nil : try found.string(0, 0)
             try connection.executeScript("set local lock_timeout = '\(Self.lockMilliseconds)ms'")
-            for sql in mirror.table.partitionSQL(period, name: name, besides: other) {
-                try connection.executeScript(sql)
-            }
-            try Self.close(mirror.table.qualified(name), connection)
+            try body()
             _ = try connection.execute("select set_config('lock_timeout', $1, true)", [.text(patience)])
             try connection.executeScript(isAlone ? "commit" : "release savepoint partition")
-            mirror.partitions.add(period, isNew: true)
-            return true
+            return nil
         } catch {
             guard !error.endsConnection else { throw error }
             try connection.executeScript(
                 isAlone ? "rollback" : "rollback to savepoint partition; release savepoint partition")
-            // Somebody has made a partition that goes over a part of it.
-            guard error.sqlState == "42P17" else { return false }
-            mirror.partitions.add(period, isNew: false)
-            return true
+            return error
         }
     }
 
-    /// The name of a period's partition, or one like it where something else has that.
-    private func freeName(_ period: PartitionPeriod, _ table: MirrorTable) throws(PostgresError) -> String {
-        var name = table.partitionName(period.suffix)
+    /// The name of a partition, or one like it where something else has that.
+    private func freeName(_ suffix: String, _ table: MirrorTable) throws(PostgresError) -> String {
+        var name = table.partitionName(suffix)
         var number = 1
         while try connection.execute("select to_regclass($1) is not null", [.text(table.qualified(name))]).bool(0, 0) {
-            name = table.partitionName("\(period.suffix)_\(number)")
+            name = table.partitionName("\(suffix)_\(number)")
             number += 1
         }
         return name

@@ -51,6 +51,10 @@ import Testing
             #""generated": {"g": {"type": "text", "as": "k"}}, "indexes": [{"columns": ["g"], "unique": true}]"#,
             "2:62: indexes[0]: g is generated: a unique index is for keys and columns"
         ),
+        (
+            #""generated": {"g": {"type": "date", "as": "k"}}, "partition": {"by": "g", "every": "day"}"#,
+            "2:70: partition.by: g is generated, and PostgreSQL divides by no such column: take one that it is computed from"
+        ),
         (#""partition": 5"#, "2:14: partition: this should be an object, but is a number"),
         (
             #""partition": {"by": "k"}"#,

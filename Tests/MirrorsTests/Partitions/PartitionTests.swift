@@ -195,7 +195,10 @@ import Testing
                 #expect(try rows(bench) == before)
                 let plan = try bench.operators.plan(
                     try definition(Self.orders(partition: #", "at most": 2"#)), namespace: "test")
-                #expect(plan.actionName == "alter" && plan.reasons == ["the partitions"])
+                #expect(plan.actionName == "alter")
+                #expect(
+                    plan.reasons.joined()
+                        == "the partitions: every month of at, 1 at most → every month of at, 2 at most")
                 _ = try bench.operators.execute(plan)
                 // Rows that wait for it go along.
                 try bench.set("/o/c/n", "1")
@@ -207,6 +210,56 @@ import Testing
                 }
                 #expect(isMoved)
                 #expect(try rows(bench)[1] == "b||mirror.orders_2026_02")
+            }
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// One message may bring thousands of periods: their partitions are made some at a time, and never more than the server has locks
+    /// for.
+    @Test func manyPeriodsAtOnceAreMadeBitByBit() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.orders(partition: #", "at most": 4000"#).replacing("month", with: "day"))
+            let count = {
+                try bench.lines("select count(*) from pg_inherits where inhparent = 'mirror.orders'::regclass")
+            }
+            let most = KnownPartitions.mostInStep
+            try bench.following { _ in
+                let days = (0..<1_000).map { "\"k\($0)\": {\"at\": \(1_700_000_000_000 + $0 * 86_400_000)}" }
+                try bench.set("/o", "{\(days.joined(separator: ", "))}")
+                try bench.catchUp("orders")
+                #expect(try count() == ["\(most + 1)"])
+                #expect(try bench.lines("select count(*) from mirror.orders_default") == ["\(1_000 - most)"])
+                // Those that have waited come with whatever comes next.
+                try bench.set("/o/x/n", "1")
+                try bench.catchUp("orders")
+                #expect(try count() == ["\(2 * most + 1)"])
+                #expect(try bench.lines("select count(*) from mirror.orders_default") == ["\(1_001 - 2 * most)"])
+            }
+            #expect(try bench.problems() == [])
+            _ = try bench.operators.rebuild(try bench.mirror("orders"))
+            let table = MirrorTable(try bench.mirror("orders").definition, name: "orders", label: "")
+            let locks = Int(try bench.lines(MirrorTable.lockTableSQL)[0]) ?? 0
+            #expect(table.mostPartitions(locks: 6_400) == 400 && table.mostPartitions(locks: 10) == 1)
+            #expect(try count() == ["\(min(1_000, table.mostPartitions(locks: locks)) + 1)"])
+            #expect(try bench.lines("select count(*) from mirror.orders") == ["1001"])
+            try bench.operators.drop(try bench.mirror("orders"))
+        }
+    }
+
+    /// It is a part of the table, and is there again when it is needed.
+    @Test func theDefaultPartitionIsMadeAgain() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/o/a", #"{"at": "2026-01-01", "n": 1}"#)
+            try bench.apply(Self.orders())
+            try bench.following { _ in
+                try bench.set("/o/a/n", "2")
+                try bench.catchUp("orders")
+                try bench.script("drop table mirror.orders_default")
+                try bench.set("/o/a/at", "null")
+                try bench.catchUp("orders")
+                #expect(try rows(bench) == ["a|2|mirror.orders_default"])
+                #expect(try bench.errors("orders") == [])
             }
             #expect(try bench.problems() == [])
         }

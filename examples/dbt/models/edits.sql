@@ -7,7 +7,7 @@ select
     _seq,
     _at as edited_at,
     _operation as operation,
-    coalesce(_uid, 'an administrator') as editor,
+    case when _admin then 'an administrator' else coalesce(_uid, 'nobody signed in') end as editor,
     coalesce(length(_new ->> 'text'), 0) - coalesce(length(_old ->> 'text'), 0) as letters_more
 from {{ source('mirror', 'posts_changes') }}
 where

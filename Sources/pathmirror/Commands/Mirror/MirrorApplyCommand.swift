@@ -56,7 +56,7 @@ struct MirrorApplyCommand: Command {
                 console.write(
                     "\(plan.definition.name): \(Counted.text(outcome.rows, "row")) as of seq \(outcome.seq)"
                         + (outcome.misfits > 0
-                            ? ", \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors'"
+                            ? ", \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(plan.definition.name)'"
                             : ""))
                 if let begins = outcome.begins { console.write(text(plan, begins)) }
             }

@@ -82,7 +82,8 @@ private struct MirrorReplay {
         console.write(
             "\(table) is new: \(Counted.text(outcome.rows, "row")), compared with the tree at seq \(outcome.verifiedSeq ?? 0), now at seq \(outcome.seq)"
                 + (outcome.misfits > 0
-                    ? "; \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors'" : "."))
+                    ? "; \(Counted.text(outcome.misfits, "value")) did not fit: see 'pathmirror mirror errors \(mirror.name)'"
+                    : "."))
     }
 
     func surveyRebuild() throws {
