@@ -39,7 +39,8 @@ import Testing
             #expect(try database.output("mirror", "ls").isEmpty)
             let made = try database.run(["mirror", "apply", folder.path + "/mirror.json", "--yes"])
             #expect(
-                made.lines.last == "posts: 3 rows as of seq 3, 1 value did not fit: see 'pathmirror mirror errors posts'")
+                made.lines.last
+                    == "posts: 3 rows as of seq 3, 1 value did not fit: see 'pathmirror mirror errors posts'")
             #expect(
                 try database.value("select string_agg(post_id || star_count, ',' order by post_id) from mirror.posts")
                     == "a3,b0")
