@@ -17,7 +17,7 @@ extension HistoryBuilder {
                 for sql in table.createSQL { try target.executeScript(sql) }
                 seq = try MirrorCursor.of(mirror, target)?.seq ?? 0
                 try copy(building) { rows in
-                    try PartitionMaker(connection: target).make(for: rows.rows, in: &building)
+                    try PartitionMaker(connection: target).make(for: table.periods(of: rows.rows), in: &building)
                     try self.target.copyIn(table.copySQL) { writer in
                         for row in rows.rows { try RowCopier.copy(row, to: &writer) }
                     }
@@ -57,7 +57,8 @@ extension HistoryBuilder {
         let keeper = HistoryWriter(source)
         let mirror = building
         try copy(mirror) { work in
-            try PartitionMaker(connection: target).make(for: work.rows, in: &building)
+            try PartitionMaker(connection: target).make(
+                for: building.table.periods(of: work.rows), in: &building)
             var writer = TableWriter(self.target)
             try keeper.putCarefully(work.rows[...], work.places, mirror, &writer)
             try writer.flush()

@@ -142,7 +142,7 @@ public final class MirrorBuilder {
             // A COPY that has begun does not see a partition that is made later.
             try forEachRows(of: building) { rows in
                 guard !rows.isEmpty else { return }
-                try PartitionMaker(connection: target).make(for: rows, in: &building)
+                try PartitionMaker(connection: target).make(for: table.periods(of: rows), in: &building)
                 try target.copyIn(table.copySQL) { writer in
                     for row in rows { try RowCopier.copy(row, table, to: &writer) }
                 }

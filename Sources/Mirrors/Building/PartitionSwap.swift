@@ -10,24 +10,20 @@ struct PartitionSwap {
         self.target = target
     }
 
-    /// Gives them the table's owner, who may attach others, and nobody else a right of their own: rights and policies are those of
+    /// Gives them to the table's owner, who may attach others, and nobody else a right of their own: rights and policies are those of
     /// the table.
     func own() throws {
         guard table.definition.partitioning != nil else { return }
         let rows = try target.execute(
             """
-            select format('%I.%I', schema.nspname, part.relname),
-                format('alter table %I.%I owner to %I', schema.nspname, part.relname, pg_get_userbyid(parent.relowner)),
-                part.relowner <> parent.relowner
+            select format('%I.%I', schema.nspname, part.relname)
             from pg_inherits
             join pg_class as part on part.oid = inhrelid
-            join pg_class as parent on parent.oid = inhparent
             join pg_namespace as schema on schema.oid = part.relnamespace
             where inhparent = to_regclass($1)
             """, [.text(table.qualifiedName)])
         for row in 0..<rows.rowCount {
-            if try rows.bool(row, 2) { try target.executeScript(try rows.string(row, 1)) }
-            try PartitionMaker.close(try rows.string(row, 0), target)
+            try PartitionMaker.close(try rows.string(row, 0), of: table.qualifiedName, target)
         }
     }
 
@@ -42,7 +38,7 @@ struct PartitionSwap {
             """, [.text(final.qualifiedName), .text(table.name + "_")])
         for row in 0..<rows.rowCount {
             let name = try rows.string(row, 0)
-            try rename("table", name, to: [final.name, String(name.dropFirst(table.name.count + 1))])
+            try rename("table", name, to: final.partitionName(String(name.dropFirst(table.name.count + 1))))
         }
         try renameIndexes(of: final)
     }
@@ -64,15 +60,15 @@ struct PartitionSwap {
         for row in 0..<rows.rowCount {
             let above = try rows.string(row, 2)
             let rest = above.hasPrefix(final.name + "_") ? String(above.dropFirst(final.name.count + 1)) : above
-            try rename("index", try rows.string(row, 0), to: [try rows.string(row, 1), rest])
+            try rename("index", try rows.string(row, 0), to: MirrorTable.name([try rows.string(row, 1), rest]))
         }
     }
 
-    private func rename(_ kind: String, _ name: String, to parts: [String]) throws {
-        var wanted = MirrorTable.name(parts)
+    private func rename(_ kind: String, _ name: String, to first: String) throws {
+        var wanted = first
         var number = 1
         while try isTaken(wanted) {
-            wanted = MirrorTable.name(parts + ["\(number)"])
+            wanted = MirrorTable.name([first, "\(number)"])
             number += 1
         }
         try target.executeScript("alter \(kind) \(table.qualified(name)) rename to \(quotedIdentifier(wanted))")

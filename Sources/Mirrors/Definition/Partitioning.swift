@@ -18,8 +18,8 @@ extension MirrorDefinition {
         public let most: Int
 
         /// What `most` is, and the most that it may be: whoever reads all of a table locks each of its partitions.
-        static let defaultMost = 400
-        static let greatestMost = 4_000
+        static let defaultMost = 120
+        static let greatestMost = 1_000
 
         /// As in a sentence: `every month of placed_at from 2020-01-01, 400 at most`.
         public var description: String {

@@ -87,10 +87,18 @@ struct Stepper {
             }
             for index in moved.indices { moved[index].isCareful = false }
             mirrors = moved
+            if case .own = transaction { try makePartitions(of: &mirrors) }
             return Step(seq: end, head: record.head, entryAt: entryAt, batch: batch)
         } catch {
             if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
             throw error
+        }
+    }
+
+    /// Behind the step, which has written rows for them.
+    private func makePartitions(of mirrors: inout [ActiveMirror]) throws {
+        for index in mirrors.indices where mirrors[index].definition.partitioning != nil {
+            try PartitionMaker(connection: target).makeWanted(of: &mirrors[index])
         }
     }
 

@@ -31,7 +31,7 @@ extension HistoryWriter {
             for some in errors.chunked(Self.maxVersions) { try writer.add(mirror.storing(some), mirror) }
         }
         guard !work.rows.isEmpty else { return }
-        try PartitionMaker(connection: writer.connection).make(for: work.rows, in: &mirror)
+        try writer.partition(table.periods(of: work.rows), &mirror)
         if mirror.isCareful {
             try writer.flush()
             mirror.mayHaveErrors = true

@@ -31,6 +31,8 @@ struct ActiveMirror {
 
     var name: String { table.definition.name }
     var definition: MirrorDefinition { table.definition }
+    /// Whether the table is being made, and nobody reads it yet.
+    var isBuild: Bool { table.name != definition.table }
     /// What its records were, where it keeps that.
     var versions: MirrorVersions { MirrorVersions(namespace: namespace, mirror: id) }
     /// The table as its errors know it.

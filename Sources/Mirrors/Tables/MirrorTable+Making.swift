@@ -83,7 +83,7 @@ extension MirrorTable {
     }
 
     /// FNV-1a.
-    private static func hash(_ text: String) -> String {
+    static func hash(_ text: String) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in text.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         return String(hash, radix: 16)

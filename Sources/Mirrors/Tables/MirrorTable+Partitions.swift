@@ -14,7 +14,15 @@ extension MirrorTable {
         return ["create table \(qualified(partitionName("default"))) partition of \(qualifiedName) default"]
     }
 
-    func partitionName(_ suffix: String) -> String { Self.name([name, suffix]) }
+    /// The table's name with the suffix; cut, with a hash that tells it from others, where that is too long for PostgreSQL.
+    func partitionName(_ suffix: String) -> String {
+        let whole = "\(name)_\(suffix)"
+        guard whole.utf8.count > MirrorDefinition.maxNameBytes else { return whole }
+        let left = MirrorDefinition.maxNameBytes - suffix.utf8.count - 18
+        var short = ""
+        for character in name where short.utf8.count + character.utf8.count <= left { short.append(character) }
+        return "\(short)_\(Self.hash(name))_\(suffix)"
+    }
 
     /// Where the value by which the table is divided is among `columns`.
     var partitionColumn: Int? {
@@ -22,8 +30,20 @@ extension MirrorTable {
         return columns.firstIndex { $0.name == column }
     }
 
+    /// The periods that rows have, as far as they may have partitions of their own.
+    func periods(of rows: some Sequence<ProjectedRow>) -> Set<PartitionPeriod> {
+        guard let partitioning = definition.partitioning else { return [] }
+        return Set(rows.lazy.compactMap { partitionCell(of: $0).flatMap(partitioning.period(of:)) })
+    }
+
+    /// The same of rows that are cells already, in the order of `columns`.
+    func periods(of rows: some Sequence<[Cell]>) -> Set<PartitionPeriod> {
+        guard let partitioning = definition.partitioning, let column = partitionColumn else { return [] }
+        return Set(rows.lazy.filter { $0.indices.contains(column) }.compactMap { partitioning.period(of: $0[column]) })
+    }
+
     /// The value by which a row has its partition.
-    func partitionCell(of row: ProjectedRow) -> Cell? {
+    private func partitionCell(of row: ProjectedRow) -> Cell? {
         guard let column = partitionColumn else { return nil }
         let keys = definition.keys
         if column < keys.count { return CellEncoder.cell(row.keys[column], keys[column].type) }
@@ -40,42 +60,39 @@ extension MirrorTable {
         return isDividedByDays ? "date '\(day)'" : "timestamptz '\(day) 00:00:00+00'"
     }
 
-    /// Makes the partition of a period and puts into it what the default one has of that, whose qualified name is `other`: readers
-    /// of that one are who may be in the way.
+    /// Makes the partition of a period and puts into it what the default one has of that, whose qualified name is `other`. Nobody reads
+    /// the table until the transaction ends.
     func partitionSQL(_ period: PartitionPeriod, name partition: String, besides other: String?) -> [String] {
         guard let column = definition.partitioning?.column else { return [] }
         let time = quotedIdentifier(column)
         let (first, next) = (bound(period.first), bound(period.next))
         let names = Self.list(columns.map(\.name))
-        let partition = qualified(partition)
-        var statements = [likeSQL(partition)]
+        var statements = partitionSQL(name: partition, "for values from (\(first)) to (\(next))")
         if let other {
-            statements.insert("lock table only \(other) in access exclusive mode", at: 0)
-            statements.append(
+            statements.insert(
                 """
                 with moved as (delete from \(other) where \(time) >= \(first) and \(time) < \(next) returning \(names))
-                insert into \(partition) (\(names)) select \(names) from moved
-                """)
+                insert into \(qualified(partition)) (\(names)) select \(names) from moved
+                """, at: statements.count - 1)
         }
-        statements.append(
-            "alter table \(qualifiedName) attach partition \(partition) for values from (\(first)) to (\(next))")
         return statements
     }
 
     /// Makes a partition for all that no other one takes, or for other bounds in SQL.
     func partitionSQL(name partition: String, _ bounds: String) -> [String] {
         let partition = qualified(partition)
-        return [likeSQL(partition), "alter table \(qualifiedName) attach partition \(partition) \(bounds)"]
+        return [
+            "lock table only \(qualifiedName) in access exclusive mode",
+            "create table \(partition) (like \(qualifiedName) including all excluding indexes)",
+            "alter table \(qualifiedName) attach partition \(partition) \(bounds)",
+        ]
     }
 
-    private func likeSQL(_ partition: String) -> String {
-        "create table \(partition) (like \(qualifiedName) including all excluding indexes)"
-    }
-
-    /// Asks for how many locks the server has room.
-    static let lockTableSQL = """
+    /// Asks for how many locks the server has room, and whether a foreign key refers to the table.
+    static let roomSQL = """
         select current_setting('max_locks_per_transaction')::bigint
-            * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint)
+                * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint),
+            exists (select from pg_constraint where contype = 'f' and confrelid = to_regclass($1))
         """
 
     /// The most partitions that there may be: a transaction that drops the table, or puts another one in its place, locks all of them
@@ -96,15 +113,20 @@ extension MirrorTable {
         where partrelid = to_regclass($1)
         """
 
-    /// Asks for the days with which its partitions begin; null for one that begins otherwise.
+    /// Asks for the days with which its partitions begin, in a session that writes times by ISO 8601 in UTC; null for one that begins
+    /// otherwise.
     var partitionDaysSQL: String {
-        let start = "substring(pg_get_expr(class.relpartbound, class.oid) from $$^FOR VALUES FROM \\('([^']*)'\\)$$)"
+        let type = isDividedByDays ? "date" : "timestamptz"
         let day =
             isDividedByDays
-            ? "\(start)::date - date '1970-01-01'" : "floor(extract(epoch from \(start)::timestamptz) / 86400)"
+            ? "start - date '1970-01-01'" : "floor(extract(epoch from start) / 86400)::bigint"
         return """
-            select (\(day))::bigint from pg_inherits join pg_class as class on class.oid = inhrelid
-            where inhparent = to_regclass($1) and pg_get_expr(class.relpartbound, class.oid) <> 'DEFAULT'
+            select case when isfinite(start) then (\(day))::bigint end
+            from (
+                select substring(pg_get_expr(class.relpartbound, class.oid) from $$^FOR VALUES FROM \\('([^']*)'\\)$$)::\(type) as start
+                from pg_inherits join pg_class as class on class.oid = inhrelid
+                where inhparent = to_regclass($1) and pg_get_expr(class.relpartbound, class.oid) <> 'DEFAULT'
+            ) as part
             """
     }
 

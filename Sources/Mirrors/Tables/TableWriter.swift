@@ -137,7 +137,7 @@ struct TableWriter {
         _ rows: [ProjectedRow], _ misfits: inout [ConversionError], _ mirror: inout ActiveMirror
     ) throws {
         guard !rows.isEmpty else { return }
-        try PartitionMaker(connection: connection).make(for: rows, in: &mirror)
+        try partition(mirror.table.periods(of: rows), &mirror)
         if isUnique(mirror) { return try writeUnique(rows, &misfits, &mirror) }
         if mirror.isCareful {
             try flush()
@@ -147,6 +147,15 @@ struct TableWriter {
         rowsGathered += rows.count
         try add(.prepared(mirror.table.upsert, parameters), mirror, bytes: parameters.byteCount)
         if rowsGathered >= Self.maxRows { try flush() }
+    }
+
+    /// Sees to it that rows of these periods have partitions: those of a table that others read are made behind the step.
+    func partition(_ periods: Set<PartitionPeriod>, _ mirror: inout ActiveMirror) throws {
+        guard mirror.definition.partitioning != nil else { return }
+        let maker = PartitionMaker(connection: connection)
+        guard !mirror.isBuild else { return try maker.make(for: periods, in: &mirror) }
+        mirror.partitions.want(periods)
+        if mirror.isCareful { try maker.makeDefault(of: mirror.table) }
     }
 
     private mutating func store(_ misfits: [ConversionError], _ mirror: inout ActiveMirror) throws {

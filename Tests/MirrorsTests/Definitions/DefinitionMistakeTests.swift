@@ -86,7 +86,7 @@ import Testing
         ),
         (
             #""keys": {"k": "date"}, "partition": {"by": "k", "every": "day", "at most": 0}"#,
-            "2:76: partition.at most: this should be a whole number from 1 to 4000"
+            "2:76: partition.at most: this should be a whole number from 1 to 1000"
         ),
         (
             #""keys": {"k": "date"}, "indexes": [{"columns": ["k"], "unique": true}], "partition": {"by": "k", "every": "day"}"#,

@@ -1,0 +1,150 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+
+@testable import Mirrors
+
+/// What operators do with tables that are divided by time, and who may read them.
+@Suite struct PartitionOperatorsTests {
+    /// What an operator has made of the partitions stays, and is no harm.
+    @Test func operatorsMayMakeAndRemovePartitions() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/o/a", #"{"at": "2026-01-01"}"#)
+            try bench.apply(dividedOrders())
+            try bench.script(
+                """
+                create table mirror.orders_2026_02 (x int);
+                create table mirror.spring partition of mirror.orders for values from ('2026-03-10') to ('2026-05-01');
+                create table mirror.ancient partition of mirror.orders for values from ('-infinity') to ('1900-01-01');
+                create table mirror.old partition of mirror.orders for values from ('1900-01-01') to ('1950-01-01');
+                create view mirror.january as select count(*) from mirror.orders_2026_01;
+                do $$ begin
+                    execute format('alter database %I set datestyle = "German, DMY"', current_database());
+                    execute format('alter database %I set timezone = "America/New_York"', current_database());
+                end $$
+                """)
+            try bench.following { _ in
+                try bench.set("/o/b/at", #""2026-02-01""#)
+                try bench.set("/o/c/at", #""2026-03-01""#)
+                try bench.set("/o/d/at", #""2026-03-11""#)
+                try bench.set("/o/e/at", #""2026-04-11""#)
+                try bench.set("/o/f/at", #""1812-04-11""#)
+                try bench.catchUp("orders")
+                try expectPlaced(
+                    bench,
+                    [
+                        "a||mirror.orders_2026_01", "b||mirror.orders_2026_02_1", "c||mirror.orders_default",
+                        "d||mirror.spring", "e||mirror.spring", "f||mirror.ancient",
+                    ])
+            }
+            // A view of one partition is in the way of a new table, which says so.
+            let refusal = #expect(throws: MirrorError.self) {
+                _ = try bench.operators.rebuild(try bench.mirror("orders"))
+            }
+            #expect("\(try #require(refusal))".contains("january"), "\(refusal.debugDescription)")
+            try bench.script("drop view mirror.january; drop table mirror.orders_2026_02_1")
+            #expect(try bench.problems() != [])
+            _ = try bench.operators.rebuild(try bench.mirror("orders"))
+            #expect(try bench.problems() == [])
+            #expect(
+                try placedRows(bench) == [
+                    "a||mirror.orders_2026_01", "b||mirror.orders_2026_02_1", "c||mirror.orders_2026_03",
+                    "d||mirror.orders_2026_03", "e||mirror.orders_2026_04", "f||mirror.orders_1812_04",
+                ])
+        }
+    }
+
+    /// Rights, policies and owners are the table's: nobody passes by them by a partition's own name.
+    @Test func partitionsGiveNobodyARightOfTheirOwn() throws {
+        try MirrorBench.with { bench in
+            let role = "reader_\(UInt32.random(in: 0...UInt32.max))"
+            try bench.script(
+                """
+                create role \(role); create schema if not exists mirror; grant usage on schema mirror to \(role);
+                alter default privileges in schema mirror grant select on tables to \(role)
+                """)
+            defer { try? bench.script("reset role; drop owned by \(role); drop role \(role)") }
+            try bench.set("/o/a", #"{"at": "2026-01-01", "n": 1}"#)
+            try bench.apply(dividedOrders())
+            try bench.script(
+                """
+                alter table mirror.orders enable row level security;
+                create policy few on mirror.orders for select to \(role) using (n > 1)
+                """)
+            try bench.following { _ in
+                try bench.script("grant all on schema mirror to \(role); alter table mirror.orders owner to \(role)")
+                try bench.set("/o/b", #"{"at": "2026-02-01", "n": 2}"#)
+                try bench.catchUp("orders")
+                try expectPlaced(bench, ["a|1|mirror.orders_2026_01", "b|2|mirror.orders_2026_02"])
+                let owner = "select tableowner from pg_tables where tablename = 'orders_2026_02'"
+                #expect(try bench.lines(owner) == [role])
+                let me = try bench.lines("select current_user")[0]
+                for table in ["orders", "orders_2026_02"] {
+                    try bench.script(
+                        "alter table mirror.\(table) owner to \(me); grant select on mirror.orders to \(role)")
+                }
+                try bench.script("revoke all on mirror.orders_2026_02 from \(role)")
+            }
+            for _ in 0..<2 {
+                try bench.script("set role \(role)")
+                #expect(try bench.lines("select k from mirror.orders") == ["b"])
+                for partition in ["orders_2026_01", "orders_2026_02", "orders_default"] {
+                    #expect(throws: PostgresError.self) { try bench.script("select from mirror.\(partition)") }
+                }
+                try bench.script("reset role")
+                _ = try bench.operators.rebuild(try bench.mirror("orders"))
+            }
+        }
+    }
+
+    /// From one table to many and back, with what others have made on it.
+    @Test func aTableIsDividedAndPutTogetherAgain() throws {
+        try MirrorBench.with { bench in
+            for day in 1...9 { try bench.set("/o/k\(day)", "{\"at\": \"2026-0\(day)-01\", \"n\": \(day)}") }
+            let plain = #"{"name": "orders", "path": "/o/{k}", "columns": {"at": "timestamptz", "n": "bigint"}}"#
+            try bench.apply(plain)
+            try bench.script(
+                """
+                create index by_n on mirror.orders (n) where n > 3;
+                create unique index one_n on mirror.orders (n);
+                create view mirror.counted as select count(*) from mirror.orders
+                """)
+            let divided = try bench.apply(dividedOrders())
+            #expect(
+                divided?.lost.count == 1 && divided?.lost.first?.contains("one_n") == true, "\(divided?.lost ?? [])")
+            #expect(try partitions(bench).count == 10)
+            #expect(try bench.lines("select * from mirror.counted") == ["9"])
+            try bench.script("create index alone on mirror.orders_2026_01 (n)")
+            let again = try bench.operators.rebuild(try bench.mirror("orders"))
+            #expect(
+                again.lost == [
+                    "The index alone is on the partition orders_2026_01 alone, which the new table does not get."
+                ])
+            #expect(try bench.lines("select count(*) from pg_indexes where indexname = 'by_n'") == ["1"])
+            let size = try #require(bench.operators.size(of: try bench.mirror("orders")))
+            #expect(size.rowCount == 9 && size.byteCount > 9 * 8_192)
+            #expect(try bench.operators.estimatedRows(try bench.mirror("orders")) == 9)
+            // A column gets another name in place, in all of its partitions.
+            try bench.apply(
+                #"""
+                {"name": "orders", "path": "/o/{k}", "columns": {"placed": {"type": "timestamptz", "path": "at"}, "n": "bigint"},
+                 "partition": {"by": "placed", "every": "month"}}
+                """#)
+            #expect(try partitions(bench).count == 10)
+            try bench.following { _ in
+                try bench.set("/o/k1/at", #""2027-01-01""#)
+                try bench.catchUp("orders")
+                let isThere = try eventually {
+                    try bench.lines("select tableoid::regclass from mirror.orders where n = 1")
+                        == ["mirror.orders_2027_01"]
+                }
+                #expect(isThere)
+            }
+            try bench.apply(plain)
+            #expect(try partitions(bench) == [])
+            #expect(try bench.lines("select * from mirror.counted") == ["9"])
+            #expect(try bench.problems() == [])
+        }
+    }
+}
