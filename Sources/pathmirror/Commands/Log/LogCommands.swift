@@ -159,8 +159,8 @@ struct LogTailCommand: Command {
         var after = namespace.head
         switch from {
         case .seq(let seq)?: after = max(seq, namespace.retainedFrom) - 1
-        case .head?, nil: break
         case let moment?: after = try LogRange(moment, nil, connection, namespace).first - 1
+        case nil: break
         }
         // Of what touches the path, where one is given.
         if let last {

@@ -21,7 +21,6 @@ struct LogRange {
         var (first, isCutShort) = (namespace.retainedFrom, false)
         switch from {
         case .seq(let seq)?: first = max(first, seq)
-        case .head?: first = max(first, namespace.head)
         case let moment?:
             do {
                 first = max(first, try moment.firstSeq(connection, namespace))
