@@ -32,8 +32,8 @@ extension MirrorTable {
 
     /// The periods that rows have, as far as they may have partitions of their own.
     func periods(of rows: some Sequence<ProjectedRow>) -> Set<PartitionPeriod> {
-        guard let partitioning = definition.partitioning else { return [] }
-        return Set(rows.lazy.compactMap { partitionCell(of: $0).flatMap(partitioning.period(of:)) })
+        guard let partitioning = definition.partitioning, let column = partitionColumn else { return [] }
+        return Set(rows.lazy.compactMap { partitioning.period(of: cell(column, of: $0)) })
     }
 
     /// The same of rows that are cells already, in the order of `columns`.
@@ -42,13 +42,12 @@ extension MirrorTable {
         return Set(rows.lazy.filter { $0.indices.contains(column) }.compactMap { partitioning.period(of: $0[column]) })
     }
 
-    /// The value by which a row has its partition.
-    private func partitionCell(of row: ProjectedRow) -> Cell? {
-        guard let column = partitionColumn else { return nil }
+    /// The value by which a row has its partition, in that of `columns`.
+    private func cell(_ column: Int, of row: ProjectedRow) -> Cell {
         let keys = definition.keys
         if column < keys.count { return CellEncoder.cell(row.keys[column], keys[column].type) }
         let cell = column - keys.count
-        return row.cells.indices.contains(cell) ? row.cells[cell] : nil
+        return row.cells.indices.contains(cell) ? row.cells[cell] : .null
     }
 
     func qualified(_ name: String) -> String { "\(quotedIdentifier(schema)).\(quotedIdentifier(name))" }

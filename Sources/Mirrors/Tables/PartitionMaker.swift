@@ -127,7 +127,8 @@ struct PartitionMaker {
         do throws(PostgresError) {
             var before: [(name: String, value: String)] = []
             for (name, value) in settings {
-                before.append((name, try connection.execute("show \(name)").string(0, 0)))
+                // They end with a transaction of its own; one that goes on has its own again.
+                if !isAlone { before.append((name, try connection.execute("show \(name)").string(0, 0))) }
                 _ = try connection.execute("select set_config($1, $2, true)", [.text(name), .text(value)])
             }
             try body()
