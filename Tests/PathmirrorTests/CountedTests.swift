@@ -44,6 +44,13 @@ import Testing
         #expect(table.lines(["12345", "somebody", "/a/b/c"]) == ["12345  some…  /…"])
     }
 
+    /// What is shown whole moves what follows, for its own row only.
+    @Test func wholeCells() {
+        var table = StreamedTable([.init("PATH", 6, isWhole: true), .init("CHANGES")], width: 20)
+        #expect(table.lines(["/a", "x"]) == ["PATH    CHANGES", "/a      x"])
+        #expect(table.lines(["/a/b/c/d", "x"]) == ["/a/b/c/d  x"])
+    }
+
     @Test func elsewhere() {
         var table = StreamedTable(Self.columns, width: nil)
         #expect(table.lines(["7", "somebody", "/a"]) == ["7  somebody  /a"])

@@ -200,11 +200,49 @@ import Testing
             _ = try Self.apply(database, folder)
             let run = try database.run(["mirror", "drop", "posts"])
             #expect(run.exitCode == 1)
-            #expect(run.errors == "pathmirror: Nothing was changed. Give --yes to drop without being asked.\n")
+            #expect(
+                run.errors
+                    == "pathmirror: Nothing was changed. --yes drops posts with its table mirror.posts (3 rows), without asking.\n"
+            )
             #expect(try database.value("select to_regclass('mirror.posts')::text") == "mirror.posts")
             #expect(try database.output("mirror", "drop", "posts", "--yes").isEmpty)
             #expect(try database.value("select to_regclass('mirror.posts')::text") == nil)
             #expect(try database.output("mirror", "ls").isEmpty)
+        }
+    }
+
+    @Test func historiesBesideAMirror() throws {
+        try Self.withPosts { database, folder in
+            let file = try folder.file(
+                "mirror.json",
+                Self.definition.replacing(#""rest": "rest""#, with: #""rest": "rest", "history": "changes""#))
+            let plan = try database.run(["mirror", "apply", file, "--dry-run"])
+            #expect(
+                plan.lines.last
+                    == "  mirror.posts_changes would be made and filled from the log, as far back as that reaches.")
+            #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
+            let errors = try database.run(["mirror", "errors", "posts_changes"])
+            #expect(errors.exitCode == 0 && errors.output.isEmpty)
+            #expect(errors.errors.contains("is a history: these are rows that its table can't hold."))
+            let one = try database.failure("mirror", "drop", "posts")
+            #expect(one.hasSuffix("without asking. Other mirrors of these records stay: posts_changes.\n"), "\(one)")
+            let other = try database.failure("mirror", "drop", "posts_changes")
+            #expect(other.contains("What it keeps of the past is lost. Other mirrors"), "\(other)")
+        }
+    }
+
+    @Test func partitionsAreListed() throws {
+        try Self.withPosts { database, folder in
+            let column = #""columns": {"at": "timestamptz", "#
+            let file = try folder.file(
+                "mirror.json",
+                Self.definition.replacing(#""columns": {"#, with: column)
+                    .replacing(#""rest": "rest""#, with: #""rest": "rest", "partition": {"by": "at", "every": "year"}"#)
+            )
+            try database.set("/posts/a/at", #""2026-01-01""#)
+            #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
+            #expect(try database.json("mirror", "ls").first?["partitions"] == 2)
+            #expect(try database.output("mirror", "ls").hasSuffix("  2 partitions\n"))
         }
     }
 

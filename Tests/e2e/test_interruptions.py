@@ -39,6 +39,10 @@ def written(serve, database_url):
     return rest, database_url
 
 
+def counted(entries: int) -> str:
+    return "1 entry is" if entries == 1 else f"{entries} entries are"
+
+
 def at_work(url: str, purpose: str):
     """Whether a command waits for somebody in the database."""
     return lambda _: sql.rows(url, "select 1 from pg_stat_activity where datname = current_database() and application_name = %s "
@@ -87,7 +91,13 @@ def test_replay_log_keeps_what_it_has(written, scratch, interrupt):
     part = scratch / "entries.ndjson.from1.part"
     said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda _: part.exists())
     count = len(part.read_text().splitlines())
-    assert said == f"{count} entries are in {part}; the same command goes on after them." and count < 300
+    assert said == f"{counted(count)} in {part}; the same command goes on after them." and count < 300
+    # The next run tells of what an earlier one has written as well: of five entries here.
+    with part.open("w") as kept:
+        subprocess.run([pathmirror(), "replay", "log", "--to", "5", "--database-url", url], stdout=kept, check=True)
+    said = interrupt("replay", "log", "--output", out, "--rate", "40", begun=lambda process: "goes on after entry 5" in process.stderr())
+    count = len(part.read_text().splitlines())
+    assert said == f"{counted(count)} in {part}; the same command goes on after them." and 5 <= count < 300
     assert not out.exists()
     cli.succeeds("replay", "log", "--output", out, "--database-url", url)
     assert [json.loads(line)["seq"] for line in out.read_text().splitlines()] == list(range(1, 301)) and not part.exists()

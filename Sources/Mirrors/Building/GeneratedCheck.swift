@@ -41,8 +41,15 @@ struct GeneratedCheck {
             _ = try target.execute(table.addingSQL(column))
         } catch {
             guard !error.endsConnection else { throw error }
+            // Times are what meets people: what day it is depends on where.
+            let isUnsteady = error.sqlState == "42P17"
+            let advice =
+                isUnsteady
+                ? " What it uses may depend on settings of a session, such as its time zone: write \"placed_at at time zone 'UTC'\" for a time, and a cast to a type without one after that."
+                : ""
             throw MirrorError.refused(
-                "The generated column \"\(column.name)\" of mirror \"\(definition.name)\" can't be: \(error.message).")
+                "The generated column \"\(column.name)\" of mirror \"\(definition.name)\" can't be: \(error.message).\(advice)"
+            )
         }
     }
 }

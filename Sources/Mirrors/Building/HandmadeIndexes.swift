@@ -22,6 +22,8 @@ struct HandmadeIndexes {
             return named
         }
 
+        var lostWithConstraint: String { "The index \(name) is a constraint's, which a new table does not get." }
+
         var nameToBe: IndexNameToBe { IndexNameToBe(built: temporaryName, name: name) }
     }
 
@@ -89,7 +91,7 @@ struct HandmadeIndexes {
         lost = []
         for index in wanted where !taken.contains(index.name) {
             guard let tail = index.tail else {
-                lost.append("The index \(index.name) is a constraint's, which a new table does not get.")
+                lost.append(index.lostWithConstraint)
                 continue
             }
             // In a transaction, so that what it has done before is not lost.
@@ -154,14 +156,36 @@ struct HandmadeIndexes {
         return try (0..<rows.rowCount).map { (try rows.string($0, 0), try rows.string($0, 1)) }
     }
 
-    /// Notes what has come onto the old table since, and the constraints that somebody has made there. Nobody can make more
+    /// What of the table of a definition another one would not get, whatever that is like, as sentences.
+    static func losses(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
+        let found = try HandmadeIndexes(of: old, shadow: "", target)
+        return try found.indexes.filter { $0.tail == nil }.map(\.lostWithConstraint) + found.othersLost(of: old, target)
+    }
+
+    /// Notes what has come onto the old table since, and what else somebody has made there that is lost. Nobody can make more
     /// until the transaction that is open ends.
     mutating func noteLatecomers(on old: MirrorDefinition, _ target: PostgresConnection) throws {
         let known = Set(first.map(\.name))
         for index in try HandmadeIndexes(of: old, shadow: "", target).first where !known.contains(index.name) {
             lost.append("The index \(index.name) was made while the table was made anew: make it again.")
         }
+        lost += try othersLost(of: old, target)
+    }
+
+    /// Indexes of single partitions, indexes that are not valid, and constraints.
+    private func othersLost(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
+        var lost: [String] = []
         let table = MirrorTable(old, name: old.table, label: "")
+        let invalid = try target.execute(
+            """
+            select relname from pg_index join pg_class on pg_class.oid = indexrelid
+            where indrelid = to_regclass($1) and not indisvalid order by 1
+            """, [.text(table.qualifiedName)])
+        for row in 0..<invalid.rowCount {
+            lost.append(
+                "The index \(try invalid.string(row, 0)) is not valid (not made to its end, or not in every partition): the new table does not get it."
+            )
+        }
         for (index, partition) in try Self.ofPartitions(table, target) {
             lost.append("The index \(index) is on the partition \(partition) alone, which the new table does not get.")
         }
@@ -171,6 +195,7 @@ struct HandmadeIndexes {
         for row in 0..<rows.rowCount {
             lost.append("The constraint \(try rows.string(row, 0)) is not on the new table.")
         }
+        return lost
     }
 }
 

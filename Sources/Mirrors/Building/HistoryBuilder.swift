@@ -55,9 +55,8 @@ final class HistoryBuilder {
                 mirror.namespaceID, for: mirror.name, mirror.id, at: mirror.target == nil ? nil : cursor.seq)
             let rows = try target.execute("select count(*) from \(table)").int64(0, 0)
             let active = ActiveMirror(mirror, cursor).asGeneration
-            let misfits =
-                definition.keeps == .latest
-                ? try MirrorErrors.kept(target, active) + MirrorErrors.unkept(target, active) : 0
+            // Of a history these are rows that the table refuses.
+            let misfits = try MirrorErrors.kept(target, active) + MirrorErrors.unkept(target, active)
             return MirrorBuilder.Outcome(
                 rows: Int(rows), misfits: Int(misfits), seq: max(seq, cursor.seq), verifiedSeq: nil,
                 lost: handmade?.lost ?? [], begins: cursor.begins)
@@ -88,6 +87,7 @@ final class HistoryBuilder {
 
     private func build() throws {
         let old = try MirrorCursor.of(mirror, target)
+        try TableReaders.refuseMaterializedViews(of: old?.definition, target)
         handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
         let generation = (old?.generation ?? 0) + 1
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")

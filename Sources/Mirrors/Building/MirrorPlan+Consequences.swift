@@ -4,7 +4,7 @@ extension MirrorPlan {
         let table = definition.tableName
         switch action {
         case .unchanged: return []
-        case .create: return ["\(table) would be made and filled from the tree."]
+        case .create: return ["\(table) would be made and filled from \(source)."]
         case .alter:
             return ["\(table) would be changed in place; its rows stay."]
         case .rebuild:
@@ -15,7 +15,15 @@ extension MirrorPlan {
                 let word = dropped.count == 1 ? "column" : "columns"
                 sentences.append("The new table would not have the \(word) \(dropped.joined(separator: ", ")).")
             }
-            return sentences
+            return sentences + losses
+        }
+    }
+
+    private var source: String {
+        switch definition.keeps {
+        case nil: "the tree"
+        case .latest: "the log, as far back as that reaches for what is removed"
+        case .changes, .versions: "the log, as far back as that reaches"
         }
     }
 

@@ -25,6 +25,8 @@ public struct MirrorPlan: Sendable {
     public let existing: CatalogMirror?
     /// The definition that its table obeys; nil where there is no table.
     let obeyed: MirrorDefinition?
+    /// What somebody has made on the table and a new one does not get, as sentences.
+    var losses: [String] = []
 
     public var actionName: String {
         switch action {
@@ -44,9 +46,13 @@ extension MirrorPlan {
         _ definition: MirrorDefinition, namespace: (id: Int64, name: String), mirrors: [CatalogMirror],
         target: PostgresConnection
     ) throws -> MirrorPlan {
-        let plan = try compare(definition, namespace: namespace, mirrors: mirrors, target: target)
+        var plan = try compare(definition, namespace: namespace, mirrors: mirrors, target: target)
         switch plan.action {
-        case .create, .rebuild: try GeneratedCheck(definition).run(target)
+        case .create: try GeneratedCheck(definition).run(target)
+        case .rebuild:
+            try GeneratedCheck(definition).run(target)
+            try TableReaders.refuseMaterializedViews(of: plan.obeyed, target)
+            if let obeyed = plan.obeyed { plan.losses = try HandmadeIndexes.losses(of: obeyed, target) }
         case .alter, .unchanged: break
         }
         return plan
@@ -80,7 +86,7 @@ extension MirrorPlan {
             "select to_regclass($1) is not null", [.text(table.qualifiedName)]
         ).bool(0, 0)
         guard let cursor else {
-            guard !isThere else { throw occupied(definition) }
+            guard !isThere else { throw try occupied(definition, mirrors, target) }
             try checkNames(table, replacing: nil, target)
             return plan(.create, existing == nil ? [] : ["an earlier attempt was interrupted"], [])
         }
@@ -88,7 +94,7 @@ extension MirrorPlan {
         // A history's rows hold names of columns, too: its table is made anew.
         let renames = definition.keeps == nil ? ColumnRename.between(cursor.definition, definition) : []
         let old = cursor.definition.renamed(renames, as: definition)
-        if old.tableName != definition.tableName, isThere { throw occupied(definition) }
+        if old.tableName != definition.tableName, isThere { throw try occupied(definition, mirrors, target) }
         let reasons = renames.map { "\($0.old) is now \($0.new)" } + differences(old, definition)
         if !isThere, old.tableName == definition.tableName {
             return plan(.rebuild, reasons + ["the table is gone"], [])
@@ -126,8 +132,25 @@ extension MirrorPlan {
         }
     }
 
-    private static func occupied(_ definition: MirrorDefinition) -> MirrorError {
-        .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
+    private static func occupied(
+        _ definition: MirrorDefinition, _ mirrors: [CatalogMirror], _ target: PostgresConnection
+    ) throws -> MirrorError {
+        let table = MirrorTable(definition, name: definition.table, label: "").qualifiedName
+        let parent = try target.execute(
+            """
+            select namespace.nspname || '.' || class.relname from pg_inherits
+            join pg_class as class on class.oid = inhparent join pg_namespace as namespace on namespace.oid = class.relnamespace
+            where inhrelid = to_regclass($1)
+            """, [.text(table)])
+        if parent.rowCount > 0 {
+            let name = try parent.string(0, 0)
+            if let owner = mirrors.first(where: { $0.definition.tableName == name && $0.target == definition.target }) {
+                return .refused(
+                    "\(definition.tableName) is a partition of the table of mirror \"\(owner.name)\": choose another name."
+                )
+            }
+        }
+        return .refused("\(definition.tableName) exists and is no mirror's table: rename it, or choose another name.")
     }
 
     /// Throws where something that is not the mirror's own has the name of its key or of one of its indexes.

@@ -122,9 +122,7 @@ struct TableSwap {
         return try (0..<rows.rowCount).map { row in
             let name = try rows.string(row, 1)
             guard try rows.string(row, 0) == "v" else {
-                throw MirrorError.refused(
-                    "The materialized view \(name) reads the table, which can't be replaced under it: drop it, and make it anew afterwards."
-                )
+                throw TableReaders.refusal(ofMaterializedView: name)
             }
             return "create or replace view \(name) \(try rows.string(row, 2)) as \(try rows.string(row, 3))"
         }

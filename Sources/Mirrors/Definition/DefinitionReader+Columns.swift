@@ -34,7 +34,11 @@ extension DefinitionReader {
             note(value.place, "columns", "this should be an object of columns by name, but is \(value.kindName)")
             return []
         }
-        return members.compactMap { column($0.key, $0.value) }
+        return members.compactMap { member in
+            let column = column(member.key, member.value)
+            if column == nil { mistakenColumns.insert(member.key) }
+            return column
+        }
     }
 
     private mutating func column(_ name: String, _ value: SourceValue) -> MirrorDefinition.Column? {

@@ -15,7 +15,8 @@ extension DefinitionReader {
         let isInside = keeps == .changes
         let own = isInside ? [] : columns.map(\.name) + (rest.map { [$0.name] } ?? [])
         let computed = generated.map(\.name)
-        let names = Set(keys.map(\.name) + own + computed + MirrorDefinition.ownColumnsForIndexes(keeps))
+        let names = mistakenColumns.union(
+            keys.map(\.name) + own + computed + MirrorDefinition.ownColumnsForIndexes(keeps))
         let many = columns.filter { $0.type == .jsonb || $0.type == .textArray }.map(\.name)
         let manyValued =
             isInside

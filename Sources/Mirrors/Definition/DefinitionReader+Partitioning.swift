@@ -49,6 +49,7 @@ extension DefinitionReader {
         column name: String, _ place: SourcePlace, _ keys: [MirrorDefinition.KeyColumn],
         _ columns: [MirrorDefinition.Column], _ keeps: MirrorDefinition.Keeps?
     ) {
+        guard !mistakenColumns.contains(name) else { return }
         let own = MirrorDefinition.ownTimeColumns(keeps)
         if own.contains(name) || keys.contains(where: { $0.name == name && $0.type == .date }) { return }
         let isHistory = keeps == .changes || keeps == .versions

@@ -49,6 +49,8 @@ struct DefinitionReader: DefinitionNoting {
     var problems: [DefinitionError.Problem] = []
     /// The histories that are to stand beside the mirror.
     var histories: [MirrorDefinition.Keeps] = []
+    /// Columns that have a mistake of their own: who names them makes none.
+    var mistakenColumns: Set<String> = []
     private static let members = [
         "name", "namespace", "path", "filter", "table", "target", "comment", "keys", "columns", "rest", "indexes",
         "keep errors", "history", "keeps", "deleted", "generated", "partition",

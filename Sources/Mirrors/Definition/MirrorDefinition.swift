@@ -110,7 +110,7 @@ public struct MirrorDefinition: Sendable, Equatable {
     public var tableName: String { "\(schema).\(table)" }
 
     /// Whether the table holds several rows of a record.
-    var isHistory: Bool { keeps == .changes || keeps == .versions }
+    public var isHistory: Bool { keeps == .changes || keeps == .versions }
 
     /// In the order in which records that wait for values know them.
     var uniqueIndexes: [Index] { indexes.filter(\.isUnique) }

@@ -63,6 +63,8 @@ struct Stepper {
         let start = moved.map(\.seq).min() ?? record.head
         let needsRereading = !rereading.isEmpty || again != nil
         if record.head <= start, !needsRereading, !moved.contains(where: \.hasFreed) {
+            // Those that could not be made behind an earlier step.
+            if case .own = transaction { try makePartitions(of: &mirrors) }
             return Step(seq: start, head: record.head, entryAt: nil, batch: nil)
         }
         if record.retainedFrom > start + 1 {

@@ -15,7 +15,7 @@ struct ColumnSurvey {
     let alternatives: [ColumnType]
     /// The type that would take nearly all, and say more of them, with the records of those that it would not take.
     let nearly: (type: ColumnType, misfits: [Int])?
-    /// Whether all are numbers that would be moments if they counted seconds.
+    /// Whether nearly all are numbers that would be moments if they counted seconds.
     let areSeconds: Bool
 
     /// 2001 to 2100: what people mean by numbers of this size.
@@ -46,22 +46,23 @@ struct ColumnSurvey {
         let others: [ColumnType] = type == .text ? [.numeric] : type == .timestamp ? [.bigint] : []
         alternatives = others.filter { other in found.allSatisfy { Self.fits($0.value, other) } }
         nearly = alternatives.isEmpty ? Self.nearly(found, type) : nil
-        areSeconds =
-            type == .bigint
-            && found.allSatisfy { found in
-                if case .int(let number) = found.value.withoutPriority {
-                    Self.momentsInSeconds.contains(number)
-                } else {
-                    false
-                }
+        let seconds = found.count { found in
+            if case .int(let number) = found.value.withoutPriority {
+                Self.momentsInSeconds.contains(number)
+            } else {
+                false
             }
+        }
+        areSeconds =
+            [.bigint, .double, .numeric].contains(type) && (found.count - seconds) * Self.nearlyAll <= found.count
     }
 
     private static func nearly(_ found: [Found], _ type: ColumnType) -> (ColumnType, [Int])? {
         let narrower: [ColumnType] =
             switch type {
             case .text: [.uuid, .date, .timestamp, .numeric]
-            case .double, .numeric: [.bigint]
+            case .double, .numeric: [.timestamp, .bigint]
+            case .bigint: [.timestamp]
             default: []
             }
         for other in narrower {
@@ -75,9 +76,13 @@ struct ColumnSurvey {
         if case .misfit = Conversion.convert(value, to: type) { false } else { true }
     }
 
-    /// A day takes what has a time of day, too, which nobody would want to lose.
+    /// A day takes what has a time of day, too, which nobody would want to lose; a time takes numbers that nobody means as one.
     private static func isSaid(by value: Node, _ type: ColumnType) -> Bool {
-        type != .date || types(value).contains(.date)
+        switch type {
+        case .date: types(value).contains(.date)
+        case .timestamp: value.withoutPriority.isText || types(value).contains(.timestamp)
+        default: true
+        }
     }
 
     /// The types that a value suggests: not all that would take it.
@@ -108,4 +113,8 @@ struct ColumnSurvey {
         let whole = text[..<point].drop { $0 == "-" || $0 == "+" }
         return whole == "0" || whole.first != "0"
     }
+}
+
+extension Node {
+    fileprivate var isText: Bool { if case .string = self { true } else { false } }
 }

@@ -13,13 +13,15 @@ public struct Inference: Sendable {
         public let misfits: Int
         /// The first place that has a value.
         public let example: String
+        /// The first place that has none; nil where all have one.
+        public let missing: String?
         /// The first places whose values would not fit.
         public let misfitExamples: [String]
         /// Types that would take every value there is, too, and say more.
         public let alternatives: [ColumnType]
         /// The type that would take nearly every value, and say more.
         public let nearly: Nearly?
-        /// Whether the numbers look like seconds since 1970, of which no type makes moments.
+        /// Whether nine of ten numbers, or more, look like seconds since 1970, of which no type makes moments.
         public let looksLikeSeconds: Bool
     }
 

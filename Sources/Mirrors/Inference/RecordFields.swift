@@ -8,6 +8,8 @@ struct RecordFields {
         /// Records that have a value there, and the first of them.
         let count: Int
         let example: Int
+        /// The first record that has none.
+        let missing: Int?
     }
 
     struct Collection {
@@ -76,6 +78,10 @@ struct RecordFields {
             leftOut += 1
             return
         }
-        columns.append(Column(path: path, survey: survey, count: found.count, example: first.record))
+        let gap = found.enumerated().first { $0.offset != $0.element.record }?.offset ?? found.count
+        columns.append(
+            Column(
+                path: path, survey: survey, count: found.count, example: first.record,
+                missing: gap < records.count ? gap : nil))
     }
 }

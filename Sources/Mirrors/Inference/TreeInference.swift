@@ -40,7 +40,29 @@ struct TreeInference {
         if !path.isEmpty, case .collection(let keys) = Shape([node], among: known) {
             return takeChildren(Records(parts: path.map { .key($0) }, values: [([], node)]), keys, under: nil)
         }
+        if let name = path.last, let only = Self.onlyRecord(of: branch, named: name) {
+            let table = InferredNames.column([name])
+            var records = Records(parts: path.map { .key($0) }, values: [([only.key], only.node)])
+            records.parts.append(.capture(capture(table, .other, records.parts)))
+            return takeRecords(records, table: self.table(table, under: nil))
+        }
         for entry in branch.children { takeWhole(entry.node, at: path + [entry.key]) }
+    }
+
+    /// The first of records that are to come: what stands alone in a place with a plural for its name, and has fields that hold more
+    /// fields. What is in it would look like records otherwise: `/customers/ada` with a `home` and a `work`.
+    private static func onlyRecord(of branch: Branch, named name: Key) -> (key: Key, node: Node)? {
+        guard branch.children.count == 1, let only = branch.children.first(where: { _ in true }),
+            case .branch(let record) = only.node,
+            isPlural(name), !isPlural(only.key),
+            record.children.allSatisfy({ KeyKind($0.key.text) == .name && $0.node.isBranch })
+        else { return nil }
+        return (only.key, only.node)
+    }
+
+    private static func isPlural(_ key: Key) -> Bool {
+        let name = InferredNames.column([key])
+        return InferredNames.singular(name) != name
     }
 
     /// Proposes mirrors for the children of one place, which somebody says are records, or hold some.
@@ -140,6 +162,7 @@ struct TreeInference {
                     column: name, type: survey.type,
                     path: field.path.isRoot ? "." : String(field.path.description.unicodeScalars.dropFirst()),
                     present: field.count, misfits: survey.misfits.count, example: place(field.example, field.path),
+                    missing: field.missing.map { place($0, field.path) },
                     misfitExamples: survey.misfits.prefix(3).map { place($0, field.path) },
                     alternatives: survey.alternatives,
                     nearly: survey.nearly.map { nearly in

@@ -127,6 +127,7 @@ struct MirrorWork {
         do {
             let step = try stepper.advance(&some, through: last)
             for (index, mirror) in zip(indices, some) {
+                tellOfPartitions(mirror, before: active[index].partitions.refusal)
                 active[index] = mirror
                 heldUntil[mirror.name] = nil
                 if let trouble = troubles.removeValue(forKey: mirror.name) {
@@ -140,6 +141,18 @@ struct MirrorWork {
             guard !error.endsConnection, target.isOpen, source.isOpen, !core.stopsNow else { throw error }
             try failed(error, indices)
             return false
+        }
+    }
+
+    /// Rows are in the default partition until theirs can be made: only who looks there would see it.
+    private func tellOfPartitions(_ mirror: ActiveMirror, before: String?) {
+        let refusal = mirror.partitions.refusal
+        guard (refusal == nil) != (before == nil) else { return }
+        let fields = [("namespace", group.namespace), ("mirror", mirror.name)]
+        if let refusal {
+            core.logger.warning("mirror's partitions can't be made now", fields + [("error", refusal)])
+        } else {
+            core.logger.notice("mirror's partitions are made again", fields)
         }
     }
 

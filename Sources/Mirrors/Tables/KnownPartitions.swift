@@ -14,6 +14,8 @@ struct KnownPartitions: Sendable {
     private var staleAt: UInt64 = 0
     /// Until when none is made, as making one has failed.
     private var restsUntil: UInt64 = 0
+    /// Why none could be made the last time, in the server's words; nil where nothing was wrong.
+    private(set) var refusal: String?
 
     private static let freshNanoseconds: UInt64 = 60_000_000_000
     private static let restNanoseconds: UInt64 = 10_000_000_000
@@ -48,6 +50,7 @@ struct KnownPartitions: Sendable {
     /// Takes what was made, or can't be.
     mutating func add(_ period: PartitionPeriod, isNew: Bool) {
         wanted.remove(period)
+        refusal = nil
         if isNew {
             firstDays.insert(period.first)
             count += 1
@@ -59,7 +62,10 @@ struct KnownPartitions: Sendable {
     /// No more may be made.
     mutating func wantNoMore() { wanted = [] }
 
-    mutating func rest(at now: UInt64) { restsUntil = now &+ Self.restNanoseconds }
+    mutating func rest(at now: UInt64, because refusal: String?) {
+        restsUntil = now &+ Self.restNanoseconds
+        self.refusal = refusal
+    }
 
     private func isMissing(_ period: PartitionPeriod) -> Bool {
         !firstDays.contains(period.first) && !covered.contains(period.first)

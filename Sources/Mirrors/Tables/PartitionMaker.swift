@@ -46,14 +46,16 @@ struct PartitionMaker {
             if mirror.partitions.mustBeRead(at: start) {
                 var found: (days: [Int?], most: Int)?
                 let refusal = try attempt { () throws(PostgresError) in found = try read(mirror.table) }
-                guard refusal == nil, let found else { return mirror.partitions.rest(at: start) }
+                guard refusal == nil, let found else {
+                    return mirror.partitions.rest(at: start, because: refusal.map { "\($0)" })
+                }
                 mirror.partitions.take(found.days, upTo: found.most, at: start)
             }
             let periods = mirror.partitions.toBeMade
             if periods.isEmpty { mirror.partitions.wantNoMore() }
             for period in periods {
                 guard Clock.monotonicNanoseconds - start < Self.longestNanoseconds else { return }
-                guard try make(period, &mirror) else { return mirror.partitions.rest(at: start) }
+                guard try make(period, at: start, &mirror) else { return }
             }
         } catch {
             throw MirrorError(error)
@@ -61,7 +63,9 @@ struct PartitionMaker {
     }
 
     /// False where it can't be made now.
-    private func make(_ period: PartitionPeriod, _ mirror: inout ActiveMirror) throws(PostgresError) -> Bool {
+    private func make(
+        _ period: PartitionPeriod, at now: UInt64, _ mirror: inout ActiveMirror
+    ) throws(PostgresError) -> Bool {
         let (table, namespace, id, generation) = (mirror.table, mirror.namespace, mirror.id, mirror.generation)
         var isStill = true
         let refusal = try attempt { () throws(PostgresError) in
@@ -69,9 +73,11 @@ struct PartitionMaker {
             isStill = try MirrorCursors.lockedGeneration(connection, namespace, id) == generation
             if isStill { try make(period, table) }
         }
-        guard isStill else { return false }
         // Somebody has made a partition that goes over a part of it.
-        guard refusal == nil || refusal?.sqlState == "42P17" else { return false }
+        guard isStill, refusal == nil || refusal?.sqlState == "42P17" else {
+            mirror.partitions.rest(at: now, because: refusal.map { "\($0)" })
+            return false
+        }
         mirror.partitions.add(period, isNew: refusal == nil)
         return true
     }

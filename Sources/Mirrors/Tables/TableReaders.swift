@@ -40,7 +40,25 @@ enum TableReaders {
         return .refused(
             "\(views.map { "The \($0.kind) \($0.name)" }.joined(separator: ", ")) \(views.count == 1 ? "reads" : "read") \(names). "
                 + "Drop \(views.count == 1 ? "it" : "them") first, or let \(views.count == 1 ? "it" : "them") read something else, "
-                + "then drop the mirror \"\(mirror)\" again: \(statements) Nothing was changed.")
+                + "then drop the mirror \"\(mirror)\" again. Nothing was changed. In SQL: \(statements)")
+    }
+
+    /// Finds out before anything is built whether something reads the table of a definition that no other table can be put under.
+    ///
+    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
+    static func refuseMaterializedViews(of definition: MirrorDefinition?, _ target: PostgresConnection) throws {
+        guard let definition else { return }
+        let table = MirrorTable(definition, name: definition.table, label: "")
+        if let view = try views(of: table, target).last(where: { $0.kind != "view" }) {
+            throw refusal(ofMaterializedView: view.name)
+        }
+    }
+
+    /// What there is to say of one that reads a table which is made anew.
+    static func refusal(ofMaterializedView name: String) -> MirrorError {
+        .refused(
+            "The materialized view \(name) reads the table, which can't be replaced under it: drop it, and make it anew afterwards."
+        )
     }
 
     /// The views that read a table, those that others read last.

@@ -3,15 +3,18 @@
 struct StreamedTable {
     struct Column {
         let title: String
-        /// What the cells are padded and cut to; nil for those that take what is left.
+        /// What the cells are padded to, and cut unless they are whole; nil for those that take what is left.
         let width: Int?
         /// Whether they are aligned at their ends.
         let isNumber: Bool
+        /// Whether cells that are wider are shown whole, and move what follows.
+        let isWhole: Bool
 
-        init(_ title: String, _ width: Int? = nil, isNumber: Bool = false) {
+        init(_ title: String, _ width: Int? = nil, isNumber: Bool = false, isWhole: Bool = false) {
             self.title = title
             self.width = width
             self.isNumber = isNumber
+            self.isWhole = isNumber || isWhole
         }
     }
 
@@ -41,7 +44,7 @@ struct StreamedTable {
         let padded = zip(columns, cells).map { column, cell in
             // Numbers that have grown wider than was foreseen are shown whole.
             guard let least = column.width else { return cell }
-            let text = column.isNumber ? cell : TextWidth.fitted(cell, to: least)
+            let text = column.isWhole ? cell : TextWidth.fitted(cell, to: least)
             let space = String(repeating: " ", count: max(0, least - TextWidth.of(text)))
             return column.isNumber ? space + text : text + space
         }

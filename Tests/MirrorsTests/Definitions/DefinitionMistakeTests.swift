@@ -349,6 +349,16 @@ import Testing
             "\(found)")
     }
 
+    /// A column with a mistake of its own is not said to be missing as well.
+    @Test func aMistakeIsToldOnce() {
+        let found = mistakes(
+            #"""
+            {"name": "a", "path": "/{k}", "columns": {"at": {"type": "timestamptz", "path": "x.y"}}, "indexes": ["at"],
+             "partition": {"by": "at", "every": "month"}}
+            """#)
+        #expect(found.count == 1 && found[0].contains("columns.at.path"), "\(found)")
+    }
+
     @Test func aPlaceIsCountedInBytesAndLines() {
         #expect(mistakes("{\r\n\"name\": \"é🎈\",\n\t\"path\": \"/{k}\"}")[0].hasPrefix("2:9: name: "))
         #expect(mistakes("{\"name\": \"a\", \"é🎈\": 1, \"path\": \"/{k}\"}")[0].hasPrefix("1:15: é🎈: "))

@@ -180,6 +180,7 @@ import Testing
         ),
         (#""g": {"type": "bigint", "as": "x + zzz"}"#, #"column "zzz" does not exist"#),
         (#""g": {"type": "timestamptz", "as": "now()"}"#, "generation expression is not immutable"),
+        (#""g": {"type": "date", "as": "_updated_at::date"}"#, "at time zone 'UTC'"),
         (#""g": {"type": "nosuch", "as": "x"}"#, #"type "nosuch" does not exist"#),
         (#""g": {"type": "date", "as": "x"}"#, "is of type date but"),
         (

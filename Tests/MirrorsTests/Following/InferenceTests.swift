@@ -84,6 +84,32 @@ import Tree
         }
     }
 
+    /// A field that most have is told by who lacks it.
+    @Test func whoLacksAField() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1, "z": 1}, "b": {"x": 2, "y": 1}, "c": {"y": 2}}"#)
+            let found = try infer(bench, "/v").evidence.map { "\($0.column) \($0.present) \($0.missing ?? "-")" }
+            #expect(Set(found) == ["x 2 /v/c/x", "y 2 /v/a/y", "z 1 /v/b/z"])
+            try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 2}}"#)
+            #expect(try infer(bench, "/v").evidence.map(\.missing) == [nil])
+        }
+    }
+
+    /// What is in the first record of a kind is no record, where names say so.
+    @Test(arguments: [
+        ("customers", "ada", "/customers/{customer_id}", "home_city work_city"),
+        ("app", "main", "/app/main/{main_id}", "city"),
+        ("groups", "members", "/groups/members/{member_id}", "city"),
+    ])
+    func theFirstRecordOfItsKind(place: String, key: String, path: String, columns: String) throws {
+        try MirrorBench.with { bench in
+            try bench.set("/\(place)/\(key)", #"{"home": {"city": "Ulm"}, "work": {"city": "Bonn"}}"#)
+            let found = try infer(bench, "/")
+            #expect(found.definition.pattern.description == path)
+            #expect(found.definition.columns.map(\.name).joined(separator: " ") == columns)
+        }
+    }
+
     @Test func namesThatMeetAreToldApart() throws {
         try MirrorBench.with { bench in
             try bench.set("/list", #"{"k": {"a b": 1, "a-b": 2, "aB": 3, "é": 4, "rest": 5, "list_id": 6}}"#)

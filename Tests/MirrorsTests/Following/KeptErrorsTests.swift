@@ -78,7 +78,7 @@ import Testing
                 #expect(
                     try bench.lines(
                         """
-                        select x, _seq, _updated_at = (select date_trunc('milliseconds', committed_at) from pathmirror.log where seq = _seq)
+                        select x, _seq, _updated_at = (select date_trunc('milliseconds', committed_at + interval '0.5 ms') from pathmirror.log where seq = _seq)
                         from mirror.m
                         """) == ["7|\(seq)|t"])
             }

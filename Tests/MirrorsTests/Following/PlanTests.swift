@@ -209,6 +209,31 @@ import Testing
         }
     }
 
+    /// It is said before anything is built, by whatever would build.
+    @Test(arguments: ["", #", "deleted": "soft""#])
+    func aMaterializedViewIsInTheWayOfANewTable(kind: String) throws {
+        try MirrorBench.with { bench in
+            let text = { (columns: String) in
+                #"{"name": "m", "path": "/v/{k}", "columns": {\#(columns)}\#(kind)}"#
+            }
+            try bench.set("/v", #"{"a": {"x": 1, "y": "t"}}"#)
+            try bench.apply(text(#""x": "bigint""#))
+            try bench.script(
+                "create view mirror.v as select * from mirror.m; create materialized view mirror.frozen as select * from mirror.v"
+            )
+            let changed = try definition(text(#""x": "bigint", "y": "text""#))
+            let planned = refusal { _ = try bench.operators.plan(changed, namespace: "test") }
+            #expect(planned.contains("The materialized view mirror.frozen reads the table"), "\(planned)")
+            let rebuilt = refusal { _ = try bench.operators.rebuild(try bench.mirror("m")) }
+            #expect(rebuilt == planned)
+            let alone = try definition(text(#""x": "bigint""#).replacing(#""path""#, with: #""comment": "c", "path""#))
+            #expect(try bench.operators.plan(alone, namespace: "test").actionName == "alter", "nothing is made anew")
+            try bench.script("drop materialized view mirror.frozen")
+            _ = try bench.operators.execute(try bench.operators.plan(changed, namespace: "test"))
+            #expect(try bench.lines("select y from mirror.m") == ["t"])
+        }
+    }
+
     @Test func tablesOfOthersAreRefused() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.first)

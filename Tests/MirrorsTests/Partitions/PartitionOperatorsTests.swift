@@ -1,5 +1,7 @@
+import Glibc
 import LogStore
 import Postgres
+import Runtime
 import TestSupport
 import Testing
 
@@ -52,6 +54,49 @@ import Testing
                     "a||mirror.orders_2026_01", "b||mirror.orders_2026_02_1", "c||mirror.orders_2026_03",
                     "d||mirror.orders_2026_03", "e||mirror.orders_2026_04", "f||mirror.orders_1812_04",
                 ])
+        }
+    }
+
+    /// The gateway says once that partitions can't be made, tries again although nothing is written, and says when they are.
+    @Test func whatCannotBeMadeNowIsSaidAndMadeLater() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/o/a", #"{"at": "2026-01-01"}"#)
+            try bench.apply(dividedOrders())
+            var name = Array("/tmp/pathmirror-log-XXXXXX".utf8CString)
+            let log = mkstemp(&name)
+            defer { close(log) }
+            unlink(name)
+            let said = { (words: String) in
+                var bytes = [UInt8](repeating: 0, count: 1 << 16)
+                let count = max(0, pread(log, &bytes, bytes.count, 0))
+                let text = String(decoding: bytes.prefix(count), as: UTF8.self)
+                return text.split(separator: "\n").count { $0.contains(words) }
+            }
+            try bench.following(logger: Logger(level: .notice, descriptor: log)) { _ in
+                try bench.script("begin; select count(*) from mirror.orders_default")
+                try bench.set("/o/b/at", #""2026-02-01""#)
+                try bench.catchUp("orders")
+                #expect(eventually { said("partitions can't be made now") == 1 })
+                try bench.script("commit")
+                try expectPlaced(bench, ["a||mirror.orders_2026_01", "b||mirror.orders_2026_02"])
+                #expect(eventually { said("partitions are made again") == 1 })
+                #expect(said("partitions can't be made now") == 1)
+            }
+        }
+    }
+
+    /// Who takes a partition for a table of their own is told whose it is.
+    @Test func aPartitionIsNoOtherMirrorsTable() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/o/a", #"{"at": "2026-01-01"}"#)
+            try bench.apply(dividedOrders())
+            let rival = try definition(#"{"name": "orders_2026_01", "path": "/o/{k}"}"#)
+            let refusal = #expect(throws: MirrorError.self) {
+                _ = try bench.operators.plan(rival, namespace: "test")
+            }
+            #expect(
+                try "\(#require(refusal))"
+                    == #"mirror.orders_2026_01 is a partition of the table of mirror "orders": choose another name."#)
         }
     }
 
@@ -115,15 +160,24 @@ import Testing
                 divided?.lost.count == 1 && divided?.lost.first?.contains("one_n") == true, "\(divided?.lost ?? [])")
             #expect(try partitions(bench).count == 10)
             #expect(try bench.lines("select * from mirror.counted") == ["9"])
-            try bench.script("create index alone on mirror.orders_2026_01 (n)")
+            try bench.script(
+                """
+                create index alone on mirror.orders_2026_01 (n); create index above on only mirror.orders (n);
+                alter table mirror.orders add constraint few check (n < 100)
+                """)
+            let wider = dividedOrders(partition: #", "from": "2026-01-01""#)
+            let losses = try bench.operators.plan(try definition(wider), namespace: "test").consequences.dropFirst()
             let again = try bench.operators.rebuild(try bench.mirror("orders"))
             #expect(
                 again.lost == [
-                    "The index alone is on the partition orders_2026_01 alone, which the new table does not get."
+                    "The index above is not valid (not made to its end, or not in every partition): the new table does not get it.",
+                    "The index alone is on the partition orders_2026_01 alone, which the new table does not get.",
+                    "The constraint few is not on the new table.",
                 ])
+            #expect(Array(losses) == again.lost, "A dry run foresees them.")
             #expect(try bench.lines("select count(*) from pg_indexes where indexname = 'by_n'") == ["1"])
             let size = try #require(bench.operators.size(of: try bench.mirror("orders")))
-            #expect(size.rowCount == 9 && size.byteCount > 9 * 8_192)
+            #expect(size.rowCount == 9 && size.byteCount > 9 * 8_192 && size.partitionCount == 10)
             #expect(try bench.operators.estimatedRows(try bench.mirror("orders")) == 9)
             // A column gets another name in place, in all of its partitions.
             try bench.apply(
@@ -142,6 +196,7 @@ import Testing
                 #expect(isThere)
             }
             try bench.apply(plain)
+            #expect(try bench.operators.size(of: bench.mirror("orders"))?.partitionCount == nil)
             #expect(try partitions(bench) == [])
             #expect(try bench.lines("select * from mirror.counted") == ["9"])
             #expect(try bench.problems() == [])

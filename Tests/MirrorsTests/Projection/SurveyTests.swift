@@ -58,6 +58,25 @@ import Tree
         #expect(survey.type == .double && survey.nearly?.type == .bigint && survey.nearly?.misfits == [4])
     }
 
+    @Test(arguments: [Node.int(-5), .int(5), .int(253_402_300_800_000), .double(1.5)])
+    func numbersThatAreTimesButOne(other: Node) throws {
+        for (count, isSaid) in [(9, true), (8, false)] {
+            let found = (0...count).map {
+                ColumnSurvey.Found(record: $0, value: $0 == 3 ? other : .int(1_700_000_000_000 + Int64($0)))
+            }
+            let survey = try #require(ColumnSurvey(found))
+            #expect(survey.misfits.isEmpty, "the type that is proposed takes all of them")
+            #expect(survey.nearly?.misfits == (isSaid ? [3] : nil) && (!isSaid || survey.nearly?.type == .timestamp))
+        }
+    }
+
+    @Test func secondsButOne() throws {
+        for (count, expected) in [(9, true), (8, false)] {
+            let found = (0...count).map { ColumnSurvey.Found(record: $0, value: .int($0 == 3 ? 0 : 1_700_000_000)) }
+            #expect(try #require(ColumnSurvey(found)).areSeconds == expected)
+        }
+    }
+
     @Test(arguments: [
         ([1_700_000_000], true), ([978_307_200, 4_102_444_800], true), ([978_307_199], false),
         ([1_700_000_000, 5], false),

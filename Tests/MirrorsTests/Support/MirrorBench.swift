@@ -85,7 +85,8 @@ final class MirrorBench {
 
     /// Runs `body` while a service keeps the mirrors up to date.
     func following(
-        _ change: (inout MirrorSettings) -> Void = { _ in }, _ body: (MirrorService) throws -> Void
+        _ change: (inout MirrorSettings) -> Void = { _ in }, logger: Logger = Logger(level: .error, descriptor: -1),
+        _ body: (MirrorService) throws -> Void
     ) throws {
         var settings = MirrorSettings()
         settings.pollMilliseconds = 50
@@ -94,7 +95,7 @@ final class MirrorBench {
         settings.maxRetryMilliseconds = 100
         change(&settings)
         let service = MirrorService(
-            url: url, settings: settings, announcements: announcements, logger: Logger(level: .error, descriptor: -1))
+            url: url, settings: settings, announcements: announcements, logger: logger)
         defer { service.stop() }
         try body(service)
     }

@@ -11,7 +11,7 @@ enum EntryText {
     static func table(head: Int64, width: Int?) -> StreamedTable {
         StreamedTable(
             [
-                seqColumn(head: head), timeColumn, operationColumn, authorColumn(width), .init("PATH"),
+                seqColumn(head: head), timeColumn, operationColumn, authorColumn(width), pathColumn(width),
                 .init("CHANGES"),
             ], width: width)
     }
@@ -31,6 +31,11 @@ enum EntryText {
     /// Most authors fit: `anonymous by rest from 127.0.0.1`.
     static func authorColumn(_ width: Int?) -> StreamedTable.Column {
         .init("BY", max(8, min(32, (width ?? 0) / 5)))
+    }
+
+    /// Paths are what entries are looked for by: longer ones are whole, and what changed begins behind them.
+    static func pathColumn(_ width: Int?) -> StreamedTable.Column {
+        .init("PATH", max(8, min(32, (width ?? 0) / 5)), isWhole: true)
     }
 
     /// The cells of a row of such a table.

@@ -9,13 +9,34 @@ struct MirrorDropCommand: Command {
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
-        let loss = mirror.definition.keeps == nil ? "" : " What it keeps of the past is lost."
-        guard
-            arguments.has("yes")
-                || console.confirms("Drop \(mirror.name) with its table \(mirror.definition.tableName)?\(loss)")
-        else { throw CommandFailure("Nothing was changed. Give --yes to drop without being asked.") }
+        if !arguments.has("yes") {
+            let (what, stays) = consequences(of: mirror, administration)
+            guard console.confirms("Drop \(what)?\(stays)") else {
+                throw CommandFailure("Nothing was changed. --yes drops \(what), without asking.\(stays)")
+            }
+        }
         try console.telling("\(mirror.name): dropping \(mirror.definition.tableName)", isQuiet: false) { _ in
             try administration.drop(mirror)
         }
+    }
+
+    /// What goes, as a part of a sentence, and what goes with it or stays, as sentences.
+    private static func consequences(
+        of mirror: CatalogMirror, _ administration: MirrorAdministration
+    ) -> (what: String, stays: String) {
+        let size = administration.size(of: mirror)
+        let rows = size.map { " (\($0.isEstimate ? "about " : "")\(Counted.text(Int($0.rowCount), "row")))" } ?? ""
+        let what = "\(mirror.name) with its table \(mirror.definition.tableName)\(rows)"
+        var text = ""
+        if mirror.definition.keeps != nil { text += " What it keeps of the past is lost." }
+        let others = ((try? administration.mirrors()) ?? []).filter {
+            $0.namespaceID == mirror.namespaceID && $0.id != mirror.id
+                && $0.definition.pattern == mirror.definition.pattern
+        }
+        if !others.isEmpty {
+            let names = others.map(\.name).joined(separator: ", ")
+            text += " Other mirrors of these records stay: \(names)."
+        }
+        return (what, text)
     }
 }

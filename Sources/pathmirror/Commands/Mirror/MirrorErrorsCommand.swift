@@ -49,6 +49,11 @@ struct MirrorErrorsCommand: Command {
             console.write(line)
         }
         table.write(to: console)
+        if mirror.definition.isHistory {
+            console.error(
+                "\(mirror.name) is a history: these are rows that its table can't hold. Values that did not fit are named in its column _misfits."
+            )
+        }
         try tellUnkept(mirror, administration, console)
     }
 

@@ -57,18 +57,16 @@ struct MirrorInferCommand: Command {
         console.error("\(Counted.text(inference.recordCount, "record")) at \(inference.definition.pattern)")
         for evidence in inference.evidence {
             var text = "  \(evidence.column)  \(evidence.type.rawValue)  from \(evidence.path): in "
-            text += evidence.present == inference.recordCount ? "all records" : Counted.text(evidence.present, "record")
+            text += presence(evidence, inference.recordCount)
             if evidence.misfits > 0 {
                 text +=
                     ", \(evidence.misfits) would not fit, such as \(evidence.misfitExamples.joined(separator: ", "))"
-            } else if evidence.present < inference.recordCount {
-                text += ", such as \(evidence.example)"
             }
             let others = evidence.alternatives.map(\.rawValue).joined(separator: " or ")
             if !others.isEmpty { text += "; all of them could be \(others)" }
             if let nearly = evidence.nearly {
                 let places = nearly.misfitExamples.joined(separator: ", ")
-                text += "; all but \(nearly.misfits) could be \(nearly.type.rawValue), not \(places)"
+                text += "; all but \(nearly.misfits) look like \(nearly.type.rawValue), not \(places)"
             }
             if evidence.looksLikeSeconds { text += "; they look like seconds since 1970" }
             console.error(text)
@@ -77,6 +75,14 @@ struct MirrorInferCommand: Command {
             let whose = inference.definition.rest == nil ? "which no column takes" : "which the rest takes"
             console.error("  \(Counted.text(inference.placesLeftOut, "more place")), \(whose)")
         }
+    }
+
+    /// How many records have a value: with a place of the fewer ones, which are those that somebody may want to look at.
+    private static func presence(_ evidence: Inference.Evidence, _ all: Int) -> String {
+        guard let missing = evidence.missing else { return "all records" }
+        let isRare = 2 * evidence.present < all
+        return "\(evidence.present) of \(Counted.text(all, "record"))"
+            + (isRare ? ", such as \(evidence.example)" : ", not \(missing)")
     }
 
     private static func json(_ inference: Inference) -> String {
@@ -91,6 +97,7 @@ struct MirrorInferCommand: Command {
         .object([
             "column": .text(evidence.column), "type": .text(evidence.type.rawValue), "path": .text(evidence.path),
             "present": .number(Int64(evidence.present)), "example": .text(evidence.example),
+            "missing": JSONOutput(evidence.missing),
             "misfits": .number(Int64(evidence.misfits)),
             "misfitExamples": .list(evidence.misfitExamples.map { .text($0) }),
             "alternatives": .list(evidence.alternatives.map { .text($0.rawValue) }),

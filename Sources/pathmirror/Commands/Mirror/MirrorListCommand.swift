@@ -11,7 +11,7 @@ struct MirrorListCommand: Command {
         let administration = try MirrorOptions.administration(arguments, console, of: .namespaceIfGiven)
         defer { administration.close() }
         let namespace = try MirrorOptions.namespaceIfGiven(arguments, administration)
-        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", ""], numbers: [3, 4])
+        var table = TextTable(["NAMESPACE", "NAME", "PATTERN → TABLE", "ROWS", "SIZE", "", "", ""], numbers: [3, 4])
         for mirror in try administration.mirrors() where namespace == nil || namespace == mirror.namespace {
             let size = administration.size(of: mirror)
             if arguments.has("json") {
@@ -20,6 +20,7 @@ struct MirrorListCommand: Command {
                     "rows": size.map { .number($0.rowCount) } ?? .null,
                     "rowsAreEstimated": .bool(size?.isEstimate ?? false),
                     "bytes": size.map { .number($0.byteCount) } ?? .null,
+                    "partitions": size?.partitionCount.map { .number(Int64($0)) } ?? .null,
                     "definition": .raw(mirror.definition.json),
                     "begins": MirrorOptions.begins(administration.beginning(of: mirror)),
                 ]).line
@@ -28,7 +29,8 @@ struct MirrorListCommand: Command {
                 table.add(
                     mirror.namespace, mirror.name, "\(mirror.definition.pattern) → \(mirror.definition.tableName)",
                     size.map { ($0.isEstimate ? "~" : "") + "\($0.rowCount)" } ?? "",
-                    size.map { ByteCount.text($0.byteCount) } ?? "", mirror.isPaused ? "paused" : "",
+                    size.map { ByteCount.text($0.byteCount) } ?? "",
+                    size?.partitionCount.map { Counted.text($0, "partition") } ?? "", mirror.isPaused ? "paused" : "",
                     mirror.target != nil ? "in another database" : "")
             }
         }

@@ -13,6 +13,8 @@ final class EntryFile {
     private var buffer: [UInt8] = []
     /// The last entry that an earlier run has written whole.
     private(set) var lastSeq: Int64?
+    /// How many entries an earlier run has written whole.
+    private(set) var keptCount = 0
 
     /// - Parameters:
     ///   - path: nil for standard output.
@@ -50,6 +52,7 @@ final class EntryFile {
             throw CommandFailure("\(temporary) can't be written: \(String(cString: strerror(errno))).")
         }
         lastSeq = kept.lastSeq
+        keptCount = kept.count
     }
 
     deinit {
@@ -57,15 +60,17 @@ final class EntryFile {
     }
 
     /// How much of a file is whole entries of that source.
-    private static func wholeEntries(_ file: String, _ source: String) throws -> (byteCount: Int, lastSeq: Int64?) {
+    private static func wholeEntries(
+        _ file: String, _ source: String
+    ) throws -> (byteCount: Int, lastSeq: Int64?, count: Int) {
         var lines = LineReader(try FileReader(file))
-        var kept: (byteCount: Int, lastSeq: Int64?) = (0, nil)
+        var kept: (byteCount: Int, lastSeq: Int64?, count: Int) = (0, nil, 0)
         while let (text, isWhole) = try lines.next() {
             guard isWhole, let line = try? LogLine(text, number: lines.number), line.source == source else {
                 return kept
             }
             switch line.content {
-            case .entry, .end: kept = (lines.offset, line.seq)
+            case .entry, .end: kept = (lines.offset, line.seq, kept.count + 1)
             case .bulk, .part: break
             }
         }

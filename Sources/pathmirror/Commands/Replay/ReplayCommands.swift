@@ -161,8 +161,8 @@ struct ReplayLogCommand: Command {
         do {
             let write = { (line: LogLine) throws in
                 switch line.content {
-                case .entry, .bulk: count += 1
-                case .part, .end: break
+                case .entry, .end: count += 1
+                case .bulk, .part: break
                 }
                 try output.write(line.json + [0x0A])
                 try console.interruption.check()
@@ -176,8 +176,8 @@ struct ReplayLogCommand: Command {
             guard console.interruption.signal != nil, let kept = try output.keep() else {
                 throw console.ending(error, "The output is not whole.")
             }
-            throw console.ending(
-                error, "\(Counted.text(count, "entry", "is", "are")) in \(kept); the same command goes on after them.")
+            let written = Counted.text(output.keptCount + count, "entry", "is", "are")
+            throw console.ending(error, "\(written) in \(kept); the same command goes on after them.")
         }
         progress.finish(Counted.text(count, "entry"))
     }

@@ -32,7 +32,10 @@ struct DevCommand: Command {
         var settings = ClusterSettings(dataDirectory: arguments["data"] ?? ".pathmirror")
         settings.progress = { logger.info($0) }
         var cluster = try PostgresCluster.start(settings)
-        defer { cluster.stop() }
+        defer {
+            cluster.stop()
+            logger.notice("PostgreSQL stopped")
+        }
         let connection = try LogConnection(cluster.url)
         let done = try connection.migrate()
         for migration in done.migrations {
