@@ -45,7 +45,7 @@ def reader(mirrored):
 
 
 def test_every_query_gives_what_the_page_says(reader):
-    assert [row[:3] for row in reader("mirror_status")] == [(name, "running", 0) for name in ("all_posts", "post_stars", "posts")]
+    assert [row[:3] for row in reader("mirror_status")] == [(name, "running", 0) for name in ("all_posts", "post_stars", "posts", "posts_changes")]
     assert [row[:3] for row in reader("from report.author")] == [("ada", 1, 2), ("bob", 1, 1)]
     assert sum(row[1] for row in reader("as changed")) == 2
     assert [row[1:] for row in reader("log_entry")] == [(2, "set", "/posts/b"), (1, "set", "/posts/a")]
