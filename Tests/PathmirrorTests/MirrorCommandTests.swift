@@ -1,3 +1,4 @@
+import Postgres
 import TestSupport
 import Testing
 
@@ -228,6 +229,61 @@ import Testing
             #expect(one.hasSuffix("without asking. Other mirrors of these records stay: posts_changes.\n"), "\(one)")
             let other = try database.failure("mirror", "drop", "posts_changes")
             #expect(other.contains("What it keeps of the past is lost. Other mirrors"), "\(other)")
+        }
+    }
+
+    /// A mirror whose database is gone for good can be forgotten.
+    @Test func abandoned() throws {
+        try Self.withPosts { database, folder in
+            let other = "gone_\(UInt32.random(in: 0...UInt32.max))"
+            let connection = try PostgresConnection(database.url)
+            defer { connection.close() }
+            try connection.executeScript("create database \(other)")
+            defer { try? connection.executeScript("drop database if exists \(other)") }
+            let target = database.connectionText.replacing(database.url.databaseName ?? "", with: other)
+            let file = try folder.file(
+                "mirror.json",
+                Self.definition.replacing(#""rest": "rest""#, with: #""rest": "rest", "target": "\#(target)""#))
+            #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
+            try connection.executeScript("drop database \(other) with (force)")
+            let said = try database.failure("mirror", "drop", "posts", "--yes")
+            #expect(said.contains("'pathmirror mirror drop posts --abandon' forgets the mirror."), "\(said)")
+            #expect(
+                try database.failure("mirror", "apply", file, "--yes").contains(#"The database of mirror "posts": "#))
+            #expect(try database.failure("mirror", "drop", "posts", "--abandon").contains("--yes has it forget posts,"))
+            #expect(try database.output("mirror", "drop", "posts", "--abandon", "--yes").isEmpty)
+            #expect(try database.output("mirror", "ls").isEmpty)
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+            #expect(try database.output("log", "prune", "--keep", "1").contains("2 entries"))
+            // One that is here is dropped as ever.
+            try folder.file("mirror.json", Self.definition)
+            _ = try Self.apply(database, folder)
+            #expect(
+                try database.failure("mirror", "drop", "posts", "--abandon", "--yes").contains("without abandoning it"))
+        }
+    }
+
+    /// The others are named where one of several can't be made, and what has not got a table is not kept.
+    @Test func oneOfSeveralFails() throws {
+        try Self.withPosts { database, folder in
+            let second = Self.definition.replacing(#""posts", "path""#, with: #""more", "path""#)
+            let file = try folder.file("mirrors.json", "[\(Self.definition), \(second)]")
+            try database.execute(
+                """
+                create schema mirror;
+                create function pg_temp.no() returns void language sql as '';
+                create or replace function public.refuse() returns event_trigger language plpgsql as $$ begin
+                    if exists (select from pathmirror.mirror where name = 'more') then raise 'no more'; end if; end $$;
+                create event trigger refuse on ddl_command_end when tag in ('CREATE TABLE') execute function public.refuse()
+                """)
+            let said = try database.run(["mirror", "apply", file, "--yes"])
+            #expect(said.exitCode == 1)
+            #expect(
+                said.errors.contains("no more") && said.errors.contains("Carried out: posts; left: more."),
+                "\(said.errors)")
+            #expect(try database.json("mirror", "ls").map { $0["name"] } == ["posts"])
+            try database.execute("drop event trigger refuse")
+            #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
         }
     }
 

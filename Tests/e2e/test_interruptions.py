@@ -155,6 +155,7 @@ def test_applying_a_mirror_goes_on(mirrored_log, scratch, interrupt):
         said = interrupt("mirror", "apply", file, "--yes", begun=at_work(url, "mirror"))
     assert said == "Carried out: values; left: others. The same command goes on with these."
     assert leftovers(url) == [] and values(url) == 300
+    assert [mirror["name"] for mirror in cli.objects(cli.succeeds("mirror", "ls", "--json", "--database-url", url))] == ["values"]
     cli.succeeds("mirror", "apply", file, "--yes", "--database-url", url)
     assert sql.rows(url, "select count(*) from mirror.others") == [(300,)]
     cli.verify("--database-url", url)

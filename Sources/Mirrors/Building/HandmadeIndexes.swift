@@ -172,7 +172,7 @@ struct HandmadeIndexes {
         lost += try othersLost(of: old, target)
     }
 
-    /// Indexes of single partitions, indexes that are not valid, and constraints.
+    /// Indexes of single partitions, indexes that are not valid, constraints, triggers, and extended statistics.
     private func othersLost(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         var lost: [String] = []
         let table = MirrorTable(old, name: old.table, label: "")
@@ -194,6 +194,17 @@ struct HandmadeIndexes {
             [.text(table.qualifiedName)])
         for row in 0..<rows.rowCount {
             lost.append("The constraint \(try rows.string(row, 0)) is not on the new table.")
+        }
+        let others = try target.execute(
+            """
+            select 'trigger', tgname from pg_trigger where tgrelid = to_regclass($1) and not tgisinternal
+            union all
+            select 'statistics object', format('%I.%I', nspname, stxname) from pg_statistic_ext
+            join pg_namespace on pg_namespace.oid = stxnamespace where stxrelid = to_regclass($1)
+            order by 1 desc, 2
+            """, [.text(table.qualifiedName)])
+        for row in 0..<others.rowCount {
+            lost.append("The \(try others.string(row, 0)) \(try others.string(row, 1)) is not on the new table.")
         }
         return lost
     }

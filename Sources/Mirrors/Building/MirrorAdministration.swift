@@ -99,7 +99,29 @@ public final class MirrorAdministration {
                 mirror = try self.mirror(named: plan.definition.name, of: plan.namespace)
             }
             guard let mirror else { return nil }
-            return try rebuild(mirror, plan, progress)
+            do {
+                return try rebuild(mirror, plan, progress)
+            } catch {
+                if plan.existing == nil { forgetUnmade(mirror) }
+                throw error
+            }
+        }
+    }
+
+    /// Takes a mirror out of the catalog again that has not got a table, unless somebody else makes that now.
+    private func forgetUnmade(_ mirror: CatalogMirror) {
+        // Whoever was asked to stop may be asked once more in the middle of this.
+        for _ in 0..<3 {
+            guard source.isOpen, let target = try? connect(mirror) else { return }
+            defer { target.close() }
+            do {
+                guard try BuildLock.holds(mirror.id, target, .untilReleased),
+                    try MirrorCursor.of(mirror, target) == nil
+                else { return }
+                return try source.removeMirror(mirror.namespaceID, mirror.id)
+            } catch {
+                continue
+            }
         }
     }
 
@@ -178,6 +200,19 @@ public final class MirrorAdministration {
             )
         }
         try source.redefineMirror(mirror.id, definition: definition.json)
+    }
+
+    /// Takes a mirror out of the catalog whose database is gone: nothing waits for it any more, and what is left of its table stays
+    /// where it is.
+    ///
+    /// - Throws: ``MirrorError/refused(_:)`` for one whose table is in the gateways' own database.
+    public func abandon(_ mirror: CatalogMirror) throws {
+        guard mirror.target != nil else {
+            throw MirrorError.refused(
+                "The table of \"\(mirror.name)\" is in the gateways' own database: drop the mirror without abandoning it."
+            )
+        }
+        try source.removeMirror(mirror.namespaceID, mirror.id)
     }
 
     /// Removes a mirror and its table.

@@ -51,8 +51,9 @@ extension MirrorPlan {
         case .create: try GeneratedCheck(definition).run(target)
         case .rebuild:
             try GeneratedCheck(definition).run(target)
-            try TableReaders.refuseMaterializedViews(of: plan.obeyed, target)
-            if let obeyed = plan.obeyed { plan.losses = try HandmadeIndexes.losses(of: obeyed, target) }
+            if let obeyed = plan.obeyed {
+                plan.losses = try losses(of: obeyed, to: definition, plan.renames, target)
+            }
         case .alter, .unchanged: break
         }
         return plan
@@ -92,7 +93,9 @@ extension MirrorPlan {
         }
         try checkHistory(cursor.definition, definition)
         // A history's rows hold names of columns, too: its table is made anew.
-        let renames = definition.keeps == nil ? ColumnRename.between(cursor.definition, definition) : []
+        let renames =
+            !definition.isHistory && cursor.definition.keeps == definition.keeps
+            ? ColumnRename.between(cursor.definition, definition) : []
         let old = cursor.definition.renamed(renames, as: definition)
         if old.tableName != definition.tableName, isThere { throw try occupied(definition, mirrors, target) }
         let reasons = renames.map { "\($0.old) is now \($0.new)" } + differences(old, definition)

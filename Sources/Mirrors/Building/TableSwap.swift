@@ -122,7 +122,7 @@ struct TableSwap {
         return try (0..<rows.rowCount).map { row in
             let name = try rows.string(row, 1)
             guard try rows.string(row, 0) == "v" else {
-                throw TableReaders.refusal(ofMaterializedView: name)
+                throw TableReaders.refusal(ofMaterializedView: name, on: table.definition.tableName)
             }
             return "create or replace view \(name) \(try rows.string(row, 2)) as \(try rows.string(row, 3))"
         }

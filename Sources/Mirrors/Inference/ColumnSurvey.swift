@@ -36,14 +36,21 @@ struct ColumnSurvey {
         var best: (type: ColumnType, count: Int)?
         for type in Self.candidates where counts[type] ?? 0 > best?.count ?? 0 { best = (type, counts[type] ?? 0) }
         guard let best, best.count * 2 > found.count else { return nil }
-        self.init(found, as: best.type)
+        self.init(found, as: best.type == .numeric && Self.areVersions(found) ? .text : best.type)
     }
 
     /// For a type that is known already.
     init(_ found: [Found], as type: ColumnType) {
         self.type = type
         misfits = found.compactMap { Self.fits($0.value, type) ? nil : $0.record }
-        let others: [ColumnType] = type == .text ? [.numeric] : type == .timestamp ? [.bigint] : []
+        let others: [ColumnType] =
+            switch type {
+            case .text: [.numeric]
+            case .timestamp: [.bigint]
+            // They are texts, too.
+            case .numeric where found.contains { $0.value.withoutPriority.isText }: [.text]
+            default: []
+            }
         alternatives = others.filter { other in found.allSatisfy { Self.fits($0.value, other) } }
         nearly = alternatives.isEmpty ? Self.nearly(found, type) : nil
         let seconds = found.count { found in
@@ -62,7 +69,8 @@ struct ColumnSurvey {
             switch type {
             case .text: [.uuid, .date, .timestamp, .numeric]
             case .double, .numeric: [.timestamp, .bigint]
-            case .bigint: [.timestamp]
+            // Numbers that nobody means as a time, among times.
+            case .bigint, .timestamp: [.timestamp]
             default: []
             }
         for other in narrower {
@@ -105,6 +113,20 @@ struct ColumnSurvey {
         case .branch: return [.textArray]
         default: return []
         }
+    }
+
+    /// Whether texts are different that are the same number: `1.1` and `1.10` are of something else.
+    private static func areVersions(_ found: [Found]) -> Bool {
+        var texts: [String: String] = [:]
+        for case .string(let text) in found.lazy.map(\.value.withoutPriority) where DecimalText.isNumber(text) {
+            var shortest = text[...]
+            if text.contains(".") {
+                while shortest.last == "0" { shortest.removeLast() }
+                if shortest.last == "." { shortest.removeLast() }
+            }
+            if let other = texts.updateValue(text, forKey: String(shortest)), other != text { return true }
+        }
+        return false
     }
 
     /// `12.50`: a number with a fraction. Whole numbers in texts are often codes, whose zeros count.

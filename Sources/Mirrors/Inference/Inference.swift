@@ -39,6 +39,8 @@ public struct Inference: Sendable {
         case place(String)
         /// The records of one table.
         case records(table: String, count: Int)
+        /// Records that no mirror can have, as a key above them has braces.
+        case leftOut(String)
     }
 
     public let definition: MirrorDefinition
@@ -46,8 +48,9 @@ public struct Inference: Sendable {
     public let recordCount: Int
     /// The place of the first record.
     public let example: String
-    /// Places below records that became no column: what is there goes to the rest, where there is one.
-    public let placesLeftOut: Int
+    /// Places below records that became no column, each in one record that has it: what is there goes to the rest, where there is
+    /// one.
+    public let placesLeftOut: [String]
 
     /// Reads what is at a path and proposes mirrors: for a pattern, of its records; for a path without captures, of its
     /// children, or of what these hold; for `/`, of all that the namespace has. Collections within records have mirrors
@@ -68,7 +71,12 @@ public struct Inference: Sendable {
         let base = pattern?.base ?? .root
         let node = try source.readSubtrees(namespace.id, [base]).first?.value ?? .null
         var stop: (any Error)?
-        var inference = TreeInference(limit: limit) { stage in
+        let known = try source.catalogMirrors().map {
+            TreeInference.KnownMirror(
+                table: $0.definition.table, isOfNamespace: $0.namespaceID == namespace.id,
+                pattern: $0.definition.pattern)
+        }
+        var inference = TreeInference(limit: limit, besides: known) { stage in
             guard stop == nil else { return false }
             do { try progress(stage) } catch { stop = error }
             return stop == nil
@@ -83,7 +91,9 @@ public struct Inference: Sendable {
         }
         if let stop { throw stop }
         guard !inference.proposals.isEmpty else {
-            throw MirrorError.refused("There is no record at \(text) to infer columns from.")
+            throw MirrorError.refused(
+                "There is no record at \(text) to infer columns from\(inference.hasLeftOut ? " but those that no mirror can have" : "")."
+            )
         }
         return inference.proposals
     }

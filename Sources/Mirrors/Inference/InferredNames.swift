@@ -17,6 +17,23 @@ enum InferredNames {
         return name
     }
 
+    /// Names for the columns of these places, in their order. What is a name already keeps it.
+    ///
+    /// - Parameter taken: names that there are already; has these as well afterwards.
+    static func columns(_ paths: [Path], besides taken: inout Set<String>) -> [String] {
+        let wanted = paths.map { path -> String in
+            guard !path.isRoot else { return "value" }
+            let name = column(path.keys)
+            if name.isEmpty { return "column" }
+            return MirrorDefinition.systemColumns.contains(name) ? "\(name)_value" : name
+        }
+        var names = wanted
+        let isKept = { (index: Int) in paths[index].keys.map(\.text) == [wanted[index]] }
+        for index in paths.indices where isKept(index) { names[index] = unused(wanted[index], &taken) }
+        for index in paths.indices where !isKept(index) { names[index] = unused(wanted[index], &taken) }
+        return names
+    }
+
     private static func append(_ text: String, to name: inout String) {
         var lastWasLower = false
         for scalar in text.unicodeScalars {

@@ -20,8 +20,8 @@ struct RecordFields {
 
     private(set) var columns: [Column] = []
     private(set) var collections: [Collection] = []
-    /// Places that became neither: what is there goes to the rest.
-    private(set) var leftOut = 0
+    /// Places that became neither, each with a record that has it: what is there goes to the rest.
+    private(set) var leftOut: [(record: Int, path: Path)] = []
     private let records: [Node]
     private let known: KnownCollections
 
@@ -47,7 +47,7 @@ struct RecordFields {
         // Of the record itself its children are the fields, whatever they look like: somebody said so.
         case .collection(let keys) where !path.isRoot:
             collections.append(Collection(path: path, keys: keys, values: found.filter(\.value.isBranch)))
-            if found.contains(where: { !$0.value.isBranch }) { leftOut += 1 }
+            if let leaf = found.first(where: { !$0.value.isBranch }) { leftOut.append((leaf.record, path)) }
         case .collection, .record:
             guard path.depth < Self.maxDepth else { return column(found, path, ColumnSurvey(found, as: .jsonb)) }
             fields(found, path)
@@ -58,10 +58,10 @@ struct RecordFields {
     private mutating func fields(_ found: [ColumnSurvey.Found], _ path: Path) {
         var order: [Key] = []
         var values: [Key: [ColumnSurvey.Found]] = [:]
-        var isLeafAmong = false
+        var leaf: Int?
         for (record, value) in found.lazy.map({ ($0.record, $0.value) }) {
             guard case .branch(let branch) = value else {
-                isLeafAmong = true
+                leaf = leaf ?? record
                 continue
             }
             for entry in branch.children {
@@ -69,15 +69,13 @@ struct RecordFields {
                 values[entry.key, default: []].append(.init(record: record, value: entry.node))
             }
         }
-        if isLeafAmong { leftOut += 1 }
+        if let leaf { leftOut.append((leaf, path)) }
         for key in order { survey(values[key] ?? [], path.appending(key)) }
     }
 
     private mutating func column(_ found: [ColumnSurvey.Found], _ path: Path, _ survey: ColumnSurvey?) {
-        guard let survey, let first = found.first, columns.count < Self.maxColumns else {
-            leftOut += 1
-            return
-        }
+        guard let first = found.first else { return }
+        guard let survey, columns.count < Self.maxColumns else { return leftOut.append((first.record, path)) }
         let gap = found.enumerated().first { $0.offset != $0.element.record }?.offset ?? found.count
         columns.append(
             Column(

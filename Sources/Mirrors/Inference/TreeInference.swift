@@ -6,6 +6,9 @@ struct TreeInference {
     let limit: Int
     private(set) var proposals: [Inference] = []
     private var tables: Set<String> = []
+    /// Whether there are records that no mirror can have.
+    private(set) var hasLeftOut = false
+    private let mirrors: [KnownMirror]
     /// Their keys tell whose children others are: `room` for the keys of `/rooms`.
     private var known = KnownCollections()
 
@@ -14,8 +17,18 @@ struct TreeInference {
     /// Told of what is looked at next; false where it is to be left, and all that follows.
     private let goesOn: (Inference.Stage) -> Bool
 
-    init(limit: Int, goesOn: @escaping (Inference.Stage) -> Bool = { _ in true }) {
+    /// A mirror that there is.
+    struct KnownMirror {
+        let table: String
+        let isOfNamespace: Bool
+        let pattern: PathPattern
+    }
+
+    init(
+        limit: Int, besides mirrors: [KnownMirror] = [], goesOn: @escaping (Inference.Stage) -> Bool = { _ in true }
+    ) {
         self.limit = limit
+        self.mirrors = mirrors
         self.goesOn = goesOn
     }
 
@@ -125,11 +138,16 @@ struct TreeInference {
     mutating func takeRecords(_ records: Records, table wanted: String) {
         var name = wanted
         while name.utf8.count > 58 { name.removeLast() }
-        let table = InferredNames.unused(name, &tables)
+        guard let pattern = pattern(records.parts) else {
+            hasLeftOut = true
+            _ = goesOn(.leftOut(PathPattern.text(records.parts)))
+            return
+        }
+        let table = unusedTable(name, pattern)
         guard goesOn(.records(table: table, count: records.values.count)) else { return }
         var fields = RecordFields(records.values.map(\.value), among: known)
         fields.survey()
-        if let proposal = proposal(records, table, fields) { proposals.append(proposal) }
+        if let proposal = proposal(records, pattern, table, fields) { proposals.append(proposal) }
         for child in fields.collections {
             var containers = Records(parts: records.parts + child.path.keys.map { .key($0) }, values: [])
             containers.values = child.values.map { (records.values[$0.record].keys, $0.value) }
@@ -137,20 +155,35 @@ struct TreeInference {
         }
     }
 
-    /// Nil for records that only hold others.
-    private func proposal(_ records: Records, _ table: String, _ fields: RecordFields) -> Inference? {
-        guard !fields.columns.isEmpty || fields.collections.isEmpty,
-            let pattern = try? PathPattern(PathPattern.text(records.parts))
-        else { return nil }
+    /// Nil where a key has braces, which a pattern can't name, or all of it is longer than a pattern may be.
+    private func pattern(_ parts: [PathPattern.Part]) -> PathPattern? {
+        guard let pattern = try? PathPattern(PathPattern.text(parts)), pattern.parts == parts else { return nil }
+        return pattern
+    }
+
+    /// The name, or with a number where it is taken by another of these mirrors or by one that there is of other records.
+    private mutating func unusedTable(_ name: String, _ pattern: PathPattern) -> String {
+        let others = mirrors.filter { !$0.isOfNamespace || $0.pattern != pattern }.map(\.table)
+        var taken = tables.union(others)
+        let table = InferredNames.unused(name, &taken)
+        tables.insert(table)
+        return table
+    }
+
+    /// Nil for records that only hold others, and for those of which nothing makes a column.
+    private func proposal(
+        _ records: Records, _ pattern: PathPattern, _ table: String, _ fields: RecordFields
+    ) -> Inference? {
+        let isNothing = fields.columns.isEmpty && records.values.allSatisfy { !$0.value.isBranch }
+        guard !fields.columns.isEmpty || fields.collections.isEmpty, !isNothing else { return nil }
         var taken = Set(pattern.captures)
+        let names = InferredNames.columns(fields.columns.map(\.path), besides: &taken)
         var columns: [MirrorDefinition.Column] = []
         var evidence: [Inference.Evidence] = []
         let place = { (record: Int, path: Path) in
             pattern.path(of: records.values[record].keys).appending(path).description
         }
-        for field in fields.columns {
-            let base = field.path.isRoot ? "value" : InferredNames.column(field.path.keys)
-            let name = InferredNames.unused(base.isEmpty ? "column" : base, &taken)
+        for (field, name) in zip(fields.columns, names) {
             let survey = field.survey
             let isAlways = field.count == records.values.count && survey.misfits.isEmpty
             columns.append(
@@ -182,7 +215,7 @@ struct TreeInference {
             keptErrors: MirrorDefinition.defaultKeptErrors)
         return Inference(
             definition: definition, evidence: evidence, recordCount: records.values.count,
-            example: place(0, .root), placesLeftOut: fields.leftOut)
+            example: place(0, .root), placesLeftOut: fields.leftOut.map { place($0.record, $0.path) })
     }
 
     /// From so many records on, what all of them have is taken for what all will have.

@@ -85,8 +85,8 @@ struct MirrorTable: Sendable {
                 comment: key.comment, isKey: true)
         }
         return switch definition.keeps {
-        case nil: keys + values(definition) + ownColumns(misfits: "; see pathmirror.mirror_error")
-        case .latest: keys + values(definition) + ownColumns(misfits: "") + [deletedAt]
+        case nil: keys + values(definition) + ownColumns
+        case .latest: keys + values(definition) + ownColumns + [deletedAt]
         case .changes: keys + changeColumns
         case .versions: keys + values(definition) + versionColumns
         }
@@ -109,7 +109,7 @@ struct MirrorTable: Sendable {
         return columns
     }
 
-    private static func ownColumns(misfits: String) -> [Column] {
+    private static var ownColumns: [Column] {
         [
             Column(
                 name: MirrorDefinition.seqColumn, sqlType: "bigint", carrier: .int8, isNotNull: true,
@@ -119,7 +119,7 @@ struct MirrorTable: Sendable {
                 isNotNull: false, comment: "When that entry was committed.", isKey: false),
             Column(
                 name: MirrorDefinition.misfitsColumn, sqlType: "text[]", carrier: .text, isNotNull: false,
-                comment: "Columns whose values did not fit\(misfits).", isKey: false),
+                comment: "Columns whose values did not fit; see pathmirror.mirror_misfit.", isKey: false),
         ]
     }
 

@@ -50,14 +50,14 @@ enum TableReaders {
         guard let definition else { return }
         let table = MirrorTable(definition, name: definition.table, label: "")
         if let view = try views(of: table, target).last(where: { $0.kind != "view" }) {
-            throw refusal(ofMaterializedView: view.name)
+            throw refusal(ofMaterializedView: view.name, on: definition.tableName)
         }
     }
 
     /// What there is to say of one that reads a table which is made anew.
-    static func refusal(ofMaterializedView name: String) -> MirrorError {
+    static func refusal(ofMaterializedView name: String, on table: String) -> MirrorError {
         .refused(
-            "The materialized view \(name) reads the table, which can't be replaced under it: drop it, and make it anew afterwards."
+            "The materialized view \(name) reads \(table), which can't be replaced under it: drop it, and make it anew afterwards."
         )
     }
 

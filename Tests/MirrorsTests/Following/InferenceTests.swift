@@ -84,6 +84,63 @@ import Tree
         }
     }
 
+    /// What a pattern can't name is left out with its place, and is no harm to the others.
+    @Test func keysWithBraces() throws {
+        try MirrorBench.with { bench in
+            try bench.set(
+                "/",
+                #"""
+                {"{x}": {"y": {"a": 1}, "z": {"a": 2}}, "a{b}": {"y": {"a": 1}, "z": {"a": 2}},
+                 "docs": {"d1": {"{items}": [{"a": 1}, {"a": 2}], "a": 1}, "d2": {"{items}": [{"a": 1}], "a": 2}}}
+                """#)
+            let log = try LogConnection(bench.url)
+            defer { log.close() }
+            let namespace = try #require(try log.namespace(named: "test"))
+            var leftOut: [String] = []
+            let found = try Inference.run(log, namespace, pattern: "/", limit: 10) { stage in
+                if case .leftOut(let place) = stage { leftOut.append(place) }
+            }
+            #expect(found.map(\.definition.pattern.description) == ["/docs/{doc_id}"])
+            #expect(Set(leftOut) == ["/{x}/{x_id}", "/a{b}/{a_b_id}", "/docs/{doc_id}/{items}/{item_index}"])
+            try bench.set("/docs", "null")
+            let refusal = #expect(throws: MirrorError.self) { try inferAll(bench, "/") }
+            #expect(try "\(#require(refusal))".contains("but those that no mirror can have"))
+        }
+    }
+
+    /// What is proposed can be applied, whatever fields are called, and what is a name already stays one.
+    @Test func namesOfColumns() throws {
+        try MirrorBench.with { bench in
+            try bench.set(
+                "/rows",
+                #"{"a": {"NAME": 1, "Name": 2, "name": 3, "cmax": 4, "ctid": 5, "Zip Code": 6, "zip_code": 7}}"#)
+            let found = try infer(bench, "/rows").definition
+            let names = Dictionary(uniqueKeysWithValues: found.columns.map { ($0.path.keys[0].text, $0.name) })
+            #expect(names["name"] == "name" && names["zip_code"] == "zip_code")
+            #expect(names["cmax"] == "cmax_value" && names["ctid"] == "ctid_value")
+            #expect(Set([names["NAME"], names["Name"]]) == ["name_2", "name_3"] && names["Zip Code"] == "zip_code_2")
+            try bench.apply(String(decoding: found.json, as: UTF8.self))
+            #expect(try bench.lines("select name, zip_code, cmax_value from mirror.rows") == ["3|7|4"])
+        }
+    }
+
+    /// A table that mirrors other records is nobody else's.
+    @Test func tablesThatThereAre() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/", #"{"Orders": {"a": {"x": 1}}, "orders": {"a": {"x": 1}}}"#)
+            try bench.apply(String(decoding: try infer(bench, "/Orders").definition.json, as: UTF8.self))
+            #expect(try infer(bench, "/Orders").definition.table == "orders", "the same again")
+            #expect(try infer(bench, "/orders").definition.table == "orders_2")
+        }
+    }
+
+    @Test func oneRecordIsNoCollection() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/config", #"{"theme": "dark", "max": 5}"#)
+            #expect(throws: MirrorError.self) { try infer(bench, "/config") }
+        }
+    }
+
     /// A field that most have is told by who lacks it.
     @Test func whoLacksAField() throws {
         try MirrorBench.with { bench in
@@ -141,7 +198,7 @@ import Tree
         try MirrorBench.with { bench in
             try bench.set("/v", #"{"a": {"x": 1, "odd": true}, "b": {"x": 2, "odd": 1}, "c": {"x": 3, "odd": "t"}}"#)
             let found = try infer(bench, "/v")
-            #expect(found.definition.columns.map(\.name) == ["x"] && found.placesLeftOut == 1)
+            #expect(found.definition.columns.map(\.name) == ["x"] && found.placesLeftOut == ["/v/a/odd"])
         }
     }
 }

@@ -223,7 +223,7 @@ import Testing
             )
             let changed = try definition(text(#""x": "bigint", "y": "text""#))
             let planned = refusal { _ = try bench.operators.plan(changed, namespace: "test") }
-            #expect(planned.contains("The materialized view mirror.frozen reads the table"), "\(planned)")
+            #expect(planned.contains("The materialized view mirror.frozen reads mirror.m, which"), "\(planned)")
             let rebuilt = refusal { _ = try bench.operators.rebuild(try bench.mirror("m")) }
             #expect(rebuilt == planned)
             let alone = try definition(text(#""x": "bigint""#).replacing(#""path""#, with: #""comment": "c", "path""#))
@@ -231,6 +231,90 @@ import Testing
             try bench.script("drop materialized view mirror.frozen")
             _ = try bench.operators.execute(try bench.operators.plan(changed, namespace: "test"))
             #expect(try bench.lines("select y from mirror.m") == ["t"])
+        }
+    }
+
+    /// What others have made on a column that goes is told before anything is built.
+    @Test func whatIsOnAColumnThatGoes() throws {
+        try MirrorBench.with { bench in
+            let changed = try definition(#"{"name": "m", "path": "/v/{k}", "columns": {"y": "text"}}"#)
+            try bench.set("/v", #"{"a": {"x": 1, "y": "t"}}"#)
+            try bench.apply(
+                #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}, "indexes": ["x"]}"#)
+            try bench.script(
+                """
+                create index by_x on mirror.m (x) where y <> ''; create index by_y on mirror.m (y);
+                create statistics mirror.pairs on x, y from mirror.m;
+                create function mirror.nothing() returns trigger language plpgsql as 'begin return new; end';
+                create trigger tell after insert on mirror.m for each row execute function mirror.nothing();
+                create view mirror.doubled as select 2 * x as x from mirror.m;
+                create policy few on mirror.m using (x > 0)
+                """)
+            let refused = { refusal { _ = try bench.operators.plan(changed, namespace: "test") } }
+            #expect(refused().hasPrefix("The view mirror.doubled reads the column x of mirror.m,"))
+            try bench.script("drop view mirror.doubled")
+            #expect(refused().hasPrefix("The policy few for the rows of mirror.m reads the column x,"))
+            try bench.script("drop policy few on mirror.m")
+            let plan = try bench.operators.plan(changed, namespace: "test")
+            let others = [
+                "The trigger tell is not on the new table.",
+                "The statistics object mirror.pairs is not on the new table.",
+            ]
+            #expect(
+                plan.consequences.suffix(3) == ["The index by_x is on the column x, which the new table does not have."]
+                    + others)
+            let made = try #require(try bench.operators.execute(plan))
+            #expect(
+                Array(made.lost.suffix(2)) == others
+                    && made.lost.contains { $0.hasPrefix("The index by_x can't be kept") })
+            #expect(try bench.lines("select indexname from pg_indexes where indexname like 'by_%'") == ["by_y"])
+        }
+    }
+
+    @Test func aViewOfAColumnThatGetsAnotherType() throws {
+        try MirrorBench.with { bench in
+            try bench.apply(Self.first)
+            try bench.script("create view mirror.seen as select k from mirror.m where x is not null")
+            let text = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "text"}}"#
+            let plan = try bench.operators.plan(try definition(text), namespace: "test")
+            #expect(
+                plan.consequences.last
+                    == "mirror.seen reads the column x, which gets another type: where it does not fit that, nothing is changed."
+            )
+            _ = try bench.operators.execute(plan)
+        }
+    }
+
+    /// Also where rows of what is gone stay: views go on reading the column under its new name.
+    @Test func aRenameOfATableThatKeepsTheLast() throws {
+        try MirrorBench.with { bench in
+            let text = { (name: String) in
+                #"{"name": "m", "path": "/v/{k}", "deleted": "soft", "columns": {"\#(name)": {"type": "bigint", "path": "x"}}}"#
+            }
+            try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 2}, "c": {"x": "no"}}"#)
+            try bench.apply(text("x"))
+            try bench.script("create view mirror.seen as select k, x from mirror.m")
+            try bench.following { _ in
+                try bench.set("/v/a", "null")
+                try bench.catchUp("m")
+                let plan = try bench.operators.plan(try definition(text("count")), namespace: "test")
+                #expect(plan.actionName == "alter" && plan.reasons == ["x is now count"])
+                _ = try bench.operators.execute(plan)
+                try bench.set("/v/b/x", "5")
+                try bench.catchUp("m")
+                #expect(
+                    try bench.lines("select k, count, _deleted_at is null from mirror.m order by k") == [
+                        "a|1|f", "b|5|t", "c||t",
+                    ])
+                #expect(try bench.lines("select k, x from mirror.seen order by k") == ["a|1", "b|5", "c|"])
+                #expect(try bench.errors("m").map { $0.prefix(12) } == ["count of /v/"])
+                try bench.set("/v/c/x", "7")
+                try bench.catchUp("m")
+                #expect(try bench.errors("m") == [])
+                #expect(try bench.problems() == [])
+            }
+            _ = try bench.operators.rebuild(try bench.mirror("m"))
+            #expect(try bench.problems() == [])
         }
     }
 

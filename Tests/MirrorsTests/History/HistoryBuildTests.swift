@@ -152,6 +152,9 @@ import Tree
             }
             #expect(try Pruning(log, record).cursors() == [])
             #expect(try bench.lines("select relname from pg_class where relname like '\\_build%'") == [])
+            // Nobody waits for a mirror that there has never been.
+            #expect(try bench.operators.mirrors().isEmpty)
+            _ = try log.addMirror(record.id, name: "h", definition: plan.definition.json, target: nil)
             try log.holdLog(record.id, for: "h")
             #expect(try Pruning(log, record).cursors().map(\.kind) == ["mirror build"])
             try bench.operators.drop(try bench.mirror("h"))

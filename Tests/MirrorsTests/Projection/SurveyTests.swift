@@ -27,7 +27,9 @@ import Tree
         (["\"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\"", "\"x\"", "\"y\""], "text, 0"),
         (["{\"a\":true}", "{\"b\":true,\"c\":true}"], "text[], 0"),
         // Money is a number; codes are texts that could be numbers.
-        (["\"12.50\"", "\"0.99\"", "\"-3.00\""], "numeric, 0"), (["\"12.50\"", "3"], "numeric, 0"),
+        (["\"12.50\"", "\"0.99\"", "\"-3.00\""], "numeric or text, 0"), (["\"12.50\"", "3"], "numeric or text, 0"),
+        // Versions are none.
+        (["\"1.1\"", "\"1.10\""], "text or numeric, 0"), (["\"1.1\"", "\"1.1\"", "\"1.2\""], "numeric or text, 0"),
         (["\"004\"", "\"276\""], "text or numeric, 0"), (["\"01.5\""], "text or numeric, 0"),
         (["\"12.50\"", "\"free\"", "\"?\""], "text, 0"),
         // The most of them decide; the others don't fit, unless the type takes them all the same.
@@ -68,6 +70,22 @@ import Tree
             #expect(survey.misfits.isEmpty, "the type that is proposed takes all of them")
             #expect(survey.nearly?.misfits == (isSaid ? [3] : nil) && (!isSaid || survey.nearly?.type == .timestamp))
         }
+    }
+
+    /// A text among them makes all of them times, also the one that is 1970 then.
+    @Test func aNumberThatNobodyMeansAmongTimes() throws {
+        let found = (0..<20).map { number -> ColumnSurvey.Found in
+            let value: Node =
+                switch number {
+                case 5: .int(1_793_606_400)
+                case 6: .string("2026-11-05T10:00:00Z")
+                default: .int(1_793_606_400_000 + Int64(number))
+                }
+            return .init(record: number, value: value)
+        }
+        let survey = try #require(ColumnSurvey(found))
+        #expect(survey.type == .timestamp && survey.misfits.isEmpty)
+        #expect(survey.nearly?.type == .timestamp && survey.nearly?.misfits == [5])
     }
 
     @Test func secondsButOne() throws {

@@ -141,9 +141,7 @@ struct LogBlameCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         guard left > 0 else { return }
         let range = try LogRange(from, to, connection, namespace)
-        if range.isCutShort {
-            console.error("The log begins at seq \(namespace.retainedFrom), after the time of --from.")
-        }
+        if let remark = range.remark { console.error(remark) }
         var isFound = false
         var table = table(head: namespace.head, width: console.outputWidth)
         try console.telling("blame: looking at what is there", isQuiet: arguments.has("json")) { progress in
@@ -177,7 +175,7 @@ struct LogBlameCommand: Command {
         return StreamedTable(
             [
                 .init("  \(seq.title)", (seq.width ?? 0) + 2, isNumber: true), EntryText.timeColumn,
-                EntryText.authorColumn(width), EntryText.operationColumn, .init("CHANGES"),
+                EntryText.authorColumn(width), EntryText.operationColumn(width), .init("CHANGES"),
             ], width: width)
     }
 

@@ -11,7 +11,7 @@ enum EntryText {
     static func table(head: Int64, width: Int?) -> StreamedTable {
         StreamedTable(
             [
-                seqColumn(head: head), timeColumn, operationColumn, authorColumn(width), pathColumn(width),
+                seqColumn(head: head), timeColumn, operationColumn(width), authorColumn(width), pathColumn(width),
                 .init("CHANGES"),
             ], width: width)
     }
@@ -23,19 +23,24 @@ enum EntryText {
     /// As wide as the times are.
     static var timeColumn: StreamedTable.Column { .init("COMMITTED", "2026-01-31T12:00:00.000Z".count) }
 
-    /// As wide as the longest name of an operation, `transaction`.
-    static var operationColumn: StreamedTable.Column {
-        .init("OPERATION", Operation.allCases.map(\.rawValue.count).max() ?? 0)
+    /// Where a terminal is wide: before, what changed is to be seen.
+    private static let wide = 110
+
+    /// As wide as the longest name of an operation, `transaction`; where there is little room as `update`.
+    static func operationColumn(_ width: Int?) -> StreamedTable.Column {
+        let longest = Operation.allCases.map(\.rawValue.count).max() ?? 0
+        return .init("OPERATION", width ?? wide < wide ? "update".count : longest)
     }
 
     /// Most authors fit: `anonymous by rest from 127.0.0.1`.
     static func authorColumn(_ width: Int?) -> StreamedTable.Column {
-        .init("BY", max(8, min(32, (width ?? 0) / 5)))
+        let width = width ?? wide
+        return .init("BY", max(8, min(32, width < wide ? width / 8 : width / 5)))
     }
 
     /// Paths are what entries are looked for by: longer ones are whole, and what changed begins behind them.
     static func pathColumn(_ width: Int?) -> StreamedTable.Column {
-        .init("PATH", max(8, min(32, (width ?? 0) / 5)), isWhole: true)
+        .init("PATH", max(8, min(32, (width ?? wide) / 6)), isWhole: true)
     }
 
     /// The cells of a row of such a table.

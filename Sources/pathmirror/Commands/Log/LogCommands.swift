@@ -38,10 +38,8 @@ struct LogListCommand: Command {
         defer { connection.close() }
         let namespace = try Database.namespace(arguments, connection)
         let range = try LogRange(from, to, connection, namespace)
-        if range.isCutShort {
-            console.error("The log begins at seq \(namespace.retainedFrom), after the time of --from.")
-        }
         let isJSON = arguments.has("json")
+        if let remark = range.remark ?? (isJSON ? nil : range.emptiness) { console.error(remark) }
         var table = EntryText.table(head: namespace.head, width: console.outputWidth)
         let show = { (entry: Entry) in
             if isJSON { return console.write(EntryText.json(entry)) }
@@ -158,8 +156,10 @@ struct LogTailCommand: Command {
         let path = try arguments["path"].map(PathArgument.parse)
         var after = namespace.head
         switch from {
-        case .seq(let seq)?: after = max(seq, namespace.retainedFrom) - 1
-        case let moment?: after = try LogRange(moment, nil, connection, namespace).first - 1
+        case let moment?:
+            let range = try LogRange(moment, nil, connection, namespace)
+            after = range.first - 1
+            if let remark = range.remark { console.error(remark) }
         case nil: break
         }
         // Of what touches the path, where one is given.

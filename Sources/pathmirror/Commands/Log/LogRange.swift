@@ -7,8 +7,10 @@ struct LogRange {
     private let namespace: NamespaceRecord
     let first: Int64
     let last: Int64
-    /// Whether the log no longer reaches back to the time where this was to begin.
-    let isCutShort: Bool
+    /// What there is to say where the log no longer reaches back to where this was to begin; else nil.
+    let remark: String?
+    /// What there is to say to people where there is nothing between the two; else nil.
+    let emptiness: String?
 
     /// How many entries are read before it is known whether they are wanted.
     private static let firstWindow: Int64 = 1_000
@@ -20,7 +22,9 @@ struct LogRange {
         self.namespace = namespace
         var (first, isCutShort) = (namespace.retainedFrom, false)
         switch from {
-        case .seq(let seq)?: first = max(first, seq)
+        case .seq(let seq)?:
+            isCutShort = seq > 0 && seq < first
+            first = max(first, seq)
         case let moment?:
             do {
                 first = max(first, try moment.firstSeq(connection, namespace))
@@ -30,7 +34,7 @@ struct LogRange {
         case nil: break
         }
         self.first = first
-        self.isCutShort = isCutShort
+        let last: Int64
         switch to {
         case .seq(let seq)?: last = min(seq, namespace.head)
         case let moment?:
@@ -41,6 +45,13 @@ struct LogRange {
             }
         case nil: last = namespace.head
         }
+        self.last = last
+        remark =
+            isCutShort ? "The log begins at seq \(namespace.retainedFrom), behind where --from says." : nil
+        let isEmpty = first > last && namespace.head >= namespace.retainedFrom
+        emptiness =
+            isEmpty && from != .head
+            ? "There is no entry from --from to --to: the log has \(namespace.retainedFrom) to \(namespace.head)." : nil
     }
 
     /// Calls `body` with each entry in order until it returns false.

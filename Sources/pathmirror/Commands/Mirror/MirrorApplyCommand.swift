@@ -23,7 +23,13 @@ struct MirrorApplyCommand: Command {
         }
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
-        let plans = try definitions.map { try administration.plan($0, namespace: arguments["ns"] ?? "default") }
+        let plans = try definitions.map { definition in
+            do {
+                return try administration.plan(definition, namespace: arguments["ns"] ?? "default")
+            } catch let error as PostgresError where definition.target != nil {
+                throw CommandFailure("The database of mirror \"\(definition.name)\": \(error)")
+            }
+        }
         var tables: Set<String> = []
         for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
         {
@@ -45,7 +51,10 @@ struct MirrorApplyCommand: Command {
                     outcome = try administration.execute(plan) { progress.update($0) }
                 } catch {
                     progress.end()
-                    throw console.ending(error, whatIsLeft(plans[..<index], plans[index...]))
+                    let left = whatIsLeft(plans[..<index], plans[index...])
+                    guard console.interruption.signal == nil, plans.count > 1 else { throw console.ending(error, left) }
+                    let text = "\(error)"
+                    throw CommandFailure(text + (text.hasSuffix(".") ? " " : ". ") + left)
                 }
                 progress.end()
             }

@@ -1,14 +1,22 @@
+import LogStore
 import Mirrors
+import Postgres
 
 struct MirrorDropCommand: Command {
     static let specification = CommandSpecification(
         "mirror drop", "removes a mirror and its table", positionals: ["NAME"],
-        options: [MirrorOptions.namespace, .init("yes", nil, "doesn't ask")] + Database.options)
+        options: [
+            MirrorOptions.namespace, .init("yes", nil, "doesn't ask"),
+            .init(
+                "abandon", nil,
+                "forgets a mirror in another database that is gone for good; what is left of its table stays"),
+        ] + Database.options)
 
     static func run(_ arguments: ParsedArguments, _ console: Console) throws {
         let administration = try MirrorOptions.administration(arguments, console)
         defer { administration.close() }
         let mirror = try MirrorOptions.mirror(arguments, administration)
+        if arguments.has("abandon") { return try abandon(mirror, arguments, administration, console) }
         if !arguments.has("yes") {
             let (what, stays) = consequences(of: mirror, administration)
             guard console.confirms("Drop \(what)?\(stays)") else {
@@ -16,8 +24,25 @@ struct MirrorDropCommand: Command {
             }
         }
         try console.telling("\(mirror.name): dropping \(mirror.definition.tableName)", isQuiet: false) { _ in
-            try administration.drop(mirror)
+            do {
+                try administration.drop(mirror)
+            } catch let error as PostgresError where mirror.target != nil && error.endsConnection {
+                throw CommandFailure(
+                    "\(error). Nothing was changed. If that database is gone for good, 'pathmirror mirror drop \(mirror.name) --abandon' forgets the mirror."
+                )
+            }
         }
+    }
+
+    private static func abandon(
+        _ mirror: CatalogMirror, _ arguments: ParsedArguments, _ administration: MirrorAdministration,
+        _ console: Console
+    ) throws {
+        let what = "\(mirror.name), and leave \(mirror.definition.tableName) in its database as it is"
+        guard arguments.has("yes") || console.confirms("Forget \(what)?") else {
+            throw CommandFailure("Nothing was changed. --yes has it forget \(what), without asking.")
+        }
+        try administration.abandon(mirror)
     }
 
     /// What goes, as a part of a sentence, and what goes with it or stays, as sentences.

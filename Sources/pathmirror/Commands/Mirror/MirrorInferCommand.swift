@@ -22,13 +22,18 @@ struct MirrorInferCommand: Command {
         let namespace = try Database.namespace(arguments, connection)
         let path = arguments.positionals[0]
         let pattern = path.hasPrefix("/") ? path : "/\(path)"
+        var leftOut: [String] = []
         let inferences = try console.telling("infer: reading \(path)", isQuiet: arguments.has("json")) { line in
             try Inference.run(connection, namespace, pattern: pattern, limit: limit) {
                 try console.interruption.check()
+                if case .leftOut(let place) = $0 { return leftOut.append(place) }
                 line.note("infer: looking at \(text($0))")
             }
         }
         try console.interruption.check()
+        for place in leftOut {
+            console.error("\(place): left out, as a mirror's path can't have keys with { or }, or of so many bytes")
+        }
         let output = try OutputFile(arguments["output"], standardOutput: console.output)
         if arguments.has("json") {
             for inference in inferences { try output.write(Array("\(json(inference))\n".utf8)) }
@@ -41,7 +46,7 @@ struct MirrorInferCommand: Command {
 
     private static func text(_ stage: Inference.Stage) -> String {
         switch stage {
-        case .place(let key): key
+        case .place(let key), .leftOut(let key): key
         case .records(let table, let count): "\(Counted.text(count, "record")) for \(table)"
         }
     }
@@ -71,9 +76,11 @@ struct MirrorInferCommand: Command {
             if evidence.looksLikeSeconds { text += "; they look like seconds since 1970" }
             console.error(text)
         }
-        if inference.placesLeftOut > 0 {
+        let left = inference.placesLeftOut
+        if !left.isEmpty {
             let whose = inference.definition.rest == nil ? "which no column takes" : "which the rest takes"
-            console.error("  \(Counted.text(inference.placesLeftOut, "more place")), \(whose)")
+            let places = left.prefix(3).joined(separator: ", ") + (left.count > 3 ? ", …" : "")
+            console.error("  \(Counted.text(left.count, "more place")), \(whose): \(places)")
         }
     }
 
@@ -89,7 +96,7 @@ struct MirrorInferCommand: Command {
         JSONOutput.object([
             "records": .number(Int64(inference.recordCount)), "example": .text(inference.example),
             "definition": .raw(inference.definition.json), "evidence": .list(inference.evidence.map(json)),
-            "placesLeftOut": .number(Int64(inference.placesLeftOut)),
+            "placesLeftOut": .list(inference.placesLeftOut.map { .text($0) }),
         ]).line
     }
 

@@ -1,0 +1,103 @@
+import Glibc
+import TestSupport
+import Testing
+
+@testable import pathmirror
+
+@Suite struct LogSnapshotCommandTests {
+    @Test func takenListedAndForgotten() throws {
+        try withHistory { database throws in
+            #expect(try database.output("log", "snapshot", "--list").isEmpty)
+            #expect(try database.json("log", "snapshot") == [["seq": 8, "rows": 5]])
+            #expect(try database.output("log", "snapshot", "--at", "4") == "The tree at seq 4 is kept: 6 leaves.\n")
+            #expect(try database.json("log", "snapshot", "--at", "2026-01-31T12:02:30Z") == [["seq": 2, "rows": 3]])
+            let listed = try database.json("log", "snapshot", "--list")
+            #expect(listed.map { $0["seq"]?.int } == [2, 4, 8])
+            #expect(listed.allSatisfy { $0["madeBy"] == "manual" && $0["createdAt"]?.string?.hasSuffix("Z") == true })
+            #expect(try database.output("log", "snapshot", "--list").split(separator: "\n").count == 3)
+            // Trees are rebuilt from them.
+            let tree = try #require(try database.json("replay", "tree", "--at", "6", "--dry-run").first)
+            #expect(tree["snapshot"] == 4 && tree["entries"] == 2)
+            #expect(try database.output("log", "snapshot", "--drop", "4") == "The snapshot at seq 4 is forgotten.\n")
+            #expect(try database.failure("log", "snapshot", "--drop", "4").contains("There is no snapshot at seq 4."))
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
+    @Test(arguments: [["--at", "x"], ["--at", "-1"], ["--drop", "x"], ["--rate", "0"]]) func mistakes(
+        _ arguments: [String]
+    ) throws {
+        let run = try pathmirror(["log", "snapshot"] + arguments)
+        #expect(run.exitCode == 2)
+    }
+
+    @Test func momentsThatAreNone() throws {
+        try withHistory { database throws in
+            #expect(
+                try database.failure("log", "snapshot", "--at", "9").contains("There is no seq 9 yet: the head is 8."))
+            #expect(try database.failure("log", "snapshot", "--at", "2026-31-01").contains("neither a seq nor a time"))
+            #expect(try database.output("log", "snapshot", "--list").isEmpty)
+        }
+    }
+}
+
+@Suite struct LogPruneCommandTests {
+    @Test func whatStays() throws {
+        try withHistory { database throws in
+            let dry = try #require(try database.json("log", "prune", "--keep", "3", "--dry-run").first)
+            #expect(dry["from"] == 1 && dry["to"] == 6 && dry["deleted"] == 5 && dry["dryRun"] == true)
+            #expect(dry["holders"] == [] && dry["head"] == 8 && dry["wanted"] == 6)
+            #expect(try database.json("log", "ls").count == 8)
+            #expect(
+                try database.output("log", "prune", "--keep", "3", "--dry-run")
+                    == "Would drop 5 entries (0 partitions whole): the log would begin at seq 6.\n")
+            let run = try database.run(["log", "prune", "--keep", "3"])
+            #expect(run.output == "Dropped 5 entries (0 partitions whole): the log begins at seq 6.\n")
+            #expect(run.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("prune: ") })
+            #expect(try database.json("log", "ls").compactMap { $0["seq"]?.int } == [6, 7, 8])
+            for seq in 5...8 {
+                let text = try database.output("replay", "tree", "--at", "\(seq)", "--out", "-")
+                #expect(try JSONText(reading: text) == pastTrees[seq])
+            }
+            #expect(
+                try database.failure("replay", "tree", "--at", "4", "--out", "-").contains(
+                    "reach back to the tree at seq 5"))
+            #expect(
+                try database.failure("log", "snapshot", "--drop", "5").contains("without it nothing can be rebuilt"))
+            #expect(try database.output("log", "prune", "--keep", "3") == "Nothing to drop: the log begins at seq 6.\n")
+            #expect(try database.output("log", "verify").hasPrefix("clean"))
+        }
+    }
+
+    @Test func whoeverStillReadsIsWaitedFor() throws {
+        try withHistory { database throws in
+            try database.execute(
+                "insert into pathmirror.cursor (namespace_id, kind, name, seq) select id, 'feed', 'mails', 2 from pathmirror.namespace"
+            )
+            let held = try database.run(["log", "prune", "--keep", "1"])
+            #expect(held.exitCode == 0)
+            #expect(held.errors.hasPrefix("feed mails still needs what follows seq 2.\n"))
+            #expect(try database.value("select retained_from::text from pathmirror.namespace") == "3")
+            let dry = try #require(try database.json("log", "prune", "--keep", "1", "--dry-run").first)
+            #expect(dry["holders"] == [["kind": "feed", "name": "mails", "seq": 2]])
+            let forced = try database.run(["log", "prune", "--keep", "1", "--force"])
+            #expect(forced.errors.hasPrefix("feed mails has read up to seq 2 and loses what is between.\n"))
+            #expect(try database.value("select retained_from::text from pathmirror.namespace") == "8")
+        }
+    }
+
+    @Test func byAge() throws {
+        try withHistory { database throws in
+            try database.execute("update pathmirror.log set committed_at = now() - (9 - seq) * interval '1 day'")
+            #expect(try database.json("log", "prune", "--keep", "5d", "--dry-run").first?["to"] == 5)
+            #expect(try database.json("log", "prune", "--keep", "36h", "--dry-run").first?["to"] == 8)
+            #expect(try database.output("log", "prune", "--keep", "30d").hasPrefix("Nothing to drop"))
+        }
+    }
+
+    @Test(arguments: ["", "x", "3w", "-1", "1.5d", "d", "30 d"]) func bounds(_ keep: String) throws {
+        let run = try pathmirror(["log", "prune", "--keep", keep])
+        #expect(run.exitCode == 2)
+        #expect(run.errors.contains("--keep must be like 30d, 12h, 45m, or a number of entries."))
+    }
+}
