@@ -259,7 +259,7 @@ def test_policies_and_rights_on_columns_outlive_a_rebuild(mirrored):
     # A policy that does not fit is not left out in silence.
     columns = {name: column for name, column in POSTS["columns"].items() if name != "author"}
     finished = mirrored.command("mirror", "apply", mirrored.file({**POSTS, "columns": columns, "indexes": []}), "--yes")
-    assert finished.returncode != 0 and "A policy for the rows" in finished.stderr
+    assert finished.returncode != 0 and "The policy adas for the rows of mirror.posts" in finished.stderr
     assert mirrored.rows(policies) == before
 
 
