@@ -88,10 +88,10 @@ extension PostgresConnection {
         return known.serverName
     }
 
-    /// A server-side name that was never used on this connection.
+    /// A server-side name that was never used on this connection. What makes it so is at its beginning: the server keeps 63 bytes.
     func newServerName(_ statement: PostgresStatement) -> [CChar] {
         preparedGeneration += 1
-        return Array("\(statement.name)#\(preparedGeneration)".utf8CString)
+        return Array("\(preparedGeneration)#\(statement.name)".utf8CString)
     }
 
     /// A statement that the server dropped (DISCARD ALL) or cannot run any more (its result type changed by a

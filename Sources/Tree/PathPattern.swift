@@ -26,7 +26,9 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
         let pieces = text.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         for piece in pieces.map({ Substring($0) }) {
             guard !piece.isEmpty else { throw PatternError("the path pattern \(text) has an empty part") }
-            guard piece.contains("{") || piece.contains("}") else {
+            // By bytes here, too: a mark behind a brace makes one character with that.
+            let (opening, closing) = (UInt8(ascii: "{"), UInt8(ascii: "}"))
+            guard piece.utf8.contains(where: { $0 == opening || $0 == closing }) else {
                 let key = Key(String(piece))
                 if let violation = KeyRules.violation(in: key) {
                     throw PatternError("the part \"\(piece)\" of the path pattern \(violation.reason)")
@@ -34,8 +36,10 @@ public struct PathPattern: Sendable, Equatable, CustomStringConvertible {
                 parts.append(.key(key))
                 continue
             }
-            let name = String(piece.dropFirst().dropLast())
-            guard piece.hasPrefix("{"), piece.hasSuffix("}"), !name.isEmpty, !name.contains("{"), !name.contains("}")
+            let inner = piece.utf8.dropFirst().dropLast()
+            let name = String(Substring(inner))
+            guard piece.utf8.first == opening, piece.utf8.last == closing, !inner.isEmpty,
+                !inner.contains(where: { $0 == opening || $0 == closing })
             else { throw PatternError("\"\(piece)\" captures nothing: a capture is a whole part, such as {post_id}") }
             guard !captures.contains(name) else { throw PatternError("{\(name)} comes twice in the path pattern") }
             captures.append(name)

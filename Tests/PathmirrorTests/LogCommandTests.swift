@@ -186,7 +186,7 @@ import Testing
             for range in [["--to", "5"], ["--from", "9"], ["--from", "8", "--to", "7"]] {
                 let none = try database.run(["log", "ls"] + range)
                 #expect(none.exitCode == 0 && none.output.isEmpty)
-                #expect(none.errors == "There is no entry from --from to --to: the log has 6 to 8.\n")
+                #expect(none.errors == "There is no entry in this range: the log has 6 to 8.\n")
             }
         }
     }

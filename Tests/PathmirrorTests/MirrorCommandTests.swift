@@ -245,9 +245,11 @@ import Testing
                 "mirror.json",
                 Self.definition.replacing(#""rest": "rest""#, with: #""rest": "rest", "target": "\#(target)""#))
             #expect(try database.run(["mirror", "apply", file, "--yes"]).exitCode == 0)
+            #expect(try database.failure("mirror", "drop", "posts", "--abandon", "--yes").contains("can be reached"))
             try connection.executeScript("drop database \(other) with (force)")
             let said = try database.failure("mirror", "drop", "posts", "--yes")
-            #expect(said.contains("'pathmirror mirror drop posts --abandon' forgets the mirror."), "\(said)")
+            #expect(
+                said.contains("'pathmirror mirror drop posts --ns default --abandon' forgets the mirror."), "\(said)")
             #expect(
                 try database.failure("mirror", "apply", file, "--yes").contains(#"The database of mirror "posts": "#))
             #expect(try database.failure("mirror", "drop", "posts", "--abandon").contains("--yes has it forget posts,"))
@@ -331,9 +333,19 @@ import Testing
         }
     }
 
+    @Test func twoOfOneName() throws {
+        try Self.withPosts { database, folder in
+            let other = Self.definition.replacing(#""rest": "rest""#, with: #""table": "other", "rest": "rest""#)
+            try folder.file("twice.json", "[\(Self.definition), \(other)]")
+            let said = try database.failure("mirror", "apply", folder.path + "/twice.json", "--yes")
+            #expect(said.contains(#"Two of these mirrors of namespace "default" have the name posts."#))
+        }
+    }
+
     @Test func twoOfOneTable() throws {
         try Self.withPosts { database, folder in
-            try folder.file("twice.json", "[\(Self.definition), \(Self.definition)]")
+            let other = Self.definition.replacing(#""name": "posts""#, with: #""name": "others", "table": "posts""#)
+            try folder.file("twice.json", "[\(Self.definition), \(other)]")
             let said = try database.failure("mirror", "apply", folder.path + "/twice.json", "--yes")
             #expect(said.contains("Two of these mirrors have the table mirror.posts."))
         }

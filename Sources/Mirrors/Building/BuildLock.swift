@@ -1,3 +1,4 @@
+import LogStore
 import Postgres
 
 /// Who makes a mirror's table anew, or changes it, does so alone: an advisory lock in the table's database.
@@ -28,5 +29,21 @@ enum BuildLock {
         .refused("Mirror \"\(mirror)\" is being built by somebody else: try again when they are done, or stop them.")
     }
 
+    /// What is said where a mirror is not in the catalog any more.
+    static func goneRefusal(_ mirror: String) -> MirrorError {
+        .refused("Mirror \"\(mirror)\" was removed by somebody else meanwhile: apply its definition again.")
+    }
+
     private static func name(_ mirror: [UInt8]) -> String { "pathmirror build \(Leftovers.shadowName(mirror))" }
+}
+
+extension LogConnection {
+    /// Whoever has the lock to build a mirror makes sure that nobody has removed it before.
+    ///
+    /// - Throws: ``MirrorError/refused(_:)`` where somebody has.
+    func checkIsThere(_ mirror: CatalogMirror) throws {
+        guard try catalogMirrors().contains(where: { $0.id == mirror.id }) else {
+            throw BuildLock.goneRefusal(mirror.name)
+        }
+    }
 }

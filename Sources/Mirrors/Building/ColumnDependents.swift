@@ -21,14 +21,17 @@ struct ColumnDependents {
         let own = Set(table.indexNames(of: table.name))
         let rows = try target.execute(
             """
-            select depend.classid::regclass::text, attname,
+            select distinct depend.classid::regclass::text, attname,
                 coalesce(
                     (
                         select format('%I.%I', nspname, relname) from pg_rewrite
                         join pg_class on pg_class.oid = ev_class join pg_namespace on pg_namespace.oid = relnamespace
-                        where pg_rewrite.oid = depend.objid and depend.classid = 'pg_rewrite'::regclass
+                        where pg_rewrite.oid = depend.objid and depend.classid = 'pg_rewrite'::regclass and ev_class <> attrelid
                     ),
-                    (select polname from pg_policy where pg_policy.oid = depend.objid and depend.classid = 'pg_policy'::regclass),
+                    (
+                        select polname from pg_policy
+                        where pg_policy.oid = depend.objid and depend.classid = 'pg_policy'::regclass and polrelid = attrelid
+                    ),
                     (
                         select relname from pg_class
                         where pg_class.oid = depend.objid and depend.classid = 'pg_class'::regclass and relkind in ('i', 'I')
@@ -36,8 +39,7 @@ struct ColumnDependents {
             from pg_attribute
             join pg_depend as depend on depend.refclassid = 'pg_class'::regclass and refobjid = attrelid and refobjsubid = attnum
             where attrelid = to_regclass($1) and not attisdropped and attname = any($2::text[])
-            group by 1, 2, 3
-            order by 1, 3, attname
+            order by 1, 3, 2
             """, [.text(table.qualifiedName), .text(Self.array(columns.sorted()))])
         for row in 0..<rows.rowCount where !rows.isNull(row, 2) {
             let dependent = Dependent(name: try rows.string(row, 2), column: try rows.string(row, 1))
@@ -69,6 +71,7 @@ extension MirrorPlan {
         throws -> [String]
     {
         try TableReaders.refuseMaterializedViews(of: old, target)
+        try TableReaders.refuseWhatNamesTheTable(of: old, becoming: new, target)
         let types = { (definition: MirrorDefinition) in
             Dictionary(
                 MirrorTable(definition, name: definition.table, label: "").readColumns.map { ($0.name, $0.sqlType) }
@@ -101,7 +104,7 @@ extension MirrorPlan {
             "The index \($0.name) is on the column \($0.column), which the new table does not have."
         }
             + (doubtful.views + doubtful.policies).map {
-                "\($0.name) reads the column \($0.column), which gets another type: where it does not fit that, nothing is changed."
+                "\($0.name) reads the column \($0.column), which gets another type: where it does not fit that, no new table comes."
             } + (try HandmadeIndexes.losses(of: old, target))
     }
 }

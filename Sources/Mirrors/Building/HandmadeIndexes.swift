@@ -172,7 +172,7 @@ struct HandmadeIndexes {
         lost += try othersLost(of: old, target)
     }
 
-    /// Indexes of single partitions, indexes that are not valid, constraints, triggers, and extended statistics.
+    /// Indexes of single partitions, indexes that are not valid, constraints, triggers, and what else is a table's own.
     private func othersLost(of old: MirrorDefinition, _ target: PostgresConnection) throws -> [String] {
         var lost: [String] = []
         let table = MirrorTable(old, name: old.table, label: "")
@@ -201,10 +201,21 @@ struct HandmadeIndexes {
             union all
             select 'statistics object', format('%I.%I', nspname, stxname) from pg_statistic_ext
             join pg_namespace on pg_namespace.oid = stxnamespace where stxrelid = to_regclass($1)
+            union all
+            select 'rule', rulename from pg_rewrite where ev_class = to_regclass($1)
+            union all
+            select 'replica identity', '(' || case relreplident when 'f' then 'full' when 'n' then 'nothing' else 'an index' end || ')'
+            from pg_class where oid = to_regclass($1) and relreplident <> 'd' and relkind = 'r'
             order by 1 desc, 2
             """, [.text(table.qualifiedName)])
         for row in 0..<others.rowCount {
             lost.append("The \(try others.string(row, 0)) \(try others.string(row, 1)) is not on the new table.")
+        }
+        let publications = try target.execute(
+            "select pubname from pg_publication_rel join pg_publication on pg_publication.oid = prpubid where prrelid = to_regclass($1) order by 1",
+            [.text(table.qualifiedName)])
+        for row in 0..<publications.rowCount {
+            lost.append("The new table is not in the publication \(try publications.string(row, 0)).")
         }
         return lost
     }

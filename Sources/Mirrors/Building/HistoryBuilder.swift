@@ -46,6 +46,7 @@ final class HistoryBuilder {
     func run(follows: Bool) throws -> MirrorBuilder.Outcome {
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
         defer { BuildLock.release(mirror.id, target) }
+        try source.checkIsThere(mirror)
         do {
             if try Leftovers.remove(of: mirror.id, target) { progress(.removedLeftover) }
             let seq = try buildAndFollow(follows)

@@ -93,9 +93,7 @@ public final class MirrorAdministration {
         case .create, .rebuild:
             var mirror = plan.existing
             if mirror == nil {
-                _ = try source.addMirror(
-                    plan.namespaceID, name: plan.definition.name, definition: plan.definition.json,
-                    target: plan.definition.target)
+                try add(plan)
                 mirror = try self.mirror(named: plan.definition.name, of: plan.namespace)
             }
             guard let mirror else { return nil }
@@ -105,6 +103,20 @@ public final class MirrorAdministration {
                 if plan.existing == nil { forgetUnmade(mirror) }
                 throw error
             }
+        }
+    }
+
+    private func add(_ plan: MirrorPlan) throws {
+        do throws(LogStoreError) {
+            _ = try source.addMirror(
+                plan.namespaceID, name: plan.definition.name, definition: plan.definition.json,
+                target: plan.definition.target)
+        } catch {
+            // Somebody else has added it since the plan was made.
+            if case .database(let cause) = error, cause.sqlState == "23505" {
+                throw BuildLock.refusal(plan.definition.name)
+            }
+            throw error
         }
     }
 
@@ -205,12 +217,17 @@ public final class MirrorAdministration {
     /// Takes a mirror out of the catalog whose database is gone: nothing waits for it any more, and what is left of its table stays
     /// where it is.
     ///
-    /// - Throws: ``MirrorError/refused(_:)`` for one whose table is in the gateways' own database.
+    /// - Throws: ``MirrorError/refused(_:)`` where the database can be reached: there the mirror can be dropped.
     public func abandon(_ mirror: CatalogMirror) throws {
         guard mirror.target != nil else {
             throw MirrorError.refused(
                 "The table of \"\(mirror.name)\" is in the gateways' own database: drop the mirror without abandoning it."
             )
+        }
+        if let target = try? connect(mirror) {
+            target.close()
+            throw MirrorError.refused(
+                "The database of \"\(mirror.name)\" can be reached: drop the mirror without abandoning it.")
         }
         try source.removeMirror(mirror.namespaceID, mirror.id)
     }
@@ -219,10 +236,8 @@ public final class MirrorAdministration {
     public func drop(_ mirror: CatalogMirror) throws {
         let target = try connect(mirror.target, "mirror drop")
         defer { target.close() }
-        // Nobody would remove what a build that goes on has made of the log.
-        if mirror.definition.keeps != nil, try !BuildLock.holds(mirror.id, target, .untilReleased) {
-            throw BuildLock.refusal(mirror.name)
-        }
+        // Nobody would remove what a build that goes on has made.
+        guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
         let cursor = try MirrorCursor.of(mirror, target)
         var steps: [PipelineStep] = [
             .query("begin"), .query("set local lock_timeout = '5s'"),

@@ -82,6 +82,7 @@ public final class MirrorBuilder {
     public func run() throws -> Outcome {
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
         defer { BuildLock.release(mirror.id, target) }
+        try source.checkIsThere(mirror)
         let old = try MirrorCursor.of(mirror, target)
         let generation = try nextGeneration(old)
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")

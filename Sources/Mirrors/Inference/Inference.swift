@@ -72,8 +72,8 @@ public struct Inference: Sendable {
         let node = try source.readSubtrees(namespace.id, [base]).first?.value ?? .null
         var stop: (any Error)?
         let known = try source.catalogMirrors().map {
-            TreeInference.KnownMirror(
-                table: $0.definition.table, isOfNamespace: $0.namespaceID == namespace.id,
+            MirrorNames.Known(
+                name: $0.name, table: $0.definition.table, isOfNamespace: $0.namespaceID == namespace.id,
                 pattern: $0.definition.pattern)
         }
         var inference = TreeInference(limit: limit, besides: known) { stage in

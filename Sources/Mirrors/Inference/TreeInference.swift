@@ -5,10 +5,9 @@ struct TreeInference {
     /// The most records of one mirror that are looked at.
     let limit: Int
     private(set) var proposals: [Inference] = []
-    private var tables: Set<String> = []
+    private var names: MirrorNames
     /// Whether there are records that no mirror can have.
     private(set) var hasLeftOut = false
-    private let mirrors: [KnownMirror]
     /// Their keys tell whose children others are: `room` for the keys of `/rooms`.
     private var known = KnownCollections()
 
@@ -17,18 +16,13 @@ struct TreeInference {
     /// Told of what is looked at next; false where it is to be left, and all that follows.
     private let goesOn: (Inference.Stage) -> Bool
 
-    /// A mirror that there is.
-    struct KnownMirror {
-        let table: String
-        let isOfNamespace: Bool
-        let pattern: PathPattern
-    }
-
+    /// - Parameter mirrors: those that there are, whose names and tables are taken.
     init(
-        limit: Int, besides mirrors: [KnownMirror] = [], goesOn: @escaping (Inference.Stage) -> Bool = { _ in true }
+        limit: Int, besides mirrors: [MirrorNames.Known] = [],
+        goesOn: @escaping (Inference.Stage) -> Bool = { _ in true }
     ) {
         self.limit = limit
-        self.mirrors = mirrors
+        names = MirrorNames(besides: mirrors)
         self.goesOn = goesOn
     }
 
@@ -53,29 +47,7 @@ struct TreeInference {
         if !path.isEmpty, case .collection(let keys) = Shape([node], among: known) {
             return takeChildren(Records(parts: path.map { .key($0) }, values: [([], node)]), keys, under: nil)
         }
-        if let name = path.last, let only = Self.onlyRecord(of: branch, named: name) {
-            let table = InferredNames.column([name])
-            var records = Records(parts: path.map { .key($0) }, values: [([only.key], only.node)])
-            records.parts.append(.capture(capture(table, .other, records.parts)))
-            return takeRecords(records, table: self.table(table, under: nil))
-        }
         for entry in branch.children { takeWhole(entry.node, at: path + [entry.key]) }
-    }
-
-    /// The first of records that are to come: what stands alone in a place with a plural for its name, and has fields that hold more
-    /// fields. What is in it would look like records otherwise: `/customers/ada` with a `home` and a `work`.
-    private static func onlyRecord(of branch: Branch, named name: Key) -> (key: Key, node: Node)? {
-        guard branch.children.count == 1, let only = branch.children.first(where: { _ in true }),
-            case .branch(let record) = only.node,
-            isPlural(name), !isPlural(only.key),
-            record.children.allSatisfy({ KeyKind($0.key.text) == .name && $0.node.isBranch })
-        else { return nil }
-        return (only.key, only.node)
-    }
-
-    private static func isPlural(_ key: Key) -> Bool {
-        let name = InferredNames.column([key])
-        return InferredNames.singular(name) != name
     }
 
     /// Proposes mirrors for the children of one place, which somebody says are records, or hold some.
@@ -143,7 +115,7 @@ struct TreeInference {
             _ = goesOn(.leftOut(PathPattern.text(records.parts)))
             return
         }
-        let table = unusedTable(name, pattern)
+        let table = names.unusedTable(name, pattern)
         guard goesOn(.records(table: table, count: records.values.count)) else { return }
         var fields = RecordFields(records.values.map(\.value), among: known)
         fields.survey()
@@ -161,21 +133,13 @@ struct TreeInference {
         return pattern
     }
 
-    /// The name, or with a number where it is taken by another of these mirrors or by one that there is of other records.
-    private mutating func unusedTable(_ name: String, _ pattern: PathPattern) -> String {
-        let others = mirrors.filter { !$0.isOfNamespace || $0.pattern != pattern }.map(\.table)
-        var taken = tables.union(others)
-        let table = InferredNames.unused(name, &taken)
-        tables.insert(table)
-        return table
-    }
-
     /// Nil for records that only hold others, and for those of which nothing makes a column.
-    private func proposal(
+    private mutating func proposal(
         _ records: Records, _ pattern: PathPattern, _ table: String, _ fields: RecordFields
     ) -> Inference? {
         let isNothing = fields.columns.isEmpty && records.values.allSatisfy { !$0.value.isBranch }
         guard !fields.columns.isEmpty || fields.collections.isEmpty, !isNothing else { return nil }
+        let mirror = self.names.unusedMirror(InferredNames.mirror(table), pattern)
         var taken = Set(pattern.captures)
         let names = InferredNames.columns(fields.columns.map(\.path), besides: &taken)
         var columns: [MirrorDefinition.Column] = []
@@ -208,7 +172,7 @@ struct TreeInference {
         // What children take is not to be in the parent's row once more.
         let rest = fields.collections.isEmpty ? InferredNames.unused("rest", &taken) : nil
         let definition = MirrorDefinition(
-            name: InferredNames.mirror(table), namespace: nil, pattern: pattern, filter: nil, schema: "mirror",
+            name: mirror, namespace: nil, pattern: pattern, filter: nil, schema: "mirror",
             table: table,
             target: nil, comment: nil, keys: keyColumns(pattern, records), columns: columns,
             rest: rest.map { .init(name: $0, comment: nil) }, indexes: [],

@@ -66,6 +66,7 @@ struct MirrorWork {
     /// Reads cursors and tables' definitions.
     mutating func load(_ mirrors: [CatalogMirror]) throws {
         let cursors = try MirrorCursor.of(mirrors.map(\.id), in: group.namespaceID, target)
+        let before = active
         active = []
         paused = []
         building = []
@@ -85,7 +86,12 @@ struct MirrorWork {
                 takenBack.append((mirror, cursor, log.head))
                 continue
             }
-            active.append(ActiveMirror(mirror, cursor))
+            var one = ActiveMirror(mirror, cursor)
+            // The same table: what is known of its partitions is still so, and what could not be made is still to be made.
+            if let same = before.first(where: { $0.id == one.id && $0.generation == one.generation }) {
+                one.partitions = same.partitions
+            }
+            active.append(one)
         }
         let names = Set(active.map(\.name))
         troubles = troubles.filter { names.contains($0.key) }

@@ -54,6 +54,36 @@ enum TableReaders {
         }
     }
 
+    /// Finds out before anything is built whether something names the table that would not find the next one: a foreign key or a policy
+    /// of another table; a view, where that has another name.
+    ///
+    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
+    static func refuseWhatNamesTheTable(
+        of old: MirrorDefinition, becoming new: MirrorDefinition, _ target: PostgresConnection
+    ) throws {
+        let table = MirrorTable(old, name: old.table, label: "")
+        if old.tableName != new.tableName, let view = try views(of: table, target).last {
+            throw MirrorError.refused(
+                "The view \(view.name) reads \(old.tableName), which becomes \(new.tableName): drop the view, and make it anew afterwards."
+            )
+        }
+        let found = try target.execute(
+            """
+            select 'foreign key', conname, conrelid::regclass::text from pg_constraint
+            where confrelid = to_regclass($1) and contype = 'f' and conrelid <> confrelid
+            union
+            select 'policy', polname, polrelid::regclass::text from pg_policy
+            join pg_depend on classid = 'pg_policy'::regclass and objid = pg_policy.oid
+            where refclassid = 'pg_class'::regclass and refobjid = to_regclass($1) and polrelid <> refobjid
+            order by 1, 2
+            """, [.text(table.qualifiedName)])
+        guard found.rowCount > 0 else { return }
+        let kind = try found.string(0, 0)
+        throw MirrorError.refused(
+            "The \(kind) \(try found.string(0, 1)) of \(try found.string(0, 2)) refers to \(old.tableName), which can't be replaced under it: drop the \(kind), and make it anew afterwards."
+        )
+    }
+
     /// What there is to say of one that reads a table which is made anew.
     static func refusal(ofMaterializedView name: String, on table: String) -> MirrorError {
         .refused(

@@ -131,6 +131,14 @@ import Tree
             try bench.apply(String(decoding: try infer(bench, "/Orders").definition.json, as: UTF8.self))
             #expect(try infer(bench, "/Orders").definition.table == "orders", "the same again")
             #expect(try infer(bench, "/orders").definition.table == "orders_2")
+            #expect(try infer(bench, "/orders").definition.name == "orders_2")
+            try bench.apply(#"{"name": "shop", "path": "/o/{k}", "table": "things"}"#)
+            try bench.set("/shop", #"{"a": {"x": 1}}"#)
+            #expect(try infer(bench, "/shop").definition.name == "shop_2")
+            // Names are ASCII, tables need not be.
+            try bench.set("/", #"{"é": {"a": {"x": 1}}, "中国": {"a": {"x": 1}}}"#)
+            let names = try inferAll(bench, "/").map(\.definition)
+            #expect(names.map(\.name) == ["records", "records_2"] && Set(names.map(\.table)) == ["é", "中国"])
         }
     }
 
@@ -149,21 +157,6 @@ import Tree
             #expect(Set(found) == ["x 2 /v/c/x", "y 2 /v/a/y", "z 1 /v/b/z"])
             try bench.set("/v", #"{"a": {"x": 1}, "b": {"x": 2}}"#)
             #expect(try infer(bench, "/v").evidence.map(\.missing) == [nil])
-        }
-    }
-
-    /// What is in the first record of a kind is no record, where names say so.
-    @Test(arguments: [
-        ("customers", "ada", "/customers/{customer_id}", "home_city work_city"),
-        ("app", "main", "/app/main/{main_id}", "city"),
-        ("groups", "members", "/groups/members/{member_id}", "city"),
-    ])
-    func theFirstRecordOfItsKind(place: String, key: String, path: String, columns: String) throws {
-        try MirrorBench.with { bench in
-            try bench.set("/\(place)/\(key)", #"{"home": {"city": "Ulm"}, "work": {"city": "Bonn"}}"#)
-            let found = try infer(bench, "/")
-            #expect(found.definition.pattern.description == path)
-            #expect(found.definition.columns.map(\.name).joined(separator: " ") == columns)
         }
     }
 

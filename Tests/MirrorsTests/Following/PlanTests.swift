@@ -1,3 +1,4 @@
+import LogStore
 import Mirrors
 import Postgres
 import TestSupport
@@ -271,6 +272,95 @@ import Testing
         }
     }
 
+    /// What names the table is told before anything is built, too, and what is not on the next one.
+    @Test func whatNamesTheTable() throws {
+        try MirrorBench.with { bench in
+            try bench.set("/v", #"{"a": {"x": 1}}"#)
+            try bench.apply(Self.first)
+            try bench.script("create view mirror.seen as select k from mirror.m")
+            let elsewhere = try definition(
+                #"{"name": "m", "path": "/v/{k}", "table": "n", "columns": {"x": "bigint"}}"#)
+            let planned = { (one: MirrorDefinition) in
+                self.refusal { _ = try bench.operators.plan(one, namespace: "test") }
+            }
+            #expect(planned(elsewhere).hasPrefix("The view mirror.seen reads mirror.m, which becomes mirror.n:"))
+            let wider = try definition(#"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint", "y": "text"}}"#)
+            try bench.script(
+                "drop view mirror.seen; create table public.other (k text collate \"C\" constraint there references mirror.m)"
+            )
+            #expect(planned(wider).hasPrefix("The foreign key there of other refers to mirror.m,"))
+            try bench.script(
+                """
+                drop table public.other; create table public.other (k text);
+                create policy outside on public.other using (exists (select from mirror.m where x > 0))
+                """)
+            #expect(planned(wider).hasPrefix("The policy outside of other refers to mirror.m,"))
+            // A rule is no view.
+            try bench.script(
+                """
+                drop policy outside on public.other;
+                create rule doubled as on update to mirror.m where new.x > 500 do also select 1;
+                alter table mirror.m replica identity full; create publication all_of_it for table mirror.m
+                """)
+            let lost = [
+                "The rule doubled is not on the new table.", "The replica identity (full) is not on the new table.",
+                "The new table is not in the publication all_of_it.",
+            ]
+            let narrower = try definition(#"{"name": "m", "path": "/v/{k}", "columns": {"y": "text"}}"#)
+            #expect(try bench.operators.plan(narrower, namespace: "test").consequences.suffix(3) == lost[...])
+            let made = try bench.operators.execute(try bench.operators.plan(wider, namespace: "test"))
+            #expect(made?.lost == lost)
+        }
+    }
+
+    /// Whoever has planned to make a mirror makes none that somebody has removed meanwhile: nobody would follow it.
+    @Test(arguments: ["", #", "keeps": "changes""#])
+    func aMirrorThatIsRemovedMeanwhile(kind: String) throws {
+        try MirrorBench.with { bench in
+            let text = #"{"name": "m", "path": "/v/{k}", "columns": {"x": "bigint"}\#(kind)}"#
+            let log = try LogConnection(bench.url)
+            defer { log.close() }
+            let namespace = try #require(try log.namespace(named: "test"))
+            let one = try definition(text)
+            let id = try log.addMirror(namespace.id, name: "m", definition: one.json, target: nil)
+            let plan = try bench.operators.plan(one, namespace: "test")
+            #expect(plan.reasons == ["an earlier attempt was interrupted"])
+            try log.removeMirror(namespace.id, id)
+            #expect(
+                refusal { _ = try bench.operators.execute(plan) }.contains("was removed by somebody else meanwhile"))
+            #expect(
+                try bench.lines(
+                    "select to_regclass('mirror.m') is null and not exists (select from pathmirror.mirror_cursor)") == [
+                        "t"
+                    ])
+            // Nor does it make one that somebody makes now.
+            let both = try bench.operators.plan(one, namespace: "test")
+            _ = try log.addMirror(namespace.id, name: "m", definition: one.json, target: nil)
+            #expect(refusal { _ = try bench.operators.execute(both) }.contains("is being built by somebody else"))
+            try bench.apply(text)
+            #expect(try bench.problems() == [])
+        }
+    }
+
+    /// Names that are the same in their first 63 bytes with what is put before them.
+    @Test func mirrorsOfLongNames() throws {
+        try MirrorBench.with { bench in
+            let name = String(repeating: "long_", count: 12)
+            for number in 1...2 {
+                try bench.apply(
+                    #"{"name": "\#(name)\#(number)", "path": "/v\#(number)/{k}", "table": "t\#(number)", "columns": {"x": "bigint"}}"#
+                )
+            }
+            try bench.following { _ in
+                for number in 1...2 { try bench.set("/v\(number)/a/x", "\(number)") }
+                for number in 1...2 { try bench.set("/v\(number)/b/x", "null") }
+                try bench.catchUp("\(name)1", "\(name)2")
+            }
+            #expect(try bench.lines("select t1.x, t2.x from mirror.t1, mirror.t2") == ["1|2"])
+            #expect(try bench.problems() == [])
+        }
+    }
+
     @Test func aViewOfAColumnThatGetsAnotherType() throws {
         try MirrorBench.with { bench in
             try bench.apply(Self.first)
@@ -279,7 +369,7 @@ import Testing
             let plan = try bench.operators.plan(try definition(text), namespace: "test")
             #expect(
                 plan.consequences.last
-                    == "mirror.seen reads the column x, which gets another type: where it does not fit that, nothing is changed."
+                    == "mirror.seen reads the column x, which gets another type: where it does not fit that, no new table comes."
             )
             _ = try bench.operators.execute(plan)
         }

@@ -5,6 +5,13 @@ import Tree
 @Suite struct PathPatternTests {
     private func keys(_ texts: [String]) -> [Key] { texts.map { Key($0) } }
 
+    /// A mark behind a brace is one character with that, and the brace is one all the same.
+    @Test func capturesThatBeginWithAMark() throws {
+        let pattern = try PathPattern("/x/{\u{345}id}")
+        #expect(pattern.captures == ["\u{345}id"] && pattern.base == Path(splitting: "x"))
+        #expect(throws: PatternError.self) { try PathPattern("/x/a{\u{345}id}") }
+    }
+
     @Test(arguments: [
         ("/{k}", "/", ["k"], 1), ("/a/{k}", "/a", ["k"], 2), ("/a/b/{k}", "/a/b", ["k"], 3),
         ("/{j}/{k}", "/", ["j", "k"], 2),

@@ -51,7 +51,7 @@ struct LogRange {
         let isEmpty = first > last && namespace.head >= namespace.retainedFrom
         emptiness =
             isEmpty && from != .head
-            ? "There is no entry from --from to --to: the log has \(namespace.retainedFrom) to \(namespace.head)." : nil
+            ? "There is no entry in this range: the log has \(namespace.retainedFrom) to \(namespace.head)." : nil
     }
 
     /// Calls `body` with each entry in order until it returns false.

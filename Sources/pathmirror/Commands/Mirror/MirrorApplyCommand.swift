@@ -30,6 +30,11 @@ struct MirrorApplyCommand: Command {
                 throw CommandFailure("The database of mirror \"\(definition.name)\": \(error)")
             }
         }
+        var names: Set<String> = []
+        for plan in plans where !names.insert("\(plan.namespaceID) \(plan.definition.name)").inserted {
+            throw CommandFailure(
+                "Two of these mirrors of namespace \"\(plan.namespace)\" have the name \(plan.definition.name).")
+        }
         var tables: Set<String> = []
         for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
         {

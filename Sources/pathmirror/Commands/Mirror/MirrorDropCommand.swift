@@ -28,7 +28,7 @@ struct MirrorDropCommand: Command {
                 try administration.drop(mirror)
             } catch let error as PostgresError where mirror.target != nil && error.endsConnection {
                 throw CommandFailure(
-                    "\(error). Nothing was changed. If that database is gone for good, 'pathmirror mirror drop \(mirror.name) --abandon' forgets the mirror."
+                    "\(error). Nothing was changed. If that database is gone for good, 'pathmirror mirror drop \(mirror.name) --ns \(mirror.namespace) --abandon' forgets the mirror."
                 )
             }
         }
