@@ -112,9 +112,10 @@ public final class MirrorAdministration {
                 plan.namespaceID, name: plan.definition.name, definition: plan.definition.json,
                 target: plan.definition.target)
         } catch {
-            // Somebody else has added it since the plan was made.
             if case .database(let cause) = error, cause.sqlState == "23505" {
-                throw BuildLock.refusal(plan.definition.name)
+                throw MirrorError.refused(
+                    "Mirror \"\(plan.definition.name)\" was added by somebody else since the plan was made: apply the definition again."
+                )
             }
             throw error
         }
@@ -238,6 +239,7 @@ public final class MirrorAdministration {
         defer { target.close() }
         // Nobody would remove what a build that goes on has made.
         guard try BuildLock.holds(mirror.id, target, .untilReleased) else { throw BuildLock.refusal(mirror.name) }
+        defer { BuildLock.release(mirror.id, target) }
         let cursor = try MirrorCursor.of(mirror, target)
         var steps: [PipelineStep] = [
             .query("begin"), .query("set local lock_timeout = '5s'"),
@@ -252,9 +254,9 @@ public final class MirrorAdministration {
         do throws(PostgresError) {
             _ = try target.pipeline(steps + [.query("commit")])
         } catch {
+            if target.isOpen { try target.executeScript("rollback") }
             // dependent_objects_still_exist
             guard error.sqlState == "2BP01", let table else { throw error }
-            try target.executeScript("rollback")
             throw try TableReaders.refusal(of: mirror.name, table, target, error)
         }
         try source.removeMirror(mirror.namespaceID, mirror.id)

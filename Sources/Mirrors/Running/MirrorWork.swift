@@ -87,9 +87,9 @@ struct MirrorWork {
                 continue
             }
             var one = ActiveMirror(mirror, cursor)
-            // The same table: what is known of its partitions is still so, and what could not be made is still to be made.
+            // The same table: what could not be made of its partitions is still to be made.
             if let same = before.first(where: { $0.id == one.id && $0.generation == one.generation }) {
-                one.partitions = same.partitions
+                one.partitions = same.partitions.readAnew
             }
             active.append(one)
         }

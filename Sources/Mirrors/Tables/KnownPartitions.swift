@@ -22,6 +22,16 @@ struct KnownPartitions: Sendable {
     /// More are not waited for: whoever can write may choose any time.
     private static let mostWanted = 1_000
 
+    /// What is still so of the same table when its mirror is read anew: what is to be made, and why it could not be. All else is looked
+    /// up again, as the definition may say otherwise now.
+    var readAnew: KnownPartitions {
+        var known = KnownPartitions()
+        known.wanted = wanted
+        known.restsUntil = restsUntil
+        known.refusal = refusal
+        return known
+    }
+
     func mustBeRead(at now: UInt64) -> Bool { most == nil || now >= staleAt }
 
     /// Whether something is to be done at this time.

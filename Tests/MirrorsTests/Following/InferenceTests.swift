@@ -135,6 +135,16 @@ import Tree
             try bench.apply(#"{"name": "shop", "path": "/o/{k}", "table": "things"}"#)
             try bench.set("/shop", #"{"a": {"x": 1}}"#)
             #expect(try infer(bench, "/shop").definition.name == "shop_2")
+            // What has got its name before keeps it, whatever comes before it now.
+            try bench.set("/", #"{"a": {"items": {"k": {"x": 1}}}, "b": {"items": {"k": {"x": 1}}}}"#)
+            for one in try inferAll(bench, "/") {
+                try bench.apply(String(decoding: one.definition.json, as: UTF8.self))
+            }
+            try bench.set("/aa", #"{"items": {"k": {"x": 1}}}"#)
+            let again = try inferAll(bench, "/").map {
+                "\($0.definition.pattern.base) \($0.definition.table) \($0.definition.name)"
+            }
+            #expect(again == ["/a/items items items", "/aa/items items_3 items_3", "/b/items items_2 items_2"])
             // Names are ASCII, tables need not be.
             try bench.set("/", #"{"é": {"a": {"x": 1}}, "中国": {"a": {"x": 1}}}"#)
             let names = try inferAll(bench, "/").map(\.definition)

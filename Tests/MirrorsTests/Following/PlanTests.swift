@@ -336,7 +336,7 @@ import Testing
             // Nor does it make one that somebody makes now.
             let both = try bench.operators.plan(one, namespace: "test")
             _ = try log.addMirror(namespace.id, name: "m", definition: one.json, target: nil)
-            #expect(refusal { _ = try bench.operators.execute(both) }.contains("is being built by somebody else"))
+            #expect(refusal { _ = try bench.operators.execute(both) }.contains("was added by somebody else since"))
             try bench.apply(text)
             #expect(try bench.problems() == [])
         }

@@ -178,6 +178,12 @@ import Testing
                 create index alone on mirror.orders_2026_01 (n); create index above on only mirror.orders (n);
                 alter table mirror.orders add constraint few check (n < 100)
                 """)
+            // What refers to the table from within is its own, and nothing is in the way of another one.
+            try bench.script(
+                """
+                alter table mirror.orders add column above text, add column above_at timestamptz;
+                create policy inside on mirror.orders_2026_02 using (exists (select from mirror.orders where n > 0))
+                """)
             let wider = dividedOrders(partition: #", "from": "2026-01-01""#)
             let losses = try bench.operators.plan(try definition(wider), namespace: "test").consequences.dropFirst()
             let again = try bench.operators.rebuild(try bench.mirror("orders"))

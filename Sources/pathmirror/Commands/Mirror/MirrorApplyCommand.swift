@@ -30,16 +30,7 @@ struct MirrorApplyCommand: Command {
                 throw CommandFailure("The database of mirror \"\(definition.name)\": \(error)")
             }
         }
-        var names: Set<String> = []
-        for plan in plans where !names.insert("\(plan.namespaceID) \(plan.definition.name)").inserted {
-            throw CommandFailure(
-                "Two of these mirrors of namespace \"\(plan.namespace)\" have the name \(plan.definition.name).")
-        }
-        var tables: Set<String> = []
-        for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
-        {
-            throw CommandFailure("Two of these mirrors have the table \(plan.definition.tableName).")
-        }
+        try checkThatNoneIsAnothers(plans)
         let isJSON = arguments.has("json")
         let isDryRun = arguments.has("dry-run")
         if !isJSON { for plan in plans { show(plan, isDryRun, console) } }
@@ -74,6 +65,20 @@ struct MirrorApplyCommand: Command {
                             : ""))
                 if let begins = outcome.begins { console.write(text(plan, begins)) }
             }
+        }
+    }
+
+    /// No two may have one name or one table.
+    private static func checkThatNoneIsAnothers(_ plans: [MirrorPlan]) throws {
+        var names: Set<String> = []
+        for plan in plans where !names.insert("\(plan.namespaceID) \(plan.definition.name)").inserted {
+            throw CommandFailure(
+                "Two of these mirrors of namespace \"\(plan.namespace)\" have the name \(plan.definition.name).")
+        }
+        var tables: Set<String> = []
+        for plan in plans where !tables.insert("\(plan.definition.target ?? "") \(plan.definition.tableName)").inserted
+        {
+            throw CommandFailure("Two of these mirrors have the table \(plan.definition.tableName).")
         }
     }
 
