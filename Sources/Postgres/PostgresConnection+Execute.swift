@@ -88,10 +88,12 @@ extension PostgresConnection {
         return known.serverName
     }
 
-    /// A server-side name that was never used on this connection. What makes it so is at its beginning: the server keeps 63 bytes.
+    /// A server-side name that was never used on this connection. The server keeps 63 bytes: what makes a longer one so is at its
+    /// beginning.
     func newServerName(_ statement: PostgresStatement) -> [CChar] {
         preparedGeneration += 1
-        return Array("\(preparedGeneration)#\(statement.name)".utf8CString)
+        let name = "\(statement.name)#\(preparedGeneration)"
+        return Array((name.utf8.count <= 63 ? name : "\(preparedGeneration)#\(statement.name)").utf8CString)
     }
 
     /// A statement that the server dropped (DISCARD ALL) or cannot run any more (its result type changed by a
