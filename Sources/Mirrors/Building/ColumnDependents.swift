@@ -19,6 +19,8 @@ struct ColumnDependents {
         guard !columns.isEmpty else { return }
         let table = MirrorTable(definition, name: definition.table, label: "")
         let own = Set(table.indexNames(of: table.name))
+        var names = PostgresArray(of: .text)
+        for column in columns.sorted() { names.appendText(column) }
         let rows = try target.execute(
             """
             select distinct depend.classid::regclass::text, attname,
@@ -38,9 +40,9 @@ struct ColumnDependents {
                     ))
             from pg_attribute
             join pg_depend as depend on depend.refclassid = 'pg_class'::regclass and refobjid = attrelid and refobjsubid = attnum
-            where attrelid = to_regclass($1) and not attisdropped and attname = any($2::text[])
+            where attrelid = to_regclass($1) and not attisdropped and attname = any($2)
             order by 1, 3, 2
-            """, [.text(table.qualifiedName), .text(Self.array(columns.sorted()))])
+            """, [.text(table.qualifiedName), .array(names)])
         for row in 0..<rows.rowCount where !rows.isNull(row, 2) {
             let dependent = Dependent(name: try rows.string(row, 2), column: try rows.string(row, 1))
             switch try rows.string(row, 0) {
@@ -50,61 +52,5 @@ struct ColumnDependents {
             default: break
             }
         }
-    }
-
-    /// An array of texts as PostgreSQL reads one.
-    private static func array(_ texts: [String]) -> String {
-        let quoted = texts.map { text in
-            "\"" + text.flatMap { $0 == "\"" || $0 == "\\" ? ["\\", $0] : [$0] } + "\""
-        }
-        return "{\(quoted.joined(separator: ","))}"
-    }
-}
-
-extension MirrorPlan {
-    /// What would be lost of what somebody has made on the table, as sentences.
-    ///
-    /// - Throws: ``MirrorError/refused(_:)`` where something is in the way of another table, with what its user can do.
-    static func losses(
-        of old: MirrorDefinition, to new: MirrorDefinition, _ renames: [ColumnRename], _ target: PostgresConnection
-    )
-        throws -> [String]
-    {
-        try TableReaders.refuseMaterializedViews(of: old, target)
-        try TableReaders.refuseWhatNamesTheTable(of: old, becoming: new, target)
-        let types = { (definition: MirrorDefinition) in
-            Dictionary(
-                MirrorTable(definition, name: definition.table, label: "").readColumns.map { ($0.name, $0.sqlType) }
-            ) { first, _ in first }
-        }
-        let after = types(new)
-        var gone: Set<String> = []
-        var retyped: Set<String> = []
-        for (name, type) in types(old) {
-            let name = renames.first { $0.old == name }?.new ?? name
-            guard let other = after[name] else {
-                gone.insert(name)
-                continue
-            }
-            if other != type { retyped.insert(renames.first { $0.new == name }?.old ?? name) }
-        }
-        let lost = try ColumnDependents(on: gone, of: old, target)
-        if let view = lost.views.first {
-            throw MirrorError.refused(
-                "The view \(view.name) reads the column \(view.column) of \(old.tableName), which the new table does not have. Drop the view, and make it anew afterwards."
-            )
-        }
-        if let policy = lost.policies.first {
-            throw MirrorError.refused(
-                "The policy \(policy.name) for the rows of \(old.tableName) reads the column \(policy.column), which the new table does not have. Drop the policy, and make it anew afterwards."
-            )
-        }
-        let doubtful = try ColumnDependents(on: retyped, of: old, target)
-        return lost.indexes.map {
-            "The index \($0.name) is on the column \($0.column), which the new table does not have."
-        }
-            + (doubtful.views + doubtful.policies).map {
-                "\($0.name) reads the column \($0.column), which gets another type: where it does not fit that, no new table comes."
-            } + (try HandmadeIndexes.losses(of: old, target))
     }
 }

@@ -41,10 +41,9 @@ struct GeneratedCheck {
             _ = try target.execute(table.addingSQL(column))
         } catch {
             guard !error.endsConnection else { throw error }
-            // Times are what meets people: what day it is depends on where.
-            let isUnsteady = error.sqlState == "42P17"
+            // Not immutable: as a rule a time that becomes a day or a text, which the session's time zone has a say in.
             let advice =
-                isUnsteady
+                error.sqlState == "42P17"
                 ? " What it uses may depend on settings of a session, such as its time zone: write \"placed_at at time zone 'UTC'\" for a time, and a cast to a type without one after that."
                 : ""
             throw MirrorError.refused(
