@@ -15,4 +15,21 @@ enum RowCopy {
         writer.appendInt8(version)
         try writer.endRow()
     }
+
+    /// The same, of bytes that somebody else owns.
+    static func write(
+        _ namespace: Int64, _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ version: Int64,
+        to writer: inout CopyWriter
+    ) throws(PostgresError) {
+        guard path.count <= StoredPath.maxPlainBytes else {
+            return try write(namespace, StoredPath(Array(path)), Array(value), version, to: &writer)
+        }
+        writer.beginRow()
+        writer.appendInt8(namespace)
+        try writer.appendText(path)
+        writer.appendNull()
+        try writer.appendText(value)
+        writer.appendInt8(version)
+        try writer.endRow()
+    }
 }

@@ -138,6 +138,7 @@ extension String {
     func hasSameBytes(as other: UnsafeBufferPointer<UInt8>) -> Bool {
         withBytes { bytes in
             guard bytes.count == other.count else { return false }
+            if bytes.baseAddress == other.baseAddress { return true }
             let left = UnsafeRawBufferPointer(bytes)
             let right = UnsafeRawBufferPointer(other)
             var index = 0

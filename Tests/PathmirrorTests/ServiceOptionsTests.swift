@@ -103,6 +103,7 @@ import Testing
         .init("commit-deadline-ms", day, 10_000) { Int($0.engine.commitDeadlineMilliseconds) },
         .init("poll-ms", 10...60_000, 1_000) { Int($0.engine.pollMilliseconds) },
         .init("shutdown-ms", 0...3_600_000, 10_000) { Int($0.shutdownMilliseconds) },
+        .init("answer-cache-bytes", 0...(1 << 40), 32 << 20) { $0.gateway.answerCacheBytes },
         .init("long-stretch-ms", 0...3_600_000, 100) { Int($0.engine.longStretchMilliseconds) },
         .init("max-body-bytes", 1...(1 << 30), 256 << 20) { $0.gateway.maxBodyBytes },
         .init("max-user-body-bytes", 1...(1 << 30), 16 << 20, besides: ["--max-body-bytes", "1073741824"]) {

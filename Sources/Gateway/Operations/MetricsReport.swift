@@ -113,6 +113,9 @@ struct MetricsReport {
     private static func addTransports(_ facts: GatewayFacts, _ metrics: inout MetricsText) {
         let counts = facts.metrics
         metrics.counter("pathmirror_rest_reads_total", "GET requests for data.", counts.reads.current)
+        metrics.counter(
+            "pathmirror_rest_reads_kept_total", "GET requests whose answer had been written out before.",
+            counts.readsKept.current)
         metrics.counter("pathmirror_rest_writes_total", "Requests that write.", counts.writes.current)
         metrics.gauge("pathmirror_listeners", "Open event streams.", counts.streams.current)
         metrics.counter("pathmirror_streams_opened_total", "Event streams opened.", counts.streamsOpened.current)

@@ -5,10 +5,18 @@ import Tree
 import Wire
 
 /// Answers GET requests. One for each loop.
-struct RESTReads {
+final class RESTReads {
     private let services: LoopServices
+    private let written: WrittenValues
+    private let link: LoopLink<RESTReads>
 
-    init(_ services: LoopServices) { self.services = services }
+    init(_ services: LoopServices) {
+        self.services = services
+        let settings = services.settings
+        written = WrittenValues(bytes: settings.answerCacheBytes, heavyRows: settings.heavyRows, services.workers)
+        link = LoopLink(services.loop)
+        link.lead(to: self)
+    }
 
     /// Answers from the newest snapshot: here, or on a worker where there is much to be written.
     func read(_ call: Call, _ namespace: LiveNamespace) {
@@ -23,11 +31,25 @@ struct RESTReads {
         let node = snapshot.root[call.path]
         let selection = Selection(call.parameters.query, at: call.path, namespace, snapshot)
         let job = ReadJob(call, snapshot.seq, node, selection, services.settings)
-        guard node.rowCount > services.settings.heavyRows else { return job.run().send(to: call.exchange) }
+        let isKept = job.isOfTheWholeValue && written.areWorthIt(node)
+        let place = isKept ? WrittenValues.Place(call, namespace) : nil
+        var value = place.flatMap { written.find($0, node) } ?? WrittenValue()
+        if job.isAnswered(by: value) {
+            services.metrics.readsKept.add()
+            return job.run(with: &value).send(to: call.exchange)
+        }
+        guard node.rowCount > services.settings.heavyRows else {
+            let answer = job.run(with: &value)
+            if let place { written.keep(value, place, node) }
+            return answer.send(to: call.exchange)
+        }
         let reference = call.exchange.reference
-        let isQueued = services.workers.submit {
-            let answer = job.run()
+        let isQueued = services.workers.submit { [link, value] in
+            var value = value
+            let answer = job.run(with: &value)
             reference.perform { answer.send(to: $0) }
+            guard let place else { return }
+            link.post { [value] reads in reads.written.keep(value, place, node) }
         }
         if !isQueued { services.responder.respond(.overloaded, to: call.exchange) }
     }

@@ -23,10 +23,19 @@ struct ReadJob: Sendable {
         ifNoneMatch = call.request.headerText("if-none-match")
     }
 
-    func run() -> DataAnswer {
+    /// Whether the answer is the value and nothing else: no query's result, and no script.
+    var isOfTheWholeValue: Bool { parameters.query == nil && parameters.callback == nil }
+
+    /// Whether nothing has to be made any more for the answer.
+    func isAnswered(by written: WrittenValue) -> Bool {
+        written.suffices(packed: options.gzipFromBytes != nil, tag: wantsETag)
+    }
+
+    /// Makes the answer, and of the value what the answer needs and is not there yet.
+    func run(with written: inout WrittenValue) -> DataAnswer {
         var etag: String?
         if wantsETag {
-            let tag = ETag.of(node)
+            let tag = written.tag { ETag.of(node) }
             etag = tag
             if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
                 return DataAnswer.silent(304, seq: seq, etag: tag)
@@ -35,7 +44,8 @@ struct ReadJob: Sendable {
         if parameters.print == .silent {
             return DataAnswer.silent(seq: seq, etag: etag)
         }
-        let reply = Reply(options, seq: seq, etag: etag, body: encode())
+        let text = written.text(encode)
+        let reply = Reply(options, seq: seq, etag: etag, text: text, &written)
         return DataAnswer(status: 200, headers: reply.headers, body: reply.body)
     }
 

@@ -1,4 +1,3 @@
-import Compression
 import HTTPServer
 import Tree
 import Wire
@@ -29,8 +28,14 @@ struct Reply: Sendable {
     }
 
     init(_ options: Options, seq: Int64, etag: String?, body: [UInt8]) {
+        var written = WrittenValue(text: body)
+        self.init(options, seq: seq, etag: etag, text: body, &written)
+    }
+
+    /// - Parameter written: what has been made of the same value before.
+    init(_ options: Options, seq: Int64, etag: String?, text: [UInt8], _ written: inout WrittenValue) {
         var headers = Self.jsonHeaders
-        var body = body
+        var body = text
         headers.add("X-Pathmirror-Seq", UInt64(seq))
         if let etag { headers.add("ETag", etag) }
         if let callback = options.callback {
@@ -39,13 +44,14 @@ struct Reply: Sendable {
                 "X-Content-Type-Options": "nosniff", "X-Pathmirror-Seq": "\(seq)",
             ]
             body = Array("/**/\(callback)(".utf8) + ScriptText.escaped(body) + Array(");".utf8)
+            written = WrittenValue(text: body)
         }
         if let download = options.download {
             headers.add("Content-Disposition", "attachment; filename=\"\(Self.fileName(download))\"")
         }
         if let least = options.gzipFromBytes {
             headers.add("Vary", "Accept-Encoding")
-            if body.count >= least, let packed = Gzip.compress(body), packed.count < body.count {
+            if body.count >= least, let packed = written.packedText() {
                 headers.add("Content-Encoding", "gzip")
                 body = packed
             }

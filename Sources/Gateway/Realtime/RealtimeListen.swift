@@ -27,6 +27,8 @@ final class RealtimeListen {
             if (oldValue == .live) != (state == .live) { session.unsettledListens += state == .live ? -1 : 1 }
         }
     }
+    /// The session's, which keeps it so, for the same reason.
+    var loginNumber: Int
     /// By what the client was last let in: another login is judged at once.
     var admission = Admission()
     /// Events that wait for the value, and whether there were too many to keep.
@@ -40,6 +42,7 @@ final class RealtimeListen {
         self.group = group
         self.session = session
         transport = session.transport
+        loginNumber = session.loginNumber
         self.seq = seq
     }
 
@@ -86,7 +89,6 @@ extension RealtimeListen: Listener {
     static func delivery(of events: EncodedEvents) -> TaggedFrames { TaggedFrames(events) }
 
     var reader: AuthContext { session.login.context }
-    var loginNumber: Int { session.loginNumber }
 
     func deliver(_ delivery: inout TaggedFrames, bufferBytes: Int) {
         if state == .opening { return wait(delivery.encoded, bufferBytes) }

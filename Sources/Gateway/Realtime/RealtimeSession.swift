@@ -39,7 +39,9 @@ final class RealtimeSession {
 
     var login: Identity
     /// Counts logins.
-    var loginNumber = 0
+    var loginNumber = 0 {
+        didSet { for listen in listens.values { listen.loginNumber = loginNumber } }
+    }
     /// Listens that are still to be judged by the newest login and rules.
     var listensToCheck: [ListenTarget] = []
     var isHeldForChecks = false

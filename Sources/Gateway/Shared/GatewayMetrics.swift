@@ -3,6 +3,8 @@ public import Runtime
 /// What the gateway counts.
 public final class GatewayMetrics: Sendable {
     public let reads = Counter()
+    /// Those of them whose answer was there already.
+    public let readsKept = Counter()
     public let writes = Counter()
     public let streams = Gauge()
     public let streamsOpened = Counter()

@@ -28,6 +28,8 @@ public struct GatewaySettings: Sendable {
     public var memory = MemoryBudget(bytes: 1 << 30, bytesPerAddress: 256 << 20)
     /// Responses from this size on are packed for clients that accept gzip.
     public var gzipFromBytes = 1_024
+    /// What each event loop may keep of values that it has written out for GETs, for who asks for the same again; 0: nothing.
+    public var answerCacheBytes = 32 << 20
     /// How long a request may wait for the seq of its `X-Pathmirror-Min-Seq`, and a stream that resumes for the entry that its
     /// client has seen, or for a database that is away.
     public var minSeqWaitMilliseconds: Milliseconds = 10_000

@@ -11,9 +11,12 @@ public final class Importer {
         /// Rows in one transaction; nil for all.
         public var rowsPerChunk: Int?
         /// Bytes of rows that are gathered before they are sent.
-        public var bufferBytes = 4 << 20
+        public var bufferBytes = 1 << 20
 
         public init() {}
+
+        /// An empty pack, as large as is sent at once.
+        public var pack: RowPack { RowPack(bytes: bufferBytes, rows: rowsPerChunk) }
     }
 
     private let connection: LogConnection
@@ -26,8 +29,8 @@ public final class Importer {
     private var seq: Int64 = 0
     private var isOpen = false
     private var part: Int32 = 0
-    private var rows: [(path: [UInt8], value: [UInt8])] = []
-    private var bufferedBytes = 0
+    /// Rows that came one by one and were not sent yet.
+    private var gathered: RowPack
     private var rowsInChunk = 0
     private var rowsToSkip = 0
     /// Rows taken so far, those of an earlier run included.
@@ -62,6 +65,7 @@ public final class Importer {
         self.destination = destination
         self.path = path
         self.settings = settings
+        gathered = settings.pack
         self.fingerprint = settings.rowsPerChunk == nil ? nil : fingerprint
         do {
             rowsToSkip = try savedProgress()
@@ -76,14 +80,36 @@ public final class Importer {
     public func add(_ path: [UInt8], _ value: Node) throws(LogStoreError) {
         rowsDone += 1
         if rowsDone <= rowsToSkip { return }
-        do {
+        try whole { () throws in
             if !isOpen { try begin() }
-            let text = JSONWriter.encode(value, form: .plain)
-            rows.append((path, text))
-            bufferedBytes += path.count + text.count
+            gathered.append(path, value)
             rowsInChunk += 1
-            if bufferedBytes >= settings.bufferBytes { try flush() }
-            if let most = settings.rowsPerChunk, rowsInChunk >= most { try commit(isLast: false) }
+            if gathered.isFull { try sendGathered() }
+            if rowsInChunk == settings.rowsPerChunk { try commit() }
+        }
+    }
+
+    /// Takes the next rows, in the order of the source. Not to be mixed with rows one by one.
+    public func add(_ pack: RowPack) throws(LogStoreError) {
+        var next = min(max(0, rowsToSkip - rowsDone), pack.count)
+        rowsDone += next
+        try whole { () throws in
+            while next < pack.count {
+                if !isOpen { try begin() }
+                let count = min(pack.count - next, (settings.rowsPerChunk ?? .max) - rowsInChunk)
+                try send(pack, next..<next + count)
+                next += count
+                rowsDone += count
+                rowsInChunk += count
+                if rowsInChunk == settings.rowsPerChunk { try commit() }
+            }
+        }
+    }
+
+    /// Does something; where that fails nothing of it stays.
+    private func whole(_ body: () throws -> Void) throws(LogStoreError) {
+        do {
+            try body()
         } catch {
             abandon()
             try? forgetProgress(after: error)
@@ -102,15 +128,11 @@ public final class Importer {
 
     /// Commits what is left. After it everything is visible.
     public func finish() throws(LogStoreError) {
-        do {
+        try whole { () throws in
             // An export of nothing replaces what is there with nothing.
-            if rowsDone == 0 { try begin() }
-            if isOpen { try commit(isLast: true) }
+            if rowsDone == 0 { try begin(isEmpty: true) }
+            if isOpen { try commit() }
             if fingerprint != nil { try forgetProgress() }
-        } catch {
-            abandon()
-            try? forgetProgress(after: error)
-            throw Self.named(error)
         }
     }
 
@@ -126,7 +148,9 @@ public final class Importer {
 
     // MARK: One transaction
 
-    private func begin() throws {
+    /// - Parameter isEmpty: whether no row comes.
+    private func begin(isEmpty: Bool = false) throws {
+        try connection.choosePacking()
         let head = try destination.begin(connection) { try connection.lockHead($0.id, expectedHead: $0.head) }
         if lastSeq > 0 { try refuseOthersWrites(through: head) }
         seq = head + 1
@@ -134,8 +158,12 @@ public final class Importer {
         rowsInChunk = 0
         isOpen = true
         // Only the first chunk makes room; the others add to it. Where nothing comes, it is a removal like any other.
-        if rowsDone == 1 { try connection.clear(destination.id, path) }
-        if rowsDone == 0 { try connection.apply(destination.id, seq, Change(path: path, value: .null)) }
+        guard isFirst else { return }
+        if isEmpty {
+            try connection.apply(destination.id, seq, Change(path: path, value: .null))
+        } else {
+            try connection.clear(destination.id, path)
+        }
     }
 
     /// Between chunks others may write, but not where the rest goes: rows can only be added where nothing is.
@@ -153,39 +181,53 @@ public final class Importer {
         }
     }
 
-    /// Sends the gathered rows: to the tree by COPY, to the log as parts.
-    private func flush() throws {
+    /// Whether no chunk is committed yet, nor was by an earlier run.
+    private var isFirst: Bool { rowsKept == 0 }
+
+    private func sendGathered() throws {
+        try send(gathered, 0..<gathered.count)
+        gathered.removeAll()
+    }
+
+    /// Sends rows: to the tree by COPY, to the log as a part.
+    private func send(_ pack: RowPack, _ rows: Range<Int>) throws {
         guard !rows.isEmpty else { return }
+        let (namespace, version) = (destination.id, seq)
         try connection.postgres.copyIn(RowCopy.sql) { writer in
-            for row in rows { try RowCopy.write(destination.id, StoredPath(row.path), row.value, seq, to: &writer) }
+            try pack.forEach(rows) { (path, value) throws(PostgresError) in
+                try RowCopy.write(namespace, path, value, version, to: &writer)
+            }
         }
-        var text: [UInt8] = []
-        text.reserveCapacity(bufferedBytes + rows.count * 6)
-        var keys = JSONWriter(form: .export)
-        for (index, row) in rows.enumerated() {
-            text.append(index == 0 ? UInt8(ascii: "{") : UInt8(ascii: ","))
-            keys.removeAll()
-            keys.writeString(String(decoding: row.path, as: UTF8.self))
-            text.append(contentsOf: keys.bytes)
-            text.append(UInt8(ascii: ":"))
-            text.append(contentsOf: row.value)
-        }
-        text.append(UInt8(ascii: "}"))
         var parameters = PostgresParameters()
         parameters.appendInt8(destination.id)
         parameters.appendInt8(seq)
         parameters.appendInt4(part)
-        parameters.appendJSON(text)
+        parameters.appendJSON(Self.logPart(pack, rows))
         _ = try connection.postgres.execute(
             "insert into pathmirror.log_part (namespace_id, seq, part, changes) values ($1, $2, $3, $4)", parameters)
         part += 1
-        rows.removeAll(keepingCapacity: true)
-        bufferedBytes = 0
     }
 
-    private func commit(isLast: Bool) throws {
-        try flush()
-        let isFirst = rowsDone == rowsInChunk
+    private static func logPart(_ pack: RowPack, _ rows: Range<Int>) -> [UInt8] {
+        var text: [UInt8] = []
+        text.reserveCapacity(pack.bytes.count + rows.count * 6)
+        var keys = JSONWriter(form: .export)
+        var isFirst = true
+        pack.forEach(rows) { path, value in
+            text.append(isFirst ? UInt8(ascii: "{") : UInt8(ascii: ","))
+            isFirst = false
+            keys.removeAll()
+            keys.writeString(utf8: path)
+            text.append(contentsOf: keys.bytes)
+            text.append(UInt8(ascii: ":"))
+            text.append(contentsOf: value)
+        }
+        text.append(UInt8(ascii: "}"))
+        return text
+    }
+
+    private func commit() throws {
+        try sendGathered()
         let changes = isFirst ? ChangeCodec.encode([Change(path: path, value: .null)]) : Array("{}".utf8)
         var entry = PostgresParameters()
         entry.appendInt8(destination.id)

@@ -31,10 +31,10 @@ extension MirrorBuilder {
         let comparison = TableComparison(target, building)
         var count = 0
         progress(.verifying(rows: 0))
-        try RecordStream.read(mirror.namespaceID, pattern, above: [], source) { keys, record, _ in
-            try comparison.add(keys, record)
-            count += 1
-            if count % min(rowsAtOnce, 1_000) == 0 { progress(.verifying(rows: count)) }
+        try RecordBatches.forEach(mirror.namespaceID, pattern, source, most: min(rowsAtOnce, 1_000)) { records in
+            for record in records { try comparison.add(record.keys, record.value) }
+            count += records.count
+            progress(.verifying(rows: count))
         }
         try comparison.finish { some in
             try source.readSubtrees(mirror.namespaceID, some.map { pattern.path(of: $0) }).map(\.value)

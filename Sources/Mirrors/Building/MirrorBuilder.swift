@@ -160,21 +160,14 @@ public final class MirrorBuilder {
 
     /// Gives `body` the rows of all records, some at a time, and stores what did not fit.
     private func forEachRows(of building: ActiveMirror, _ body: ([ProjectedRow]) throws -> Void) throws {
-        var records: [(keys: [Key], value: Node, version: Int64)] = []
-        func put() throws {
-            try body(try rows(&records, building))
+        try RecordBatches.forEach(mirror.namespaceID, definition.pattern, source, most: rowsAtOnce) { records in
+            try body(try rows(records, building))
             progress(.copying(rows: rowCount))
         }
-        try RecordStream.read(mirror.namespaceID, definition.pattern, above: [], source) { keys, value, version in
-            records.append((keys, value, version))
-            if records.count >= rowsAtOnce { try put() }
-        }
-        try put()
+        if rowCount == 0 { progress(.copying(rows: 0)) }
     }
 
-    private func rows(
-        _ records: inout [(keys: [Key], value: Node, version: Int64)], _ building: ActiveMirror
-    ) throws -> [ProjectedRow] {
+    private func rows(_ records: [RecordBatches.Record], _ building: ActiveMirror) throws -> [ProjectedRow] {
         let unknown = Set(records.map(\.version)).filter { times[$0] == nil }
         if !unknown.isEmpty {
             if times.count > 1_000_000 { times.removeAll() }
@@ -188,7 +181,6 @@ public final class MirrorBuilder {
             let row = building.projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
             if let row { rows.append(row) }
         }
-        records.removeAll(keepingCapacity: true)
         rowCount += rows.count
         for some in misfits.chunked(5_000) {
             _ = try misfitWriter.pipeline([building.storing(Array(some))])

@@ -5,13 +5,15 @@ import Tree
 enum RecordStream {
     /// - Parameters:
     ///   - above: the first captured keys, where not all records are wanted.
+    ///   - onRow: hears of each row that is read how many bytes it has.
     ///   - body: takes a record with the newest version among its rows.
     static func read(
         _ namespace: Int64, _ pattern: PathPattern, above captured: [Key], _ source: LogConnection,
-        _ body: ([Key], Node, Int64) throws -> Void
+        onRow: (Int) throws -> Void = { _ in }, _ body: ([Key], Node, Int64) throws -> Void
     ) throws {
         var gatherer = RecordGatherer(pattern)
         try source.forEachRow(namespace, below: pattern.path(above: captured)) { row in
+            try onRow(row.path.count + row.value.count)
             try gatherer.take(row, body)
         }
         try gatherer.finish(body)

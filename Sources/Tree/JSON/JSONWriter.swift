@@ -9,7 +9,7 @@ public enum JSONForm: Sendable, Hashable {
 }
 
 /// Writes values as JSON text into one growing buffer.
-public struct JSONWriter {
+public struct JSONWriter: Sendable {
     public private(set) var bytes: [UInt8]
     private let form: JSONForm
     private let isPretty: Bool

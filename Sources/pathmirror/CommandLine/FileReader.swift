@@ -1,14 +1,17 @@
 import Glibc
+import Synchronization
 
-/// Reads a file, or standard input for `-`, piece by piece.
-final class FileReader {
+/// Reads a file, or standard input for `-`, piece by piece. Any thread, one at a time.
+final class FileReader: Sendable {
     let path: String
     /// The file's size, or nil for what has none.
     let byteCount: Int?
     private let descriptor: Int32
     private let isOpened: Bool
     private let interruption: Interruption?
-    private(set) var bytesRead = 0
+    private let bytesSoFar = Atomic(0)
+
+    var bytesRead: Int { bytesSoFar.load(ordering: .relaxed) }
 
     /// - Parameters:
     ///   - standardInput: what `-` names.
@@ -48,7 +51,7 @@ final class FileReader {
         guard failure == 0 else {
             throw CommandFailure("\(path) can't be read: \(String(cString: strerror(failure))).")
         }
-        bytesRead += piece.count
+        bytesSoFar.add(piece.count, ordering: .relaxed)
         return piece.isEmpty ? nil : piece
     }
     /// Waits until there is something to read, or the end; whoever sends it may take their time.

@@ -26,6 +26,9 @@ enum LimitOptions {
             "memory-bytes", "N",
             "what bodies, messages and what was parsed of them may take of memory together; default 1073741824"),
         .init(
+            "answer-cache-bytes", "N",
+            "what an event loop keeps of values that it has written out for GETs; default 33554432, 0: nothing"),
+        .init(
             "long-stretch-ms", "N",
             "what may keep an event loop or a committer from all else before the log says so, 0 for never; default 100"),
         .init("memory-per-address-bytes", "N", "how much of that one address may take; default a quarter of it"),
@@ -59,6 +62,9 @@ enum LimitOptions {
             gateway.maxMessageBytes = bytes
         }
         gateway.maxPlainBodyBytes = min(gateway.maxPlainBodyBytes, gateway.maxBodyBytes)
+        if let bytes = try arguments.integer("answer-cache-bytes", in: 0...(1 << 40)) {
+            gateway.answerCacheBytes = bytes
+        }
         if let time = try arguments.integer("long-stretch-ms", in: 0...3_600_000) {
             server.longStretchMilliseconds = Milliseconds(time)
             engine.longStretchMilliseconds = Milliseconds(time)

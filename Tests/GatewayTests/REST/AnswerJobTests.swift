@@ -23,7 +23,8 @@ import Wire
             change(&settings)
             let namespace = TestNamespace(root: node)
             let selection = Selection(call.parameters.query, at: call.path, namespace.live, namespace.snapshot)
-            return ReadJob(call, 7, node, selection, settings).run()
+            var written = WrittenValue()
+            return ReadJob(call, 7, node, selection, settings).run(with: &written)
         }
     }
 

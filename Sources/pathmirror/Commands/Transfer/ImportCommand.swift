@@ -50,8 +50,7 @@ struct ImportCommand: Command {
     ) throws -> Result {
         let reader = try FileReader(file, standardInput: console.input, interruption: console.interruption)
         let progress = Progress(console, "import", totalBytes: reader.byteCount, isQuiet: isQuiet)
-        var piece = try reader.next()
-        guard let first = piece else { throw CommandFailure("\(file) is empty.") }
+        guard let first = try reader.next() else { throw CommandFailure("\(file) is empty.") }
         // The beginning and the size tell one file from another well enough to go on with it.
         let fingerprint = reader.byteCount.map { Hex.encode(Digest.sha256(first)) + "-\($0)" }
         let importer = try Importer(
@@ -61,24 +60,14 @@ struct ImportCommand: Command {
                 "import: goes on after \(Counted.text(importer.resumedRows, "leaf", "that was", "that were")) loaded before"
             )
         }
-        var rows = JSONRowReader(at: path)
-        let emit = { (path: [UInt8], value: Node) throws in try importer.add(path, value) }
+        let rows = ExportReader(reader, after: first, at: path, settings)
+        defer { rows.close() }
         do {
-            var unpacker = Gzip.isGzip(first) ? try Gzip.Unpacker() : nil
-            while let packed = piece {
-                if unpacker != nil {
-                    var unpacked: [UInt8] = []
-                    try unpacker?.append(packed, to: &unpacked)
-                    try rows.take(unpacked, emit)
-                } else {
-                    try rows.take(packed, emit)
-                }
+            while let pack = try rows.next() {
+                try importer.add(pack)
                 progress.update(rows: importer.rowsDone, bytes: reader.bytesRead)
                 try console.interruption.check()
-                piece = try reader.next()
             }
-            if let unpacker, !unpacker.isAtEnd { throw CommandFailure("\(file) is cut short.") }
-            try rows.finish(emit)
             guard importer.rowsDone > 0 else {
                 throw CommandFailure("\(file) holds no data; nothing was changed.")
             }

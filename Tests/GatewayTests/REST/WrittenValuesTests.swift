@@ -1,0 +1,164 @@
+import Compression
+import HTTPServer
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Gateway
+
+/// What is kept of values that were written out for GETs.
+@Suite struct WrittenValuesTests {
+    private static let namespace = WorkerPool(name: "a namespace's place", threads: 1)
+
+    private static func place(_ path: String, isShallow: Bool = false) -> WrittenValues.Place {
+        WrittenValues.Place(
+            namespace: ObjectIdentifier(namespace), path: Path(splitting: path), form: .plain, isPretty: false,
+            isShallow: isShallow)
+    }
+
+    private static func string(_ length: Int) -> Node { .string(String(repeating: "x", count: length)) }
+
+    private static func tree(_ rows: Int) -> Node {
+        Node(children: (0..<rows).map { (Key("k\($0)"), Node.int(Int64($0))) })
+    }
+
+    private static func values(_ bytes: Int = 1 << 20) -> WrittenValues {
+        WrittenValues(bytes: bytes, heavyRows: 2_000, WorkerPool(name: "worker", threads: 1))
+    }
+
+    private static func written(_ node: Node) -> WrittenValue {
+        WrittenValue(text: JSONWriter.encode(node, form: .plain))
+    }
+
+    @Test func whatIsTheSameIsFound() throws {
+        for node in [Self.string(5_000), Self.tree(100)] {
+            let values = Self.values()
+            let place = Self.place("/a")
+            #expect(values.find(place, node) == nil)
+            values.keep(Self.written(node), place, node)
+            #expect(values.find(place, node)?.text == JSONWriter.encode(node, form: .plain))
+            #expect(values.find(Self.place("/a", isShallow: true), node) == nil)
+            #expect(values.find(Self.place("/b"), node) == nil)
+        }
+    }
+
+    @Test func whatHasChangedIsNot() throws {
+        let values = Self.values()
+        let place = Self.place("/a")
+        let tree = Self.tree(100)
+        values.keep(Self.written(tree), place, tree)
+        // The same value, but not the same node: nothing compares trees for this.
+        #expect(values.find(place, Self.tree(100)) == nil)
+        let changed = tree.replacing(Path(splitting: "/k7/below"), with: .int(7))
+        #expect(values.find(place, changed) == nil)
+        values.keep(Self.written(changed), place, changed)
+        #expect(values.find(place, changed)?.text == JSONWriter.encode(changed, form: .plain))
+        #expect(values.find(place, tree) == nil)
+        let string = Self.string(2_000)
+        values.keep(Self.written(string), place, string)
+        #expect(values.find(place, Self.string(2_001)) == nil)
+        #expect(values.find(place, string) != nil)
+    }
+
+    @Test func whatIsSmallIsNotWorthIt() {
+        let values = Self.values()
+        for node in [.null, .int(1), .bool(true), .double(0.5), Self.string(1_023), Self.tree(31)] as [Node] {
+            #expect(!values.areWorthIt(node))
+        }
+        #expect(values.areWorthIt(Self.string(1_024)))
+        #expect(values.areWorthIt(Self.tree(32)))
+        #expect(!Self.values(0).areWorthIt(Self.string(1_024)))
+    }
+
+    /// Never more than the room, whatever is kept; what is asked for stays longest.
+    @Test func roomIsBounded() throws {
+        let values = Self.values(100_000)
+        let nodes = (0..<200).map { _ in Self.string(5_000) }
+        let first = Self.place("/n0")
+        for (number, node) in nodes.enumerated() {
+            values.keep(Self.written(node), Self.place("/n\(number)"), node)
+            #expect(values.find(first, nodes[0]) != nil)
+        }
+        var found = 0
+        for (number, node) in nodes.enumerated() where values.find(Self.place("/n\(number)"), node) != nil {
+            found += 1
+        }
+        #expect((9...20).contains(found))
+        // What is more than a generation has room for is not kept, and what was there is not what was asked for.
+        let large = Self.string(60_000)
+        values.keep(Self.written(large), first, large)
+        #expect(values.find(first, large) == nil)
+        #expect(values.find(first, nodes[0]) == nil)
+    }
+
+    @Test func whatWasPackedIsNotPackedAgain() throws {
+        var value = WrittenValue()
+        #expect(value.packedText() == nil)
+        #expect(!value.suffices(packed: false, tag: false))
+        let text = value.text { Array(repeating: UInt8(ascii: "7"), count: 4_000) }
+        #expect(value.suffices(packed: false, tag: false))
+        #expect(!value.suffices(packed: true, tag: false))
+        let made = value.packedText()
+        let packed = try #require(made)
+        #expect(try Gzip.decompress(packed, limit: 10_000) == text)
+        #expect(value.suffices(packed: true, tag: false))
+        #expect(value.tag { "tag" } == "tag")
+        #expect(value.suffices(packed: true, tag: true))
+        #expect(value.text { [] } == text)
+        #expect(value.tag { "other" } == "tag")
+        // What can't be packed is not tried again either.
+        var short = WrittenValue(text: [1, 2, 3])
+        #expect(short.packedText() == nil)
+        #expect(short.suffices(packed: true, tag: false))
+    }
+
+    /// Over HTTP: every form before and after a write, by one loop, from what was kept and not.
+    @Test(arguments: ["\"\(String(repeating: "x\\n", count: 2_000))\"", bigTree]) func answersAreTheSame(_ json: String)
+        throws
+    {
+        try withGateway {
+            $0.heavyRows = 100
+        } server: {
+            $0.loops = 1
+        } _: { gateway in
+            let client = try WebClient(gateway.port)
+            _ = try client.request("PUT", "/a/v.json", body: json)
+            func check(_ json: String) throws {
+                let node = try JSONParser.parse(json)
+                for _ in 0..<3 {
+                    let plain = try client.request("GET", "/a/v.json")
+                    #expect(plain.text == String(decoding: JSONWriter.encode(node, form: .plain), as: UTF8.self))
+                    let pretty = try client.request("GET", "/a/v.json?print=pretty")
+                    #expect(try JSONParser.parse(pretty.text) == node)
+                    let packed = try client.request("GET", "/a/v.json", ["Accept-Encoding": "gzip"])
+                    let isPacked = packed.headers["content-encoding"] == "gzip"
+                    #expect(isPacked == (plain.body.count > 1_024))
+                    #expect(
+                        isPacked
+                            ? try Gzip.decompress(packed.body, limit: 1_000_000) == plain.body
+                            : packed.body == plain.body)
+                    let tagged = try client.request("GET", "/a/v.json", ["X-Firebase-ETag": "true"])
+                    #expect(tagged.headers["etag"] == node.hash)
+                    #expect(tagged.body == plain.body)
+                    #expect(try client.request("GET", "/a/v.json", ["if-none-match": node.hash]).status == 304)
+                    #expect(try client.request("GET", "/a/v.json?callback=f").text == "/**/f(\(plain.text));")
+                }
+            }
+            try check(json)
+            #expect(try kept(client) >= 8)
+            _ = try client.request("PUT", "/a/v/deep/er.json", body: "1")
+            let now = try client.request("GET", "/a/v.json?format=export").text
+            try check(now)
+            #expect(try client.request("GET", "/a/v/deep.json").text == "{\"er\":1}")
+        }
+    }
+
+    private static let bigTree: String = String(decoding: JSONWriter.encode(tree(500), form: .plain), as: UTF8.self)
+
+    private func kept(_ client: WebClient) throws -> Int {
+        let text = try client.request("GET", "/.metrics").text
+        let line = text.split(separator: "\n").first { $0.hasPrefix("pathmirror_rest_reads_kept_total ") }
+        return Int(line?.split(separator: " ").last ?? "") ?? -1
+    }
+}
