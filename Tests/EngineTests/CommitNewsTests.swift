@@ -81,6 +81,34 @@ import Tree
         }
     }
 
+    /// What follows an announcement closely waits for more, and goes with the next one; the same program hears of it at once.
+    @Test func whatFollowsCloselyGoesTogether() throws {
+        try withDatabase { url in
+            let listener = try LogConnection(url)
+            defer { listener.close() }
+            try listener.listen(to: [.commits])
+            let engine = try TestEngine(url) { settings, _ in settings.announceMilliseconds = 600_000 }
+            let namespace = try engine.namespace()
+            let inside = engine.engine.announcements.subscribe(to: .mirrors)
+            inside.follow([namespace.id])
+            var heard: [Announcement] = []
+            func hear(_ head: Int64) throws -> Bool {
+                try eventually {
+                    heard += try listener.waitForAnnouncements(milliseconds: 50, wake: nil)
+                    return heard.last == .commit(namespace: namespace.id, head: head)
+                }
+            }
+            for number in 1...20 as ClosedRange<Int64> {
+                #expect(namespace.write(.set("a", .int(number)))?.committedSeq == number)
+                #expect(inside.wait(milliseconds: 10_000).heads == [namespace.id: number])
+                if number == 1 { #expect(try hear(1)) }
+            }
+            engine.stop()
+            #expect(try hear(20))
+            #expect(heard == [1, 20].map { .commit(namespace: namespace.id, head: $0) })
+        }
+    }
+
     /// A gateway that stops has announced the last thing that it committed.
     @Test func theLastCommitBeforeAStop() throws {
         try withDatabase { url in

@@ -68,6 +68,7 @@ import Testing
         .init("joint-rows", 1...100_000, 1_000) { $0.engine.jointRows },
         .init("joint-lock-ms", 1...500, 10) { Int($0.engine.jointLockMilliseconds) },
         .init("joint-evaluation-us", 1...1_000_000, 5_000) { Int($0.engine.jointEvaluationMicroseconds) },
+        .init("announce-ms", 0...1_000, 2) { Int($0.engine.announceMilliseconds) },
         .init("workers", 1...64, 2) { $0.gateway.workers },
         .init("max-connections", 1...10_000_000, 50_000) { $0.server.maxConnections },
         .init("max-streams", 0...10_000_000, 100_000) { $0.gateway.maxStreams },

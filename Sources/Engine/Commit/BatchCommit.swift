@@ -216,7 +216,7 @@ struct BatchCommit {
             }
             // Committed by a try that was given up for lost, and followed since, nobody has announced it. Batches that wrote
             // nothing, as all was refused, are no news.
-            if case .lost = sent { context.core.news.add(namespace.id, head: namespace.snapshot.seq) }
+            if case .lost = sent { context.core.tellOfCommit(to: namespace.id, head: namespace.snapshot.seq) }
         case .answerClaimed:
             context.answers.complete(waiting, [.committed(seq: namespace.snapshot.seq, changes: [])])
         case .fail(.asReported):
@@ -257,7 +257,7 @@ struct BatchCommit {
         let bytes = waiting.reduce(0) { $0 + $1.write.byteCount }
         namespace.grew(by: bytes + rows * NamespaceMemory.bytesOfRow)
         context.answers.complete(waiting, evaluated.outcomes)
-        context.core.news.add(namespace.id, head: evaluated.snapshot.seq)
+        context.core.tellOfCommit(to: namespace.id, head: evaluated.snapshot.seq)
     }
 
     /// The steps with the log's time.

@@ -42,6 +42,8 @@ public struct EngineSettings: Sendable {
     public var loaders = 2
     /// The most namespaces that may wait to be loaded; more are refused.
     public var maxWaitingLoads = 10_000
+    /// The least time between two announcements to others of what is committed.
+    public var announceMilliseconds: Milliseconds = 2
     /// How often the heads are looked at although nothing was announced.
     public var pollMilliseconds: Milliseconds = 1_000
     /// How often the gateway says that it is alive.

@@ -104,6 +104,12 @@ final class EngineCore: Sendable {
         _ = stopping.wait(milliseconds: milliseconds) { $0 ? true : nil }
     }
 
+    /// Something is committed: parts of this program hear of it now, everybody else when the tail announces it. Never blocks.
+    func tellOfCommit(to namespace: Int64, head: Int64) {
+        announcements.tell(.commit(namespace: namespace, head: head))
+        news.add(namespace, head: head)
+    }
+
     func databaseFailed(_ error: LogStoreError, isSilent: Bool = false) {
         if health.markDown("\(error)", isSilent: isSilent, isTold: error.isRefusedServer) {
             logger.error("database lost", nameInLogs + [("error", "\(error)")])

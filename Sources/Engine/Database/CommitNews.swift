@@ -30,6 +30,9 @@ final class CommitNews: Sendable {
         reader?.wake()
     }
 
+    /// Whether there is nothing to be announced.
+    var isEmpty: Bool { state.withLock { $0.heads.isEmpty } }
+
     /// What is to be announced now.
     func take() -> [Int64: Int64] {
         state.withLock { state in

@@ -70,7 +70,7 @@ struct LargeCommit {
         case .publish, .tell:
             if effect == .publish { publish() }
             // What was committed by a try that was given up for lost, and followed since, nobody has announced.
-            context.core.news.add(namespace.id, head: namespace.snapshot.seq)
+            context.core.tellOfCommit(to: namespace.id, head: namespace.snapshot.seq)
             if let batch {
                 write.item.sink.complete([
                     (write.item.token, .committed(seq: batch.newHead, changes: write.told))

@@ -87,13 +87,15 @@ extension LogConnection {
         }
     }
 
-    /// Waits until something is announced that this connection listens to, for so long or until woken.
+    /// Waits until something is announced that this connection listens to, for so long or until woken. Commits that it has announced
+    /// itself are left out: whoever does so knows of them.
     public func waitForAnnouncements(
         milliseconds: Milliseconds, wake: WakeHandle?
     ) throws(LogStoreError) -> [Announcement] {
         let notifications = try translated { () throws(PostgresError) in
             try postgres.waitForNotifications(timeoutMilliseconds: milliseconds, wake: wake)
         }
-        return notifications.compactMap { Announcement(channel: $0.channel, payload: $0.payload) }
+        let others = notifications.filter { $0.senderPID != postgres.backendPID || $0.channel != Self.channel }
+        return others.compactMap { Announcement(channel: $0.channel, payload: $0.payload) }
     }
 }

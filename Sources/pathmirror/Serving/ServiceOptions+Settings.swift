@@ -42,6 +42,12 @@ extension ServiceOptions {
         ) {
             $0.engine.jointEvaluationMicroseconds = $1
         },
+        .number(
+            "announce-ms", 0...1_000,
+            "the least milliseconds between two announcements of commits to other gateways; default 2"
+        ) {
+            $0.engine.announceMilliseconds = $1
+        },
         .number("workers", 1...64, "threads for large bodies and answers; default 2") {
             $0.gateway.workers = $1
         },
