@@ -19,7 +19,8 @@ import Tree
     /// One batch has nothing to send and waits until what it answers by is sure: the others are free meanwhile, and are written to again.
     @Test func whatCanNotBeSentHoldsNobodyUp() throws {
         // What waits for a busy machine is not what is looked for.
-        try withHeldEngine(committers: 2, { $0.jointLockMilliseconds = 500 }) { held, _, namespaces in
+        let isPatient: (inout EngineSettings) -> Void = { $0.jointLockMilliseconds = 500 }
+        try withHeldEngine(committers: 2, isPatient) { held, _, namespaces in
             let name = try #require(WriteName(writer: "writer-1", number: 1))
             let sum = Change(path: Path(splitting: "n"), value: .serverValue(ServerValue(.increment(.int(1)))))
             let named = Write(
