@@ -31,26 +31,39 @@ final class RESTReads {
         let node = snapshot.root[call.path]
         let selection = Selection(call.parameters.query, at: call.path, namespace, snapshot)
         let job = ReadJob(call, snapshot.seq, node, selection, services.settings)
-        let isKept = job.isOfTheWholeValue && written.areWorthIt(node)
-        let place = isKept ? WrittenValues.Place(call, namespace) : nil
-        var value = place.flatMap { written.find($0, node) } ?? WrittenValue()
+        if job.isOfTheWholeValue, written.areWorthIt(node) {
+            return answer(call, job, node, WrittenValues.Place(call, namespace))
+        }
+        guard node.rowCount > services.settings.heavyRows else { return job.run().send(to: call.exchange) }
+        let reference = call.exchange.reference
+        submit(call) {
+            let answer = job.run()
+            reference.perform { answer.send(to: $0) }
+        }
+    }
+
+    /// The same where what is written out is kept for the next GET.
+    private func answer(_ call: Call, _ job: ReadJob, _ node: Node, _ place: WrittenValues.Place) {
+        var value = written.find(place, node) ?? WrittenValue()
         if job.isAnswered(by: value) {
             services.metrics.readsKept.add()
             return job.run(with: &value).send(to: call.exchange)
         }
         guard node.rowCount > services.settings.heavyRows else {
             let answer = job.run(with: &value)
-            if let place { written.keep(value, place, node) }
+            written.keep(value, place, node)
             return answer.send(to: call.exchange)
         }
         let reference = call.exchange.reference
-        let isQueued = services.workers.submit { [link, value] in
+        submit(call) { [link, value] in
             var value = value
             let answer = job.run(with: &value)
             reference.perform { answer.send(to: $0) }
-            guard let place else { return }
             link.post { [value] reads in reads.written.keep(value, place, node) }
         }
-        if !isQueued { services.responder.respond(.overloaded, to: call.exchange) }
+    }
+
+    private func submit(_ call: Call, _ work: @escaping @Sendable () -> Void) {
+        if !services.workers.submit(work) { services.responder.respond(.overloaded, to: call.exchange) }
     }
 }

@@ -31,6 +31,12 @@ struct ReadJob: Sendable {
         written.suffices(packed: options.gzipFromBytes != nil, tag: wantsETag)
     }
 
+    /// Makes the answer, and keeps nothing.
+    func run() -> DataAnswer {
+        var written = WrittenValue()
+        return run(with: &written)
+    }
+
     /// Makes the answer, and of the value what the answer needs and is not there yet.
     func run(with written: inout WrittenValue) -> DataAnswer {
         var etag: String?

@@ -137,7 +137,7 @@ public final class MirrorBuilder {
         if definition.partitioning == nil {
             try target.copyIn(table.copySQL) { writer in
                 try forEachRows(of: building) { rows in
-                    for row in rows { try RowCopier.copy(row, table, to: &writer) }
+                    for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
                 }
             }
         } else {
@@ -146,7 +146,7 @@ public final class MirrorBuilder {
                 guard !rows.isEmpty else { return }
                 try PartitionMaker(connection: target).make(for: table.periods(of: rows), in: &building)
                 try target.copyIn(table.copySQL) { writer in
-                    for row in rows { try RowCopier.copy(row, table, to: &writer) }
+                    for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
                 }
             }
         }
@@ -176,9 +176,15 @@ public final class MirrorBuilder {
         var misfits: [ConversionError] = []
         var rows: [ProjectedRow] = []
         rows.reserveCapacity(records.count)
+        let projector = building.projector
+        // Most follow one another with the same version: an import's all have it.
+        var stamp: Stamp?
         for record in records {
-            let stamp = Stamp(seq: record.version, committedAt: times[record.version])
-            let row = building.projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
+            if stamp?.seq != record.version {
+                stamp = Stamp(seq: record.version, committedAt: times[record.version])
+            }
+            guard let stamp else { continue }
+            let row = projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
             if let row { rows.append(row) }
         }
         rowCount += rows.count

@@ -1,3 +1,4 @@
+import Glibc
 import Tree
 
 /// A value as a column takes it.
@@ -211,7 +212,12 @@ enum Conversion {
         }
     }
 
-    private static func holdsNUL(_ text: String) -> Bool { text.utf8.contains(0) }
+    private static func holdsNUL(_ text: String) -> Bool {
+        let isFound = text.utf8.withContiguousStorageIfAvailable { bytes in
+            bytes.baseAddress.map { memchr($0, 0, bytes.count) != nil } ?? false
+        }
+        return isFound ?? text.utf8.contains(0)
+    }
 
     private static func holdsEscapedNUL(_ bytes: [UInt8]) -> Bool {
         guard bytes.contains(UInt8(ascii: "\\")) else { return false }

@@ -34,6 +34,7 @@ struct ConversionError: Sendable, Equatable {
 /// Turns records into rows.
 struct Projector: Sendable {
     let definition: MirrorDefinition
+    private let columns: [ProjectedColumn]
     /// Paths of columns that lie directly in the record, for a quick look at whether anything is left for the rest.
     private let shallowKeys: Set<Key>
     private let hasDeepPaths: Bool
@@ -44,6 +45,7 @@ struct Projector: Sendable {
 
     init(_ definition: MirrorDefinition) {
         self.definition = definition
+        columns = definition.columns.map(ProjectedColumn.init)
         shallowKeys = Set(definition.columns.compactMap { $0.path.depth == 1 ? $0.path[0] : nil })
         hasDeepPaths = definition.columns.contains { $0.path.depth != 1 }
     }
@@ -56,22 +58,23 @@ struct Projector: Sendable {
         var row = ProjectedRow(keys: keys, cells: [], stamp: stamp)
         row.cells.reserveCapacity(definition.columns.count + 1)
         var isWanted = true
-        for column in definition.columns {
-            let value = column.path.depth == 1 ? record.child(column.path[0], orPriority: true) : record[column.path]
-            var outcome = Conversion.convert(value, to: column.type)
+        for projected in columns {
+            let value = projected.value(in: record)
+            var outcome = Conversion.convert(value, to: projected.type)
             var isMissing = value.isNull
             if case .misfit(let reason) = outcome {
-                misfits.append(misfit(column, value, keys, stamp, reason))
-                row.misfits.append(column.name)
+                misfits.append(misfit(projected.column, value, keys, stamp, reason))
+                row.misfits.append(projected.column.name)
                 outcome = .cell(.null)
-                isMissing = column.notNull != nil
+                isMissing = projected.notNull != nil
             }
-            if isMissing, !column.defaultValue.isNull {
-                outcome = Conversion.convert(column.defaultValue, to: column.type)
-            } else if isMissing, column.notNull != nil {
+            if isMissing, projected.hasDefault {
+                outcome = Conversion.convert(projected.column.defaultValue, to: projected.type)
+            } else if isMissing, projected.notNull != nil {
                 isWanted = false
-                if column.notNull == .error, value.isNull {
-                    misfits.append(misfit(column, value, keys, stamp, "there is no value where one must be"))
+                if projected.notNull == .error, value.isNull {
+                    misfits.append(
+                        misfit(projected.column, value, keys, stamp, "there is no value where one must be"))
                 }
             }
             if case .cell(let cell) = outcome { row.cells.append(cell) } else { row.cells.append(.null) }
@@ -150,9 +153,27 @@ struct Projector: Sendable {
     }
 }
 
-extension Node {
-    /// The child, or for `.priority` the priority.
-    fileprivate func child(_ key: Key, orPriority: Bool) -> Node {
-        key == .priority ? priority : child(key)
+/// A column as each record needs it. An object, as to copy a definition's column costs more than to fill it.
+private final class ProjectedColumn: Sendable {
+    let column: MirrorDefinition.Column
+    let type: ColumnType
+    let notNull: MirrorDefinition.NotNull?
+    let hasDefault: Bool
+    /// Where the value is a child of the record.
+    private let key: Key?
+    private let isPriority: Bool
+
+    init(_ column: MirrorDefinition.Column) {
+        self.column = column
+        type = column.type
+        notNull = column.notNull
+        hasDefault = !column.defaultValue.isNull
+        key = column.path.depth == 1 ? column.path[0] : nil
+        isPriority = key == .priority
+    }
+
+    func value(in record: Node) -> Node {
+        guard let key else { return record[column.path] }
+        return isPriority ? record.priority : record.child(key)
     }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import LogStore
 import Tree
 
@@ -58,7 +59,7 @@ struct RecordGatherer: ~Copyable {
         let path = row.path
         let isSame =
             !prefix.isEmpty && path.count > prefix.count && path[prefix.count] == UInt8(ascii: "/")
-            && path.prefix(prefix.count).elementsEqual(prefix)
+            && prefix.withUnsafeBytes { Self.begins(path, $0) }
         if !isSame {
             try close(body)
             guard try begin(path, row, body) else { return }
@@ -76,6 +77,11 @@ struct RecordGatherer: ~Copyable {
     mutating func finish(_ body: ([Key], Node, Int64) throws -> Void) throws {
         try close(body)
         try release(nil, body)
+    }
+
+    private static func begins(_ path: UnsafeRawBufferPointer, _ prefix: UnsafeRawBufferPointer) -> Bool {
+        guard let start = path.baseAddress, let other = prefix.baseAddress else { return prefix.isEmpty }
+        return memcmp(start, other, prefix.count) == 0
     }
 
     /// Starts the record that the path is in. False when the row needs no more: it is in no record, is a leaf that is

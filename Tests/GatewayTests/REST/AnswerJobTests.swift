@@ -23,8 +23,7 @@ import Wire
             change(&settings)
             let namespace = TestNamespace(root: node)
             let selection = Selection(call.parameters.query, at: call.path, namespace.live, namespace.snapshot)
-            var written = WrittenValue()
-            return ReadJob(call, 7, node, selection, settings).run(with: &written)
+            return ReadJob(call, 7, node, selection, settings).run()
         }
     }
 
