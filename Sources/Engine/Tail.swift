@@ -67,18 +67,20 @@ final class Tail: AnnouncementListener {
     /// On a new connection nobody has been told yet that the database is there: it may be another one than before.
     func look(_ connection: LogConnection, isNew: Bool) throws {
         // A look may wait long for its answers.
-        try announce(connection)
+        if announcementDelay == 0 { try announce(connection) }
         try core.placement?.look(connection, isNew: isNew)
         try core.look(connection, isNew: isNew)
     }
 
     func listen(_ connection: LogConnection, milliseconds: Milliseconds) throws -> Bool {
-        try announce(connection)
+        let delay = announcementDelay
+        if delay == 0 { try announce(connection) }
         // Where another connection could not be opened, this one may find soon that the database is there all the same.
         let isDown = !core.health.isUp
-        let heard = try connection.waitForAnnouncements(
-            milliseconds: isDown ? min(milliseconds, Self.lookWhenDownMilliseconds) : milliseconds, wake: wake)
-        var wantsLook = isDown && heard.isEmpty && !core.health.isUp
+        let usual = isDown ? min(milliseconds, Self.lookWhenDownMilliseconds) : milliseconds
+        let wait = delay > 0 ? min(usual, delay) : usual
+        let heard = try connection.waitForAnnouncements(milliseconds: wait, wake: wake)
+        var wantsLook = isDown && heard.isEmpty && wait == usual && !core.health.isUp
         for announcement in heard {
             switch announcement {
             case .commit(let id, let head):
@@ -93,14 +95,18 @@ final class Tail: AnnouncementListener {
         return wantsLook
     }
 
+    /// For how long what there is to be announced waits for more: what is committed right behind an announcement goes with the next
+    /// one, as each costs about half of what a small commit does. Others are heard meanwhile.
+    private var announcementDelay: Milliseconds {
+        guard !core.news.isEmpty else { return 0 }
+        return max(0, announcedAt + core.settings.announceMilliseconds - Clock.monotonicMilliseconds)
+    }
+
     /// Tells everybody what this gateway has committed. Where the database is there and does not take it, as another program's
     /// announcement is in the way or too many wait to be heard, that is no outage: it is tried again, and others look at the heads.
     private func announce(_ connection: LogConnection) throws {
-        guard !core.news.isEmpty else { return }
-        // What is committed right behind the last announcement waits for more: each one costs about half of what a small commit does.
-        let left = announcedAt + core.settings.announceMilliseconds - Clock.monotonicMilliseconds
-        if left > 0 { core.pause(milliseconds: left) }
         let news = core.news.take()
+        guard !news.isEmpty else { return }
         do {
             try connection.announce(news)
             announcedAt = Clock.monotonicMilliseconds

@@ -13,7 +13,7 @@ final class RESTReads {
     init(_ services: LoopServices) {
         self.services = services
         let settings = services.settings
-        written = WrittenValues(bytes: settings.answerCacheBytes, heavyRows: settings.heavyRows, services.workers)
+        written = WrittenValues(bytes: settings.answerCacheBytes, services.workers)
         link = LoopLink(services.loop)
         link.lead(to: self)
     }
@@ -51,7 +51,7 @@ final class RESTReads {
         }
         guard node.rowCount > services.settings.heavyRows else {
             let answer = job.run(with: &value)
-            written.keep(value, place, node)
+            written.keep(WrittenValues.Kept(node, value), at: place)
             return answer.send(to: call.exchange)
         }
         let reference = call.exchange.reference
@@ -59,7 +59,8 @@ final class RESTReads {
             var value = value
             let answer = job.run(with: &value)
             reference.perform { answer.send(to: $0) }
-            link.post { [value] reads in reads.written.keep(value, place, node) }
+            let kept = WrittenValues.Kept(node, value)
+            link.post { reads in reads.written.keep(kept, at: place) }
         }
     }
 

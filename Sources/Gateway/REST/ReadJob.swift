@@ -23,12 +23,13 @@ struct ReadJob: Sendable {
         ifNoneMatch = call.request.headerText("if-none-match")
     }
 
-    /// Whether the answer is the value and nothing else: no query's result, and no script.
-    var isOfTheWholeValue: Bool { parameters.query == nil && parameters.callback == nil }
+    /// Whether the answer is the value and nothing else: no query's result, no script, and not its keys alone.
+    var isOfTheWholeValue: Bool { parameters.query == nil && parameters.callback == nil && !parameters.isShallow }
 
     /// Whether nothing has to be made any more for the answer.
     func isAnswered(by written: WrittenValue) -> Bool {
-        written.suffices(packed: options.gzipFromBytes != nil, tag: wantsETag)
+        if let tag = written.tag, isKnown(tag) { return true }
+        return written.suffices(packedFrom: options.gzipFromBytes, tag: wantsETag)
     }
 
     /// Makes the answer, and keeps nothing.
@@ -43,9 +44,7 @@ struct ReadJob: Sendable {
         if wantsETag {
             let tag = written.tag { ETag.of(node) }
             etag = tag
-            if let ifNoneMatch, ETag.hash(ifNoneMatch) == ETag.hash(tag) {
-                return DataAnswer.silent(304, seq: seq, etag: tag)
-            }
+            if isKnown(tag) { return DataAnswer.silent(304, seq: seq, etag: tag) }
         }
         if parameters.print == .silent {
             return DataAnswer.silent(seq: seq, etag: etag)
@@ -53,6 +52,11 @@ struct ReadJob: Sendable {
         let text = written.text(encode)
         let reply = Reply(options, seq: seq, etag: etag, text: text, &written)
         return DataAnswer(status: 200, headers: reply.headers, body: reply.body)
+    }
+
+    /// Whether the client has the value of this tag.
+    private func isKnown(_ tag: String) -> Bool {
+        wantsETag && ifNoneMatch.map { ETag.hash($0) == ETag.hash(tag) } ?? false
     }
 
     private func encode() -> [UInt8] {

@@ -11,12 +11,17 @@ struct WrittenValue: Sendable {
 
     init(text: [UInt8]? = nil) { self.text = text }
 
+    var isEmpty: Bool { text == nil && tag == nil }
+
     /// What it takes of memory.
-    var bytes: Int { (text?.count ?? 0) + (packed?.count ?? 0) + (tag?.utf8.count ?? 0) }
+    var bytes: Int { (text?.capacity ?? 0) + (packed?.capacity ?? 0) + (tag?.utf8.count ?? 0) }
 
     /// Whether an answer can be made without looking at the value.
-    func suffices(packed wantsPacked: Bool, tag wantsTag: Bool) -> Bool {
-        text != nil && (!wantsPacked || packed != nil) && (!wantsTag || tag != nil)
+    ///
+    /// - Parameter packedFrom: texts of so many bytes and more are wanted packed; nil where none is.
+    func suffices(packedFrom: Int?, tag wantsTag: Bool) -> Bool {
+        guard let text, !wantsTag || tag != nil else { return false }
+        return packed != nil || packedFrom.map { text.count < $0 } ?? true
     }
 
     mutating func text(_ make: () -> [UInt8]) -> [UInt8] {
@@ -37,7 +42,8 @@ struct WrittenValue: Sendable {
     mutating func packedText() -> [UInt8]? {
         if packed == nil, let text {
             let made = Gzip.compress(text) ?? []
-            packed = made.count < text.count ? made : []
+            // Of its own size: what it was packed into is as large as the text.
+            packed = made.count < text.count ? Array(made[...]) : []
         }
         return packed.flatMap { $0.isEmpty ? nil : $0 }
     }

@@ -12,30 +12,37 @@ import Wire
 /// There are two generations, each of half of the room: what is found moves to the younger one, and when that is full the older one
 /// is forgotten.
 final class WrittenValues {
-    struct Place: Hashable {
+    struct Place: Hashable, Sendable {
         let namespace: ObjectIdentifier
         let path: Path
         let form: JSONForm
         let isPretty: Bool
-        let isShallow: Bool
     }
 
-    private struct Kept: Sendable {
+    /// A node and what has been made of it.
+    struct Kept: Sendable {
         let node: Node
         let written: WrittenValue
+        /// What all of it takes of memory, as if nobody else had the node any more.
         let bytes: Int
+
+        /// Looks at all of the node, as whoever has written it out has done.
+        init(_ node: Node, _ written: WrittenValue) {
+            self.node = node
+            self.written = written
+            bytes = node.heapBytes + written.bytes
+        }
     }
 
     /// Shorter strings and smaller trees are written sooner than they are found.
     private static let leastBytes = 1_024
     private static let leastRows = 32
-    /// What a row of a tree takes that nobody else may have any more, roughly.
-    private static let rowBytes = 128
-    /// What is kept of a value besides.
+    /// Larger trees take longer to be freed than a loop may be held.
+    private static let mostRows = 50_000
+    /// What is kept besides.
     private static let overheadBytes = 256
 
     private let generationBytes: Int
-    private let heavyRows: Int
     private let workers: WorkerPool
     private var young: [Place: Kept] = [:]
     private var old: [Place: Kept] = [:]
@@ -43,10 +50,9 @@ final class WrittenValues {
 
     /// - Parameters:
     ///   - bytes: the room for all that is kept; 0 keeps nothing.
-    ///   - heavyRows: trees of more rows are freed by a worker.
-    init(bytes: Int, heavyRows: Int, _ workers: WorkerPool) {
+    ///   - workers: free what is forgotten.
+    init(bytes: Int, _ workers: WorkerPool) {
         generationBytes = bytes / 2
-        self.heavyRows = heavyRows
         self.workers = workers
     }
 
@@ -55,7 +61,7 @@ final class WrittenValues {
         guard generationBytes > 0 else { return false }
         return switch node {
         case .string(let text): text.utf8.count >= Self.leastBytes
-        case .branch(let branch): branch.rowCount >= Self.leastRows
+        case .branch(let branch): (Self.leastRows...Self.mostRows).contains(branch.rowCount)
         default: false
         }
     }
@@ -63,29 +69,23 @@ final class WrittenValues {
     /// What has been made of the node at the place.
     func find(_ place: Place, _ node: Node) -> WrittenValue? {
         if let kept = young[place] { return kept.node.isIdentical(to: node) ? kept.written : nil }
-        guard let kept = old.removeValue(forKey: place) else { return nil }
-        guard kept.node.isIdentical(to: node) else {
-            free(kept)
-            return nil
-        }
+        guard let kept = old.removeValue(forKey: place), kept.node.isIdentical(to: node) else { return nil }
         add(kept, at: place)
         return kept.written
     }
 
-    /// Keeps what has been made of the node at the place, in place of what was there; nothing where its text was not wanted.
-    func keep(_ written: WrittenValue, _ place: Place, _ node: Node) {
-        guard written.text != nil else { return }
-        let bytes = written.bytes + node.rowCount * Self.rowBytes + Self.overheadBytes
-        if let before = young.removeValue(forKey: place) {
-            youngBytes -= before.bytes
-            free(before)
-        }
-        guard bytes <= generationBytes else { return }
-        add(Kept(node: node, written: written, bytes: bytes), at: place)
+    /// Keeps what has been made of a node at the place, in place of what was there.
+    func keep(_ kept: Kept, at place: Place) {
+        guard !kept.written.isEmpty else { return }
+        if let before = young.removeValue(forKey: place) { youngBytes -= Self.size(before, at: place) }
+        if Self.size(kept, at: place) <= generationBytes { add(kept, at: place) }
     }
 
+    private static func size(_ kept: Kept, at place: Place) -> Int { kept.bytes + place.path.byteCount + overheadBytes }
+
     private func add(_ kept: Kept, at place: Place) {
-        if youngBytes + kept.bytes > generationBytes {
+        let bytes = Self.size(kept, at: place)
+        if youngBytes + bytes > generationBytes {
             let forgotten = old
             old = young
             young = [:]
@@ -94,12 +94,7 @@ final class WrittenValues {
             if !forgotten.isEmpty { _ = workers.submit { withExtendedLifetime(forgotten) {} } }
         }
         young[place] = kept
-        youngBytes += kept.bytes
-    }
-
-    private func free(_ kept: Kept) {
-        guard kept.node.rowCount > heavyRows else { return }
-        _ = workers.submit { withExtendedLifetime(kept) {} }
+        youngBytes += bytes
     }
 }
 
@@ -108,6 +103,6 @@ extension WrittenValues.Place {
     init(_ call: Call, _ namespace: LiveNamespace) {
         self.init(
             namespace: ObjectIdentifier(namespace), path: call.path, form: call.parameters.form,
-            isPretty: call.parameters.print == .pretty, isShallow: call.parameters.isShallow)
+            isPretty: call.parameters.print == .pretty)
     }
 }

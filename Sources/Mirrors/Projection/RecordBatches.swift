@@ -28,13 +28,17 @@ enum RecordBatches {
         let batches = Conveyor<[Record]>(capacity: waiting)
         // Safe: the thread has the connection to itself until it has ended, and that is waited for below.
         nonisolated(unsafe) let source = source
-        let thread = Thread(name: "records") {
+        let thread = Thread(name: "records", isVital: false) {
             do {
                 try read(namespace, pattern, source, most, batches)
                 batches.end()
             } catch {
                 batches.end(error)
             }
+        }
+        guard thread.isStarted else {
+            throw MirrorError.refused(
+                "The system made no thread to read the tree: it is short of memory or of threads.")
         }
         defer {
             batches.leave()

@@ -39,8 +39,10 @@ final class FileReader: Sendable {
     }
 
     /// The next piece, or nil at the end.
-    func next(upTo size: Int = 256 * 1024) throws -> [UInt8]? {
-        try waitForMore()
+    ///
+    /// - Parameter isWanted: asked every so often while nothing comes; nil is the answer where nobody wants it any more.
+    func next(upTo size: Int = 256 * 1024, isWanted: () -> Bool = { true }) throws -> [UInt8]? {
+        guard try hasMore(isWanted) else { return nil }
         var failure: Int32 = 0
         let piece = [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
             var got = Glibc.read(descriptor, buffer.baseAddress, size)
@@ -54,10 +56,15 @@ final class FileReader: Sendable {
         bytesSoFar.add(piece.count, ordering: .relaxed)
         return piece.isEmpty ? nil : piece
     }
+
     /// Waits until there is something to read, or the end; whoever sends it may take their time.
-    private func waitForMore() throws(Interrupted) {
-        guard let interruption, byteCount == nil else { return }
+    private func hasMore(_ isWanted: () -> Bool) throws(Interrupted) -> Bool {
+        guard let interruption, byteCount == nil else { return isWanted() }
         var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        repeat { try interruption.check() } while poll(&waiting, 1, 100) == 0
+        repeat {
+            try interruption.check()
+            if !isWanted() { return false }
+        } while poll(&waiting, 1, 100) == 0
+        return true
     }
 }

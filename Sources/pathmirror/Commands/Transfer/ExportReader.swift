@@ -57,8 +57,9 @@ final class ExportReader {
             } else {
                 try rows.take(packed, emit)
             }
-            piece = try file.next()
+            piece = try file.next { !packs.isLeft }
         }
+        if packs.isLeft { throw Left() }
         if let unpacker, !unpacker.isAtEnd { throw CommandFailure("\(file.path) is cut short.") }
         try rows.finish(emit)
     }
