@@ -70,6 +70,10 @@ enum RecordBatches {
         if !batch.isEmpty { try hand() }
     }
 
+    private struct NoThread: Error, CustomStringConvertible {
+        let description = "The system made no thread to read the tree: it is short of memory or of threads."
+    }
+
     /// Nobody wants the rest.
     private struct Left: Error {}
 }
