@@ -37,8 +37,7 @@ enum RecordBatches {
             }
         }
         guard thread.isStarted else {
-            throw MirrorError.refused(
-                "The system made no thread to read the tree: it is short of memory or of threads.")
+            throw NoThread()
         }
         defer {
             batches.leave()
