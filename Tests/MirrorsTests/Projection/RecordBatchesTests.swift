@@ -83,8 +83,9 @@ import Tree
             let source = try LogConnection(bench.url)
             defer { source.close() }
             _ = try #require(try source.beginSnapshot(bench.namespace.key.id))
+            // Other tests' sessions are on the same server.
             try bench.script(
-                "select pg_terminate_backend(pid) from pg_stat_activity where state = 'idle in transaction'")
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid = \(source.backendPID)")
             let pattern = try PathPattern("/r/{id}")
             #expect(throws: (any Error).self) {
                 try RecordBatches.forEach(bench.namespace.key.id, pattern, source, most: 10) { _ in }
