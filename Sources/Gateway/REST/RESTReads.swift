@@ -31,7 +31,7 @@ final class RESTReads {
         let node = snapshot.root[call.path]
         let selection = Selection(call.parameters.query, at: call.path, namespace, snapshot)
         let job = ReadJob(call, snapshot.seq, node, selection, services.settings)
-        if job.isOfTheWholeValue, written.areWorthIt(node) {
+        if job.isOfTheWholeValue, written.isWorthKeeping(node) {
             return answer(call, job, node, WrittenValues.Place(call, namespace))
         }
         guard node.rowCount > services.settings.heavyRows else { return job.run().send(to: call.exchange) }
@@ -51,7 +51,7 @@ final class RESTReads {
         }
         guard node.rowCount > services.settings.heavyRows else {
             let answer = job.run(with: &value)
-            written.keep(WrittenValues.Kept(node, value), at: place)
+            if let kept = WrittenValues.Kept(node, value) { written.keep(kept, at: place) }
             return answer.send(to: call.exchange)
         }
         let reference = call.exchange.reference
@@ -59,7 +59,7 @@ final class RESTReads {
             var value = value
             let answer = job.run(with: &value)
             reference.perform { answer.send(to: $0) }
-            let kept = WrittenValues.Kept(node, value)
+            guard let kept = WrittenValues.Kept(node, value) else { return }
             link.post { reads in reads.written.keep(kept, at: place) }
         }
     }

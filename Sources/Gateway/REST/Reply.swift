@@ -32,7 +32,7 @@ struct Reply: Sendable {
         self.init(options, seq: seq, etag: etag, text: body, &written)
     }
 
-    /// - Parameter written: what has been made of the same value before.
+    /// - Parameter written: what has been made of the same value before; what is made of a script where the answer is one.
     init(_ options: Options, seq: Int64, etag: String?, text: [UInt8], _ written: inout WrittenValue) {
         var headers = Self.jsonHeaders
         var body = text

@@ -26,8 +26,9 @@ final class WrittenValues {
         /// What all of it takes of memory, as if nobody else had the node any more.
         let bytes: Int
 
-        /// Looks at all of the node, as whoever has written it out has done.
-        init(_ node: Node, _ written: WrittenValue) {
+        /// Looks at all of the node, as whoever has written it out has done. Nil where nothing was made of it.
+        init?(_ node: Node, _ written: WrittenValue) {
+            if written.isEmpty { return nil }
             self.node = node
             self.written = written
             bytes = node.heapBytes + written.bytes
@@ -57,7 +58,7 @@ final class WrittenValues {
     }
 
     /// Whether the answer to a GET of this node is worth keeping.
-    func areWorthIt(_ node: Node) -> Bool {
+    func isWorthKeeping(_ node: Node) -> Bool {
         guard generationBytes > 0 else { return false }
         return switch node {
         case .string(let text): text.utf8.count >= Self.leastBytes
@@ -76,7 +77,6 @@ final class WrittenValues {
 
     /// Keeps what has been made of a node at the place, in place of what was there.
     func keep(_ kept: Kept, at place: Place) {
-        guard !kept.written.isEmpty else { return }
         if let before = young.removeValue(forKey: place) { youngBytes -= Self.size(before, at: place) }
         if Self.size(kept, at: place) <= generationBytes { add(kept, at: place) }
     }

@@ -137,6 +137,7 @@ public final class MirrorBuilder {
         if definition.partitioning == nil {
             try target.copyIn(table.copySQL) { writer in
                 try forEachRows(of: building) { rows in
+                    // By index: a loop over the rows copies each, and counts the references of its arrays.
                     for index in rows.indices { try RowCopier.copy(rows[index], table, to: &writer) }
                 }
             }
@@ -178,12 +179,11 @@ public final class MirrorBuilder {
         rows.reserveCapacity(records.count)
         let projector = building.projector
         // Most follow one another with the same version: an import's all have it.
-        var stamp: Stamp?
+        var stamp = Stamp(seq: -1, committedAt: nil)
         for record in records {
-            if stamp?.seq != record.version {
+            if stamp.seq != record.version {
                 stamp = Stamp(seq: record.version, committedAt: times[record.version])
             }
-            guard let stamp else { continue }
             let row = projector.row(record.value, keys: record.keys, stamp: stamp, misfits: &misfits)
             if let row { rows.append(row) }
         }

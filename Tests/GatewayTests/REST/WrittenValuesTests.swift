@@ -9,7 +9,8 @@ import Tree
 
 /// What is kept of values that were written out for GETs.
 @Suite struct WrittenValuesTests {
-    private static let namespace = WorkerPool(name: "a namespace's place", threads: 1)
+    private final class Somewhere: Sendable {}
+    private static let namespace = Somewhere()
 
     private static func place(_ path: String, isPretty: Bool = false) -> WrittenValues.Place {
         WrittenValues.Place(
@@ -26,8 +27,8 @@ import Tree
         WrittenValues(bytes: bytes, WorkerPool(name: "worker", threads: 1))
     }
 
-    private static func kept(_ node: Node) -> WrittenValues.Kept {
-        WrittenValues.Kept(node, WrittenValue(text: JSONWriter.encode(node, form: .plain)))
+    private static func kept(_ node: Node) throws -> WrittenValues.Kept {
+        try #require(WrittenValues.Kept(node, WrittenValue(text: JSONWriter.encode(node, form: .plain))))
     }
 
     @Test func whatIsTheSameIsFound() throws {
@@ -35,7 +36,7 @@ import Tree
             let values = Self.values()
             let place = Self.place("/a")
             #expect(values.find(place, node) == nil)
-            values.keep(Self.kept(node), at: place)
+            values.keep(try Self.kept(node), at: place)
             #expect(values.find(place, node)?.text == JSONWriter.encode(node, form: .plain))
             #expect(values.find(Self.place("/a", isPretty: true), node) == nil)
             #expect(values.find(Self.place("/b"), node) == nil)
@@ -46,16 +47,16 @@ import Tree
         let values = Self.values()
         let place = Self.place("/a")
         let tree = Self.tree(100)
-        values.keep(Self.kept(tree), at: place)
+        values.keep(try Self.kept(tree), at: place)
         // The same value, but not the same node: nothing compares trees for this.
         #expect(values.find(place, Self.tree(100)) == nil)
         let changed = tree.replacing(Path(splitting: "/k7/below"), with: .int(7))
         #expect(values.find(place, changed) == nil)
-        values.keep(Self.kept(changed), at: place)
+        values.keep(try Self.kept(changed), at: place)
         #expect(values.find(place, changed)?.text == JSONWriter.encode(changed, form: .plain))
         #expect(values.find(place, tree) == nil)
         let string = Self.string(2_000)
-        values.keep(Self.kept(string), at: place)
+        values.keep(try Self.kept(string), at: place)
         #expect(values.find(place, Self.string(2_001)) == nil)
         #expect(values.find(place, string) != nil)
     }
@@ -63,14 +64,16 @@ import Tree
     @Test func whatIsSmallIsNotWorthIt() {
         let values = Self.values()
         for node in [.null, .int(1), .bool(true), .double(0.5), Self.string(1_023), Self.tree(31)] as [Node] {
-            #expect(!values.areWorthIt(node))
+            #expect(!values.isWorthKeeping(node))
         }
-        #expect(values.areWorthIt(Self.string(1_024)))
-        #expect(values.areWorthIt(Self.tree(32)))
-        #expect(!Self.values(0).areWorthIt(Self.string(1_024)))
+        #expect(values.isWorthKeeping(Self.string(1_024)))
+        #expect(values.isWorthKeeping(Self.tree(32)))
+        #expect(!Self.values(0).isWorthKeeping(Self.string(1_024)))
+        // Nor is there anything to keep of an answer without text and tag.
+        #expect(WrittenValues.Kept(Self.tree(32), WrittenValue()) == nil)
         // What would take a loop long to free is written out anew.
-        #expect(values.areWorthIt(Self.tree(50_000)))
-        #expect(!values.areWorthIt(Self.tree(50_001)))
+        #expect(values.isWorthKeeping(Self.tree(50_000)))
+        #expect(!values.isWorthKeeping(Self.tree(50_001)))
     }
 
     /// What is counted is what is held, however little of it the text says.
@@ -79,7 +82,7 @@ import Tree
         let node = Node(children: (0..<40).map { (Key("k\($0)"), Node.int(1).withPriority(long)) })
         #expect(JSONWriter.encode(node, form: .plain).count < 1_000)
         let few = Self.values(1_000_000)
-        few.keep(Self.kept(node), at: Self.place("/a"))
+        few.keep(try Self.kept(node), at: Self.place("/a"))
         // One text of 100,000 bytes that all have.
         #expect(few.find(Self.place("/a"), node) != nil)
         let apart = Node(
@@ -87,12 +90,12 @@ import Tree
                 let priority = Node.string(String(repeating: "p", count: 100_000) + "\(number)")
                 return (Key("k\(number)"), Node.int(1).withPriority(priority))
             })
-        few.keep(Self.kept(apart), at: Self.place("/b"))
+        few.keep(try Self.kept(apart), at: Self.place("/b"))
         #expect(few.find(Self.place("/b"), apart) == nil)
         // And so is the place.
         let deep = "/" + (0..<30).map { _ in String(repeating: "d", count: 700) }.joined(separator: "/")
         let narrow = Self.values(40_000)
-        narrow.keep(Self.kept(Self.string(1_024)), at: Self.place(deep))
+        narrow.keep(try Self.kept(Self.string(1_024)), at: Self.place(deep))
         #expect(narrow.find(Self.place(deep), Self.string(1_024)) == nil)
     }
 
@@ -102,7 +105,7 @@ import Tree
         let nodes = (0..<200).map { _ in Self.string(5_000) }
         let first = Self.place("/n0")
         for (number, node) in nodes.enumerated() {
-            values.keep(Self.kept(node), at: Self.place("/n\(number)"))
+            values.keep(try Self.kept(node), at: Self.place("/n\(number)"))
             #expect(values.find(first, nodes[0]) != nil)
         }
         var found = 0
@@ -112,7 +115,7 @@ import Tree
         #expect((4...9).contains(found))
         // What is more than a generation has room for is not kept, and what was there is not what was asked for.
         let large = Self.string(60_000)
-        values.keep(Self.kept(large), at: first)
+        values.keep(try Self.kept(large), at: first)
         #expect(values.find(first, large) == nil)
         #expect(values.find(first, nodes[0]) == nil)
     }
