@@ -16,7 +16,6 @@ _PATTERNS: list[tuple[str, re.Pattern[bytes]]] = [
     ("time", re.compile(_DAY + rb"T" + _CLOCK + rb"\.\d{3}(?=Z)")),
     ("time in seconds", re.compile(_DAY + rb"T" + _CLOCK + rb"(?=Z)")),
     ("SQL time", re.compile(_DAY + rb"[ T]" + _CLOCK + rb"(\.\d{1,6})?(?=\+00)")),
-    ("ms", re.compile(rb"(?<![\d.])1[7-9]\d{11}(?![\d.])")),
     ("token", re.compile(rb"(?<![0-9A-Za-z_-])eyJ[0-9A-Za-z_-]+\.eyJ[0-9A-Za-z_-]+\.[0-9A-Za-z_-]*")),
     ("seal", re.compile(rb"(?<=\nid: )(?P<keep>\d+-)(?P<value>[0-9A-Za-z_-]{24})(?=\n)")),
     ("seconds", re.compile(rb'(?P<keep>\b(?:iat|exp|expires|expiresAt|auth_time)(?:":|  ))1[7-9]\d{8}(?![\d.])')),
@@ -26,6 +25,8 @@ _PATTERNS: list[tuple[str, re.Pattern[bytes]]] = [
     ("password", re.compile(rb"(?<=\('start',')(?P<keep>[^']*',')(?P<value>[0-9a-f]{32})(?='\))")),
     ("push id", re.compile(rb"(?<![0-9A-Za-z_-])-[O-R][0-9A-Za-z_-]{18}(?![0-9A-Za-z_-])")),
     ("uuid", re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![0-9a-f])")),
+    # Behind the ids: the digits of one may look like a time.
+    ("ms", re.compile(rb"(?<![\d.])1[7-9]\d{11}(?![\d.])")),
 ]
 _NUMBERED = {"token", "seal", "password", "session id", "push id", "uuid"}
 

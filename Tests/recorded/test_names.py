@@ -19,6 +19,8 @@ def name(data: bytes) -> bytes:
     (b"event: put\nid: 21-0bY1T2qLrXcWmN3e0bY1T2qL\ndata: null\n\n", b"event: put\nid: 21-<seal 1>\ndata: null\n\n"),
     (b'{"name":"-P71fjEN9EciUk3Q-_zE"}', b'{"name":"<push id 1>"}'),
     (b'"s":"' + ID + b'"', b'"s":"<session id 1>"'),
+    (b'{"ts":1795342597123,"s":"bd0fae1795342597123b7a52a9e56cfe"}', b'{"ts":<ms>,"s":"<session id 1>"}'),
+    (b'"batch":"00112233-4455-6677-8899-1795342597ff"', b'"batch":"<uuid 1>"'),
     (b"pLPCommand('start','" + ID + b"','" + OTHER + b"');", b"pLPCommand('start','<session id 1>','<password 1>');"),
     (b'"batch":"00112233-4455-6677-8899-aabbccddeeff"', b'"batch":"<uuid 1>"'),
     (b'{"iat":1795342597,"exp":1795346197}', b'{"iat":<seconds>,"exp":<seconds>}'),
