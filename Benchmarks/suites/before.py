@@ -53,6 +53,10 @@ class Side:
         self.settle()
         return wrk(self.gateway, "/", seconds, connections, "put.lua", ("leaf", KEYS, self.seed, LENGTH))
 
+    def update(self, seconds: int, connections: int) -> Load:
+        self.settle()
+        return wrk(self.gateway, "/", seconds, connections, "update.lua", (KEYS, self.seed, LENGTH))
+
     def get(self, seconds: int, _: int) -> Load:
         self.context.quiet.wait()
         return wrk(self.gateway, "/users/u7/name.json", seconds)
@@ -69,6 +73,9 @@ class Side:
 LOADS = [
     ("PUTs a second, 64 connections", Side.put, 64),
     ("PUTs a second, one connection", Side.put, 1),
+    ("PUTs a second, 8 connections", Side.put, 8),
+    ("PUTs a second, 256 connections", Side.put, 256),
+    ("updates of ten paths a second, 64 connections", Side.update, 64),
     ("GETs of a small value a second, 64 connections", Side.get, 64),
     ("queries of 20 of 1,000 children a second, 64 connections", Side.query, 64),
     ("WebSocket writes a second, 64 connections, 16 in flight each", Side.write, 16),

@@ -1,4 +1,5 @@
 import LogStore
+import Postgres
 import Runtime
 
 /// One committer: a thread with a connection that takes namespaces with work, one at a time.
@@ -8,10 +9,11 @@ final class Committer {
     private let desk = GatheringDesk(false)
     private var jointSize: JointSize
 
-    init(_ core: EngineCore, index: Int) {
+    /// - Parameter wake: ends its wait for the database. Its own.
+    init(_ core: EngineCore, index: Int, wake: WakeHandle) {
         self.core = core
         jointSize = JointSize(most: core.settings.jointNamespaces)
-        context = CommitterContext(core, index: index)
+        context = CommitterContext(core, index: index, wake: wake)
     }
 
     /// Works until the engine stops.
@@ -86,11 +88,8 @@ final class Committer {
             var commit = LargeCommit(large, in: namespace, context)
             commit.run()
         } else if !task.batch.isEmpty {
-            let start = Clock.monotonicNanoseconds
-            var commit = BatchCommit(
-                BatchProgress(task.batch, in: namespace, isContended: task.isContended), context)
-            commit.run()
-            namespace.batchEnded(writes: task.batch.count, since: start)
+            var chain = CommitChain(context, namespace)
+            chain.run(BatchProgress(task.batch, in: namespace, isContended: task.isContended))
         }
         return true
     }

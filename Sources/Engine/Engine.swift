@@ -47,8 +47,10 @@ public final class Engine: Sendable {
         self.jobs = jobs
         let disconnects = DisconnectKeeper(jobs)
         self.disconnects = disconnects
-        var threads = (0..<settings.committers).map { index in
-            Thread(name: "committer-\(index)") { Committer(core, index: index).run() }
+        var threads: [Thread] = []
+        for index in 0..<settings.committers {
+            let wake = try WakeHandle()
+            threads.append(Thread(name: "committer-\(index)") { Committer(core, index: index, wake: wake).run() })
         }
         let host = core.makeHost()
         for index in 0..<settings.loaders {

@@ -62,36 +62,37 @@ extension LogConnection {
         committedAt = nil
         let usual = bePatient(with: batch)
         defer { postgres.statementTimeoutMilliseconds = usual }
-        do {
+        return try outcome(of: batch, isLocked) {
             try choosePacking()
             // Under the lock there is room for all but the largest batches: what is made for those is made with them.
             try ensurePartition(batch.namespace, upTo: batch.newHead)
-            if batch.rows.count > settings.copyThreshold {
+            if goesByCopy(batch) {
                 try commitByCopy(batch, isLocked)
             } else {
                 let results = try postgres.pipeline(steps(batch, isLocked))
                 try noteHead(batch.namespace, results[isLocked ? 0 : 1])
             }
+        }
+    }
+
+    func goesByCopy(_ batch: Batch) -> Bool { batch.rows.count > settings.copyThreshold }
+
+    /// What became of a batch, whose commit is `body`.
+    func outcome(of batch: Batch, _ isLocked: Bool, _ body: () throws -> Void) throws(LogStoreError) -> CommitOutcome {
+        do {
+            try body()
             return .committed
-        } catch let error as PostgresError where error.sqlState == "PM001" {
-            // Under the lock it means another history; the transaction has failed.
-            if isLocked, postgres.isOpen { unlockHead() }
-            forgetPartitions(batch.namespace)
-            // Under the lock as well, if the head is of another history.
-            if isLocked, postgres.isOpen { unlockHead() }
-            return .headMoved
-        } catch let error as PostgresError where error.sqlState == "PM002" {
-            if isLocked, postgres.isOpen { unlockHead() }
-            forgetPartitions(batch.namespace)
-            return .alreadyClaimed
-        } catch let error as PostgresError where error.sqlState == "PM003" {
-            if isLocked, postgres.isOpen { unlockHead() }
-            forgetPartitions(batch.namespace)
-            return .alreadyDone
         } catch {
+            // The transaction has failed, under the lock too.
             if isLocked, postgres.isOpen { unlockHead() }
             forgetPartitions(batch.namespace)
-            throw LogStoreError(error)
+            switch (error as? PostgresError)?.sqlState {
+            // Under the lock it means another history.
+            case "PM001": return .headMoved
+            case "PM002": return .alreadyClaimed
+            case "PM003": return .alreadyDone
+            default: throw LogStoreError(error)
+            }
         }
     }
 
@@ -154,7 +155,7 @@ extension LogConnection {
         places[namespace] = try result.bytes(0, column)
     }
 
-    private func noteHead(_ namespace: Int64, _ result: PostgresResult) throws(PostgresError) {
+    func noteHead(_ namespace: Int64, _ result: PostgresResult) throws(PostgresError) {
         try notePlace(namespace, result, column: 0)
         committedAt = try result.int64(0, 1)
     }
@@ -164,7 +165,7 @@ extension LogConnection {
         if postgres.isOpen { try? postgres.executeScript("rollback") }
     }
 
-    private func steps(_ batch: Batch, _ isLocked: Bool) -> [PipelineStep] {
+    func steps(_ batch: Batch, _ isLocked: Bool) -> [PipelineStep] {
         var steps: [PipelineStep] = []
         steps.reserveCapacity(8)
         if !isLocked { steps.append(.prepared(SQL.begin)) }

@@ -58,6 +58,8 @@ public final class LogConnection {
     var hasChosenPacking = false
     /// What batches are sent in.
     var columns = CommitColumns()
+    /// Batches that were sent and not received.
+    var sent: [Batch] = []
     /// The names of the namespaces that have feeds, by their ids.
     var namespaceNames = BoundedCache<Int64, String>()
     /// When the batch that was committed last was, as the log says; nil where that is not known. In milliseconds since 1970.

@@ -120,20 +120,27 @@ final class Link {
         }
     }
 
-    /// The next result, or nil at the end of a statement's results. The caller owns it.
-    ///
-    /// - Throws: also `localCommit`, where the server has said so before it.
-    func nextResult(until deadline: Deadline) throws(PostgresError) -> OpaquePointer? {
+    /// Waits until a result can be had without waiting, or `wake` was called: false then. What libpq has buffered goes out meanwhile.
+    func awaitResult(until deadline: Deadline, wake: WakeHandle? = nil) throws(PostgresError) -> Bool {
         guard isOpen else { throw failure(.connectionLost, "the connection is closed") }
         while PQisBusy(connection) == 1 {
             let pending = PQflush(connection)
             let events = pending == 1 ? POLLIN | POLLOUT : POLLIN
-            let ready = try wait(events, until: deadline)
+            let ready = try wait(events, until: deadline, wake: wake)
+            if ready == 0 { return false }
             // On failure PQgetResult returns at once, with the error as a result.
             if ready & ~POLLOUT != 0 && PQconsumeInput(connection) == 0 {
                 break
             }
         }
+        return true
+    }
+
+    /// The next result, or nil at the end of a statement's results. The caller owns it.
+    ///
+    /// - Throws: also `localCommit`, where the server has said so before it.
+    func nextResult(until deadline: Deadline) throws(PostgresError) -> OpaquePointer? {
+        _ = try awaitResult(until: deadline)
         let result = PQgetResult(connection)
         guard notices.commitWasLocal else { return result }
         PQclear(result)

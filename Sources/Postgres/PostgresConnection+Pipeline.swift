@@ -12,27 +12,101 @@ extension PostgresConnection {
     @discardableResult
     public func pipeline(_ steps: [PipelineStep]) throws(PostgresError) -> [PostgresResult] {
         guard !steps.isEmpty else { return [] }
+        try sendPipeline(steps)
+        return try receivePipeline()
+    }
+
+    /// Sends all steps at once, with one sync at the end, and waits for nothing. What became of them is told by `receivePipeline`.
+    ///
+    /// More may be sent while others are under way: the server works on them in the order in which they were sent, whatever became
+    /// of those before. Until all of them are received, nothing else can be done with the connection. A transaction that fails and
+    /// stays open makes everything behind it fail, and is rolled back when the last one is received.
+    ///
+    /// - Throws: `invalidParameter` (nothing was sent), or an error that has closed the connection: then the outcome of all that are under
+    ///   way is unknown.
+    public func sendPipeline(_ steps: [PipelineStep]) throws(PostgresError) {
         try check(steps)
-        let deadline = try begin("pipeline")
-        defer { end() }
-        let wasIdle = PQtransactionStatus(link.connection) == PQTRANS_IDLE
-        guard PQenterPipelineMode(link.connection) == 1 else {
-            throw link.failure(.protocol, link.message, statement: "pipeline")
+        if pipelines.isEmpty {
+            _ = try begin("pipeline")
+            startedIdle = PQtransactionStatus(link.connection) == PQTRANS_IDLE
+            guard PQenterPipelineMode(link.connection) == 1 else {
+                defer { end() }
+                throw link.failure(.protocol, link.message, statement: "pipeline")
+            }
         }
-        let expected = try send(steps)
-        let (results, failure) = try receive(expected, steps, deadline)
+        do {
+            pipelines.append(PipelineUnderWay(steps: steps, expected: try send(steps)))
+        } catch {
+            endPipelines()
+            throw error
+        }
+        // What the socket doesn't take now follows while the answers are waited for.
+        _ = PQflush(link.connection)
+    }
+
+    /// How many pipelines were sent and not received.
+    public var pipelinesUnderWay: Int { pipelines.count }
+
+    /// Waits until the next answer to what is under way has begun to arrive, or `wake` was called: false then. Nothing is received yet.
+    ///
+    /// - Throws: an error that has closed the connection.
+    public func awaitPipeline(wake: WakeHandle) throws(PostgresError) -> Bool {
+        do throws(PostgresError) {
+            return try link.awaitResult(until: .silence(ms: statementTimeoutMilliseconds), wake: wake)
+        } catch {
+            endPipelines()
+            throw lost(error)
+        }
+    }
+
+    /// What became of the pipeline that was sent first: one result a step. Waits for it.
+    ///
+    /// - Throws: as `pipeline`.
+    public func receivePipeline() throws(PostgresError) -> [PostgresResult] {
+        guard let first = pipelines.first else {
+            throw PostgresError(
+                link.isLost ? .connectionLost : .protocol, "no pipeline is under way", statement: "pipeline")
+        }
+        let deadline = Deadline.silence(ms: statementTimeoutMilliseconds)
+        do throws(PostgresError) {
+            let (results, failure) = try receive(first.expected, first.steps, deadline)
+            pipelines.removeFirst()
+            if pipelines.isEmpty {
+                defer { end() }
+                try leavePipelineMode(failure, deadline)
+            }
+            if let failure { throw failure }
+            return results
+        } catch {
+            if !link.isOpen { endPipelines() }
+            throw error
+        }
+    }
+
+    private func leavePipelineMode(_ failure: PostgresError?, _ deadline: Deadline) throws(PostgresError) {
         guard PQexitPipelineMode(link.connection) == 1 else {
             throw failure ?? link.failure(.protocol, link.message, statement: "pipeline")
         }
-        guard let failure else { return results }
-        if wasIdle && PQtransactionStatus(link.connection) == PQTRANS_INERROR {
+        if startedIdle && PQtransactionStatus(link.connection) == PQTRANS_INERROR {
             _ = try collect(PQsendQuery(link.connection, "ROLLBACK"), "ROLLBACK", deadline)
         }
-        throw failure
+    }
+
+    /// The connection is closed: nothing will be received any more.
+    private func endPipelines() {
+        guard !pipelines.isEmpty || !link.isOpen else { return }
+        pipelines.removeAll()
+        end()
+    }
+
+    /// Steps that were sent, and what is to be received.
+    struct PipelineUnderWay {
+        let steps: [PipelineStep]
+        fileprivate let expected: [Expected]
     }
 
     /// What the server will answer, in order.
-    private struct Expected {
+    fileprivate struct Expected {
         var step: Int
         /// Set for the preparation of the step's statement: the name it gets on the server.
         var preparing: [CChar]?

@@ -20,6 +20,10 @@ public final class PostgresConnection {
     /// Makes server-side names unique when a statement must be prepared again.
     var preparedGeneration = 0
     private var isBusy = false
+    /// Pipelines that were sent and not received, in this order.
+    var pipelines: [PipelineUnderWay] = []
+    /// Whether no transaction was open when the first of them was sent.
+    var startedIdle = false
 
     /// Stops this connection's work from other threads.
     public let cancelHandle: PostgresCancelHandle
@@ -59,9 +63,11 @@ public final class PostgresConnection {
     /// Says goodbye and closes the socket. May be called twice. From inside a `body` it makes the call under way
     /// fail.
     public func close() {
-        if isBusy {
+        if isBusy, pipelines.isEmpty {
             interrupt.set()
         } else {
+            pipelines.removeAll()
+            isBusy = false
             link.close()
         }
     }

@@ -64,6 +64,7 @@ import Testing
         .init("loops", 1...256, min(4, Processors.count)) { $0.server.loops },
         .init("committers", 1...64, 4) { $0.engine.committers },
         .init("batch-wait-us", 0...1_000_000, 1_000) { Int($0.engine.batchWaitMicroseconds) },
+        .init("batches-under-way", 1...8, 2) { $0.engine.batchesUnderWay },
         .init("joint-namespaces", 1...1_000, 64) { $0.engine.jointNamespaces },
         .init("joint-rows", 1...100_000, 1_000) { $0.engine.jointRows },
         .init("joint-lock-ms", 1...500, 10) { Int($0.engine.jointLockMilliseconds) },

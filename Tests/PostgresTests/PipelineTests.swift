@@ -143,4 +143,103 @@ import Testing
         ])
         #expect(try connection.waitForNotifications(timeoutMilliseconds: 10_000).map(\.payload) == ["x"])
     }
+
+    // MARK: Several under way
+
+    private func transaction(_ values: ClosedRange<Int64>) -> [PipelineStep] {
+        [.query("BEGIN"), .prepared(insert, batch(values)), .query("COMMIT")]
+    }
+
+    @Test func severalAreReceivedInTheirOrder() throws {
+        let connection = try connect()
+        for number in 0..<3 as Range<Int64> {
+            try connection.sendPipeline(transaction(number * 10...number * 10 + number))
+        }
+        #expect(connection.pipelinesUnderWay == 3)
+        for number in 0..<3 { #expect(try connection.receivePipeline()[1].affectedRows == number + 1) }
+        #expect(connection.pipelinesUnderWay == 0)
+        #expect(try count(connection) == 6)
+        #expect(throws: PostgresError.self) { try connection.receivePipeline() }
+        #expect(try count(connection) == 6)
+    }
+
+    /// What is behind a transaction that has failed and is open fails, too; it is rolled back when all are received.
+    @Test func aFailureReachesThoseBehindIt() throws {
+        let connection = try connect()
+        try connection.sendPipeline(transaction(1...2))
+        try connection.sendPipeline(transaction(2...3))
+        try connection.sendPipeline(transaction(4...5))
+        #expect(try connection.receivePipeline().count == 3)
+        let second = #expect(throws: PostgresError.self) { try connection.receivePipeline() }
+        #expect(second?.sqlState == "23505" && second?.step == 1)
+        let third = #expect(throws: PostgresError.self) { try connection.receivePipeline() }
+        #expect(third?.sqlState == "25P02" && third?.step == 0)
+        #expect(!connection.isInTransaction && connection.pipelinesUnderWay == 0)
+        #expect(try count(connection) == 2)
+    }
+
+    /// One that has ended its transaction before it fails is no matter to those behind it.
+    @Test func aFailureOutsideOfATransactionStaysAlone() throws {
+        let connection = try connect()
+        try connection.sendPipeline([.query("SELECT 1 / 0")])
+        try connection.sendPipeline(transaction(1...2))
+        #expect(throws: PostgresError.self) { try connection.receivePipeline() }
+        #expect(try connection.receivePipeline()[1].affectedRows == 2)
+        #expect(try count(connection) == 2)
+    }
+
+    @Test func nothingElseIsDoneWhileSomeAreUnderWay() throws {
+        let connection = try connect()
+        try connection.sendPipeline(transaction(1...1))
+        let error = #expect(throws: PostgresError.self) { try count(connection) }
+        #expect(error?.kind == .protocol)
+        // What can't be sent is no harm to what is under way.
+        let broken = [PipelineStep.query("SELECT $1", [.text("a\0b")])]
+        #expect(throws: PostgresError.self) { try connection.sendPipeline(broken) }
+        #expect(connection.pipelinesUnderWay == 1)
+        #expect(try connection.receivePipeline()[1].affectedRows == 1)
+        #expect(try count(connection) == 1)
+    }
+
+    @Test func theWaitEndsWhenItIsWoken() throws {
+        let connection = try connect()
+        let wake = try WakeHandle()
+        try connection.sendPipeline([.query("SELECT pg_sleep(0.3)")])
+        wake.wake()
+        #expect(try !connection.awaitPipeline(wake: wake))
+        #expect(try connection.awaitPipeline(wake: wake))
+        #expect(try connection.receivePipeline().count == 1)
+        #expect(try count(connection) == 0)
+    }
+
+    /// More than any socket's buffer takes is sent while answers are waited for.
+    @Test func whatTheSocketDoesNotTakeFollows() throws {
+        let connection = try connect()
+        let text = String(repeating: "x", count: 8 << 20)
+        for _ in 0..<3 { try connection.sendPipeline([.query("SELECT $1", [.text(text)])]) }
+        for _ in 0..<3 { #expect(try connection.receivePipeline()[0].string(0, 0).utf8.count == 8 << 20) }
+        #expect(try count(connection) == 0)
+    }
+
+    @Test func aLostConnectionLosesAllOfThem() throws {
+        let connection = try connect()
+        let other = try TestDatabase.connect()
+        try connection.sendPipeline([.query("SELECT pg_sleep(60)")])
+        try connection.sendPipeline([.query("SELECT 1")])
+        try other.execute("SELECT pg_terminate_backend($1)", [.int4(connection.backendPID)])
+        for _ in 0..<2 {
+            let error = #expect(throws: PostgresError.self) { try connection.receivePipeline() }
+            #expect(error?.isConnectionLost == true)
+        }
+        #expect(!connection.isOpen && connection.pipelinesUnderWay == 0)
+        #expect(throws: PostgresError.self) { try connection.sendPipeline([.query("SELECT 1")]) }
+    }
+
+    @Test func closingEndsWhatIsUnderWay() throws {
+        let connection = try connect()
+        try connection.sendPipeline([.query("SELECT pg_sleep(60)")])
+        connection.close()
+        #expect(!connection.isOpen && connection.pipelinesUnderWay == 0)
+        #expect(throws: PostgresError.self) { try connection.receivePipeline() }
+    }
 }

@@ -36,6 +36,30 @@ public final class LonelyServer {
                 try administrator.execute("show synchronous_standby_names").string(0, 0) == wanted
             })
         else { throw NoReload() }
+        if isOn { try waitUntilACommitWaits(administrator) }
+    }
+
+    /// Sessions know of the standby before the process does that tells them all to wait for it.
+    private func waitUntilACommitWaits(_ administrator: PostgresConnection) throws {
+        let url = self.url
+        let pid = Condition<Int32?>(nil)
+        let isDone = Condition(false)
+        let probe = Thread(name: "probe") {
+            defer { isDone.broadcast { $0 = true } }
+            guard let connection = try? PostgresConnection(url) else { return }
+            defer { connection.close() }
+            guard (try? connection.execute("set client_min_messages = warning")) != nil else { return }
+            pid.broadcast { $0 = connection.backendPID }
+            // The first one that had to wait, and no longer does, counts as lost.
+            while (try? connection.execute("select txid_current()")) != nil {}
+        }
+        defer { probe.join() }
+        _ = try eventually {
+            try administrator.execute(
+                "select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep' and pid = $1",
+                [.int4(pid.withLock { $0 } ?? 0)])
+            return isDone.withLock { $0 }
+        }
     }
 
     /// Runs something while whoever waits for the standby is stopped from waiting.

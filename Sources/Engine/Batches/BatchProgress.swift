@@ -14,6 +14,8 @@ struct BatchProgress: Sendable {
         let timestamp: Int64
         let done: DoneWrites
         let repeatedWrites: Int
+        /// Some were refused that may have been done when they came first.
+        let refusesNamed: Bool
 
         init(_ batch: Batch, _ evaluation: Evaluation) {
             self.batch = batch
@@ -24,11 +26,14 @@ struct BatchProgress: Sendable {
             timestamp = evaluation.timestamp
             done = evaluation.done
             repeatedWrites = evaluation.repeatedWrites
+            refusesNamed = !evaluation.refusedNames.isEmpty
         }
     }
 
     let namespace: LiveNamespace
     let waiting: [WriteQueue.Waiting]
+    /// What the batch is evaluated on where that is not published yet: the state after a batch that is being committed.
+    var base: Snapshot?
     var machine: CommitMachine
     /// What is to be done next; nil at the end.
     var next: CommitMachine.Effect?
@@ -41,7 +46,8 @@ struct BatchProgress: Sendable {
     /// When the current batch was committed, as the log says; nil where that is not known.
     var committedAt: Milliseconds?
 
-    init(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool) {
+    init(_ waiting: [WriteQueue.Waiting], in namespace: LiveNamespace, isContended: Bool, base: Snapshot? = nil) {
+        self.base = base
         self.namespace = namespace
         self.waiting = waiting
         machine = CommitMachine(deadline: waiting.first?.deadline ?? 0, isContended: isContended)

@@ -6,9 +6,9 @@ import Tree
 struct BatchCommit {
     private typealias Evaluated = BatchProgress.Evaluated
 
-    private let context: CommitterContext
-    private(set) var progress: BatchProgress
-    private var connection: LogConnection?
+    let context: CommitterContext
+    var progress: BatchProgress
+    private(set) var connection: LogConnection?
 
     init(_ progress: BatchProgress, _ context: CommitterContext) {
         self.context = context
@@ -38,6 +38,24 @@ struct BatchCommit {
         progress.next = progress.machine.handle(event)
     }
 
+    /// Takes what came of the batch, which somebody else has sent, from the database.
+    mutating func take(_ outcome: LogConnection.CommitOutcome, since start: UInt64) {
+        guard let connection else { preconditionFailure("nothing was sent") }
+        let event: CommitMachine.Event
+        do throws(LogStoreError) {
+            event = try self.event(of: outcome, connection, since: start)
+        } catch {
+            event = failed(error)
+        }
+        progress.next = progress.machine.handle(event)
+    }
+
+    private mutating func failed(_ error: LogStoreError) -> CommitMachine.Event {
+        note(error)
+        context.core.blockers.leave(context.index)
+        return .failed(CommitMachine.Failure(error), context.circumstances)
+    }
+
     private mutating func note(_ error: LogStoreError) {
         progress.error = error
         guard error.isLocalCommit, !progress.wasLocal else { return }
@@ -51,9 +69,7 @@ struct BatchCommit {
         do throws(LogStoreError) {
             return try execute(effect)
         } catch {
-            note(error)
-            context.core.blockers.leave(context.index)
-            return .failed(CommitMachine.Failure(error), context.circumstances)
+            return failed(error)
         }
     }
 
@@ -136,11 +152,12 @@ struct BatchCommit {
 
     /// - Parameter timestamp: milliseconds since 1970; nil: now.
     private mutating func evaluate(at timestamp: Int64?) throws(LogStoreError) -> CommitMachine.Event {
-        let snapshot = namespace.snapshot
+        let snapshot = progress.base ?? namespace.snapshot
         let timestamp = timestamp ?? Clock.unixMilliseconds
         var evaluation = evaluation(of: snapshot, at: timestamp)
-        // What was done when it came first may be refused now.
-        if !evaluation.refusedNames.isEmpty, try learnDone().knows(oneOf: evaluation.refusedNames) {
+        // What was done when it came first may be refused now. (Behind others the connection can't be asked: see `isToBeSentAhead`.)
+        if progress.base == nil, !evaluation.refusedNames.isEmpty, try learnDone().knows(oneOf: evaluation.refusedNames)
+        {
             evaluation = self.evaluation(of: snapshot, at: timestamp)
         }
         let batch = Batch(
@@ -186,7 +203,13 @@ struct BatchCommit {
         _ batch: Batch, isLocked: Bool, on connection: LogConnection
     ) throws(LogStoreError) -> CommitMachine.Event {
         let start = Clock.monotonicNanoseconds
-        switch try connection.commit(batch, isLocked: isLocked) {
+        return try event(of: try connection.commit(batch, isLocked: isLocked), connection, since: start)
+    }
+
+    private mutating func event(
+        of outcome: LogConnection.CommitOutcome, _ connection: LogConnection, since start: UInt64
+    ) throws(LogStoreError) -> CommitMachine.Event {
+        switch outcome {
         case .committed:
             progress.committedAt = connection.committedAt
             context.core.metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
@@ -266,6 +289,16 @@ struct BatchCommit {
         var steps = steps
         for index in steps.indices { steps[index].committedAt = committedAt }
         return steps
+    }
+}
+
+extension CommitMachine.Effect {
+    /// Whether it comes before a batch is sent for the first time and waits for nobody's lock.
+    var isPreparation: Bool {
+        switch self {
+        case .connect(isRetry: false), .evaluate(isRepeated: false): true
+        default: false
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+import Postgres
 import Runtime
 
 /// What one committer's thread works with, whatever it does.
@@ -9,8 +10,11 @@ struct CommitterContext {
     let connection: CommitterConnection
     let follower: NamespaceFollower
     let answers: WriteAnswers
+    /// Ends its wait for the database, when there is more to be done meanwhile.
+    let wake: WakeHandle
 
-    init(_ core: EngineCore, index: Int) {
+    init(_ core: EngineCore, index: Int, wake: WakeHandle) {
+        self.wake = wake
         self.core = core
         self.index = index
         stretches = core.stretches[index]

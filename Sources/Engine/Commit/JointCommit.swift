@@ -193,13 +193,3 @@ struct JointCommit {
         return ended
     }
 }
-
-extension CommitMachine.Effect {
-    /// Whether it comes before a batch is sent for the first time and waits for nobody's lock.
-    fileprivate var isPreparation: Bool {
-        switch self {
-        case .connect(isRetry: false), .evaluate(isRepeated: false): true
-        default: false
-        }
-    }
-}

@@ -11,6 +11,8 @@ public final class EngineMetrics: Sendable {
     /// Seconds from sending a batch to its COMMIT's answer.
     public let commitSeconds = Histogram(
         bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10])
+    /// Batches that were sent before the database had answered to the one before.
+    public let batchesBehind = Counter()
     /// Batches that found the head moved by another gateway.
     public let conflicts = Counter()
     /// Transactions of several namespaces that were committed, and how many namespaces they had.

@@ -13,6 +13,8 @@ public struct EngineSettings: Sendable {
     public var maxBatchBytes = 2 << 20
     /// How long a batch waits at most for those to write again who were just answered; 0: it doesn't.
     public var batchWaitMicroseconds: Int64 = 1_000
+    /// The most batches of a namespace that are under way to the database at once; 1: each waits for the one before.
+    public var batchesUnderWay = 2
     /// The most namespaces whose batches share one SQL transaction; 1: each has its own.
     public var jointNamespaces = 64
     /// The most rows, by what the writes bring, of such a transaction. Its values have `maxBatchBytes`.

@@ -11,6 +11,8 @@ struct Gathering: Sendable {
 
     private let longest: UInt64
     private var expected = 0
+    /// How many took turns when the last batch ended.
+    private var writers = 0
     /// Monotonic nanoseconds.
     private var deadline: UInt64 = 0
 
@@ -22,12 +24,13 @@ struct Gathering: Sendable {
     /// - Parameters:
     ///   - answered: how many writes it had.
     ///   - waiting: how many are in the queue.
+    ///   - underWay: how many are in batches that were sent behind it.
     ///   - took: nanoseconds, from its evaluation to its answers.
     ///   - now: monotonic nanoseconds.
-    mutating func batchEnded(answered: Int, waiting: Int, took: UInt64, now: UInt64) {
-        let count = answered + waiting
+    mutating func batchEnded(answered: Int, waiting: Int, underWay: Int = 0, took: UInt64, now: UInt64) {
+        writers = answered + waiting + underWay
         // Not for all of them: those who write seldom would hold up the others each time.
-        expected = count <= Self.most ? count * 3 / 4 : 0
+        expected = writers <= Self.most ? writers * 3 / 4 : 0
         deadline = now + min(took, longest)
     }
 
@@ -39,5 +42,15 @@ struct Gathering: Sendable {
     func wait(queued: Int, now: UInt64) -> (expected: Int, deadline: UInt64)? {
         // With none there, the committer has come for something else, or has nothing to do.
         queued > 0 && queued < expected && now < deadline ? (expected, deadline) : nil
+    }
+
+    /// How many writes make a batch that is sent behind others; nil where none is.
+    ///
+    /// Where few take turns they had better share one transaction than be divided among two. Else each of the batches gets three
+    /// quarters of its share, so that it is sent while the one before it is committed.
+    ///
+    /// - Parameter batches: how many are under way at most.
+    func behind(batches: Int) -> Int? {
+        batches > 1 && writers > Self.most ? max(1, writers * 3 / (4 * batches)) : nil
     }
 }

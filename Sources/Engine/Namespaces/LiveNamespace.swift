@@ -1,4 +1,5 @@
 import LogStore
+import Postgres
 import Rules
 import Runtime
 import Synchronization
@@ -129,7 +130,7 @@ public final class LiveNamespace: Sendable {
             return (refusal, state.takeGatherer(), refusal == nil && state.schedule())
         }
         if let refusal { item.sink.complete([(item.token, .failed(refusal))]) }
-        gatherer?.signal { $0 = true }
+        gatherer?.ring()
         if isNew { host.schedule(self) }
     }
 
@@ -195,15 +196,29 @@ public final class LiveNamespace: Sendable {
         let now = Clock.monotonicNanoseconds
         guard let deadline = scheduling.withLock({ $0.gather(at: desk, now: now) }) else { return }
         _ = desk.wait(untilNanoseconds: deadline) { $0 ? true : nil }
-        scheduling.withLock { $0.stopGathering() }
+        stopGathering()
         // Whoever took the desk may call only now: then the next wait there is over at once, and looks again.
         desk.withLock { $0 = false }
     }
 
+    /// What the working committer may do behind a batch that is being committed.
+    ///
+    /// - Parameters:
+    ///   - head: where the log will be then.
+    ///   - wake: is woken once there is something, where that is to be expected.
+    func takeTaskBehind(_ head: Int64, wake: WakeHandle) -> NamespaceSchedule.TaskBehind {
+        scheduling.withLock { $0.takeTaskBehind(head, settings, bell: wake) }
+    }
+
+    /// Nobody is told any more that there are more writes.
+    func stopGathering() { scheduling.withLock { $0.stopGathering() } }
+
     /// The working committer has ended a batch.
-    func batchEnded(writes: Int, since start: UInt64) {
+    ///
+    /// - Parameter underWay: how many writes are in batches that were sent behind it.
+    func batchEnded(writes: Int, underWay: Int = 0, since start: UInt64) {
         let now = Clock.monotonicNanoseconds
-        scheduling.withLock { $0.batchEnded(writes: writes, took: now - start, now: now) }
+        scheduling.withLock { $0.batchEnded(writes: writes, underWay: underWay, took: now - start, now: now) }
     }
 
     /// What the working committer has to do.

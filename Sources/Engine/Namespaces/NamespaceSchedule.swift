@@ -20,7 +20,7 @@ struct NamespaceSchedule: Sendable {
     private(set) var isScheduled = false
     private var gathering: Gathering
     /// The committer that waits for more writes before it takes the next batch, and for how many.
-    private var gatherer: (desk: GatheringDesk, expected: Int)?
+    private var gatherer: (bell: any GatheringBell, expected: Int)?
     /// Why new writes are refused.
     var refusal: EngineError?
     /// No committer takes anything any more.
@@ -98,25 +98,27 @@ struct NamespaceSchedule: Sendable {
     // MARK: Gathering
 
     /// The committer that has it asks whether to wait for more writes, and until when; nil: not now.
-    mutating func gather(at desk: GatheringDesk, now: UInt64) -> UInt64? {
+    mutating func gather(at desk: any GatheringBell, now: UInt64) -> UInt64? {
         guard let (expected, deadline) = gathering.wait(queued: queue.count, now: now) else { return nil }
         gatherer = (desk, expected)
         return deadline
     }
 
     /// The committer that waits for writes, once they are there.
-    mutating func takeGatherer() -> GatheringDesk? {
+    mutating func takeGatherer() -> (any GatheringBell)? {
         guard let waiting = gatherer, queue.count >= waiting.expected else { return nil }
         gatherer = nil
-        return waiting.desk
+        return waiting.bell
     }
 
     /// The committer waits no longer.
     mutating func stopGathering() { gatherer = nil }
 
     /// The committer that has it has ended a batch of so many writes, which took so many nanoseconds.
-    mutating func batchEnded(writes: Int, took: UInt64, now: UInt64) {
-        gathering.batchEnded(answered: writes, waiting: queue.count, took: took, now: now)
+    ///
+    /// - Parameter underWay: how many are in batches that were sent behind it.
+    mutating func batchEnded(writes: Int, underWay: Int, took: UInt64, now: UInt64) {
+        gathering.batchEnded(answered: writes, waiting: queue.count, underWay: underWay, took: took, now: now)
     }
 
     // MARK: Work that is done
@@ -140,6 +142,32 @@ struct NamespaceSchedule: Sendable {
             return nil
         }
         return nextTask(settings)
+    }
+
+    /// What the committer that has it may do behind a batch that is being committed.
+    enum TaskBehind {
+        case batch([WriteQueue.Waiting])
+        /// Once enough is there, the bell rings.
+        case notYet
+        /// Nothing, before that is answered.
+        case no
+    }
+
+    /// - Parameters:
+    ///   - head: where the log will be when all that is under way is committed.
+    ///   - bell: is rung where more is expected.
+    mutating func takeTaskBehind(
+        _ head: Int64, _ settings: EngineSettings, bell: any GatheringBell
+    ) -> TaskBehind {
+        guard !contention.isContended, !isSuspect, remoteHead <= head, !queue.isNextAlone,
+            let writes = gathering.behind(batches: settings.batchesUnderWay)
+        else { return .no }
+        let expected = min(writes, settings.maxBatchWrites)
+        guard queue.count >= expected else {
+            gatherer = (bell, expected)
+            return .notYet
+        }
+        return .batch(queue.takeBatch(settings))
     }
 
     /// It has made others wait, and goes alone for a while.

@@ -22,6 +22,8 @@ struct WriteQueue {
 
     var count: Int { waiting.count - first }
     var isEmpty: Bool { count == 0 }
+    /// Whether the next write has to be the only one of its transaction.
+    var isNextAlone: Bool { !isEmpty && waiting[first].goesAlone }
 
     /// False when the queue is full.
     mutating func append(_ item: Waiting, _ settings: EngineSettings) -> Bool {

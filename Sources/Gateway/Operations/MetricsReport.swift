@@ -44,6 +44,9 @@ struct MetricsReport {
         metrics.counter(
             "pathmirror_batches_total", "Batches of writes to a namespace that were committed.", counts.batches.current)
         metrics.histogram("pathmirror_batch_size", "Writes in one batch.", counts.batchSize)
+        metrics.counter(
+            "pathmirror_batches_behind_total", "Batches that were sent before the one before them was answered.",
+            counts.batchesBehind.current)
         addJoint(counts, &metrics)
         metrics.histogram(
             "pathmirror_commit_seconds", "From sending a transaction of writes to the answer of its COMMIT.",

@@ -22,6 +22,12 @@ extension ServiceOptions {
             $0.engine.batchWaitMicroseconds = $1
         },
         .number(
+            "batches-under-way", 1...8,
+            "the most batches of a namespace on their way to the database at once; default 2"
+        ) {
+            $0.engine.batchesUnderWay = $1
+        },
+        .number(
             "joint-namespaces", 1...1_000,
             "the most namespaces whose batches share a transaction; default 64, 1: each has its own"
         ) {

@@ -16,7 +16,7 @@ import Testing
                 metrics: EngineMetrics(), logger: Logger(level: .error, descriptor: -1))
             let connection = try LogConnection(url)
             defer { connection.close() }
-            let committer = CommitterContext(core, index: 0)
+            let committer = CommitterContext(core, index: 0, wake: try WakeHandle())
             let loader = NamespaceLoader(core, core.makeHost(), committer.stretches)
             _ = try connection.namespace(named: "locked", creating: true)
             var job = LoadQueue.Job(name: "locked")

@@ -59,7 +59,74 @@ import Tree
         #expect(after(answered: 6, waiting: 2).wait(queued: 0, now: 1_000) == nil)
     }
 
+    // MARK: Behind a batch that is being committed
+
+    @Test func eachOfTheBatchesUnderWayGetsItsShare() {
+        var gathering = after(answered: 30, waiting: 34)
+        #expect(gathering.behind(batches: 2) == 24)
+        #expect(gathering.behind(batches: 4) == 12)
+        #expect(gathering.behind(batches: 1) == nil)
+        // Those who are under way count as well.
+        gathering.batchEnded(answered: 20, waiting: 0, underWay: 60, took: took, now: 2_000)
+        #expect(gathering.behind(batches: 2) == 30)
+    }
+
+    /// They had better share one transaction.
+    @Test func fewAreNotDivided() {
+        #expect(after(answered: 10, waiting: 6).behind(batches: 2) == nil)
+        #expect(after(answered: 17, waiting: 0).behind(batches: 8) == 1)
+        #expect(Gathering(longest: longest).behind(batches: 2) == nil)
+    }
+
     // MARK: In the schedule
+
+    private func schedule(queued: Int) -> NamespaceSchedule {
+        var schedule = NamespaceSchedule(head: 10, gathering: after(answered: 40, waiting: 0))
+        for token in 0..<queued { _ = schedule.add(.test(UInt64(token)), EngineSettings(), outage: nil) }
+        return schedule
+    }
+
+    @Test func enoughIsTakenBehindABatch() {
+        var schedule = schedule(queued: 15)
+        guard case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+            Issue.record("15 of 40 are enough for a second batch")
+            return
+        }
+        #expect(batch.count == 15 && schedule.waitingWrites == 0)
+    }
+
+    @Test func theBellRingsWhenEnoughIsThere() {
+        var schedule = schedule(queued: 13)
+        let desk = GatheringDesk(false)
+        guard case .notYet = schedule.takeTaskBehind(10, EngineSettings(), bell: desk) else {
+            Issue.record("13 of 40 are not enough for a second batch")
+            return
+        }
+        #expect(schedule.takeGatherer() == nil)
+        for token in 13..<15 as Range<UInt64> { _ = schedule.add(.test(token), EngineSettings(), outage: nil) }
+        #expect(schedule.takeGatherer() === desk)
+    }
+
+    @Test func nothingIsTakenWhereOthersWrite() {
+        var moved = schedule(queued: 20)
+        _ = moved.headSeen(11, known: 10)
+        var contended = schedule(queued: 20)
+        contended.noteContention(true)
+        var suspect = schedule(queued: 20)
+        _ = suspect.suspect()
+        for var schedule in [moved, contended, suspect] {
+            guard case .no = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+                Issue.record("what is behind may be for nothing")
+                return
+            }
+            #expect(schedule.waitingWrites == 20)
+        }
+        // What is under way was heard of already.
+        guard case .batch = moved.takeTaskBehind(11, EngineSettings(), bell: GatheringDesk(false)) else {
+            Issue.record("that is the head that will be")
+            return
+        }
+    }
 
     @Test func theWriteThatIsWaitedForEndsTheWait() {
         var schedule = NamespaceSchedule(head: 0, gathering: after(answered: 4, waiting: 0))

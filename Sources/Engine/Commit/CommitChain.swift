@@ -1,0 +1,149 @@
+import LogStore
+import Runtime
+
+/// Commits batches of a namespace one after another, with several under way at once: while the database commits one, the next is
+/// evaluated on what the tree will be then, and sent behind it on the same connection.
+///
+/// Each batch expects to be right behind the one before it, by its id, so none is in the log unless those before it are. Nobody is told
+/// of one before the database has said that it is committed: listeners and writers hear of them in their order. Where a batch is not
+/// committed at once, those behind it were evaluated for nothing: it goes on by its machine, and each of them after it.
+struct CommitChain {
+    private struct Member {
+        var commit: BatchCommit
+        /// When its evaluation began and when it was sent, in monotonic nanoseconds.
+        let began: UInt64
+        let sent: UInt64
+
+        var writes: Int { commit.progress.waiting.count }
+    }
+
+    private let context: CommitterContext
+    private let namespace: LiveNamespace
+    private var underWay: [Member] = []
+    /// A batch that can't be sent behind others: it is worked for when none is under way.
+    private var held: (commit: BatchCommit, began: UInt64)?
+
+    init(_ context: CommitterContext, _ namespace: LiveNamespace) {
+        self.context = context
+        self.namespace = namespace
+    }
+
+    private var core: EngineCore { context.core }
+
+    /// Returns when these writes, and those that were taken behind them, are answered.
+    mutating func run(_ first: BatchProgress) {
+        add(first)
+        while let next = underWay.first {
+            switch takeMore() {
+            case .taken: continue
+            // Where the connection is lost meanwhile, that is told again when the batch is received.
+            case .notYet: if (try? next.commit.awaitOutcome(wake: context.wake)) == false { continue }
+            case .no: break
+            }
+            receive()
+        }
+        if let held { startAgain(held.commit.progress, since: held.began) }
+    }
+
+    private mutating func add(_ progress: BatchProgress) {
+        let began = Clock.monotonicNanoseconds
+        var commit = BatchCommit(progress, context)
+        commit.goOn(while: \.isPreparation)
+        guard commit.isToBeSentAhead else {
+            if underWay.isEmpty {
+                commit.run()
+                ended(commit, since: began)
+            } else {
+                held = (commit, began)
+            }
+            return
+        }
+        let sent = Clock.monotonicNanoseconds
+        do throws(LogStoreError) {
+            try commit.sendAhead()
+            if !underWay.isEmpty { core.metrics.batchesBehind.add() }
+            underWay.append(Member(commit: commit, began: began, sent: sent))
+        } catch  where error.isConnectionLost {
+            underWay.append(Member(commit: commit, began: began, sent: sent))
+            lose(error)
+        } catch {
+            held = (commit, began)
+        }
+    }
+
+    // MARK: Taking more
+
+    private enum Taking {
+        case taken
+        /// More is expected: whoever brings it wakes the committer.
+        case notYet
+        case no
+    }
+
+    private mutating func takeMore() -> Taking {
+        guard held == nil, underWay.count < core.settings.batchesUnderWay, !core.jobs.isWaitedFor, core.health.isUp,
+            let base = underWay.last?.commit.progress.current?.snapshot
+        else { return .no }
+        switch namespace.takeTaskBehind(base.seq, wake: context.wake) {
+        case .batch(let batch):
+            add(BatchProgress(batch, in: namespace, isContended: false, base: base))
+            return .taken
+        case .notYet: return .notYet
+        case .no: return .no
+        }
+    }
+
+    // MARK: What became of them
+
+    private mutating func receive() {
+        namespace.stopGathering()
+        var first = underWay.removeFirst()
+        let outcome = first.commit.receive()
+        var behind: [Member] = []
+        if !outcome.isCommitted { swap(&behind, &underWay) }
+        // The connection is of no other use before.
+        let others = outcome.isLost ? behind.map { _ in outcome } : behind.map { $0.commit.receive() }
+        first.commit.end(with: outcome, since: first.sent)
+        ended(first.commit, since: first.began)
+        for (member, outcome) in zip(behind, others) {
+            // No batch is written unless the one before it is; where that seems to be otherwise, the log is asked.
+            guard outcome.isLost || outcome.isCommitted else {
+                startAgain(member.commit.progress, since: member.began)
+                continue
+            }
+            var commit = member.commit
+            commit.lose(outcome)
+            ended(commit, since: member.began)
+        }
+    }
+
+    /// The connection was lost as a batch was sent: what became of those under way is not known.
+    private mutating func lose(_ error: LogStoreError) {
+        var lost: [Member] = []
+        swap(&lost, &underWay)
+        for var member in lost {
+            member.commit.lose(.failure(error))
+            ended(member.commit, since: member.began)
+        }
+    }
+
+    /// Nothing of the batch was written.
+    private func startAgain(_ progress: BatchProgress, since began: UInt64) {
+        var commit = BatchCommit(progress.fromTheBeginning, context)
+        commit.run()
+        ended(commit, since: began)
+    }
+
+    private func ended(_ commit: BatchCommit, since began: UInt64) {
+        namespace.batchEnded(
+            writes: commit.progress.waiting.count, underWay: underWay.reduce(0) { $0 + $1.writes }, since: began)
+    }
+}
+
+extension Result<LogConnection.CommitOutcome, LogStoreError> {
+    fileprivate var isCommitted: Bool { (try? get()) == .committed }
+
+    fileprivate var isLost: Bool {
+        if case .failure(let error) = self { error.isConnectionLost } else { false }
+    }
+}

@@ -1,0 +1,190 @@
+import LogStore
+import Postgres
+import Rules
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+
+/// Batches that are sent before the one before them is committed.
+@Suite struct CommitChainTests {
+    @Test func theNextBatchIsSentWhileTheFirstOneWaits() throws {
+        try withChainedBatches { batches in
+            try batches.begin()
+            batches.follow()
+            batches.waitUntilBehind()
+            #expect(batches.sink.outcomes.isEmpty)
+            #expect(batches.namespace.snapshot.seq == batches.before)
+            try batches.holder.executeScript("rollback")
+            try batches.checkAll()
+            #expect(batches.engine.metrics.conflicts.current == 0)
+        }
+    }
+
+    @Test func soManyAreUnderWayAndNoMore() throws {
+        try withChainedBatches {
+            $0.batchesUnderWay = 4
+        } _: { batches in
+            try batches.begin()
+            for count in 1...3 {
+                batches.follow(20)
+                batches.waitUntilBehind(count)
+            }
+            batches.follow(100)
+            try batches.holder.executeScript("rollback")
+            try batches.checkAll()
+        }
+    }
+
+    @Test func eachWaitsForTheOneBeforeWhereThatIsSaid() throws {
+        try withChainedBatches {
+            $0.batchesUnderWay = 1
+        } _: { batches in
+            try batches.begin()
+            batches.follow(200)
+            try batches.holder.executeScript("rollback")
+            try batches.checkAll()
+            #expect(batches.engine.metrics.batchesBehind.current == 0)
+        }
+    }
+
+    /// Whoever holds the lock writes: the first batch is refused, and what is behind it is for nothing.
+    @Test func theHeadMoves() throws {
+        try withChainedBatches { batches in
+            try batches.begin()
+            batches.follow()
+            batches.waitUntilBehind()
+            try batches.holder.executeScript("select pathmirror.set('test', '/other', '1'); commit")
+            try batches.checkAll(others: 1)
+            #expect(batches.engine.metrics.conflicts.current >= 1)
+            // Where others write, nothing is sent ahead for a while.
+            #expect(batches.engine.metrics.batchesBehind.current == 1)
+        }
+    }
+
+    /// Whatever else has to happen first: what depends on the first batch is decided on what that comes to.
+    @Test func writesBehindAreDecidedOnWhatIsBeforeThem() throws {
+        try withChainedBatches { batches in
+            try batches.begin(.set("lock", .string("a")))
+            let sink = CollectingSink()
+            batches.namespace.submit(.set("lock", .string("b"), expecting: Node.string("a").hash), to: sink, token: 1)
+            batches.namespace.submit(.set("lock", .string("c"), expecting: Node.string("a").hash), to: sink, token: 2)
+            for token in 3..<40 as Range<UInt64> { batches.namespace.submit(.increment("m"), to: sink, token: token) }
+            batches.waitUntilBehind()
+            try batches.holder.executeScript("rollback")
+            #expect(sink.all(39) != nil)
+            #expect(sink.outcomes[1]?.committedSeq == batches.before + 2)
+            guard case .preconditionFailed(_, .string("b")) = sink.outcomes[2] else {
+                Issue.record("\(String(describing: sink.outcomes[2]))")
+                return
+            }
+            try StoredState(batches.url).check(equals: [batches.namespace])
+        }
+    }
+
+    /// A refusal is told when it is certain, which it is not before the batch is committed on which it was judged.
+    @Test(arguments: [false, true])
+    func refusalsWaitForWhatTheyWereJudgedOn(isMoved: Bool) throws {
+        try withChainedBatches { batches in
+            try batches.begin(.set("lock", .string("a")))
+            batches.follow(30, .set("lock", .string("b"), expecting: Node.null.hash))
+            // They have been judged when the queue is empty.
+            #expect(eventually { batches.namespace.waitingWrites < 30 })
+            #expect(batches.engine.metrics.batchesBehind.current == 0 && batches.sink.outcomes.isEmpty)
+            // Without the first batch the first of them would have been done.
+            try batches.holder.executeScript(
+                isMoved ? "select pathmirror.set('test', '/lock', '\"x\"'); commit" : "rollback")
+            let outcomes = try #require(batches.sink.all(31))
+            for token in batches.behind {
+                guard case .preconditionFailed(_, .string("a")) = outcomes[token] else {
+                    Issue.record("\(String(describing: outcomes[token]))")
+                    return
+                }
+            }
+            #expect(outcomes[0]?.committedSeq == batches.before + (isMoved ? 2 : 1))
+            try StoredState(batches.url).check(equals: [batches.namespace])
+        }
+    }
+
+    /// A write comes again while it is under way: by the name it is found in the database, not in what is known here.
+    @Test func aNamedWriteComesAgainBehindItself() throws {
+        try withChainedBatches { batches in
+            let name = try #require(WriteName(writer: "writer-1", number: 1))
+            let change = Change(path: Path(splitting: "n"), value: .serverValue(Tree.ServerValue(.increment(.int(1)))))
+            let write = Write(
+                .update(base: .root, [change]), operation: .update, hasServerValue: true, byteCount: 30, auth: .admin,
+                name: name)
+            try batches.begin(write)
+            batches.namespace.submit(write, to: batches.sink, token: 1_000)
+            batches.follow(30)
+            batches.waitUntilBehind()
+            try batches.holder.executeScript("rollback")
+            #expect(batches.sink.outcome(1_000)?.committedSeq == batches.before + 1)
+            let outcomes = try #require(batches.sink.all(32))
+            #expect(outcomes.values.allSatisfy { $0.committedSeq != nil } && batches.sink.repeated.isEmpty)
+            try batches.checkStored(n: batches.before + 31)
+        }
+    }
+
+    /// Rules that come in one batch hold in the one behind it, before anybody was told of them.
+    @Test func rulesHoldInTheBatchBehind() throws {
+        try withChainedBatches { batches in
+            let rules = try RuleSet(json: Array(#"{"rules": {".read": true, "open": {".write": true}}}"#.utf8))
+            try batches.begin(Write(.rules(rules), operation: .rules, byteCount: 50, auth: .admin))
+            let sink = CollectingSink()
+            let nobody = AuthContext.unauthenticated
+            for token in 1...40 as ClosedRange<UInt64> {
+                let path = token % 2 == 0 ? "open/k\(token)" : "closed/k\(token)"
+                let write = Write(.set(Path(splitting: path), .int(1)), operation: .set, byteCount: 1, auth: nobody)
+                batches.namespace.submit(write, to: sink, token: token)
+            }
+            batches.waitUntilBehind()
+            try batches.holder.executeScript("rollback")
+            let outcomes = try #require(sink.all(40))
+            for (token, outcome) in outcomes { #expect((outcome.committedSeq != nil) == (token % 2 == 0)) }
+            try StoredState(batches.url).check(equals: [batches.namespace])
+        }
+    }
+
+    /// Who waits in another namespace has a turn: nothing more is sent behind the batch that is under way.
+    @Test func othersHaveTheirTurn() throws {
+        try withChainedBatches {
+            $0.committers = 1
+        } _: { batches in
+            try batches.begin()
+            let other = CollectingSink()
+            // The loader has a thread of its own, and the only committer waits.
+            try batches.engine.namespace("other").submit(.increment("n"), to: other, token: 1)
+            batches.follow(100)
+            try batches.holder.executeScript("rollback")
+            #expect(other.outcome(1)?.committedSeq == 1)
+            try batches.checkAll()
+        }
+    }
+
+    /// What is under way when the engine stops is waited for and answered.
+    @Test func stoppingWhileTwoAreUnderWay() throws {
+        try withChainedBatches { batches in
+            try batches.begin()
+            batches.follow()
+            batches.waitUntilBehind()
+            let engine = batches.engine.engine
+            let stopper = Thread(name: "stopper") { engine.stop(milliseconds: 20_000) }
+            let late = CollectingSink()
+            var tries: UInt64 = 0
+            #expect(
+                eventually {
+                    tries += 1
+                    batches.namespace.submit(.set("late", .null), to: late, token: tries)
+                    return late.outcomes[tries]?.failure == .stopping
+                })
+            try batches.holder.executeScript("rollback")
+            stopper.join()
+            #expect(batches.sink.outcomes.count == 31 && batches.sink.repeated.isEmpty)
+            for token in 0...batches.behind.upperBound { #expect(batches.sink.outcomes[token]?.committedSeq != nil) }
+            try StoredState(batches.url).check()
+        }
+    }
+}
