@@ -47,10 +47,11 @@ public final class Engine: Sendable {
         self.jobs = jobs
         let disconnects = DisconnectKeeper(jobs)
         self.disconnects = disconnects
-        var threads: [Thread] = []
-        for index in 0..<settings.committers {
-            let wake = try WakeHandle()
-            threads.append(Thread(name: "committer-\(index)") { Committer(core, index: index, wake: wake).run() })
+        // All of them first: where one can't be had, no thread has begun.
+        var wakes: [WakeHandle] = []
+        for _ in 0..<settings.committers { wakes.append(try WakeHandle()) }
+        var threads = wakes.enumerated().map { index, wake in
+            Thread(name: "committer-\(index)") { Committer(core, index: index, wake: wake).run() }
         }
         let host = core.makeHost()
         for index in 0..<settings.loaders {

@@ -11,6 +11,9 @@ extension LogConnection {
             && partitionedTo[batch.namespace, default: 0] > batch.newHead
     }
 
+    /// Whether an answer to the first of them has begun to arrive, or none will. Does not wait.
+    public var isCommitAnswered: Bool { postgres.isPipelineAnswered }
+
     /// How many batches were sent and not received.
     public var commitsUnderWay: Int { sent.count }
 

@@ -6,6 +6,8 @@ struct Deadline {
     private let nanoseconds: UInt64
     /// Each wait may take so long; nil where a moment is meant.
     private let silenceMilliseconds: Int32?
+    /// The silence counts from here, or from when something was heard since; nil: each wait from its beginning.
+    private var silentSince: Int64?
 
     /// A wait without end.
     static let never = Deadline(nanoseconds: .max)
@@ -20,6 +22,13 @@ struct Deadline {
     static func silence(ms milliseconds: Milliseconds) -> Deadline {
         guard milliseconds > 0, let period = Int32(exactly: milliseconds) else { return .never }
         return Deadline(nanoseconds: .max, silenceMilliseconds: period)
+    }
+
+    /// The same, where several waits are one: `since` is the monotonic millisecond from which on somebody waits.
+    static func silence(ms milliseconds: Milliseconds, since: Int64) -> Deadline {
+        var deadline = silence(ms: milliseconds)
+        deadline.silentSince = since
+        return deadline
     }
 
     /// `milliseconds` from now; zero or less means never, and so does anything beyond poll's 24 days.
@@ -37,8 +46,14 @@ struct Deadline {
     }
 
     /// The timeout argument for poll(2): rounded up, so that a wait never ends early; -1 for never.
-    var pollTimeout: Int32 {
-        if let silenceMilliseconds { return silenceMilliseconds }
+    ///
+    /// - Parameter heard: the monotonic millisecond at which something was heard last.
+    func pollTimeout(heard: Int64) -> Int32 {
+        if let silenceMilliseconds {
+            guard let silentSince else { return silenceMilliseconds }
+            let silent = Self.nowMilliseconds - max(silentSince, heard)
+            return Int32(max(0, Int64(silenceMilliseconds) - max(0, silent)))
+        }
         guard nanoseconds != .max else { return -1 }
         let now = Self.now()
         guard nanoseconds > now else { return 0 }

@@ -75,7 +75,8 @@ final class Link {
             descriptors[1].fd = interrupt.wake.descriptor
             descriptors[2].fd = wake?.descriptor ?? -1
             while true {
-                let ready = poll(descriptors.baseAddress, 3, deadline.pollTimeout)
+                let timeout = deadline.pollTimeout(heard: interrupt.lastHeardMilliseconds)
+                let ready = poll(descriptors.baseAddress, 3, timeout)
                 if ready < 0 && errno == EINTR {
                     continue
                 }

@@ -16,7 +16,7 @@ extension PostgresConnection {
         return try receivePipeline()
     }
 
-    /// Sends all steps at once, with one sync at the end, and waits for nothing. What became of them is told by `receivePipeline`.
+    /// Sends all steps at once, with one sync at the end, and waits for no answer. What became of them is told by `receivePipeline`.
     ///
     /// More may be sent while others are under way: the server works on them in the order in which they were sent, whatever became
     /// of those before. Until all of them are received, nothing else can be done with the connection. A transaction that fails and
@@ -26,8 +26,10 @@ extension PostgresConnection {
     ///   way is unknown.
     public func sendPipeline(_ steps: [PipelineStep]) throws(PostgresError) {
         try check(steps)
-        if pipelines.isEmpty {
+        let isFirst = pipelines.isEmpty
+        if isFirst {
             _ = try begin("pipeline")
+            startedAt = Deadline.nowMilliseconds
             startedIdle = PQtransactionStatus(link.connection) == PQTRANS_IDLE
             guard PQenterPipelineMode(link.connection) == 1 else {
                 defer { end() }
@@ -36,23 +38,35 @@ extension PostgresConnection {
         }
         do {
             pipelines.append(PipelineUnderWay(steps: steps, expected: try send(steps)))
+            // Behind others the server reads when it has done with them: what the socket doesn't take now follows while their
+            // answers are waited for. The first one may hold a lock by then: nothing of it is to be waited for.
+            if isFirst { try link.flush(until: silence) } else { _ = PQflush(link.connection) }
         } catch {
             endPipelines()
             throw error
         }
-        // What the socket doesn't take now follows while the answers are waited for.
-        _ = PQflush(link.connection)
     }
+
+    /// However many pipelines are under way and however often they are waited for: the time since the server was heard, or since they
+    /// began.
+    private var silence: Deadline { .silence(ms: statementTimeoutMilliseconds, since: startedAt) }
 
     /// How many pipelines were sent and not received.
     public var pipelinesUnderWay: Int { pipelines.count }
+
+    /// Whether an answer to what is under way has begun to arrive, or none will as the connection is lost. Does not wait.
+    public var isPipelineAnswered: Bool {
+        guard link.isOpen, !pipelines.isEmpty else { return true }
+        _ = PQconsumeInput(link.connection)
+        return PQisBusy(link.connection) == 0
+    }
 
     /// Waits until the next answer to what is under way has begun to arrive, or `wake` was called: false then. Nothing is received yet.
     ///
     /// - Throws: an error that has closed the connection.
     public func awaitPipeline(wake: WakeHandle) throws(PostgresError) -> Bool {
         do throws(PostgresError) {
-            return try link.awaitResult(until: .silence(ms: statementTimeoutMilliseconds), wake: wake)
+            return try link.awaitResult(until: silence, wake: wake)
         } catch {
             endPipelines()
             throw lost(error)
@@ -67,13 +81,16 @@ extension PostgresConnection {
             throw PostgresError(
                 link.isLost ? .connectionLost : .protocol, "no pipeline is under way", statement: "pipeline")
         }
-        let deadline = Deadline.silence(ms: statementTimeoutMilliseconds)
+        let deadline = silence
         do throws(PostgresError) {
             let (results, failure) = try receive(first.expected, first.steps, deadline)
             pipelines.removeFirst()
             if pipelines.isEmpty {
                 defer { end() }
                 try leavePipelineMode(failure, deadline)
+            } else {
+                // Now the server reads what is behind it.
+                _ = PQflush(link.connection)
             }
             if let failure { throw failure }
             return results

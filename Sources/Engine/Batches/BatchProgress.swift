@@ -43,6 +43,8 @@ struct BatchProgress: Sendable {
     var error: LogStoreError?
     /// The server has said that it has committed alone, and that was logged.
     var wasLocal = false
+    /// The writes were answered by that nobody knows what became of them.
+    var isUnknown = false
     /// When the current batch was committed, as the log says; nil where that is not known.
     var committedAt: Milliseconds?
 

@@ -13,6 +13,12 @@ extension BatchCommit {
         return connection.canSend(current.batch) && !(progress.base != nil && current.refusesNamed)
     }
 
+    /// Whether the connection is there by which it was sent.
+    var isConnected: Bool { connection?.isOpen ?? false }
+
+    /// Whether an answer to the first batch under way has begun to arrive.
+    var isAnswered: Bool { connection?.isCommitAnswered ?? true }
+
     /// Sends it behind those that are under way on the committer's connection.
     mutating func sendAhead() throws(LogStoreError) {
         guard let connection, let current = progress.current else { preconditionFailure("it is not evaluated") }
@@ -55,8 +61,12 @@ extension BatchCommit {
     /// Goes on to its end, as what became of it is to be looked for in the log.
     mutating func lose(_ outcome: Result<LogConnection.CommitOutcome, LogStoreError>) {
         var error: LogStoreError?
-        if case .failure(let failure) = outcome { error = failure }
+        // What the server has said of the first batch, it has not said of this one.
+        if case .failure(let failure) = outcome, !failure.isLocalCommit { error = failure }
         take(.failed(.connectionLost, context.circumstances), error: error)
         run()
     }
+
+    /// It may be written as long as the batch may be on which it was judged, and nobody knows whether that one is.
+    func giveUp() { context.answers.fail(progress.waiting, .outcomeUnknown) }
 }

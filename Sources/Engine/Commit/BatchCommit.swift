@@ -103,6 +103,7 @@ struct BatchCommit {
             guard let connection else { preconditionFailure("\(effect) needs a connection") }
             return try execute(effect, on: connection)
         case .publish, .answer, .answerClaimed, .fail:
+            progress.isUnknown = effect == .fail(.outcomeUnknown)
             end(effect)
             return nil
         }

@@ -6,7 +6,7 @@ import Runtime
 ///
 /// Each batch expects to be right behind the one before it, by its id, so none is in the log unless those before it are. Nobody is told
 /// of one before the database has said that it is committed: listeners and writers hear of them in their order. Where a batch is not
-/// committed at once, those behind it were evaluated for nothing: it goes on by its machine, and each of them after it.
+/// committed at once, those behind it were evaluated for nothing: it goes on by its machine, and their writes wait again.
 struct CommitChain {
     private struct Member {
         var commit: BatchCommit
@@ -20,8 +20,8 @@ struct CommitChain {
     private let context: CommitterContext
     private let namespace: LiveNamespace
     private var underWay: [Member] = []
-    /// A batch that can't be sent behind others: it is worked for when none is under way.
-    private var held: (commit: BatchCommit, began: UInt64)?
+    /// A batch that can't be sent behind others, and with which the chain ends.
+    private var held: [WriteQueue.Waiting] = []
 
     init(_ context: CommitterContext, _ namespace: LiveNamespace) {
         self.context = context
@@ -30,7 +30,7 @@ struct CommitChain {
 
     private var core: EngineCore { context.core }
 
-    /// Returns when these writes, and those that were taken behind them, are answered.
+    /// Returns when these writes, and those that were taken behind them, are answered or wait again.
     mutating func run(_ first: BatchProgress) {
         add(first)
         while let next = underWay.first {
@@ -42,7 +42,7 @@ struct CommitChain {
             }
             receive()
         }
-        if let held { startAgain(held.commit.progress, since: held.began) }
+        if !held.isEmpty { namespace.putBack(held) }
     }
 
     private mutating func add(_ progress: BatchProgress) {
@@ -54,7 +54,7 @@ struct CommitChain {
                 commit.run()
                 ended(commit, since: began)
             } else {
-                held = (commit, began)
+                held = progress.waiting
             }
             return
         }
@@ -65,9 +65,11 @@ struct CommitChain {
             underWay.append(Member(commit: commit, began: began, sent: sent))
         } catch  where error.isConnectionLost {
             underWay.append(Member(commit: commit, began: began, sent: sent))
-            lose(error)
+            var lost: [Member] = []
+            swap(&lost, &underWay)
+            lose(lost, .failure(error), after: false)
         } catch {
-            held = (commit, began)
+            held = progress.waiting
         }
     }
 
@@ -81,11 +83,17 @@ struct CommitChain {
     }
 
     private mutating func takeMore() -> Taking {
-        guard held == nil, underWay.count < core.settings.batchesUnderWay, !core.jobs.isWaitedFor, core.health.isUp,
-            let base = underWay.last?.commit.progress.current?.snapshot
+        guard held.isEmpty, underWay.count < core.settings.batchesUnderWay, !core.jobs.isWaitedFor, core.health.isUp,
+            let last = underWay.last?.commit, last.isConnected, !last.isAnswered,
+            let base = last.progress.current?.snapshot
         else { return .no }
         switch namespace.takeTaskBehind(base.seq, wake: context.wake) {
         case .batch(let batch):
+            // Those by COPY take several round trips.
+            guard batch.reduce(0, { $0 + $1.write.rowCount }) <= core.connectionSettings.copyThreshold else {
+                held = batch
+                return .no
+            }
             add(BatchProgress(batch, in: namespace, isContended: false, base: base))
             return .taken
         case .notYet: return .notYet
@@ -105,33 +113,31 @@ struct CommitChain {
         let others = outcome.isLost ? behind.map { _ in outcome } : behind.map { $0.commit.receive() }
         first.commit.end(with: outcome, since: first.sent)
         ended(first.commit, since: first.began)
-        for (member, outcome) in zip(behind, others) {
-            // No batch is written unless the one before it is; where that seems to be otherwise, the log is asked.
-            guard outcome.isLost || outcome.isCommitted else {
-                startAgain(member.commit.progress, since: member.began)
-                continue
-            }
-            var commit = member.commit
-            commit.lose(outcome)
-            ended(commit, since: member.began)
+        // No batch is written unless the one before it is; where that seems to be otherwise, the log is asked.
+        let isLost = others.contains { $0.isLost || $0.isCommitted }
+        if isLost {
+            lose(behind, outcome, after: first.commit.progress.isUnknown)
+        } else {
+            held = behind.flatMap(\.commit.progress.waiting) + held
         }
     }
 
-    /// The connection was lost as a batch was sent: what became of those under way is not known.
-    private mutating func lose(_ error: LogStoreError) {
-        var lost: [Member] = []
-        swap(&lost, &underWay)
+    /// The connection was lost: what became of these is not known, and is looked for, one after the other.
+    ///
+    /// - Parameter isUnknown: whether the one before them, on which the first of them was judged, may still be written.
+    private func lose(
+        _ lost: [Member], _ outcome: Result<LogConnection.CommitOutcome, LogStoreError>, after isUnknown: Bool
+    ) {
+        var isUnknown = isUnknown
         for var member in lost {
-            member.commit.lose(.failure(error))
+            if isUnknown {
+                member.commit.giveUp()
+            } else {
+                member.commit.lose(outcome)
+                isUnknown = member.commit.progress.isUnknown
+            }
             ended(member.commit, since: member.began)
         }
-    }
-
-    /// Nothing of the batch was written.
-    private func startAgain(_ progress: BatchProgress, since began: UInt64) {
-        var commit = BatchCommit(progress.fromTheBeginning, context)
-        commit.run()
-        ended(commit, since: began)
     }
 
     private func ended(_ commit: BatchCommit, since began: UInt64) {

@@ -11,8 +11,11 @@ struct Gathering: Sendable {
 
     private let longest: UInt64
     private var expected = 0
-    /// How many took turns when the last batch ended.
+    /// How many take turns, when the last batches ended: those who are just being told are in none of the counts.
     private var writers = 0
+    /// So many batches are to end before one is sent behind another again.
+    private var alone = 0
+    private static let longestAlone = 16
     /// Monotonic nanoseconds.
     private var deadline: UInt64 = 0
 
@@ -28,9 +31,11 @@ struct Gathering: Sendable {
     ///   - took: nanoseconds, from its evaluation to its answers.
     ///   - now: monotonic nanoseconds.
     mutating func batchEnded(answered: Int, waiting: Int, underWay: Int = 0, took: UInt64, now: UInt64) {
-        writers = answered + waiting + underWay
+        let count = answered + waiting + underWay
+        writers = max(count, writers - max(1, writers / 8))
+        alone = max(0, alone - 1)
         // Not for all of them: those who write seldom would hold up the others each time.
-        expected = writers <= Self.most ? writers * 3 / 4 : 0
+        expected = count <= Self.most ? count * 3 / 4 : 0
         deadline = now + min(took, longest)
     }
 
@@ -51,6 +56,9 @@ struct Gathering: Sendable {
     ///
     /// - Parameter batches: how many are under way at most.
     func behind(batches: Int) -> Int? {
-        batches > 1 && writers > Self.most ? max(1, writers * 3 / (4 * batches)) : nil
+        batches > 1 && writers > Self.most && alone == 0 ? max(1, writers * 3 / (4 * batches)) : nil
     }
+
+    /// A batch was to be sent behind another and could not be, or came to nothing with it: the next ones are not.
+    mutating func wasForNothing() { alone = Self.longestAlone }
 }

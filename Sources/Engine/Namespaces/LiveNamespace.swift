@@ -210,6 +210,9 @@ public final class LiveNamespace: Sendable {
         scheduling.withLock { $0.takeTaskBehind(head, settings, bell: wake) }
     }
 
+    /// Writes that were taken behind a batch, and of which nothing was written: they come first again.
+    func putBack(_ batch: [WriteQueue.Waiting]) { scheduling.withLock { $0.putBack(batch) } }
+
     /// Nobody is told any more that there are more writes.
     func stopGathering() { scheduling.withLock { $0.stopGathering() } }
 

@@ -170,6 +170,12 @@ struct NamespaceSchedule: Sendable {
         return .batch(queue.takeBatch(settings))
     }
 
+    /// Writes that were taken behind a batch and are not to be sent there: they come first again.
+    mutating func putBack(_ batch: [WriteQueue.Waiting]) {
+        queue.putBack(batch)
+        gathering.wasForNothing()
+    }
+
     /// It has made others wait, and goes alone for a while.
     mutating func standAside() { standing.standAside() }
 

@@ -39,6 +39,13 @@ struct WriteQueue {
         byteCount += item.write.byteCount
     }
 
+    /// Puts back what was taken last: it comes first again.
+    mutating func putBack(_ items: [Waiting]) {
+        waiting.replaceSubrange(0..<first, with: items)
+        first = 0
+        for item in items { byteCount += item.write.byteCount }
+    }
+
     /// The writes for one batch, at least one if there is any.
     mutating func takeBatch(_ settings: EngineSettings) -> [Waiting] {
         var bytes = 0

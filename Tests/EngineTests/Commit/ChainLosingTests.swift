@@ -1,3 +1,4 @@
+import Glibc
 import LogStore
 import Postgres
 import Runtime
@@ -89,7 +90,7 @@ import Tree
             batches.waitUntilBehind()
             proxy.setDown(true)
             let outcomes = try #require(batches.sink.all(31))
-            for token in 0...batches.behind.upperBound {
+            for token in 0..<batches.behind.upperBound {
                 let failure = try #require(outcomes[token]?.failure)
                 guard case .unavailable = failure else {
                     #expect(failure == .outcomeUnknown)
@@ -101,6 +102,43 @@ import Tree
             #expect(eventually { batches.namespace.write(.increment("m"))?.committedSeq != nil })
             try StoredState(batches.url).check(equals: [batches.namespace])
             #expect(try verify(batches.url).isClean)
+        }
+    }
+
+    /// Nobody knows whether the first batch will still be written when its writers are told so. What is behind it may be written with it,
+    /// and is not told as refused, whatever it would be without.
+    @Test func behindAnUnknownBatchAllIsUnknown() throws {
+        try withChainedBatches(proxied: true) {
+            $0.commitDeadlineMilliseconds = 3_000
+        } _: { batches in
+            let proxy = try #require(batches.proxy)
+            try batches.begin(.set("lock", .string("a")))
+            // Their deadline is to be later than that of the first.
+            usleep(1_500_000)
+            batches.follow(30, .set("lock", .string("b"), expecting: Node.string("a").hash))
+            batches.waitUntilBehind()
+            proxy.setDown(true)
+            // What is under way comes to nothing, and only the server knows.
+            let administrator = try PostgresConnection(batches.url)
+            defer { administrator.close() }
+            try administrator.execute(
+                """
+                select pg_terminate_backend(pid) from pg_stat_activity
+                where datname = current_database() and \(batches.holder.backendPID) = any (pg_blocking_pids(pid))
+                """)
+            try batches.holder.executeScript("rollback")
+            #expect(batches.sink.outcome(0)?.failure == .outcomeUnknown)
+            proxy.setDown(false)
+            let outcomes = try #require(batches.sink.all(31))
+            #expect(outcomes[1]?.failure == .outcomeUnknown)
+            for token in batches.behind {
+                guard case .failed = outcomes[token] else {
+                    Issue.record("\(String(describing: outcomes[token]))")
+                    return
+                }
+            }
+            #expect(eventually { batches.namespace.write(.increment("m"))?.committedSeq != nil })
+            try StoredState(batches.url).check(equals: [batches.namespace])
         }
     }
 

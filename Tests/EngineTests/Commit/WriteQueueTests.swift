@@ -28,6 +28,23 @@ import Tree
         #expect(queue.isEmpty && queue.takeBatch(settings).isEmpty)
     }
 
+    @Test func whatIsPutBackComesFirstAndCounts() {
+        var queue = WriteQueue()
+        let settings = Self.settings {
+            $0.maxBatchWrites = 3
+            $0.maxWaitingBytes = 100
+        }
+        for token in 0..<5 as Range<UInt64> { #expect(queue.append(Self.item(token, bytes: 20), settings) == true) }
+        let batch = queue.takeBatch(settings)
+        #expect(queue.append(Self.item(5, bytes: 20), settings) == true)
+        queue.putBack(batch)
+        #expect(queue.count == 6 && queue.append(Self.item(6, bytes: 1), settings) == false)
+        #expect(queue.takeBatch(settings).map(\.token) == [0, 1, 2])
+        #expect(queue.takeBatch(settings).map(\.token) == [3, 4, 5])
+        queue.putBack(batch)
+        #expect(queue.takeBatch(settings).map(\.token) == [0, 1, 2] && queue.isEmpty)
+    }
+
     @Test func asManyWaitAsTheSettingsSay() {
         var queue = WriteQueue()
         let settings = Self.settings { $0.maxWaitingWrites = 2 }

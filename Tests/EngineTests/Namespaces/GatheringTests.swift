@@ -71,6 +71,25 @@ import Tree
         #expect(gathering.behind(batches: 2) == 30)
     }
 
+    /// Those who have just been told are in none of the counts: their number goes down slowly.
+    @Test func aShortBatchDoesNotMakeThemFew() {
+        var gathering = after(answered: 30, waiting: 34)
+        gathering.batchEnded(answered: 2, waiting: 1, took: took, now: 2_000)
+        #expect(gathering.behind(batches: 2) == 56 * 3 / 8)
+        for _ in 0..<100 { gathering.batchEnded(answered: 1, waiting: 0, took: took, now: 3_000) }
+        #expect(gathering.behind(batches: 2) == nil)
+    }
+
+    @Test func whatWasForNothingIsNotTriedAtOnce() {
+        var gathering = after(answered: 64, waiting: 0)
+        gathering.wasForNothing()
+        for _ in 0..<16 {
+            #expect(gathering.behind(batches: 2) == nil)
+            gathering.batchEnded(answered: 64, waiting: 0, took: took, now: 2_000)
+        }
+        #expect(gathering.behind(batches: 2) == 24)
+    }
+
     /// They had better share one transaction.
     @Test func fewAreNotDivided() {
         #expect(after(answered: 10, waiting: 6).behind(batches: 2) == nil)
@@ -93,6 +112,17 @@ import Tree
             return
         }
         #expect(batch.count == 15 && schedule.waitingWrites == 0)
+    }
+
+    @Test func whatIsPutBackComesFirst() {
+        var schedule = schedule(queued: 15)
+        guard case .batch(let batch) = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+            Issue.record("15 of 40 are enough for a second batch")
+            return
+        }
+        _ = schedule.add(.test(15), EngineSettings(), outage: nil)
+        schedule.putBack(batch)
+        #expect(schedule.takeTask(EngineSettings()).batch.map(\.token) == Array(0...15))
     }
 
     @Test func theBellRingsWhenEnoughIsThere() {

@@ -19,7 +19,7 @@ final class ChainedBatches {
     let listener = RecordingListener()
     let sink = CollectingSink()
     let before: Int64 = 41
-    private(set) var behind: ClosedRange<UInt64> = 1...1
+    private(set) var behind: Range<UInt64> = 1..<1
 
     init(
         _ url: PostgresURL, proxied: Bool = false, _ change: (inout EngineSettings) -> Void = { _ in }
@@ -60,9 +60,9 @@ final class ChainedBatches {
 
     /// Brings so many writes that another batch is sent behind those that wait.
     func follow(_ count: UInt64 = 30, _ write: Write = .increment("n")) {
-        let first = behind.upperBound == 1 ? 1 : behind.upperBound + 1
-        behind = 1...(first + count - 1)
-        for token in first..<(first + count) { namespace.submit(write, to: sink, token: token) }
+        let new = behind.upperBound..<behind.upperBound + count
+        behind = 1..<new.upperBound
+        for token in new { namespace.submit(write, to: sink, token: token) }
     }
 
     /// Waits until so many are behind.
@@ -75,9 +75,9 @@ final class ChainedBatches {
         let writes = Int64(behind.count) + 1
         let outcomes = try #require(sink.all(Int(writes)), sourceLocation: sourceLocation)
         #expect(sink.repeated.isEmpty, sourceLocation: sourceLocation)
-        let seqs = try (0...behind.upperBound).map { try #require(outcomes[$0]?.committedSeq) }
+        let seqs = try (0..<behind.upperBound).map { try #require(outcomes[$0]?.committedSeq) }
         #expect(zip(seqs, seqs.dropFirst()).allSatisfy { $0 < $1 }, "in order", sourceLocation: sourceLocation)
-        #expect(sink.order == Array(0...behind.upperBound), sourceLocation: sourceLocation)
+        #expect(sink.order == Array(0..<behind.upperBound), sourceLocation: sourceLocation)
         try checkStored(n: before + writes, others: others, sourceLocation: sourceLocation)
         #expect(seqs.last == before + writes + others, sourceLocation: sourceLocation)
     }
