@@ -215,7 +215,7 @@ let package = Package(
         .executableTarget(
             name: "store-writer", dependencies: ["PathmirrorClient", "ClientCore", "Tree"], path: "Tests/StoreWriter",
             swiftSettings: settings),
-        tests("PostgresTests", ["Postgres", "PostgresCluster"]),
+        tests("PostgresTests", ["Postgres", "PostgresCluster", "Runtime"]),
         tests("PostgresClusterTests", ["Postgres", "PostgresCluster"]),
         tests("TLSTests", ["TLS", "TestSupport"]),
         tests("HTTPServerTests", ["HTTPServer", "TLS", "CEvent", "COpenSSL", "Runtime"]),

@@ -14,6 +14,9 @@ extension LogConnection {
     /// Whether an answer to the first of them has begun to arrive, or none will. Does not wait.
     public var isCommitAnswered: Bool { postgres.isPipelineAnswered }
 
+    /// Whether all that was sent is on its way. Does not wait.
+    public var areCommitsOut: Bool { postgres.isPipelineOut }
+
     /// How many batches were sent and not received.
     public var commitsUnderWay: Int { sent.count }
 
@@ -23,6 +26,8 @@ extension LogConnection {
     /// - Throws: `isConnectionLost`: then nothing can be received any more, and the outcome of this one, and of those that are under way,
     ///   is unknown until `findBatch` says it.
     public func sendCommit(_ batch: Batch) throws(LogStoreError) {
+        let usual = bePatient(with: batch)
+        defer { postgres.statementTimeoutMilliseconds = usual }
         try translated { () throws(PostgresError) in try postgres.sendPipeline(steps(batch, false)) }
         sent.append(batch)
     }

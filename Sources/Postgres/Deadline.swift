@@ -6,8 +6,8 @@ struct Deadline {
     private let nanoseconds: UInt64
     /// Each wait may take so long; nil where a moment is meant.
     private let silenceMilliseconds: Int32?
-    /// The silence counts from here, or from when something was heard since; nil: each wait from its beginning.
-    private var silentSince: Int64?
+    /// The silence counts from when a byte moved last, instead of from the beginning of each wait.
+    private var isCommon = false
 
     /// A wait without end.
     static let never = Deadline(nanoseconds: .max)
@@ -24,10 +24,10 @@ struct Deadline {
         return Deadline(nanoseconds: .max, silenceMilliseconds: period)
     }
 
-    /// The same, where several waits are one: `since` is the monotonic millisecond from which on somebody waits.
-    static func silence(ms milliseconds: Milliseconds, since: Int64) -> Deadline {
+    /// The same, where several waits are one: of all of them together.
+    static func commonSilence(ms milliseconds: Milliseconds) -> Deadline {
         var deadline = silence(ms: milliseconds)
-        deadline.silentSince = since
+        deadline.isCommon = true
         return deadline
     }
 
@@ -47,12 +47,11 @@ struct Deadline {
 
     /// The timeout argument for poll(2): rounded up, so that a wait never ends early; -1 for never.
     ///
-    /// - Parameter heard: the monotonic millisecond at which something was heard last.
-    func pollTimeout(heard: Int64) -> Int32 {
+    /// - Parameter movedAt: the monotonic millisecond at which a byte moved last.
+    func pollTimeout(movedAt: Int64) -> Int32 {
         if let silenceMilliseconds {
-            guard let silentSince else { return silenceMilliseconds }
-            let silent = Self.nowMilliseconds - max(silentSince, heard)
-            return Int32(max(0, Int64(silenceMilliseconds) - max(0, silent)))
+            guard isCommon else { return silenceMilliseconds }
+            return Int32(max(0, Int64(silenceMilliseconds) - max(0, Self.nowMilliseconds - movedAt)))
         }
         guard nanoseconds != .max else { return -1 }
         let now = Self.now()

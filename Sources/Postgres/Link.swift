@@ -12,6 +12,8 @@ final class Link {
     /// The server has said that nothing can be written to it: after the call under way the connection is closed.
     private(set) var isReadOnly = false
     private let interrupt: Interrupt
+    /// The monotonic millisecond at which a byte moved last, in either direction, or there was none to be moved.
+    private var movedAt: Int64 = 0
     // Freed after `connection`, whose notice receiver points to it.
     private let notices: NoticeReader
 
@@ -36,6 +38,15 @@ final class Link {
     var noticeCount: Int { notices.count }
 
     var isLost: Bool { !isOpen || PQstatus(connection) == CONNECTION_BAD }
+
+    /// From now on silence counts anew.
+    func noteMoved() { movedAt = Deadline.nowMilliseconds }
+
+    /// The server has said something.
+    func noteHeard() {
+        noteMoved()
+        interrupt.noteHeard()
+    }
 
     /// libpq's last message, its first line.
     var message: String {
@@ -75,7 +86,7 @@ final class Link {
             descriptors[1].fd = interrupt.wake.descriptor
             descriptors[2].fd = wake?.descriptor ?? -1
             while true {
-                let timeout = deadline.pollTimeout(heard: interrupt.lastHeardMilliseconds)
+                let timeout = deadline.pollTimeout(movedAt: movedAt)
                 let ready = poll(descriptors.baseAddress, 3, timeout)
                 if ready < 0 && errno == EINTR {
                     continue
@@ -92,7 +103,8 @@ final class Link {
                     }
                     throw failure(.timeout, "PostgreSQL did not answer in time; the connection is closed")
                 }
-                if descriptors[0].revents & Int16(POLLIN) != 0 { interrupt.noteHeard() }
+                if descriptors[0].revents & Int16(POLLIN) != 0 { noteHeard() }
+                if descriptors[0].revents & Int16(POLLOUT) != 0 { noteMoved() }
                 if descriptors[2].revents != 0 {
                     wake?.drain()
                     return 0

@@ -29,7 +29,6 @@ extension PostgresConnection {
         let isFirst = pipelines.isEmpty
         if isFirst {
             _ = try begin("pipeline")
-            startedAt = Deadline.nowMilliseconds
             startedIdle = PQtransactionStatus(link.connection) == PQTRANS_IDLE
             guard PQenterPipelineMode(link.connection) == 1 else {
                 defer { end() }
@@ -39,26 +38,35 @@ extension PostgresConnection {
         do {
             pipelines.append(PipelineUnderWay(steps: steps, expected: try send(steps)))
             // Behind others the server reads when it has done with them: what the socket doesn't take now follows while their
-            // answers are waited for. The first one may hold a lock by then: nothing of it is to be waited for.
-            if isFirst { try link.flush(until: silence) } else { _ = PQflush(link.connection) }
+            // answers are waited for. Of the first one, which may hold a lock by then, nothing is to be waited for.
+            if isFirst {
+                try link.flush(until: .silence(ms: statementTimeoutMilliseconds))
+                if link.isOpen { link.noteMoved() }
+            } else {
+                _ = PQflush(link.connection)
+            }
         } catch {
             endPipelines()
             throw error
         }
     }
 
-    /// However many pipelines are under way and however often they are waited for: the time since the server was heard, or since they
-    /// began.
-    private var silence: Deadline { .silence(ms: statementTimeoutMilliseconds, since: startedAt) }
+    /// However often what is under way is waited for: the time since a byte moved.
+    private var silence: Deadline { .commonSilence(ms: statementTimeoutMilliseconds) }
 
     /// How many pipelines were sent and not received.
     public var pipelinesUnderWay: Int { pipelines.count }
+
+    /// Whether all that was sent is out of this process. Does not wait.
+    public var isPipelineOut: Bool { link.isOpen && PQflush(link.connection) == 0 }
 
     /// Whether an answer to what is under way has begun to arrive, or none will as the connection is lost. Does not wait.
     public var isPipelineAnswered: Bool {
         guard link.isOpen, !pipelines.isEmpty else { return true }
         _ = PQconsumeInput(link.connection)
-        return PQisBusy(link.connection) == 0
+        guard PQisBusy(link.connection) == 0 else { return false }
+        link.noteHeard()
+        return true
     }
 
     /// Waits until the next answer to what is under way has begun to arrive, or `wake` was called: false then. Nothing is received yet.
@@ -89,8 +97,9 @@ extension PostgresConnection {
                 defer { end() }
                 try leavePipelineMode(failure, deadline)
             } else {
-                // Now the server reads what is behind it.
-                _ = PQflush(link.connection)
+                // Now the server reads what is behind it, and may hold a lock until it has all of that.
+                link.noteMoved()
+                try link.flush(until: silence)
             }
             if let failure { throw failure }
             return results

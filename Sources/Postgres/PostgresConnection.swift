@@ -22,9 +22,8 @@ public final class PostgresConnection {
     private var isBusy = false
     /// Pipelines that were sent and not received, in this order.
     var pipelines: [PipelineUnderWay] = []
-    /// Whether no transaction was open when the first of them was sent, and the monotonic millisecond when that was.
+    /// Whether no transaction was open when the first of them was sent.
     var startedIdle = false
-    var startedAt: Int64 = 0
 
     /// Stops this connection's work from other threads.
     public let cancelHandle: PostgresCancelHandle

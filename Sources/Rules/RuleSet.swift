@@ -26,6 +26,10 @@ public struct RuleSet: Sendable {
             throw RulesError(
                 [TextError(offset: 0, message: "The rules have more than \(Self.maxBytes) bytes.")], in: [])
         }
+        // The database stores no text with it.
+        if let zero = json.firstIndex(of: 0) {
+            throw RulesError([TextError(offset: zero, message: "The rules have a character U+0000 here.")], in: json)
+        }
         (compiled, warnings) = try RuleSetCompiler.compile(json)
         source = json
         self.limits = limits

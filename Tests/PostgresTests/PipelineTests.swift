@@ -1,4 +1,6 @@
+import Glibc
 import Postgres
+import Runtime
 import Testing
 
 /// Goal: a pipeline is one round trip that ends in a known state, whatever fails in it.
@@ -241,5 +243,49 @@ import Testing
         connection.close()
         #expect(!connection.isOpen && connection.pipelinesUnderWay == 0)
         #expect(throws: PostgresError.self) { try connection.receivePipeline() }
+    }
+
+    /// What is under way is waited for several times, and all of that is one silence; whatever moves ends it.
+    @Test func silenceCountsOnceForAllWaits() throws {
+        let connection = try connect()
+        let wake = try WakeHandle()
+        connection.statementTimeoutMilliseconds = 2_000
+        try connection.sendPipeline([.query("SELECT pg_sleep(1.2)")])
+        try connection.sendPipeline([.query("SELECT pg_sleep(1.2)")])
+        for _ in 0..<20 {
+            wake.wake()
+            #expect(try !connection.awaitPipeline(wake: wake))
+        }
+        for _ in 0..<2 { #expect(try connection.receivePipeline().count == 1) }
+        try connection.sendPipeline([.query("SELECT pg_sleep(60)")])
+        let isDone = Condition(false)
+        let waker = Thread(name: "waker") {
+            while !isDone.withLock({ $0 }) {
+                wake.wake()
+                usleep(50_000)
+            }
+        }
+        defer {
+            isDone.withLock { $0 = true }
+            waker.join()
+        }
+        let error = #expect(throws: PostgresError.self) {
+            while try !connection.awaitPipeline(wake: wake) {}
+        }
+        #expect(error?.isConnectionLost == true && !connection.isOpen)
+    }
+
+    /// An answer that was seen without a wait counts as heard.
+    @Test func anAnswerThatIsThereIsNoSilence() throws {
+        let connection = try connect()
+        connection.statementTimeoutMilliseconds = 500
+        for _ in 0..<12 {
+            try connection.sendPipeline([.query("SELECT 1")])
+            try connection.sendPipeline([.query("SELECT pg_sleep(0.2)")])
+            while !connection.isPipelineAnswered { usleep(1_000) }
+            #expect(try connection.receivePipeline().count == 1)
+            #expect(connection.isPipelineOut)
+            #expect(try connection.receivePipeline().count == 1)
+        }
     }
 }

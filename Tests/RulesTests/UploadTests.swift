@@ -24,6 +24,12 @@ import Tree
                 """)
     }
 
+    /// The database stores no text with it, and a comment may have any other character.
+    @Test func aZeroByteIsRefusedWhereverItStands() {
+        #expect(uploadError("{\"rules\":{/* \u{0} */}}") == "1:14: The rules have a character U+0000 here.\n")
+        #expect(uploadError("{\"rules\":{/* \u{1} */}}") == nil)
+    }
+
     @Test func positionsCountThroughEscapesAndWideCharacters() {
         #expect(uploadError(#"{"rules":{".read":"'\u0041\"' == 'é😀' && foo"}}"#) == "1:43: Unknown variable 'foo'.\n")
         #expect(uploadError("{\"rules\":{\".read\":\"true &&\r\n\t foo\"}}") == "2:3: Unknown variable 'foo'.\n")

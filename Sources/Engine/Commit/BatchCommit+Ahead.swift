@@ -13,8 +13,8 @@ extension BatchCommit {
         return connection.canSend(current.batch) && !(progress.base != nil && current.refusesNamed)
     }
 
-    /// Whether the connection is there by which it was sent.
-    var isConnected: Bool { connection?.isOpen ?? false }
+    /// Whether the connection is there by which it was sent, and nothing waits to be sent.
+    var isOut: Bool { connection.map { $0.isOpen && $0.areCommitsOut } ?? false }
 
     /// Whether an answer to the first batch under way has begun to arrive.
     var isAnswered: Bool { connection?.isCommitAnswered ?? true }
@@ -68,5 +68,8 @@ extension BatchCommit {
     }
 
     /// It may be written as long as the batch may be on which it was judged, and nobody knows whether that one is.
-    func giveUp() { context.answers.fail(progress.waiting, .outcomeUnknown) }
+    func giveUp() {
+        context.core.metrics.unknownCommits.add()
+        context.answers.fail(progress.waiting, .outcomeUnknown)
+    }
 }

@@ -90,8 +90,9 @@ struct BatchCommit {
             context.core.metrics.unknownCommits.add()
             if let current = progress.current { progress.lost.append(current) }
         case .dropConnection:
+            // Of several batches that were lost with one, the first may have opened another.
+            context.connection.drop(connection)
             connection = nil
-            context.connection.drop()
         case .reportFailure where namespace.hasEnded:
             // That has been said.
             break

@@ -42,7 +42,16 @@ struct CommitChain {
             }
             receive()
         }
-        if !held.isEmpty { namespace.putBack(held) }
+        endHeld()
+    }
+
+    private func endHeld() {
+        guard !held.isEmpty else { return }
+        // Nobody takes anything from its queue any more, if all ends now.
+        if namespace.hasEnded {
+            return context.answers.fail(held, namespace.meaning(of: .unknownNamespace(namespace.name)))
+        }
+        namespace.putBack(held)
     }
 
     private mutating func add(_ progress: BatchProgress) {
@@ -69,7 +78,13 @@ struct CommitChain {
             swap(&lost, &underWay)
             lose(lost, .failure(error), after: false)
         } catch {
-            held = progress.waiting
+            // It can't be sent at all: its machine meets that again, and says so.
+            if underWay.isEmpty {
+                commit.run()
+                ended(commit, since: began)
+            } else {
+                held = progress.waiting
+            }
         }
     }
 
@@ -84,7 +99,7 @@ struct CommitChain {
 
     private mutating func takeMore() -> Taking {
         guard held.isEmpty, underWay.count < core.settings.batchesUnderWay, !core.jobs.isWaitedFor, core.health.isUp,
-            let last = underWay.last?.commit, last.isConnected, !last.isAnswered,
+            let last = underWay.last?.commit, last.isOut, !last.isAnswered,
             let base = last.progress.current?.snapshot
         else { return .no }
         switch namespace.takeTaskBehind(base.seq, wake: context.wake) {

@@ -36,7 +36,11 @@ final class CommitterConnection {
 
     /// This connection is gone. Whether the database is, the next one will tell: a connection that dies late, after everybody
     /// else has found the database back, must not call it down again.
-    func drop() {
+    ///
+    /// - Parameter lost: the connection that is meant, where another one may have been opened since; nil: whatever there is.
+    func drop(_ lost: LogConnection? = nil) {
+        lost?.close()
+        guard lost == nil || lost === current else { return }
         current?.close()
         current = nil
     }

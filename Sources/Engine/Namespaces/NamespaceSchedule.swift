@@ -167,8 +167,20 @@ struct NamespaceSchedule: Sendable {
             gatherer = (bell, expected)
             return .notYet
         }
-        return .batch(queue.takeBatch(settings))
+        let batch = queue.takeBatch(settings, bytes: Self.mostBytesBehind)
+        // So few large values had better go together.
+        guard batch.count >= min(expected, Self.leastBehind) else {
+            putBack(batch)
+            return .no
+        }
+        standing.wentAlone()
+        return .batch(batch)
     }
+
+    /// More than the socket takes waits in this process until the batch before is answered, and the server, which has the head's
+    /// lock then, waits for the rest.
+    private static let mostBytesBehind = 1 << 18
+    private static let leastBehind = 64
 
     /// Writes that were taken behind a batch and are not to be sent there: they come first again.
     mutating func putBack(_ batch: [WriteQueue.Waiting]) {

@@ -47,13 +47,16 @@ struct WriteQueue {
     }
 
     /// The writes for one batch, at least one if there is any.
-    mutating func takeBatch(_ settings: EngineSettings) -> [Waiting] {
+    ///
+    /// - Parameter most: about how many bytes of values; what the settings say if nil.
+    mutating func takeBatch(_ settings: EngineSettings, bytes most: Int? = nil) -> [Waiting] {
+        let most = most ?? settings.maxBatchBytes
         var bytes = 0
         var end = first
         while end < waiting.count, end - first < settings.maxBatchWrites {
             if end > first, waiting[end].goesAlone || waiting[first].goesAlone { break }
             bytes += waiting[end].write.byteCount
-            if end > first, bytes > settings.maxBatchBytes { break }
+            if end > first, bytes > most { break }
             end += 1
         }
         let batch = Array(waiting[first..<end])

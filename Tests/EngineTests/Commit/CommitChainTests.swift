@@ -28,10 +28,12 @@ import Tree
             $0.batchesUnderWay = 4
         } _: { batches in
             try batches.begin()
-            for count in 1...3 {
-                batches.follow(20)
-                batches.waitUntilBehind(count)
-            }
+            // How many go into each is a matter of how quick the committer is.
+            #expect(
+                eventually {
+                    batches.follow(10)
+                    return batches.engine.metrics.batchesBehind.current == 3
+                })
             batches.follow(100)
             try batches.holder.executeScript("rollback")
             try batches.checkAll()
@@ -145,6 +147,44 @@ import Tree
             let outcomes = try #require(sink.all(40))
             for (token, outcome) in outcomes { #expect((outcome.committedSeq != nil) == (token % 2 == 0)) }
             try StoredState(batches.url).check(equals: [batches.namespace])
+        }
+    }
+
+    /// A batch that no database takes fails, at the head of a chain or behind another, and nobody waits for it for ever.
+    @Test(arguments: [true, false])
+    func aBatchThatCannotBeSent(isFirst: Bool) throws {
+        try withChainedBatches { batches in
+            let zero = Origin(json: Array("\"a\u{0}\"".utf8))
+            let bad = Write(
+                .set(Path(splitting: "bad"), .int(1)), operation: .set, byteCount: 1, auth: .admin, origin: zero)
+            if isFirst {
+                #expect(batches.namespace.write(bad)?.failure != nil)
+            } else {
+                try batches.begin()
+                batches.follow(30, bad)
+                #expect(eventually { batches.namespace.waitingWrites < 30 })
+                try batches.holder.executeScript("rollback")
+                let outcomes = try #require(batches.sink.all(31))
+                #expect(outcomes[0]?.committedSeq == batches.before + 1)
+                #expect(batches.behind.allSatisfy { outcomes[$0]?.failure != nil } && batches.sink.repeated.isEmpty)
+            }
+            #expect(batches.namespace.write(.increment("n"))?.committedSeq != nil)
+            try StoredState(batches.url).check(equals: [batches.namespace])
+        }
+    }
+
+    /// The namespace ends while writes are about to wait again: nobody takes them from there.
+    @Test func theNamespaceEnds() throws {
+        try withChainedBatches { batches in
+            try batches.begin()
+            batches.follow()
+            batches.waitUntilBehind()
+            let administrator = try PostgresConnection(batches.url)
+            defer { administrator.close() }
+            try batches.holder.executeScript(
+                "delete from pathmirror.node; delete from pathmirror.log; delete from pathmirror.namespace; commit")
+            let outcomes = try #require(batches.sink.all(31))
+            #expect(outcomes.values.allSatisfy { $0.failure != nil } && batches.sink.repeated.isEmpty)
         }
     }
 

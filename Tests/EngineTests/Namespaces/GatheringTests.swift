@@ -125,6 +125,19 @@ import Tree
         #expect(schedule.takeTask(EngineSettings()).batch.map(\.token) == Array(0...15))
     }
 
+    /// So few large values had better go together.
+    @Test func largeValuesAreNotDivided() {
+        var schedule = NamespaceSchedule(head: 10, gathering: after(answered: 40, waiting: 0))
+        for token in 0..<30 as Range<UInt64> {
+            _ = schedule.add(.test(token, bytes: 65_536), EngineSettings(), outage: nil)
+        }
+        guard case .no = schedule.takeTaskBehind(10, EngineSettings(), bell: GatheringDesk(false)) else {
+            Issue.record("four of them would go")
+            return
+        }
+        #expect(schedule.takeTask(EngineSettings()).batch.map(\.token) == Array(0..<30))
+    }
+
     @Test func theBellRingsWhenEnoughIsThere() {
         var schedule = schedule(queued: 13)
         let desk = GatheringDesk(false)
