@@ -113,6 +113,8 @@ extension PostgresConnection {
         guard PQexitPipelineMode(link.connection) == 1 else {
             throw failure ?? link.failure(.protocol, link.message, statement: "pipeline")
         }
+        // What was received may have been there for long while its receiver did something else.
+        link.noteMoved()
         if startedIdle && PQtransactionStatus(link.connection) == PQTRANS_INERROR {
             _ = try collect(PQsendQuery(link.connection, "ROLLBACK"), "ROLLBACK", deadline)
         }

@@ -222,8 +222,11 @@ extension ChildMap.Slab {
         return .inner(.init(level))
     }
 
-    /// Cuts a count into even parts of at most three quarters of the width, which leaves room to grow.
-    private static func parts(_ count: Int) -> [Range<Int>] {
+    /// Cuts a count into even parts of at most three quarters of the width, which leaves room to grow; or into full ones and a rest.
+    static func parts(_ count: Int, isFull: Bool = false) -> [Range<Int>] {
+        if isFull {
+            return stride(from: 0, to: count, by: ChildMap.width).map { $0..<min($0 + ChildMap.width, count) }
+        }
         let number = (count + ChildMap.width * 3 / 4 - 1) / (ChildMap.width * 3 / 4)
         return (0..<number).map { count * $0 / number..<count * ($0 + 1) / number }
     }

@@ -19,9 +19,7 @@ extension WriteTree {
         guard removes || point.children[.priority] != nil, steps.count > 1 else { return nil }
         var node = base
         for id in steps.keys.sorted() {
-            for change in ApplicationOrder.sorted(steps[id] ?? []) {
-                node = node.replacing(change.path, with: change.value)
-            }
+            node = node.replacing(ApplicationOrder.sorted(steps[id] ?? []))
         }
         return node
     }

@@ -14,7 +14,7 @@ extension NamespaceFollower {
         steps.reserveCapacity(logged.count)
         for item in logged {
             let before = root
-            for change in item.entry.changes { root = root.replacing(change.path, with: change.value) }
+            root = root.replacing(item.entry.changes)
             steps.append(
                 Step(
                     entry: item.entry, before: before, after: root, batch: item.batchID,

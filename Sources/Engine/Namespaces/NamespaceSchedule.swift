@@ -136,12 +136,13 @@ struct NamespaceSchedule: Sendable {
     mutating func takeJointTask(
         _ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot
     ) -> NamespaceTask? {
-        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= snapshot.seq,
-            queue.fits(rows: room.rows, bytes: room.bytes, settings, snapshot.root)
-        else {
-            return nil
-        }
-        return nextTask(settings)
+        mayTakeJointTask(room, settings, at: snapshot) ? nextTask(settings) : nil
+    }
+
+    /// Whether there is such a task.
+    func mayTakeJointTask(_ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot) -> Bool {
+        standing.mayJoin && !contention.isContended && !isSuspect && remoteHead <= snapshot.seq
+            && queue.fits(rows: room.rows, bytes: room.bytes, settings, snapshot.root)
     }
 
     /// What the committer that has it may do behind a batch that is being committed.
@@ -168,8 +169,9 @@ struct NamespaceSchedule: Sendable {
             return .notYet
         }
         let batch = queue.takeBatch(settings, bytes: Self.mostBytesBehind)
-        // So few large values had better go together.
-        guard batch.count >= min(expected, Self.leastBehind) else {
+        // So few large values had better go together, and a single one may be larger than what was asked for.
+        let bytes = batch.reduce(0) { $0 + $1.write.byteCount }
+        guard batch.count >= min(expected, Self.leastBehind), bytes <= Self.mostBytesBehind else {
             putBack(batch)
             return .no
         }

@@ -109,8 +109,7 @@ struct Evaluation {
         }
         if let limit = write.rowLimit, rowCount(of: asked, write.auth) > limit { return .refused(.tooLarge) }
         let changes = write.hasServerValue ? resolved(asked) : asked
-        var after = root
-        for change in changes { after = after.replacing(change.path, with: change.value) }
+        let after = root.replacing(changes)
         let decision = rules.set.mayWrite(
             changes.lazy.map(\.path), root: root, newRoot: after, auth: write.auth, now: timestamp)
         if case .denied(let denial) = decision {

@@ -235,7 +235,7 @@ final class NamespaceReader {
     }
 
     private static func applied(_ entry: Entry, to root: Node) -> Node {
-        entry.changes.reduce(root) { $0.replacing($1.path, with: $1.value) }
+        root.replacing(entry.changes)
     }
 
     private func finish(_ index: Int, _ findings: [LaneFinding], _ left: [Reading]) {

@@ -144,7 +144,7 @@ public struct PastTree {
             try takeParts(of: entry.seq, &application)
             root = application.root
         } else {
-            for change in narrowed(entry.changes) { root = root.replacing(change.path, with: change.value) }
+            root = root.replacing(narrowed(entry.changes))
         }
         seq = entry.seq
         entryCount += 1

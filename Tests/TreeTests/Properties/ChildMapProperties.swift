@@ -49,6 +49,41 @@ struct ChildMapProperties {
         Self.check(snapshot, before)
     }
 
+    @Test(arguments: Pattern.allCases, [40, 500, 4000])
+    func `several at once are as one after another`(pattern: Pattern, size: Int) {
+        var random = SeededGenerator(seed: UInt64(size) + 1)
+        var map = ChildMap(sorted: [])
+        var model = SortedArray()
+        let keys = Self.keys(pattern, size, &random)
+        var next = 0
+        while next < keys.count {
+            // Some are new, some are there, and some runs are longer than slabs and than whole levels.
+            let length = random.oneIn(4) ? random.below(1_200) + 1 : random.below(12) + 1
+            var some = SortedArray()
+            for key in keys[next..<min(next + length, keys.count)] { some[key] = Self.node(&random) }
+            for entry in model.entries where random.oneIn(50) { some[entry.key] = Self.node(&random) }
+            let snapshot = map
+            let before = model
+            map = map.replacing(some.entries[...])
+            for entry in some.entries { model[entry.key] = entry.node }
+            Self.check(map, model)
+            Self.check(snapshot, before)
+            next += length
+        }
+        #expect(map.replacing([]) == map)
+        Self.checkReading(map, model, &random)
+        #expect(Double(map.count) / Double(Self.leafSlabs(map.root)) >= min(12, Double(map.count)), "\(pattern)")
+    }
+
+    @Test func `ascending keys at once fill slabs as they do one by one`() {
+        var map = ChildMap(sorted: [])
+        for number in 0..<100 {
+            let entries = (0..<10).map { ChildMap.Entry(key: Key("-N\(10_000 + number * 10 + $0)"), node: .int(1)) }
+            map = map.replacing(entries[...])
+        }
+        #expect(Self.leafSlabs(map.root) == (1_000 + ChildMap.width - 1) / ChildMap.width)
+    }
+
     @Test(arguments: [0, 1, 31, 32, 33, 64, 1000, 1025, 30_000])
     func `builds from sorted entries`(size: Int) {
         var random = SeededGenerator(seed: 3)

@@ -56,6 +56,44 @@ struct ReplacingProperties {
         #expect(rebuilt.hash == tree.hash)
     }
 
+    @Test(arguments: 200..<260 as Range<UInt64>)
+    func `changes at once are as one after another`(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        var tree = generator.tree(depth: 4)
+        for step in 0..<60 {
+            var changes: [Change] = []
+            for _ in 0..<generator.random.below(60) {
+                var place = generator.path(maxDepth: 4)
+                var value = generator.random.oneIn(8) ? .null : generator.tree(depth: generator.random.below(3))
+                if generator.random.oneIn(10) {
+                    place.append(.priority)
+                    value = generator.priority()
+                }
+                // Now and then places overlap, as no entry's do: the order decides then as well.
+                let overlaps = changes.contains { $0.path.contains(place) || place.contains($0.path) }
+                if !overlaps || generator.random.oneIn(200) { changes.append(Change(path: place, value: value)) }
+            }
+            if !generator.random.oneIn(4) { changes = ApplicationOrder.sorted(changes) }
+            let before = ModelTree(tree)
+            let expected = changes.reduce(tree) { $0.replacing($1.path, with: $1.value) }
+            let after = tree.replacing(changes)
+            #expect(after == expected, "seed \(seed), step \(step), \(changes)")
+            #expect(after.rowCount == expected.rowCount && after.hash == expected.hash)
+            #expect(ModelTree(tree) == before)
+            checkShape(after)
+            tree = after.isNull ? generator.tree(depth: 4) : after
+        }
+    }
+
+    @Test(arguments: [2, 100] as [Int64])
+    func `changes that change nothing leave the very same tree`(count: Int64) {
+        let changes = (0..<count).map { Change(path: Path(splitting: "/a/b\($0 % 3)/\($0)"), value: .int($0)) }
+        let tree = Node.null.replacing(changes)
+        #expect(tree.rowCount == Int(count))
+        #expect(tree.replacing(changes.reversed()).isIdentical(to: tree))
+        #expect(tree.replacing([]).isIdentical(to: tree))
+    }
+
     /// No branch is empty, nothing holds null, and counts are sums.
     private func checkShape(_ node: Node) {
         guard case .branch(let branch) = node else { return }
