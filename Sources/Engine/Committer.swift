@@ -39,11 +39,6 @@ final class Committer {
             return nil
         }
         var commit = JointCommit(context, namespaces: jointSize.next)
-        guard commit.mayTake(namespace) else { return nil }
-        core.jointGate.enter(context.index)
-        defer { core.jointGate.leave(context.index) }
-        // Meanwhile the others may have taken what waited, and the database may have gone.
-        guard core.health.isUp, core.jobs.isWaitedFor else { return nil }
         guard let ended = commit.run(namespace) else { return nil }
         if commit.isCommitted { jointSize.committed() } else { jointSize.failed() }
         return ended.filter { $0.finishedTask(followsLog: true) }

@@ -6,7 +6,7 @@ public import Tree
 /// The heart of a gateway: the namespaces in memory, the committers that turn writes into log entries, and the tail that
 /// follows what other gateways write. Start it once; any thread may use it.
 public final class Engine: Sendable {
-    let core: EngineCore
+    private let core: EngineCore
     private let wake: WakeHandle
     private let reader: LogReader
     /// Reads logs for those who want them whole.

@@ -66,7 +66,6 @@ import Testing
         .init("batch-wait-us", 0...1_000_000, 1_000) { Int($0.engine.batchWaitMicroseconds) },
         .init("batches-under-way", 1...8, 2) { $0.engine.batchesUnderWay },
         .init("joint-namespaces", 1...1_000, 64) { $0.engine.jointNamespaces },
-        .init("joint-transactions", 0...64, 0) { $0.engine.jointTransactions },
         .init("joint-rows", 1...100_000, 1_000) { $0.engine.jointRows },
         .init("joint-lock-ms", 1...500, 10) { Int($0.engine.jointLockMilliseconds) },
         .init("joint-evaluation-us", 1...1_000_000, 5_000) { Int($0.engine.jointEvaluationMicroseconds) },

@@ -34,10 +34,7 @@ struct JointCommit {
     /// How many namespaces that have to be worked for alone are passed over.
     private static let mostPassedOver = 16
 
-    /// Whether the namespace's work may be done together with that of others, as it looks now.
-    func mayTake(_ namespace: LiveNamespace) -> Bool { namespace.mayTakeJointTask(room) }
-
-    /// Works for the namespace and for those that wait behind it, and leaves the gate when they are committed. Returns those whose writes are answered; the others have been handed
+    /// Works for the namespace and for those that wait behind it. Returns those whose writes are answered; the others have been handed
     /// on. Nil, and nothing is done, where it has to be worked for alone.
     mutating func run(_ first: LiveNamespace) -> [LiveNamespace]? {
         guard let task = first.takeJointTask(room) else { return nil }
@@ -115,13 +112,11 @@ struct JointCommit {
             let times = try connection.commitJointly(
                 members.compactMap { $0.commit.progress.current?.batch },
                 lockMilliseconds: context.core.settings.jointLockMilliseconds)
-            leaveGate()
             metrics.commitSeconds.observe(Double(Clock.monotonicNanoseconds - start) / 1e9)
             metrics.jointTransactions.add()
             metrics.jointNamespaces.add(members.count)
             return goOn(.committed, times)
         } catch {
-            leaveGate()
             isCommitted = false
             metrics.jointRetries.add()
             if error.isConnectionLost, isSent { return goOn(.unknown, error: error) }
@@ -131,13 +126,9 @@ struct JointCommit {
         }
     }
 
-    /// Others may go on with theirs: what is left to do has nothing to do with the database, or is for one namespace only.
-    private func leaveGate() { context.core.jointGate.leave(context.index) }
-
     /// The only one that is left is what it would be if nobody else had waited.
     private func goAlone() -> [BatchCommit] {
-        leaveGate()
-        return members.map { member in
+        members.map { member in
             var commit = member.commit
             commit.run()
             return commit

@@ -17,9 +17,6 @@ public struct EngineSettings: Sendable {
     public var batchesUnderWay = 2
     /// The most namespaces whose batches share one SQL transaction; 1: each has its own.
     public var jointNamespaces = 64
-    /// How many such transactions are under way at once before one that could begin waits for one of them to end, and for no
-    /// longer than for a lock; 0: half as many as there are committers, and at least 2.
-    public var jointTransactions = 0
     /// The most rows, by what the writes bring, of such a transaction. Its values have `maxBatchBytes`.
     public var jointRows = 1_000
     /// How long such a transaction waits for one lock, until each of its batches goes alone.

@@ -28,7 +28,6 @@ final class EngineCore: Sendable {
     /// One a committer.
     let stretches: [StretchMeter]
     let jobs: CommitterJobs
-    let jointGate: JointGate
     /// Waited on by those who pause.
     private let stopping = Condition(false)
     private let isStopping = Atomic<Bool>(false)
@@ -58,9 +57,6 @@ final class EngineCore: Sendable {
         self.metrics = metrics
         self.logger = logger
         jobs = CommitterJobs(committers: settings.committers)
-        jointGate = JointGate(
-            most: settings.jointTransactions > 0 ? settings.jointTransactions : max(2, settings.committers / 2),
-            patienceMilliseconds: settings.jointLockMilliseconds)
         namespaces = NamespaceTable()
         loads = LoadQueue(loaders: settings.loaders, maxWaiting: settings.maxWaitingLoads)
         memory = TreeMemory(budget ?? TreeBudget(bytes: settings.treeMemoryBytes), namespaces, metrics, logger)

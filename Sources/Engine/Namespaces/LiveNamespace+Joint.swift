@@ -7,11 +7,6 @@ extension LiveNamespace {
         scheduling.withLock { $0.takeJointTask(room, settings, at: published.snapshot) }
     }
 
-    /// Whether there is such a task.
-    func mayTakeJointTask(_ room: JointRoom) -> Bool {
-        scheduling.withLock { $0.mayTakeJointTask(room, settings, at: published.snapshot) }
-    }
-
     /// A batch of it was worked for among those of others, and has kept them from going on for long, or not.
     func wentWithOthers(isSlow: Bool) { scheduling.withLock { $0.wentWithOthers(isSlow: isSlow) } }
 

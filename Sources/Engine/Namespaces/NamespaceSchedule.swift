@@ -136,13 +136,12 @@ struct NamespaceSchedule: Sendable {
     mutating func takeJointTask(
         _ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot
     ) -> NamespaceTask? {
-        mayTakeJointTask(room, settings, at: snapshot) ? nextTask(settings) : nil
-    }
-
-    /// Whether there is such a task.
-    func mayTakeJointTask(_ room: JointRoom, _ settings: EngineSettings, at snapshot: Snapshot) -> Bool {
-        standing.mayJoin && !contention.isContended && !isSuspect && remoteHead <= snapshot.seq
-            && queue.fits(rows: room.rows, bytes: room.bytes, settings, snapshot.root)
+        guard standing.mayJoin, !contention.isContended, !isSuspect, remoteHead <= snapshot.seq,
+            queue.fits(rows: room.rows, bytes: room.bytes, settings, snapshot.root)
+        else {
+            return nil
+        }
+        return nextTask(settings)
     }
 
     /// What the committer that has it may do behind a batch that is being committed.

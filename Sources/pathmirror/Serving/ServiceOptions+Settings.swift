@@ -33,12 +33,6 @@ extension ServiceOptions {
         ) {
             $0.engine.jointNamespaces = $1
         },
-        .number(
-            "joint-transactions", 0...64,
-            "such transactions under way before the next one waits until one ends; default 0: half of the committers"
-        ) {
-            $0.engine.jointTransactions = $1
-        },
         .number("joint-rows", 1...100_000, "the most rows of such a transaction; default 1000") {
             $0.engine.jointRows = $1
         },
