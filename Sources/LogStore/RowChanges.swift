@@ -15,12 +15,22 @@ public struct RowChanges: RowSink, Sendable {
 
     public init() {}
 
+    /// How many bytes the texts of leaves have more than those that were in their places, of all writes together. Texts that went
+    /// without another leaf in their place are not taken off.
+    public private(set) var textGrowth = 0
+
     public var count: Int { rows.count }
     public var isEmpty: Bool { rows.isEmpty }
 
     /// Takes one row that a difference of two trees found; a later change of the same row replaces an earlier one.
     public mutating func row(_ path: [UInt8], old: Node, new: Node) {
+        // A leaf that went as there are places below it now is found once for each of them.
+        if !new.isNull { textGrowth += Self.textBytes(new) - Self.textBytes(old) }
         Self.merge(into: &rows[path], old: old, new: new, seq: seq)
+    }
+
+    private static func textBytes(_ leaf: Node) -> Int {
+        if case .string(let text) = leaf { text.utf8.count } else { 0 }
     }
 
     private static func merge(into row: inout Row?, old: Node, new: Node, seq: Int64) {
@@ -29,5 +39,8 @@ public struct RowChanges: RowSink, Sendable {
     }
 
     /// Forgets all rows, and keeps the memory for the next batch.
-    public mutating func removeAll() { rows.removeAll(keepingCapacity: true) }
+    public mutating func removeAll() {
+        rows.removeAll(keepingCapacity: true)
+        textGrowth = 0
+    }
 }

@@ -265,6 +265,7 @@ struct BatchCommit {
         metrics.writes.add(evaluated.batch.records.count)
         metrics.repeatedWrites.add(evaluated.repeatedWrites)
         context.core.recent.note(namespace.id, evaluated.snapshot)
+        let rowsBefore = namespace.snapshot.root.rowCount
         // Data before acknowledgement: listeners are told before the writers are answered (rtdb-protocol 3.6).
         if evaluated.keepsSteps {
             context.stretches.measure("listeners") {
@@ -278,9 +279,8 @@ struct BatchCommit {
             for item in waiting { again.apply(item.write) }
             context.stretches.measure("listeners") { namespace.publish(stamped(again.steps), evaluated.snapshot) }
         }
-        let rows = evaluated.batch.rows.count
-        let bytes = waiting.reduce(0) { $0 + $1.write.byteCount }
-        namespace.grew(by: bytes + rows * NamespaceMemory.bytesOfRow)
+        let rowGrowth = evaluated.snapshot.root.rowCount - rowsBefore
+        namespace.grew(by: evaluated.batch.rows.textGrowth + rowGrowth * NamespaceMemory.bytesOfRow)
         context.answers.complete(waiting, evaluated.outcomes)
         context.core.tellOfCommit(to: namespace.id, head: evaluated.snapshot.seq)
     }

@@ -19,8 +19,9 @@ final class MemoryTotal: Sendable {
 /// What one namespace takes of memory, by estimate: what was counted last, and what was written since. It is part of the
 /// total for as long as the object lives. Any thread.
 ///
-/// Commits only add what they bring, as counting takes a walk over the tree; what they replace is found by the next count.
-/// So the estimate errs on the high side between counts, and `isWorthCounting` says when it may be wrong by much.
+/// Commits add about what they bring and take off about what they replace, as counting takes a walk over the tree. Entries that
+/// others wrote only add: there the estimate errs on the high side between counts. `isWorthCounting` says when it may be wrong by
+/// much.
 final class NamespaceMemory: Sendable {
     /// What a namespace takes besides its tree, rules and indexes: its objects, its names, its places in tables.
     static let bytesBesidesTree = 2_048
@@ -50,7 +51,7 @@ final class NamespaceMemory: Sendable {
         counted.load(ordering: .relaxed) + grown.load(ordering: .relaxed) + indexed.load(ordering: .relaxed)
     }
 
-    /// Something was written that takes about so many bytes, if nothing was there before.
+    /// Something was written that takes about so many bytes more than what was there; fewer where that is negative.
     func grow(by count: Int) {
         grown.wrappingAdd(count, ordering: .relaxed)
         total.add(count)

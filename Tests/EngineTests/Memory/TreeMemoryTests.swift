@@ -91,6 +91,23 @@ import Tree
         }
     }
 
+    /// What takes another's place is no growth, so that nobody walks over the tree to find that out.
+    @Test func overwritingIsNoGrowth() throws {
+        try withEngines { _, engines in
+            let namespace = try engines[0].namespace()
+            func set(_ letter: String) {
+                let text = String(repeating: letter, count: 2_000)
+                _ = namespace.write(.set("a", .string(text), byteCount: text.utf8.count))
+            }
+            set("x")
+            let before = engines[0].engine.memory.bytes
+            for _ in 0..<40 {
+                set("y")
+                #expect(engines[0].engine.memory.bytes == before)
+            }
+        }
+    }
+
     /// What was removed gives its room back.
     @Test func removedDataIsNotCountedForLong() throws {
         try withEngines { url, engines in
