@@ -15,8 +15,9 @@ public struct RowChanges: RowSink, Sendable {
 
     public init() {}
 
-    /// How many bytes the texts of leaves have more than those that were in their places, of all writes together. Texts that went
-    /// without another leaf in their place are not taken off.
+    /// How many bytes the texts of leaves have more than those that were in their places, of all writes together, and the paths of
+    /// rows that were not there, whose keys take room as well. Nothing is taken off for what went without another leaf in its
+    /// place, and keys that paths share count for each.
     public private(set) var textGrowth = 0
 
     public var count: Int { rows.count }
@@ -25,7 +26,7 @@ public struct RowChanges: RowSink, Sendable {
     /// Takes one row that a difference of two trees found; a later change of the same row replaces an earlier one.
     public mutating func row(_ path: [UInt8], old: Node, new: Node) {
         // A leaf that went as there are places below it now is found once for each of them.
-        if !new.isNull { textGrowth += Self.textBytes(new) - Self.textBytes(old) }
+        if !new.isNull { textGrowth += Self.textBytes(new) + (old.isNull ? path.count : -Self.textBytes(old)) }
         Self.merge(into: &rows[path], old: old, new: new, seq: seq)
     }
 

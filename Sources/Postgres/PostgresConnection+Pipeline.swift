@@ -113,9 +113,9 @@ extension PostgresConnection {
         guard PQexitPipelineMode(link.connection) == 1 else {
             throw failure ?? link.failure(.protocol, link.message, statement: "pipeline")
         }
-        // What was received may have been there for long while its receiver did something else.
-        link.noteMoved()
         if startedIdle && PQtransactionStatus(link.connection) == PQTRANS_INERROR {
+            // What was received may have been there for long while its receiver did something else.
+            link.noteMoved()
             _ = try collect(PQsendQuery(link.connection, "ROLLBACK"), "ROLLBACK", deadline)
         }
     }

@@ -5,6 +5,7 @@ extension Node {
     ///
     /// - Parameter changes: in the order in which they are applied.
     public func replacing(_ changes: [Change]) -> Node {
+        guard changes.count >= Self.leastTogether else { return replacing(changes[...]) }
         // Only values: what a removal leaves behind depends on what is there when its turn comes, and so does a priority.
         let values = changes.prefix { $0.step == .values }
         guard values.count >= Self.leastTogether, let together = replacing(together: values) else {

@@ -33,12 +33,19 @@ import Tree
         #expect(fewer.textGrowth == -200)
     }
 
+    /// Long keys take as much as long texts.
+    @Test func newPathsCount() {
+        let key = String(repeating: "k", count: 700)
+        let (changes, _) = Self.changes([Self.set("/\(key)/a", .int(1)), Self.set("/\(key)/a", .int(2))], to: .null)
+        #expect(changes.textGrowth == 703)
+    }
+
     /// A leaf becomes a branch: its text is not taken off once for each child, however often that is done.
     @Test func aLeafThatBecomesABranchTakesNothingOff() {
         let children = (0..<50).map { Change(path: Path(splitting: "/a/c\($0)"), value: Self.text(3)) }
         let (changes, _) = Self.changes(
             (0..<4).flatMap { _ in [Self.set("/a", Self.text(1_000)), children] }, to: .null)
-        #expect(changes.textGrowth >= 150)
+        #expect(changes.textGrowth >= 150 + children.reduce(0) { $0 + $1.path.byteCount })
     }
 
     /// However trees change, the estimate is never below what there is.

@@ -168,9 +168,9 @@ struct NamespaceSchedule: Sendable {
             return .notYet
         }
         let batch = queue.takeBatch(settings, bytes: Self.mostBytesBehind)
-        // So few large values had better go together, and a single one may be larger than what was asked for.
-        let bytes = batch.reduce(0) { $0 + $1.write.byteCount }
-        guard batch.count >= min(expected, Self.leastBehind), bytes <= Self.mostBytesBehind else {
+        // So few large values had better go together. A single one is taken however large it is.
+        let isTooLarge = batch.count == 1 && batch[0].write.byteCount > Self.mostBytesBehind
+        guard batch.count >= min(expected, Self.leastBehind), !isTooLarge else {
             putBack(batch)
             return .no
         }

@@ -138,6 +138,22 @@ import Tree
         #expect(schedule.takeTask(EngineSettings()).batch.map(\.token) == Array(0..<30))
     }
 
+    /// With many batches under way one write may be all that is expected of each: it does not go behind another if it is large.
+    @Test func aSingleLargeValueIsNotSentBehind() {
+        var settings = EngineSettings()
+        settings.batchesUnderWay = 8
+        for (bytes, goes) in [(1 << 18, true), ((1 << 18) + 1, false)] {
+            var schedule = NamespaceSchedule(head: 10, gathering: after(answered: 17, waiting: 0))
+            _ = schedule.add(.test(1, bytes: bytes), settings, outage: nil)
+            let isTaken =
+                if case .batch = schedule.takeTaskBehind(10, settings, bell: GatheringDesk(false)) { true } else {
+                    false
+                }
+            #expect(isTaken == goes, "\(bytes) bytes")
+            #expect(schedule.waitingWrites == (goes ? 0 : 1))
+        }
+    }
+
     @Test func theBellRingsWhenEnoughIsThere() {
         var schedule = schedule(queued: 13)
         let desk = GatheringDesk(false)
