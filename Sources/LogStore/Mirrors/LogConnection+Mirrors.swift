@@ -21,14 +21,28 @@ extension LogConnection {
 
     /// All mirrors, by namespace and name.
     public func mirrors() throws(LogStoreError) -> [MirrorRecord] {
+        try mirrors("pathmirror.mirror join pathmirror.namespace on namespace.id = mirror.namespace_id", [])
+    }
+
+    /// The mirrors of a namespace, by name; also of one that has left this database, as long as it is not cleared up. Its name is
+    /// empty then.
+    public func mirrors(of namespace: Int64) throws(LogStoreError) -> [MirrorRecord] {
+        try mirrors(
+            """
+            pathmirror.mirror left join pathmirror.namespace on namespace.id = mirror.namespace_id
+            where mirror.namespace_id = $1
+            """, [.int8(namespace)])
+    }
+
+    private func mirrors(_ place: String, _ parameters: PostgresParameters) throws(LogStoreError) -> [MirrorRecord] {
         try translated { () throws(PostgresError) in
             let rows = try postgres.execute(
                 """
-                select mirror.namespace_id, namespace.name, mirror.id, mirror.definition::text, mirror.target, mirror.is_paused,
-                    (extract(epoch from mirror.updated_at) * 1000000)::bigint
-                from pathmirror.mirror join pathmirror.namespace on namespace.id = mirror.namespace_id
+                select mirror.namespace_id, coalesce(namespace.name, ''), mirror.id, mirror.definition::text, mirror.target,
+                    mirror.is_paused, (extract(epoch from mirror.updated_at) * 1000000)::bigint
+                from \(place)
                 order by mirror.namespace_id, mirror.name
-                """)
+                """, parameters)
             var records: [MirrorRecord] = []
             for row in 0..<rows.rowCount {
                 records.append(
@@ -83,11 +97,17 @@ extension LogConnection {
     }
 
     /// Stops or restarts a mirror's following of the log, and announces it.
+    ///
+    /// - Throws: `misplaced` where the namespace has left this database.
     public func setMirrorPaused(_ namespace: Int64, _ mirror: [UInt8], _ isPaused: Bool) throws(LogStoreError) {
-        try translated { () throws(PostgresError) in
-            _ = try postgres.execute(
-                "update pathmirror.mirror set is_paused = $3, updated_at = clock_timestamp() where namespace_id = $1 and id = $2",
-                [.int8(namespace), .uuid(mirror), .bool(isPaused)])
+        try mayBeMisplaced { () throws(PostgresError) in
+            _ = try holding(
+                namespace,
+                [
+                    .query(
+                        "update pathmirror.mirror set is_paused = $3, updated_at = clock_timestamp() where namespace_id = $1 and id = $2",
+                        [.int8(namespace), .uuid(mirror), .bool(isPaused)])
+                ])
             try announceMirrors()
         }
     }

@@ -95,16 +95,24 @@ extension LogConnection {
     /// Removes what is left of a namespace that has left this database by a move; nothing where its id is another's by now.
     public func clearFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) {
         try inTransaction { () throws(PostgresError) in
-            let former = try postgres.execute(
-                """
-                select from pathmirror.former_namespace as former
-                where id = $1 and move = $2::text::uuid
-                    and not exists (select from pathmirror.namespace as known where known.id = former.id)
-                for update
-                """, [.int8(namespace), .text(move)])
-            guard former.rowCount == 1 else { return }
+            guard try isFormer(namespace, move, "for update") else { return }
             try removeRows(namespace)
         }
+    }
+
+    /// Whether a namespace has left this database by a move, and its id is no other one's by now.
+    public func isFormerNamespace(_ namespace: Int64, move: String) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in try isFormer(namespace, move, "") }
+    }
+
+    private func isFormer(_ namespace: Int64, _ move: String, _ lock: String) throws(PostgresError) -> Bool {
+        try postgres.execute(
+            """
+            select from pathmirror.former_namespace as former
+            where id = $1 and move = $2::text::uuid
+                and not exists (select from pathmirror.namespace as known where known.id = former.id) \(lock)
+            """, [.int8(namespace), .text(move)]
+        ).rowCount == 1
     }
 
     /// Removes the copies that a move has made here, as long as they are dormant. Takes the schema's owner.

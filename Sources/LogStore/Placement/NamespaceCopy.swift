@@ -7,7 +7,7 @@ final class NamespaceCopy {
     let target: PostgresConnection
     let sourceID: Int64
     let targetID: Int64
-    private let onRows: (Int) -> Void
+    private let pipe: RowPipe
 
     /// Columns of the namespace's row that mean the same in both databases.
     private static let rowColumns =
@@ -16,10 +16,8 @@ final class NamespaceCopy {
     private static let appended = ["log", "log_part", "rule"]
     /// What is small, or changes without entries: copied whole in the last round.
     private static let whole = [
-        "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session",
+        "named_write", "cursor", "replay_applied", "import_progress", "retention", "retention_run", "session", "mirror",
     ]
-    /// So many rows are copied between two words about it.
-    private static let rowsBetweenNews = 5_000
     /// Paths are cut to so many bytes: rows of longer paths have no more than their first 2,000 bytes to be found by.
     static let mostPathBytes = 1_500
     /// What the names of dormant copies begin with: no client can ask for them, and whatever looks for work leaves them out.
@@ -38,11 +36,12 @@ final class NamespaceCopy {
         _ source: LogConnection, _ sourceID: Int64, _ target: LogConnection, _ targetID: Int64,
         onRows: @escaping (Int) -> Void
     ) throws {
-        self.onRows = onRows
         self.source = source.postgres
         self.target = target.postgres
         self.sourceID = sourceID
         self.targetID = targetID
+        pipe = RowPipe(
+            source: source.postgres, target: target.postgres, sourceID: sourceID, targetID: targetID, onRows: onRows)
         for connection in [self.source, self.target] {
             try connection.executeScript(
                 """
@@ -154,34 +153,7 @@ final class NamespaceCopy {
     func pipe(
         _ table: String, _ condition: String, _ replaced: [String: String] = [:], rows place: String? = nil
     ) throws -> Int {
-        var names: [String] = []
-        let rows = try source.execute(
-            """
-            select attname::text from pg_attribute where attrelid = ('pathmirror.' || $1)::regclass and attnum > 0
-                and not attisdropped and attname <> 'namespace_id' and attgenerated = '' order by attnum
-            """, [.text(table)])
-        for row in 0..<rows.rowCount { names.append(try rows.string(row, 0)) }
-        let chosen = names.map { replaced[$0] ?? "n.\"\($0)\"" }.joined(separator: ", ")
-        let list = names.map { "\"\($0)\"" }.joined(separator: ", ")
-        var total = 0
-        var count = 0
-        defer { onRows(count) }
-        _ = try target.copyIn("copy pathmirror.\(table) (namespace_id, \(list)) from stdin") { writer in
-            try source.copyOut(
-                """
-                copy (select \(targetID)::bigint, \(chosen) from \(place ?? "pathmirror.\(table)") as n
-                where n.namespace_id = \(sourceID) and \(condition)) to stdout
-                """
-            ) { row throws in
-                try writer.appendRow(row)
-                total += 1
-                count += 1
-                guard count == Self.rowsBetweenNews else { return }
-                onRows(count)
-                count = 0
-            }
-        }
-        return total
+        try pipe.copy(table, condition, replaced, rows: place)
     }
 
     /// Those that the target lacks; those that the source has no more go. What the rows say of those that stay may have changed.

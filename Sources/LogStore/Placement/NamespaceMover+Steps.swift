@@ -19,7 +19,7 @@ extension NamespaceMover {
     ///   - isAborting: to throw the copy away next, which nothing is in the way of.
     func begin(adopting copy: Stranger?, isAborting: Bool = false) throws {
         guard let record = try source.connection.namespace(named: namespace) else { return }
-        if !isAborting { try refuseMirrors(record.id) }
+        if !isAborting { try companion.check(sourceID: record.id) }
         try inTransaction(home) { postgres in
             _ = try postgres.execute("select pathmirror.lock_name($1)", [.text(namespace)])
             let place = try postgres.execute(
@@ -48,17 +48,6 @@ extension NamespaceMover {
             "select from pathmirror.database where name = $1 and not is_draining for share", [.text(name)])
         guard free.rowCount == 1 else {
             throw LogStoreError.misplaced("\(name) takes no new namespaces: it is being drained.")
-        }
-    }
-
-    /// Their tables would stay, and grow old.
-    private func refuseMirrors(_ id: Int64) throws {
-        let mirrors = try source.connection.postgres.execute(
-            "select name from pathmirror.mirror where namespace_id = $1 order by 1", [.int8(id)])
-        guard mirrors.rowCount == 0 else {
-            throw LogStoreError.misplaced(
-                "\"\(namespace)\" has mirrors, such as \"\(try mirrors.string(0, 0))\", whose tables would stay in \(source.name): drop them first ('pathmirror mirror drop'), and apply them again afterwards."
-            )
         }
     }
 
@@ -94,31 +83,45 @@ extension NamespaceMover {
         let copy = try NamespaceCopy(source.connection, record.sourceID, target.connection, id) { [progress] rows in
             progress(.copied(rows: rows))
         }
+        let moving = MovingCopy(move: record.id, sourceID: record.sourceID, targetID: id)
+        let catchUp = { _ = try copy.round() }
+        try comeNear(copy)
+        if try companion.prepare(moving, catchUp: catchUp) { try comeNear(copy) }
+        for attempt in 1... {
+            let start = clock()
+            do {
+                try leave(copy, moving, record)
+                return progress(.left(milliseconds: clock() - start))
+            } catch {
+                let isBehind = error is CompanionBehind
+                guard attempt < Self.mostAttempts, isBehind || LogStoreError(error).isLockConflict else {
+                    guard isBehind else { throw error }
+                    throw LogStoreError.misplaced(
+                        "The mirrors of \"\(namespace)\" change all the time: try again when nobody changes them. Nothing was changed; --abort throws the copy away."
+                    )
+                }
+                if isBehind { _ = try companion.prepare(moving, catchUp: catchUp) }
+                try catchUp()
+            }
+        }
+    }
+
+    private func comeNear(_ copy: NamespaceCopy) throws {
         for number in 1...Self.mostRounds {
             let start = clock()
             let round = try copy.round()
             progress(.followed(entries: round.entries))
-            if round.entries < Self.fewEntries || clock() - start < Self.shortMilliseconds { break }
+            if round.entries < Self.fewEntries || clock() - start < Self.shortMilliseconds { return }
             guard number < Self.mostRounds else {
                 throw LogStoreError.misplaced(
                     "Clients write to \"\(namespace)\" faster than it is copied: try again when they write less. Nothing was changed; --abort throws the copy away."
                 )
             }
         }
-        for attempt in 1... {
-            let start = clock()
-            do {
-                try leave(copy, record)
-                return progress(.left(milliseconds: clock() - start))
-            } catch {
-                guard attempt < Self.mostAttempts, LogStoreError(error).isLockConflict else { throw error }
-                _ = try copy.round()
-            }
-        }
     }
 
     /// From the lock on, writers wait; once it is committed the source takes no write any more.
-    private func leave(_ copy: NamespaceCopy, _ record: Record) throws {
+    private func leave(_ copy: NamespaceCopy, _ moving: MovingCopy, _ record: Record) throws {
         try inTransaction(source.connection, Self.fence) { postgres in
             // Saves of sessions take it shared.
             _ = try postgres.execute("select pg_advisory_xact_lock(706174686, hashint8($1))", [.int8(copy.sourceID)])
@@ -138,7 +141,7 @@ extension NamespaceMover {
                     "update pathmirror.\(table) set worker = null, generation = generation + 1 where namespace_id = $1",
                     [.int8(copy.sourceID)])
             }
-            try refuseMirrors(copy.sourceID)
+            guard try companion.hold(moving, postgres) else { throw CompanionBehind() }
             try copy.lastRound(farewell: farewell)
             let left = try postgres.execute(
                 """
@@ -192,12 +195,12 @@ extension NamespaceMover {
                     "The copy in \(target.name) was changed meanwhile: run the command again.")
             }
         }
-        try announce()
+        try announce(to: target)
     }
 
-    private func announce() throws {
+    private func announce(to place: Place) throws {
         for channel in [LogConnection.feedChannel, LogConnection.mirrorChannel] {
-            _ = try target.connection.postgres.execute("select pg_notify('\(channel)', '')")
+            _ = try place.connection.postgres.execute("select pg_notify('\(channel)', '')")
         }
     }
 
@@ -220,13 +223,23 @@ extension NamespaceMover {
     func clearUp() throws {
         guard let record = try record() else { return }
         progress(.clearing)
+        // Gateways stop working for it there.
+        try announce(to: source)
+        if let id = try copyID(record, isDormant: false),
+            try source.connection.isFormerNamespace(record.sourceID, move: record.id)
+        {
+            try companion.finish(MovingCopy(move: record.id, sourceID: record.sourceID, targetID: id))
+        }
         try source.connection.clearFormerNamespace(record.sourceID, move: record.id)
         try forget()
-        try announce()
+        try announce(to: target)
     }
 
     func goBack() throws {
         guard let record = try record() else { return }
+        if let id = try copyID(record, isDormant: true) {
+            try companion.goBack(MovingCopy(move: record.id, sourceID: record.sourceID, targetID: id))
+        }
         try target.connection.removeCopies(of: record.id)
         try forget()
     }

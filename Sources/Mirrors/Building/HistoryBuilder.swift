@@ -18,6 +18,8 @@ final class HistoryBuilder {
     let definition: MirrorDefinition
     let progress: (MirrorBuilder.Progress) -> Void
     var handmade: HandmadeIndexes?
+    /// What the table gets that somebody has made on the mirror's table in another database.
+    var brought: HandmadeIndexes?
     private let shadow: String
     private static let swapAttempts = 60
     /// How often a history may begin anew whose first entries have gone meanwhile.
@@ -89,7 +91,7 @@ final class HistoryBuilder {
     private func build() throws {
         let old = try MirrorCursor.of(mirror, target)
         try TableReaders.refuseMaterializedViews(of: old?.definition, target)
-        handmade = try HandmadeIndexes(of: old?.definition, shadow: shadow, target)
+        handmade = try brought ?? HandmadeIndexes(of: old?.definition, shadow: shadow, target)
         let generation = (old?.generation ?? 0) + 1
         let table = MirrorTable(definition, name: shadow, label: "build \(mirror.name) \(generation)")
         _ = try target.pipeline(

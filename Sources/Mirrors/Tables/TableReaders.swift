@@ -86,6 +86,21 @@ enum TableReaders {
         )
     }
 
+    /// Finds out whether something reads or names the table of a mirror that is to move to another database.
+    ///
+    /// - Throws: ``MirrorError/refused(_:)``, with what their user can do.
+    static func refuseReaders(
+        of definition: MirrorDefinition, movingTo place: String, _ target: PostgresConnection
+    ) throws {
+        let table = MirrorTable(definition, name: definition.table, label: "")
+        if let view = try views(of: table, target).last {
+            throw MirrorError.refused(
+                "The \(view.kind) \(view.name) reads \(definition.tableName), which moves to \(place): drop it, and make it anew there afterwards."
+            )
+        }
+        try refuseWhatNamesTheTable(of: definition, becoming: definition, target)
+    }
+
     /// What there is to say of one that reads a table which is made anew.
     static func refusal(ofMaterializedView name: String, on table: String) -> MirrorError {
         .refused(

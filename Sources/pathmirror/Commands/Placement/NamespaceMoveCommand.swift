@@ -1,4 +1,5 @@
 import LogStore
+import Mirrors
 import Postgres
 import Runtime
 import Tree
@@ -45,17 +46,20 @@ struct MovedNamespace {
     let place: String
     /// How long writers were held up; nil where they were not.
     let milliseconds: Int64?
+    /// What mirrors' tables had and do not have there, as sentences.
+    var lost: [String] = []
 
     func json(_ name: String) -> String {
         JSONOutput.object([
             "name": .text(name), "from": .text(source), "to": .text(target), "database": .text(place),
-            "milliseconds": milliseconds.map { .number($0) } ?? .null,
+            "milliseconds": milliseconds.map { .number($0) } ?? .null, "lost": .list(lost.map { .text($0) }),
         ]).line
     }
 
     func text(_ name: String) -> String {
         guard source != target else { return "\(name) is in \(place) already." }
-        return "\(name) is in \(place)." + (milliseconds.map { " Writers waited for \($0) ms." } ?? "")
+        let stood = milliseconds.map { " Writers waited for \($0) ms." } ?? ""
+        return (["\(name) is in \(place).\(stood)"] + lost).joined(separator: "\n")
     }
 }
 
@@ -114,8 +118,18 @@ struct NamespaceMoving {
                 line.show("\(name): \(Self.text(progress, rows: rows, of: estimate, milliseconds: line.elapsed))")
             }
         }
+        let (former, next) = (try mirrors(source), try mirrors(target))
+        defer {
+            former.close()
+            next.close()
+        }
+        let mirrorMover = MirrorMover(from: former, to: next, called: target) { mirror, rows in
+            if line.isDue() { line.show("\(name): mirror \(mirror), \(Counted.text(rows, "row"))") }
+        }
+        defer { mirrorMover.close() }
         let mover = NamespaceMover(
-            name, home: home, from: from, to: to, clock: { Clock.monotonicMilliseconds }, progress: note)
+            name, home: home, from: from, to: to, with: mirrorMover, clock: { Clock.monotonicMilliseconds },
+            progress: note)
         defer { line.end() }
         do {
             try mover.run(isAborting ? .abort : .move)
@@ -125,7 +139,8 @@ struct NamespaceMoving {
             throw CommandFailure("\(error)\(Self.right(error, source, target)) \(NamespaceMoveCommand.whenInterrupted)")
         }
         return MovedNamespace(
-            source: source, target: target, place: isAborting ? source : target, milliseconds: stood)
+            source: source, target: target, place: isAborting ? source : target, milliseconds: stood,
+            lost: isAborting ? [] : mirrorMover.lost)
     }
 
     /// - Parameter estimate: about how many rows there are, where that is known.
@@ -150,9 +165,23 @@ struct NamespaceMoving {
     }
 
     private func place(_ name: String) throws -> NamespaceMover.Place {
-        let record = try name == DatabaseRecord.home ? nil : Database.record(name, home)
-        let url = try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
+        let record = try record(name)
         return NamespaceMover.Place(
-            name: name, connection: try Database.open(url, console, "namespace move", of: record))
+            name: name, connection: try Database.open(try url(record), console, "namespace move", of: record))
+    }
+
+    /// What operators do with the mirrors of a database, as which it has been found before.
+    private func mirrors(_ name: String) throws -> MirrorAdministration {
+        try MirrorAdministration(
+            try url(record(name)), environment: arguments.environment.all, as: "namespace move mirror"
+        ) { console.interruption.stops($0) }
+    }
+
+    private func record(_ name: String) throws -> DatabaseRecord? {
+        try name == DatabaseRecord.home ? nil : Database.record(name, home)
+    }
+
+    private func url(_ record: DatabaseRecord?) throws -> PostgresURL {
+        try record.map { try DatabaseLogins(arguments).url(of: $0, home: homeURL) } ?? homeURL
     }
 }

@@ -1,0 +1,178 @@
+public import LogStore
+public import Postgres
+
+/// Moves the mirrors of a namespace along with it. Those whose tables are in the namespace's own database get tables in the
+/// target, which follow the copy while clients still write to the source; the old tables go once the copy lives. Histories
+/// take along what their records were. Those whose tables are in a third database keep them, and go on with the copy.
+///
+/// Belongs to one thread, which it blocks.
+public final class MirrorMover: MoveCompanion {
+    let source: MirrorAdministration
+    let target: MirrorAdministration
+    /// The target's name, for people.
+    let place: String
+    let onRows: (_ mirror: String, _ rows: Int) -> Void
+    /// What somebody has made on the source's tables and the target's do not have, as sentences; as far as this mover knows.
+    public private(set) var lost: [String] = []
+    /// Kept, as writers stand while they are used.
+    private var connections: (there: PostgresConnection, here: PostgresConnection)?
+
+    /// - Parameter onRows: told now and then how many rows of a mirror there are in the target.
+    public init(
+        from source: MirrorAdministration, to target: MirrorAdministration, called place: String,
+        onRows: @escaping (_ mirror: String, _ rows: Int) -> Void
+    ) {
+        self.source = source
+        self.target = target
+        self.place = place
+        self.onRows = onRows
+    }
+
+    /// Ends its connections; those of the administrations stay.
+    public func close() {
+        connections?.there.close()
+        connections?.here.close()
+        connections = nil
+    }
+
+    /// To the source and to the target.
+    private func connected() throws -> (there: PostgresConnection, here: PostgresConnection) {
+        if let connections, connections.there.isOpen, connections.here.isOpen { return connections }
+        close()
+        let there = try source.connect()
+        do {
+            let opened = (there: there, here: try target.connect())
+            connections = opened
+            return opened
+        } catch {
+            there.close()
+            throw error
+        }
+    }
+
+    public func check(sourceID: Int64) throws {
+        do {
+            for mirror in try source.mirrors(of: sourceID) { try check(mirror) }
+        } catch MirrorError.refused(let reason) {
+            throw LogStoreError.misplaced(reason)
+        }
+    }
+
+    private func check(_ mirror: CatalogMirror) throws {
+        guard mirror.target == nil else {
+            let elsewhere = try source.connect(mirror)
+            defer { elsewhere.close() }
+            _ = try cursor(of: mirror, elsewhere)
+            return
+        }
+        let (there, here) = try connected()
+        let definition = try cursor(of: mirror, there).definition
+        try TableReaders.refuseReaders(of: definition, movingTo: place, there)
+        _ = try MirrorPlan.make(
+            definition, namespace: (0, mirror.namespace), mirrors: target.mirrors(), target: here)
+    }
+
+    /// Where a mirror of the source is.
+    ///
+    /// - Throws: ``MirrorError/refused(_:)`` where it is still being made.
+    private func cursor(of mirror: CatalogMirror, _ there: PostgresConnection) throws -> MirrorCursor {
+        guard let cursor = try MirrorCursor.of(mirror, there) else {
+            throw MirrorError.refused(
+                "Mirror \"\(mirror.name)\" of \"\(mirror.namespace)\" has no table yet: wait until it is made, or drop it."
+            )
+        }
+        return cursor
+    }
+
+    public func prepare(_ copy: MovingCopy, catchUp: () throws -> Void) throws -> Bool {
+        let wanted = try own(source, copy.sourceID)
+        for mirror in try own(target, copy.targetID) where !wanted.contains(where: { $0.id == mirror.id }) {
+            try target.dropTable(of: mirror) { try MovedMirrors.hold(copy, $0) }
+            try target.source.removeMirror(mirror.namespaceID, mirror.id)
+        }
+        var hasMade = false
+        for mirror in wanted where try !isMade(mirror, moved(mirror, copy)) {
+            try make(mirror, copy, catchUp)
+            hasMade = true
+        }
+        return hasMade
+    }
+
+    /// Those with tables in the namespace's own database.
+    private func own(_ place: MirrorAdministration, _ namespace: Int64) throws -> [CatalogMirror] {
+        try place.mirrors(of: namespace).filter { $0.target == nil }
+    }
+
+    /// Whether the target has the table that the source has.
+    private func isMade(_ mirror: CatalogMirror, _ moved: CatalogMirror?) throws -> Bool {
+        let (there, here) = try connected()
+        guard let moved, moved.name == mirror.name, let made = try MirrorCursor.of(moved, here),
+            try made.definition == cursor(of: mirror, there).definition
+        else { return false }
+        let table = MirrorTable(made.definition, name: made.definition.table, label: "")
+        return try here.execute("select to_regclass($1) is not null", [.text(table.qualifiedName)]).bool(0, 0)
+    }
+
+    private func make(_ mirror: CatalogMirror, _ copy: MovingCopy, _ catchUp: () throws -> Void) throws {
+        let (there, here) = try connected()
+        let definition = try cursor(of: mirror, there).definition
+        if let former = try self.moved(mirror, copy) {
+            try target.dropTable(of: former) { try MovedMirrors.hold(copy, $0) }
+        }
+        try MovedMirrors.add(
+            mirror.id, isHistory: definition.keeps != nil, to: copy, source: there, target: here
+        ) { [onRows] in onRows(mirror.name, $0) }
+        // What is known of its records may be ahead of the copy.
+        if definition.keeps != nil { try catchUp() }
+        guard let moved = try self.moved(mirror, copy) else { throw MirrorError.moved }
+        _ = try MirrorPlan.make(
+            definition, namespace: (copy.targetID, moved.namespace), mirrors: target.mirrors(), target: here)
+        let handmade = try HandmadeIndexes(of: definition, shadow: Leftovers.shadowName(mirror.id), there)
+        let outcome = try target.build(moved, definition, bringing: handmade) { [onRows] progress in
+            if case .copying(let rows) = progress { onRows(mirror.name, rows) }
+        }
+        lost += outcome.lost.map { "\(definition.tableName): \($0)" }
+        try MovedMirrors.resume(mirror.id, of: copy, here)
+    }
+
+    /// A mirror of the source as the copy has it.
+    private func moved(_ mirror: CatalogMirror, _ copy: MovingCopy) throws -> CatalogMirror? {
+        try target.mirrors(of: copy.targetID).first { $0.id == mirror.id }
+    }
+
+    public func hold(_ copy: MovingCopy, _ source: PostgresConnection) throws -> Bool {
+        let mirrors = try own(self.source, copy.sourceID)
+        for mirror in mirrors {
+            guard try BuildLock.holds(mirror.id, source, .untilTheTransactionEnds) else {
+                throw BuildLock.refusal(mirror.name)
+            }
+        }
+        // As they are now that nobody changes them.
+        let held = try own(self.source, copy.sourceID)
+        let moved = try own(target, copy.targetID)
+        guard held.map(\.id) == mirrors.map(\.id), held.map(\.id) == moved.map(\.id) else { return false }
+        return try zip(held, moved).allSatisfy { try isMade($0, $1) }
+    }
+
+    public func goBack(_ copy: MovingCopy) throws {
+        for mirror in try own(target, copy.targetID) {
+            try target.dropTable(of: mirror) { try MovedMirrors.hold(copy, $0) }
+        }
+    }
+
+    public func finish(_ copy: MovingCopy) throws {
+        for mirror in try source.mirrors(of: copy.sourceID) {
+            if mirror.target == nil {
+                let (there, _) = try connected()
+                if let definition = try MirrorCursor.of(mirror, there)?.definition {
+                    lost += try HandmadeIndexes.losses(of: definition, there).map { "\(definition.tableName): \($0)" }
+                }
+                try source.dropTable(of: mirror)
+            } else if try moved(mirror, copy) != nil {
+                let there = try source.connect(mirror)
+                defer { there.close() }
+                try MovedMirrors.follow(mirror.id, copy, there)
+            }
+        }
+    }
+}
