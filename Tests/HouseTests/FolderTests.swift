@@ -69,6 +69,7 @@ import Testing
     private static let mirrors: [String: Set<String>] = [
         "Running": ["Building", "Catalog", "Following", "Tables"],
         "Inference": ["Catalog", "Columns", "Definition"],
+        "Moving": ["Building", "Catalog", "Tables"],
         "Building": ["Catalog", "Definition", "Following", "History", "Projection", "Tables", "Verifying"],
         "Verifying": ["Catalog", "Definition", "History", "Projection", "Tables"],
         "Following": ["Catalog", "History", "Projection", "Tables"],

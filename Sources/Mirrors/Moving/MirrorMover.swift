@@ -50,6 +50,7 @@ public final class MirrorMover: MoveCompanion {
         }
     }
 
+    /// Looks whether they can move: nothing reads the tables, and the target has nothing of their names.
     public func check(sourceID: Int64) throws {
         do {
             for mirror in try source.mirrors(of: sourceID) { try check(mirror) }
@@ -84,6 +85,7 @@ public final class MirrorMover: MoveCompanion {
         return cursor
     }
 
+    /// Makes the tables in the target, of the copy and of what the source knows of histories.
     public func prepare(_ copy: MovingCopy, catchUp: () throws -> Void) throws -> Bool {
         let wanted = try own(source, copy.sourceID)
         for mirror in try own(target, copy.targetID) where !wanted.contains(where: { $0.id == mirror.id }) {
@@ -140,6 +142,7 @@ public final class MirrorMover: MoveCompanion {
         try target.mirrors(of: copy.targetID).first { $0.id == mirror.id }
     }
 
+    /// Takes the locks for building, and compares what the two databases have.
     public func hold(_ copy: MovingCopy, _ source: PostgresConnection) throws -> Bool {
         let mirrors = try own(self.source, copy.sourceID)
         for mirror in mirrors {
@@ -154,12 +157,14 @@ public final class MirrorMover: MoveCompanion {
         return try zip(held, moved).allSatisfy { try isMade($0, $1) }
     }
 
+    /// Removes the target's tables.
     public func goBack(_ copy: MovingCopy) throws {
         for mirror in try own(target, copy.targetID) {
             try target.dropTable(of: mirror) { try MovedMirrors.hold(copy, $0) }
         }
     }
 
+    /// Has mirrors in third databases go on with the copy, and removes the source's tables.
     public func finish(_ copy: MovingCopy) throws {
         for mirror in try source.mirrors(of: copy.sourceID) {
             if mirror.target == nil {

@@ -83,16 +83,7 @@ struct NamespaceMoving {
     func move(_ name: String, to target: String, isAborting: Bool = false) throws -> MovedNamespace {
         let interrupted = try home.move(of: name)
         let source = try interrupted?.source ?? home.database(of: name)?.name ?? DatabaseRecord.home
-        guard source != target else {
-            let there = try place(target)
-            defer { there.connection.close() }
-            guard try there.connection.namespace(named: name) != nil else {
-                throw CommandFailure(
-                    "\"\(name)\" is to live in \(target), and is not there: 'pathmirror doctor' says what is. Nothing was changed."
-                )
-            }
-            return MovedNamespace(source: source, target: target, place: source, milliseconds: nil)
-        }
+        guard source != target else { return try stays(name, in: source) }
         if !isAborting, target != DatabaseRecord.home, interrupted == nil, try Database.record(target, home).isDraining
         {
             throw CommandFailure("\(target) takes no new namespaces: it is being drained.")
@@ -141,6 +132,17 @@ struct NamespaceMoving {
         return MovedNamespace(
             source: source, target: target, place: isAborting ? source : target, milliseconds: stood,
             lost: isAborting ? [] : mirrorMover.lost)
+    }
+
+    private func stays(_ name: String, in source: String) throws -> MovedNamespace {
+        let there = try place(source)
+        defer { there.connection.close() }
+        guard try there.connection.namespace(named: name) != nil else {
+            throw CommandFailure(
+                "\"\(name)\" is to live in \(source), and is not there: 'pathmirror doctor' says what is. Nothing was changed."
+            )
+        }
+        return MovedNamespace(source: source, target: source, place: source, milliseconds: nil)
     }
 
     /// - Parameter estimate: about how many rows there are, where that is known.
