@@ -84,7 +84,8 @@ extension LogConnection {
             _ = try postgres.execute(
                 """
                 insert into pathmirror.mirror_run (namespace_id, mirror, state, message, gateway, reported_at, retry_at)
-                values ($1, $2, 'broken', $3, $4, now(), now() + $5 * interval '1 millisecond')
+                select $1, $2, 'broken', $3, $4, now(), now() + $5 * interval '1 millisecond'
+                where exists (select from pathmirror.mirror where namespace_id = $1 and id = $2)
                 on conflict (namespace_id, mirror) do update set state = excluded.state, message = excluded.message,
                     gateway = excluded.gateway, reported_at = excluded.reported_at, retry_at = excluded.retry_at
                 where mirror_run.gateway = excluded.gateway or mirror_run.state = 'broken'

@@ -72,26 +72,39 @@ extension LogConnection {
     }
 
     /// Notes the definition that a mirror has from now on, and announces it.
+    ///
+    /// - Throws: `misplaced` where its namespace has left this database.
     public func redefineMirror(_ mirror: [UInt8], definition: [UInt8]) throws(LogStoreError) {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             var parameters: PostgresParameters = [.uuid(mirror)]
             parameters.appendJSON(definition)
-            _ = try postgres.execute(
-                "update pathmirror.mirror set definition = $2, updated_at = clock_timestamp() where id = $1", parameters
-            )
+            _ = try holding(
+                nil,
+                [
+                    .query(
+                        "select pathmirror.hold_namespace(namespace_id) from pathmirror.mirror where id = $1",
+                        [.uuid(mirror)]),
+                    .query(
+                        "update pathmirror.mirror set definition = $2, updated_at = clock_timestamp() where id = $1",
+                        parameters),
+                ])
             try announceMirrors()
         }
     }
 
     /// Takes a mirror out of the catalog, and announces it.
+    ///
+    /// - Throws: `misplaced` where the namespace has left this database.
     public func removeMirror(_ namespace: Int64, _ mirror: [UInt8]) throws(LogStoreError) {
-        try translated { () throws(PostgresError) in
+        try mayBeMisplaced { () throws(PostgresError) in
             let parameters: PostgresParameters = [.int8(namespace), .uuid(mirror)]
-            _ = try postgres.pipeline([
-                Self.releaseStep(namespace, of: mirror),
-                .query("delete from pathmirror.mirror_run where namespace_id = $1 and mirror = $2", parameters),
-                .query("delete from pathmirror.mirror where namespace_id = $1 and id = $2", parameters),
-            ])
+            _ = try holding(
+                namespace,
+                [
+                    Self.releaseStep(namespace, of: mirror),
+                    .query("delete from pathmirror.mirror_run where namespace_id = $1 and mirror = $2", parameters),
+                    .query("delete from pathmirror.mirror where namespace_id = $1 and id = $2", parameters),
+                ])
             try announceMirrors()
         }
     }

@@ -163,8 +163,11 @@ extension LogConnection {
     private func removeRows(_ namespace: Int64) throws(PostgresError) {
         let tables = try postgres.execute(
             """
-            select relname from pg_class join pg_attribute on attrelid = pg_class.oid and attname = 'namespace_id'
-            where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p') and not relispartition order by 1
+            select relname, exists (
+                select from pg_attribute where attrelid = pg_class.oid and attname = 'mirror' and relname <> 'mirror_run')
+            from pg_class join pg_attribute on attrelid = pg_class.oid and attname = 'namespace_id'
+            where relnamespace = 'pathmirror'::regnamespace and relkind in ('r', 'p') and not relispartition
+            order by relname = 'mirror', 1
             """)
         // Partitions of its own are dropped at the end: everybody who reads or writes the log waits for that.
         let partitions = try postgres.execute(
@@ -175,8 +178,12 @@ extension LogConnection {
         for row in 0..<tables.rowCount {
             let table = try tables.string(row, 0)
             guard table != "log" else { continue }
+            // The database may also have tables of mirrors of others, whose namespaces have numbers of their own.
+            let own =
+                try tables.bool(row, 1)
+                ? " and mirror in (select id from pathmirror.mirror where namespace_id = $1 and target is null)" : ""
             _ = try postgres.execute(
-                "delete from pathmirror.\(quotedIdentifier(table)) where namespace_id = $1", [.int8(namespace)])
+                "delete from pathmirror.\(quotedIdentifier(table)) where namespace_id = $1\(own)", [.int8(namespace)])
         }
         _ = try postgres.execute("delete from pathmirror.log_begin where namespace_id = $1", [.int8(namespace)])
         if partitions.rowCount > 0 { try postgres.executeScript("set local lock_timeout = '5s'") }

@@ -19,7 +19,8 @@ public enum MovedMirrors {
 
     /// Gives a copy a mirror of the source, as one that is paused, so that nobody looks for its table before there is one.
     ///
-    /// - Parameter isHistory: what its records were comes along, and up to which entry.
+    /// - Parameter isHistory: what its records were comes along, and up to which entry, in a cursor of generation 0: one without a
+    ///   table.
     public static func add(
         _ mirror: [UInt8], isHistory: Bool, to copy: MovingCopy, source: PostgresConnection, target: PostgresConnection,
         onRows: @escaping (Int) -> Void
@@ -39,9 +40,17 @@ public enum MovedMirrors {
             }
             _ = try pipe.copy("mirror", "n.id = \(id)", ["is_paused": "true"])
             guard isHistory else { return }
-            _ = try pipe.copy("mirror_cursor", "n.mirror = \(id)")
+            _ = try pipe.copy("mirror_cursor", "n.mirror = \(id)", ["generation": "0"])
             _ = try pipe.copy("mirror_version", "n.mirror = \(id)")
         }
+    }
+
+    /// Takes a mirror that the source does not have out of a copy, in a transaction that is open.
+    public static func remove(_ mirror: [UInt8], from copy: MovingCopy, _ target: PostgresConnection) throws {
+        try hold(copy, target)
+        _ = try target.execute(
+            "delete from pathmirror.mirror where namespace_id = $1 and id = $2",
+            [.int8(copy.targetID), .uuid(mirror)])
     }
 
     /// Has gateways follow a copy's mirror, which has its table.

@@ -186,6 +186,12 @@ final class NamespaceCopy {
             _ = try target.execute("delete from pathmirror.\(table) where namespace_id = $1", [.int8(targetID)])
             try pipe(table, "true")
         }
+        // The log is kept for mirrors whose tables are elsewhere from where these were seen last.
+        _ = try target.execute("delete from pathmirror.mirror_run where namespace_id = $1", [.int8(targetID)])
+        try pipe(
+            "mirror_run",
+            "exists (select from pathmirror.mirror as own where own.namespace_id = n.namespace_id and own.id = n.mirror and own.target is not null)"
+        )
         try copyFeeds()
         let retainedFrom = try source.execute(
             "select retained_from from pathmirror.namespace where id = $1", [.int8(sourceID)]

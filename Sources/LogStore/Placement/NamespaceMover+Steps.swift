@@ -100,7 +100,11 @@ extension NamespaceMover {
                         "The mirrors of \"\(namespace)\" change all the time: try again when nobody changes them. Nothing was changed; --abort throws the copy away."
                     )
                 }
-                if isBehind { _ = try companion.prepare(moving, catchUp: catchUp) }
+                if isBehind {
+                    // Somebody may be at work on a mirror.
+                    _ = try home.postgres.execute("select pg_sleep(0.2)")
+                    _ = try companion.prepare(moving, catchUp: catchUp)
+                }
                 try catchUp()
             }
         }

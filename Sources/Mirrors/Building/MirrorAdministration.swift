@@ -251,14 +251,20 @@ public final class MirrorAdministration {
 
     /// Removes a mirror and its table.
     public func drop(_ mirror: CatalogMirror) throws {
-        try dropTable(of: mirror) { _ in try self.source.checkIsThere(mirror) }
+        try dropTable(of: mirror, then: "drop the mirror \"\(mirror.name)\" again") { _ in
+            try self.source.checkIsThere(mirror)
+        }
         try source.removeMirror(mirror.namespaceID, mirror.id)
     }
 
     /// Removes a mirror's table with all that is kept of it.
     ///
-    /// - Parameter check: looks, in the transaction that removes it, whether it is still to be removed.
-    func dropTable(of mirror: CatalogMirror, _ check: (PostgresConnection) throws -> Void = { _ in }) throws {
+    /// - Parameters:
+    ///   - next: what its user does when something is in the way that they have to remove.
+    ///   - check: looks, in the transaction that removes it, whether it is still to be removed.
+    func dropTable(
+        of mirror: CatalogMirror, then next: String, _ check: (PostgresConnection) throws -> Void = { _ in }
+    ) throws {
         let target = try connect(mirror.target, " drop")
         defer { target.close() }
         // Nobody would remove what a build that goes on has made.
@@ -271,7 +277,10 @@ public final class MirrorAdministration {
         ]
         steps += MirrorErrors.forgetSteps(
             MirrorGeneration(namespace: mirror.namespaceID, mirror: mirror.id, generation: 0), .all)
-        let table = cursor.map { MirrorTable($0.definition, name: $0.definition.table, label: "") }
+        var table: MirrorTable?
+        if let cursor, cursor.hasTable, try !isRivals(cursor.definition, mirror) {
+            table = MirrorTable(cursor.definition, name: cursor.definition.table, label: "")
+        }
         if let table { steps.append(.query("drop table if exists \(table.qualifiedName)")) }
         for name in try Leftovers.find(of: mirror.id, target) { steps.append(.query("drop table if exists \(name)")) }
         do {
@@ -282,7 +291,14 @@ public final class MirrorAdministration {
             if target.isOpen { try target.executeScript("rollback") }
             // dependent_objects_still_exist
             guard let cause = error as? PostgresError, cause.sqlState == "2BP01", let table else { throw error }
-            throw try TableReaders.refusal(of: mirror.name, table, target, cause)
+            throw try TableReaders.refusal(of: table, target, cause, then: next)
+        }
+    }
+
+    /// Whether a table that once was a mirror's is another's by now, as somebody has removed it by hand meanwhile.
+    private func isRivals(_ definition: MirrorDefinition, _ mirror: CatalogMirror) throws -> Bool {
+        try mirrors().contains {
+            $0.id != mirror.id && $0.target == mirror.target && $0.definition.tableName == definition.tableName
         }
     }
 }

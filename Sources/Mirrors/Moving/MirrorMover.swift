@@ -68,9 +68,59 @@ public final class MirrorMover: MoveCompanion {
         }
         let (there, here) = try connected()
         let definition = try cursor(of: mirror, there).definition
+        try refuseReaders(of: mirror, definition)
+        try refuseNames(of: mirror, definition, here)
+    }
+
+    /// What a definition has computed runs as whoever makes the table: another role must not have written that.
+    private func refuseForeignExpressions(
+        of mirror: CatalogMirror, _ definition: MirrorDefinition, _ there: PostgresConnection
+    ) throws {
+        guard !definition.generated.isEmpty else { return }
+        let others = try there.execute(
+            """
+            select pg_get_userbyid(member) from pg_auth_members join pg_roles on pg_roles.oid = roleid
+            where rolname = 'pathmirror_gateway' and pg_get_userbyid(member) <> current_user order by 1 limit 1
+            """)
+        guard others.rowCount == 1 else { return }
+        throw MirrorError.refused(
+            "Mirror \"\(mirror.name)\" has generated columns, and the role \(try others.string(0, 0)) can change what they compute, which moving it would run as another role: drop the mirror, and apply it again afterwards."
+        )
+    }
+
+    /// Makes sure that nothing in the source needs a table, and that it belongs to whoever moves it: a mover carries out what the
+    /// definition and the indexes say.
+    private func refuseReaders(of mirror: CatalogMirror, _ definition: MirrorDefinition) throws {
+        let (there, here) = try connected()
         try TableReaders.refuseReaders(of: definition, movingTo: place, there)
-        _ = try MirrorPlan.make(
-            definition, namespace: (0, mirror.namespace), mirrors: target.mirrors(), target: here)
+        let table = MirrorTable(definition, name: definition.table, label: "").qualifiedName
+        let owner = try there.execute(
+            """
+            select pg_get_userbyid(relowner), current_user from pg_class
+            join pg_namespace on pg_namespace.oid = relnamespace where nspname = $1 and relname = $2
+            """, [.text(definition.schema), .text(definition.table)])
+        guard owner.rowCount == 1 else {
+            throw MirrorError.refused(
+                "The table \(table) of mirror \"\(mirror.name)\" is gone: drop the mirror, or make it anew with 'pathmirror replay mirror'."
+            )
+        }
+        try refuseForeignExpressions(of: mirror, definition, there)
+        let (theirs, mine) = (try owner.string(0, 0), try owner.string(0, 1))
+        let user = try here.execute("select current_user").string(0, 0)
+        guard theirs == mine, theirs == user else {
+            throw MirrorError.refused(
+                "The table \(table) belongs to \(theirs), and whoever moves it is \(mine), and \(user) in \(place): a mirror moves only where all three are one role. Otherwise drop the mirror, and apply it again afterwards."
+            )
+        }
+    }
+
+    /// Makes sure that in the target nothing has the names of a mirror's table and indexes. It has no table there yet.
+    private func refuseNames(
+        of mirror: CatalogMirror, _ definition: MirrorDefinition, _ here: PostgresConnection
+    ) throws {
+        let others = try target.mirrors().filter { $0.id != mirror.id }
+        // No namespace has the number 0: as for a mirror that nobody has heard of.
+        _ = try MirrorPlan.make(definition, namespace: (0, mirror.namespace), mirrors: others, target: here)
     }
 
     /// Where a mirror of the source is.
@@ -89,11 +139,12 @@ public final class MirrorMover: MoveCompanion {
     public func prepare(_ copy: MovingCopy, catchUp: () throws -> Void) throws -> Bool {
         let wanted = try own(source, copy.sourceID)
         for mirror in try own(target, copy.targetID) where !wanted.contains(where: { $0.id == mirror.id }) {
-            try target.dropTable(of: mirror) { try MovedMirrors.hold(copy, $0) }
-            try target.source.removeMirror(mirror.namespaceID, mirror.id)
+            try target.dropTable(of: mirror, then: Self.again) {
+                try MovedMirrors.remove(mirror.id, from: copy, $0)
+            }
         }
         var hasMade = false
-        for mirror in wanted where try !isMade(mirror, moved(mirror, copy)) {
+        for mirror in wanted where try !isMade(mirror, moved(mirror, copy), copy) {
             try make(mirror, copy, catchUp)
             hasMade = true
         }
@@ -106,10 +157,12 @@ public final class MirrorMover: MoveCompanion {
     }
 
     /// Whether the target has the table that the source has.
-    private func isMade(_ mirror: CatalogMirror, _ moved: CatalogMirror?) throws -> Bool {
+    private func isMade(_ mirror: CatalogMirror, _ moved: CatalogMirror?, _ copy: MovingCopy) throws -> Bool {
         let (there, here) = try connected()
-        guard let moved, moved.name == mirror.name, let made = try MirrorCursor.of(moved, here),
-            try made.definition == cursor(of: mirror, there).definition
+        guard let moved, moved.name == mirror.name, let made = try MirrorCursor.of(moved, here), made.hasTable,
+            try made.definition == cursor(of: mirror, there).definition,
+            // What the source's log does not have any more the copy will not have, either.
+            let record = try source.source.namespace(id: copy.sourceID), record.retainedFrom <= made.seq + 1
         else { return false }
         let table = MirrorTable(made.definition, name: made.definition.table, label: "")
         return try here.execute("select to_regclass($1) is not null", [.text(table.qualifiedName)]).bool(0, 0)
@@ -119,21 +172,19 @@ public final class MirrorMover: MoveCompanion {
         let (there, here) = try connected()
         let definition = try cursor(of: mirror, there).definition
         if let former = try self.moved(mirror, copy) {
-            try target.dropTable(of: former) { try MovedMirrors.hold(copy, $0) }
+            try target.dropTable(of: former, then: Self.again) { try MovedMirrors.hold(copy, $0) }
         }
+        try refuseNames(of: mirror, definition, here)
         try MovedMirrors.add(
             mirror.id, isHistory: definition.keeps != nil, to: copy, source: there, target: here
         ) { [onRows] in onRows(mirror.name, $0) }
         // What is known of its records may be ahead of the copy.
         if definition.keeps != nil { try catchUp() }
         guard let moved = try self.moved(mirror, copy) else { throw MirrorError.moved }
-        _ = try MirrorPlan.make(
-            definition, namespace: (copy.targetID, moved.namespace), mirrors: target.mirrors(), target: here)
         let handmade = try HandmadeIndexes(of: definition, shadow: Leftovers.shadowName(mirror.id), there)
-        let outcome = try target.build(moved, definition, bringing: handmade) { [onRows] progress in
+        _ = try target.build(moved, definition, bringing: handmade) { [onRows] progress in
             if case .copying(let rows) = progress { onRows(mirror.name, rows) }
         }
-        lost += outcome.lost.map { "\(definition.tableName): \($0)" }
         try MovedMirrors.resume(mirror.id, of: copy, here)
     }
 
@@ -146,38 +197,55 @@ public final class MirrorMover: MoveCompanion {
     public func hold(_ copy: MovingCopy, _ source: PostgresConnection) throws -> Bool {
         let mirrors = try own(self.source, copy.sourceID)
         for mirror in mirrors {
-            guard try BuildLock.holds(mirror.id, source, .untilTheTransactionEnds) else {
-                throw BuildLock.refusal(mirror.name)
-            }
+            guard try BuildLock.holds(mirror.id, source, .untilTheTransactionEnds) else { return false }
         }
         // As they are now that nobody changes them.
         let held = try own(self.source, copy.sourceID)
         let moved = try own(target, copy.targetID)
         guard held.map(\.id) == mirrors.map(\.id), held.map(\.id) == moved.map(\.id) else { return false }
-        return try zip(held, moved).allSatisfy { try isMade($0, $1) }
+        for mirror in held { try refuseReaders(of: mirror, cursor(of: mirror, connected().there).definition) }
+        return try zip(held, moved).allSatisfy { try isMade($0, $1, copy) }
     }
 
     /// Removes the target's tables.
     public func goBack(_ copy: MovingCopy) throws {
         for mirror in try own(target, copy.targetID) {
-            try target.dropTable(of: mirror) { try MovedMirrors.hold(copy, $0) }
+            try target.dropTable(of: mirror, then: Self.again) { try MovedMirrors.hold(copy, $0) }
         }
     }
 
     /// Has mirrors in third databases go on with the copy, and removes the source's tables.
     public func finish(_ copy: MovingCopy) throws {
-        for mirror in try source.mirrors(of: copy.sourceID) {
-            if mirror.target == nil {
-                let (there, _) = try connected()
-                if let definition = try MirrorCursor.of(mirror, there)?.definition {
-                    lost += try HandmadeIndexes.losses(of: definition, there).map { "\(definition.tableName): \($0)" }
-                }
-                try source.dropTable(of: mirror)
-            } else if try moved(mirror, copy) != nil {
-                let there = try source.connect(mirror)
-                defer { there.close() }
-                try MovedMirrors.follow(mirror.id, copy, there)
+        let mirrors = try source.mirrors(of: copy.sourceID)
+        for mirror in mirrors where mirror.target != nil {
+            guard try moved(mirror, copy) != nil else {
+                // Somebody has dropped it in its new place, where nothing was known of the table yet.
+                try source.dropTable(of: mirror, then: Self.again)
+                continue
             }
+            let there = try source.connect(mirror)
+            defer { there.close() }
+            try MovedMirrors.follow(mirror.id, copy, there)
+        }
+        for mirror in mirrors where mirror.target == nil {
+            try noteLosses(of: mirror, copy)
+            try source.dropTable(of: mirror, then: Self.again)
         }
     }
+
+    private func noteLosses(of mirror: CatalogMirror, _ copy: MovingCopy) throws {
+        let (there, here) = try connected()
+        guard let definition = try MirrorCursor.of(mirror, there)?.definition else { return }
+        var kept: [String] = []
+        if let moved = try moved(mirror, copy) {
+            kept = try HandmadeIndexes(of: MirrorCursor.of(moved, here)?.definition, shadow: "", here).names
+        }
+        let others = try HandmadeIndexes.losses(of: definition, there)
+        let indexes = try HandmadeIndexes(of: definition, shadow: "", there).names
+            .filter { name in !kept.contains(name) && !others.contains { $0.contains(" \(name) ") } }
+            .map { "The index \($0) is not on the new table." }
+        lost += (indexes + others).map { "\(definition.tableName): \($0)" }
+    }
+
+    private static let again = "run the command again"
 }

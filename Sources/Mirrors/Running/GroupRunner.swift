@@ -1,3 +1,4 @@
+import Crypto
 import LogStore
 import Postgres
 import Runtime
@@ -103,7 +104,9 @@ final class GroupRunner: Sendable {
 
     /// Waits until no other gateway runs these mirrors.
     private func takeLock(_ source: LogConnection, _ target: PostgresConnection, _ work: inout MirrorWork) throws {
-        let name = "pathmirror mirrors \(try source.installation()) \(group.namespaceID)"
+        var name = "pathmirror mirrors \(try source.installation()) \(group.namespaceID)"
+        // The other database may be the gateway's own by another address. As a digest, since it may hold a password.
+        if let target = group.target { name += " " + Hex.encode(Digest.sha256(Array(target.utf8))) }
         while !stopsNow {
             let isHeld = try target.execute(
                 "select pg_try_advisory_lock(hashtextextended($1, 0))", [.text(name)]

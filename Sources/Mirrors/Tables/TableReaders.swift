@@ -24,23 +24,25 @@ enum TableReaders {
 
     /// Why the table can't go, and what their user can do.
     ///
-    /// - Parameter refusal: PostgreSQL's, for what isn't a view.
+    /// - Parameters:
+    ///   - refusal: PostgreSQL's, for what isn't a view.
+    ///   - next: what they do afterwards.
     static func refusal(
-        of mirror: String, _ table: MirrorTable, _ target: PostgresConnection, _ refusal: PostgresError
+        of table: MirrorTable, _ target: PostgresConnection, _ refusal: PostgresError, then next: String
     ) throws -> MirrorError {
         let views = try views(of: table, target)
         let names = table.qualifiedName
         guard !views.isEmpty else {
             let what = refusal.detail.map { " (\($0))" } ?? ""
             return .refused(
-                "Something in the database depends on \(names)\(what): drop that first, then the mirror \"\(mirror)\" again. Nothing was changed."
+                "Something in the database depends on \(names)\(what): drop that first, then \(next). Nothing was changed."
             )
         }
         let statements = views.map { "drop \($0.kind) \($0.name);" }.joined(separator: " ")
         return .refused(
             "\(views.map { "The \($0.kind) \($0.name)" }.joined(separator: ", ")) \(views.count == 1 ? "reads" : "read") \(names). "
                 + "Drop \(views.count == 1 ? "it" : "them") first, or let \(views.count == 1 ? "it" : "them") read something else, "
-                + "then drop the mirror \"\(mirror)\" again. Nothing was changed. In SQL: \(statements)")
+                + "then \(next). Nothing was changed. In SQL: \(statements)")
     }
 
     /// Finds out before anything is built whether something reads the table of a definition that no other table can be put under.
