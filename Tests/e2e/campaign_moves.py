@@ -21,7 +21,7 @@ from harness.cluster import Cluster
 from harness.gateway import start_serve
 from harness.moves import Load, check, mover, random_path, random_value
 from harness.scratch import scratch_directory
-from harness.waiting import wait_until
+from harness.waiting import Late, wait_until
 
 FAULTS = ("none", "mover", "mover", "mover", "frozen", "two", "sessions", "gateway", "source", "target", "aborted")
 NAME = "m"
@@ -41,7 +41,7 @@ class Campaign:
         self.ports = [gateway.port for gateway in self.gateways]
         cli.succeeds("database", "add", "b", self.urls[1], "--database-url", self.urls[0])
         self.place = 0
-        self.faults, self.interrupted, self.failed = {}, 0, 0
+        self.faults, self.interrupted, self.failed, self.said = {}, 0, 0, None
 
     def gateway(self, number):
         return start_serve(self.urls[0], self.folder, self.folder, "--create-namespaces", "--log-level", "warning", name=f"gateway-{number}",
@@ -91,11 +91,15 @@ class Campaign:
             if process.returncode == 0:
                 return True
             again = self.start(1 - self.place)
-            again.communicate(timeout=300)
-            self.failed += again.returncode != 0
+            _, said = again.communicate(timeout=300)
+            if again.returncode != 0:
+                self.failed, self.said = self.failed + 1, said
             return again.returncode == 0
 
-        wait_until(done, "the move", 300, 0.2)
+        try:
+            wait_until(done, "the move", 300, 0.2)
+        except Late as late:
+            raise Late(f"{late}; {fault}: {self.said}") from None
         self.place = 1 - self.place
         load.goes_on(10, 120)
 

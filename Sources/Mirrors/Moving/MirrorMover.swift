@@ -139,7 +139,7 @@ public final class MirrorMover: MoveCompanion {
     public func prepare(_ copy: MovingCopy, catchUp: () throws -> Void) throws -> Bool {
         let wanted = try own(source, copy.sourceID)
         for mirror in try own(target, copy.targetID) where !wanted.contains(where: { $0.id == mirror.id }) {
-            try target.dropTable(of: mirror, then: Self.again) {
+            try remove(mirror, from: target) {
                 try MovedMirrors.remove(mirror.id, from: copy, $0)
             }
         }
@@ -172,7 +172,7 @@ public final class MirrorMover: MoveCompanion {
         let (there, here) = try connected()
         let definition = try cursor(of: mirror, there).definition
         if let former = try self.moved(mirror, copy) {
-            try target.dropTable(of: former, then: Self.again) { try MovedMirrors.hold(copy, $0) }
+            try remove(former, from: target) { try MovedMirrors.hold(copy, $0) }
         }
         try refuseNames(of: mirror, definition, here)
         try MovedMirrors.add(
@@ -210,7 +210,7 @@ public final class MirrorMover: MoveCompanion {
     /// Removes the target's tables.
     public func goBack(_ copy: MovingCopy) throws {
         for mirror in try own(target, copy.targetID) {
-            try target.dropTable(of: mirror, then: Self.again) { try MovedMirrors.hold(copy, $0) }
+            try remove(mirror, from: target) { try MovedMirrors.hold(copy, $0) }
         }
     }
 
@@ -220,7 +220,7 @@ public final class MirrorMover: MoveCompanion {
         for mirror in mirrors where mirror.target != nil {
             guard try moved(mirror, copy) != nil else {
                 // Somebody has dropped it in its new place, where nothing was known of the table yet.
-                try source.dropTable(of: mirror, then: Self.again)
+                try remove(mirror, from: source)
                 continue
             }
             let there = try source.connect(mirror)
@@ -229,7 +229,7 @@ public final class MirrorMover: MoveCompanion {
         }
         for mirror in mirrors where mirror.target == nil {
             try noteLosses(of: mirror, copy)
-            try source.dropTable(of: mirror, then: Self.again)
+            try remove(mirror, from: source)
         }
     }
 
@@ -247,5 +247,21 @@ public final class MirrorMover: MoveCompanion {
         lost += (indexes + others).map { "\(definition.tableName): \($0)" }
     }
 
-    private static let again = "run the command again"
+    /// Removes a mirror's table. Waits for a gateway that is in the middle of a step, which may be a long one of a history: its next
+    /// one finds that there is nothing to do any more.
+    private func remove(
+        _ mirror: CatalogMirror, from place: MirrorAdministration,
+        _ check: (PostgresConnection) throws -> Void = { _ in }
+    ) throws {
+        // Nobody has anything to wait for where the namespace still is where it was.
+        let attempts = place === source ? 60 : 6
+        for attempt in 1... {
+            do {
+                // It waits for five seconds.
+                return try place.dropTable(of: mirror, then: "run the command again", check)
+            } catch let error as PostgresError where error.sqlState == "55P03" && attempt < attempts {
+                continue
+            }
+        }
+    }
 }
