@@ -97,13 +97,16 @@ def test_a_namespace_of_the_same_number(moved):
     rival = sql.rows(moved.other, "SELECT name FROM pathmirror.namespace WHERE id = %s", number)[0][0]
     moved.apply({**SOFT, "target": moved.other})
     moved.put("posts/p1", None)
-    moved.caught_up(moved.home)
+
+    def gone(times):
+        wait_until(lambda: sql.rows(moved.other, "SELECT count(*) FROM mirror.soft WHERE _deleted_at IS NOT NULL") == [(times,)], "the mirror", 60)
+
+    gone(1)
     before = rows(moved.other, "pathmirror.mirror_version")
-    assert before
     move(moved.home, rival, "home")
     assert rows(moved.other, "pathmirror.mirror_version") == before
     moved.put("posts/p2", None)
-    wait_until(lambda: sql.rows(moved.other, "SELECT count(*) FROM mirror.soft WHERE _deleted_at IS NOT NULL") == [(2,)], "the mirror", 60)
+    gone(2)
     moved.clean("m", rival)
 
 
@@ -119,7 +122,9 @@ def test_a_third_database_that_does_not_follow_yet(moved, postgres):
     """The log is kept for its mirror meanwhile, and one that is dropped leaves no table."""
     third = postgres.create_database()
     moved.apply({**SOFT, "target": third}, {**POSTS, "target": third})
-    moved.caught_up(moved.home)
+    wait_until(lambda: sql.rows(third, "SELECT count(*) FROM pathmirror.mirror_cursor WHERE seq = 10") == [(2,)], "the mirrors", 60)
+    # Where the log is needed from is what gateways have told last.
+    wait_until(lambda: sql.rows(moved.home, "SELECT count(*) FROM pathmirror.mirror_run WHERE seq = 10") == [(2,)], "the gateway's word", 60)
     interrupted(third, "LOCK TABLE pathmirror.mirror_version IN SHARE MODE", moved.home, "m", "b")
     assert sql.rows(moved.other, "SELECT count(*) FROM pathmirror.namespace WHERE name = 'm'") == [(1,)]
     moved.put("posts/gone", {"author": "eve"})
@@ -186,7 +191,16 @@ def test_a_table_of_another_role_stays(moved):
         said = moved.refused("--to", "b")
         assert f"belongs to {name}" in said and "drop the mirror" in said
         assert sql.rows(moved.home, "SELECT count(*) FROM pathmirror.namespace_move") == [(0,)]
+        sql.autocommit(moved.home, "ALTER TABLE mirror.posts OWNER TO CURRENT_USER")
+        # One that comes when the move is on its way.
+        interrupted(moved.other, FENCE, moved.home, "m", "b")
+        moved.apply(POSTS, SOFT)
+        sql.autocommit(moved.home, f"ALTER TABLE mirror.soft OWNER TO {name}")
+        assert f"mirror.soft belongs to {name}" in moved.refused("--to", "b").replace('"', "")
+        assert sql.rows(moved.other, "SELECT to_regclass('mirror.soft') IS NULL") == [(True,)]
     finally:
-        sql.autocommit(moved.home, "ALTER TABLE mirror.posts OWNER TO CURRENT_USER", f"DROP ROLE {name}")
+        for table in ("posts", "soft"):
+            sql.autocommit(moved.home, f"ALTER TABLE IF EXISTS mirror.{table} OWNER TO CURRENT_USER")
+        sql.autocommit(moved.home, f"DROP ROLE {name}")
     move(moved.home, "m", "b")
     moved.clean("m")

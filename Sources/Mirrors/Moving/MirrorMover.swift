@@ -174,6 +174,8 @@ public final class MirrorMover: MoveCompanion {
         if let former = try self.moved(mirror, copy) {
             try remove(former, from: target) { try MovedMirrors.hold(copy, $0) }
         }
+        // Once more: it may have come, or changed, since the move began.
+        try refuseReaders(of: mirror, definition)
         try refuseNames(of: mirror, definition, here)
         try MovedMirrors.add(
             mirror.id, isHistory: definition.keeps != nil, to: copy, source: there, target: here

@@ -109,11 +109,10 @@ struct NamespaceMoving {
                 line.show("\(name): \(Self.text(progress, rows: rows, of: estimate, milliseconds: line.elapsed))")
             }
         }
-        let (former, next) = (try mirrors(source), try mirrors(target))
-        defer {
-            former.close()
-            next.close()
-        }
+        let former = try mirrors(source)
+        defer { former.close() }
+        let next = try mirrors(target)
+        defer { next.close() }
         let mirrorMover = MirrorMover(from: former, to: next, called: target) { mirror, rows in
             if line.isDue() { line.show("\(name): mirror \(mirror), \(Counted.text(rows, "row"))") }
         }
