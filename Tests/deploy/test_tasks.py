@@ -182,11 +182,15 @@ def test_only_missing_packages_are_installed_and_asked_for_once(tmp_path):
 
 
 def test_totals_are_printed_only_when_every_report_is_there(tmp_path):
-    cases = "<testcase/><testcase><failure/></testcase><testcase><error/></testcase><testcase><skipped/></testcase>"
+    cases = (
+        '<testcase/><testcase><skipped/></testcase><testcase classname="C" name="f"><failure message="m">text</failure></testcase>'
+        '<testcase classname="C" name="e"><error message="x"/></testcase>'
+    )
     (tmp_path / "a.xml").write_text(f'<testsuites><testsuite tests="3" skipped="1">{cases}</testsuite></testsuites>')
     (tmp_path / "b.xml").write_text('<testsuites><testsuite tests="2"><testcase/><testcase/></testsuite></testsuites>')
     totals = [sys.executable, ROOT / "scripts/test-totals", tmp_path]
-    assert run(*totals, "a.xml", "b.xml").stdout == "3 passed, 2 failed, 1 skipped\n"
+    said = "C f failed: m\ntext\nC e failed: x\n3 passed, 2 failed, 1 skipped\n"
+    assert run(*totals, "a.xml", "b.xml").stdout == said
     assert run(*totals, "b.xml").stdout == "2 passed, 0 failed\n"
     done = subprocess.run([*totals, "b.xml", "c.xml"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
