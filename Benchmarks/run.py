@@ -5,6 +5,7 @@ import argparse
 import datetime
 import json
 import os
+import shlex
 import signal
 import statistics
 import sys
@@ -104,6 +105,7 @@ def told(names: list[str], seconds: float) -> dict:
     machine_facts = facts.facts()
     machine_facts["facts"]["this run"] = (
         f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {seconds / 60:.0f} minutes")
+    machine_facts["facts"]["called"] = " ".join(["make bench", f"ARGS='{shlex.join(sys.argv[1:])}'"])
     return {"machine": {**machine_facts, "postgres": settings},
             "suites": {name: {"title": getattr(SUITES[name], "TITLE", name), "text": getattr(SUITES[name], "TEXT", SUITES[name].__doc__)}
                        for name in names}}

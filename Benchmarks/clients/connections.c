@@ -3,7 +3,8 @@
 //   connections PORT PATH KIND COUNT [KIND COUNT]...
 //
 // Says "ready" when all are open. From then on, whenever all of them together have had another event each, it says how
-// many, and when (monotonic nanoseconds). Ends with its standard input.
+// many, and when (monotonic nanoseconds). Ends with its standard input. Where events bear numbers ("message 7"), each
+// connection must get every one of them once and in order: it fails otherwise.
 //
 // KIND: idle (HTTP, between requests), stream (server-sent events of PATH), socket (a realtime WebSocket), listen (the
 // same with a listen on PATH), poll (a long-polling session with a request under way); or raw-stream and raw-listen,
@@ -18,6 +19,9 @@ static const char *names[] = {"idle", "stream", "socket", "listen", "poll", "raw
 struct connection {
     int fd;
     uint8_t kind, ends_with_newline;
+    // How much of `mark` was just read (all of it: a number is being read), that number, and the one before it.
+    uint8_t matched;
+    long long number, last;
     struct frames frames;
 };
 
@@ -112,6 +116,32 @@ static void listens(struct connection *connection) {
 
 // MARK: Events
 
+static const char mark[] = "\"message ";
+
+// Events may come in any pieces.
+static void follow(struct connection *connection, const char *bytes, size_t size) {
+    for (const char *at = bytes, *end = bytes + size; at < end; at++) {
+        if (connection->matched == sizeof mark - 1) {
+            if (*at >= '0' && *at <= '9') {
+                connection->number = connection->number * 10 + (*at - '0');
+                continue;
+            }
+            if (connection->last && connection->number != connection->last + 1)
+                fail("event %lld came behind event %lld", connection->number, connection->last);
+            connection->last = connection->number;
+            connection->number = connection->matched = 0;
+        } else if (*at == mark[connection->matched]) {
+            connection->matched++;
+        } else if (connection->matched) {
+            connection->matched = *at == mark[0];
+        } else if (!(at = memchr(at, mark[0], end - at))) {
+            return;
+        } else {
+            connection->matched = 1;
+        }
+    }
+}
+
 static void take_stream(struct connection *connection, const char *bytes, size_t size) {
     // Events end with an empty line, whose two newlines may come apart.
     const char *at = bytes, *end = bytes + size;
@@ -181,6 +211,7 @@ int main(int count_of_words, char **words) {
             ssize_t size = recv(connection->fd, buffer, sizeof buffer, MSG_DONTWAIT);
             if (size < 0 && (errno == EAGAIN || errno == EINTR)) continue;
             if (size <= 0) fail("the server closed a connection");
+            follow(connection, buffer, size);
             switch (connection->kind) {
             case stream:
             case raw_stream: take_stream(connection, buffer, size); break;

@@ -15,8 +15,9 @@ from suites.puts import LENGTH
 NAME = "growth"
 TITLE = "Growth"
 TEXT = """PUTs of 200 bytes to leaves at random, 64 connections, by what is there already: ever more leaves in nodes of 100 children; as many leaves as children
-of one node; ever more namespaces, each with four leaves; and listeners on another path. Each size is beside the smallest, by turns. The write-ahead log of
-a write is told beside: after a checkpoint PostgreSQL writes each page whole that is changed for the first time, and random writes into a large tree meet more
+of one node; ever more namespaces, each with four leaves; and listeners on another path. Leaves have values as long as those that replace them: where rows
+grow, pages fill up, and every row that has to move gets an entry in the index besides. Each size is beside the smallest, by turns. The aim is for trees whose index PostgreSQL's
+cache (`shared_buffers`) can hold. The write-ahead log of a write is told beside: after a checkpoint PostgreSQL writes each page whole that is changed for the first time, and random writes into a large tree meet more
 such pages. That is PostgreSQL's price for torn pages, and not the gateway's."""
 
 WIDTH = 100
@@ -28,6 +29,8 @@ class Grown:
     load: Load
     # Bytes of write-ahead log of a PUT.
     wal: float
+    # Of the index pages of the tree that PostgreSQL looked at, the share that it found in its cache.
+    hits: float
 
 
 def run(context: Context):
@@ -43,13 +46,26 @@ def run(context: Context):
 
 def put(context: Context, gateway: Gateway, query: str, leaves: int, width: int, seed: int, seconds: int) -> Grown:
     context.quiet.wait()
-    before = wal(gateway)
+    before, hit, read = wal(gateway), *index_pages(gateway)
     load = wrk(gateway, "/", seconds, 64, "growth.lua", (query, leaves, width, seed, LENGTH))
-    return Grown(load, (wal(gateway) - before) / (load.per_second * seconds))
+    after = index_pages(gateway)
+    hit, read = after[0] - hit, after[1] - read
+    return Grown(load, (wal(gateway) - before) / (load.per_second * seconds), hit / (hit + read or 1))
 
 
 def wal(gateway: Gateway) -> int:
     return int(gateway.sql("select pg_current_wal_lsn() - '0/0'"))
+
+
+def index_pages(gateway: Gateway) -> tuple[int, int]:
+    """Pages of the tree's indexes that were in PostgreSQL's cache so far, and those that were not."""
+    hit, read = gateway.sql("select sum(idx_blks_hit), sum(idx_blks_read) from pg_statio_user_tables where relname = 'node'").split("|")
+    return int(hit), int(read)
+
+
+def index_bytes(gateway: Gateway) -> int:
+    """What the index of all trees takes."""
+    return int(gateway.sql("select pg_indexes_size('pathmirror.node')"))
 
 
 def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind: str):
@@ -58,9 +74,12 @@ def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind
 
     seconds = context.pick(3, 1)
     found: dict[int, list[Grown]] = {size: [] for size in sizes}
+    indexes: dict[int, int] = {}
     for size in sizes:
         context.progress(f"{size:,} {kind}")
+        before = index_bytes(gateway)
         fill(gateway, named(size).removeprefix("ns="), size, width)
+        indexes[size] = index_bytes(gateway) - before
         # Loaded, which takes its time for ten million leaves.
         gateway.request("GET", f"/nothing.json?{named(size)}", patience=600)
     gateway.checkpoint()
@@ -71,15 +90,17 @@ def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind
             # The first round meets pages that nothing has written to since the checkpoint, and nodes that were not read before.
             if number:
                 found[size].append(grown)
-    base = found[10_000]
+    base, cache = found[10_000], int(gateway.sql("select pg_size_bytes(current_setting('shared_buffers'))"))
     for size in sizes:
         if size <= 10_000:
             continue
         pairs = list(zip(found[size], base))
-        context.measure(f"PUTs a second into {size:,} {kind} / into 10,000", [a.load.per_second / b.load.per_second for a, b in pairs], aim=0.8,
+        context.measure(f"PUTs a second into {size:,} {kind} / into 10,000", [a.load.per_second / b.load.per_second for a, b in pairs],
+                        aim=0.8 if indexes[size] < cache else None,
                         absolute=f"{typical([a.load.per_second for a, _ in pairs])} against {typical([b.load.per_second for _, b in pairs])} a second; "
                         f"write-ahead log {figure(median(a.wal for a, _ in pairs))} against {figure(median(b.wal for _, b in pairs))} bytes; processor time "
-                        f"{typical([a.load.cost for a, _ in pairs])} against {typical([b.load.cost for _, b in pairs])} µs, load generator included")
+                        f"{typical([a.load.cost for a, _ in pairs])} against {typical([b.load.cost for _, b in pairs])} µs, load generator included; "
+                        f"index {figure(indexes[size] / 1e6)} MB, {figure(100 * min(a.hits for a, _ in pairs))} % of its pages were in PostgreSQL's cache")
     context.plot(f"Processor time of a PUT by {kind}", kind, "µs, everything together",
                  {"processor time": [(size, median(each.load.cost for each in found[size])) for size in sizes]})
     context.plot(f"PUTs a second by {kind}", kind, "PUTs a second",
@@ -88,13 +109,14 @@ def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind
 
 def fill(gateway: Gateway, namespace: str, size: int, width: int):
     """By an import, which is quick."""
-    path = gateway.root / "growth.json"
+    path, value = gateway.root / "growth.json", "y" * LENGTH
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"bench":{')
         if width == 0:
-            file.write(",".join(f'"k{number}":"y{number}"' for number in range(size)))
+            file.writelines(f'{"," if number else ""}"k{number}":"{value}"' for number in range(size))
         else:
-            file.write(",".join(f'"n{node}":{{' + ",".join(f'"k{number}":"y{node}"' for number in range(width)) + "}" for node in range(size // width)))
+            inner = ",".join(f'"k{number}":"{value}"' for number in range(width))
+            file.writelines(f'{"," if node else ""}"n{node}":{{{inner}}}' for node in range(size // width))
         file.write("}}")
     gateway.command("import", path, "--ns", namespace, patience=1800)
     path.unlink()

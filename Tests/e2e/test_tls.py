@@ -280,6 +280,32 @@ def test_browsers_are_told_to_stay_with_https(gateway, authority):
     assert gateway.rest.get("x", headers={"Host": "db.example"}, ns="default").headers["Strict-Transport-Security"] is None
 
 
+def test_what_one_request_is_told_says_nothing_of_the_next(gateway, authority):
+    """Names and pages are judged anew where they change, on the same connection too."""
+    with connect(gateway.secure_port, authority.context()) as secure:
+        responses = Responses(secure)
+        for host, expected in (("db.example", True), ("localhost", False), ("localhost", False), ("db.example", True), ("db.example", True)):
+            secure.sendall(f"GET /x.json HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert (responses.next()[1]["Strict-Transport-Security"] is not None) == expected, host
+
+
+def test_pages_are_refused_over_tls_behind_programs_that_are_not(scratch, logs, pair, authority):
+    port = free_port()
+    gateway = start_dev(scratch / "data", logs, None, *pair.options, "--tls-listen", f"127.0.0.1:{port}")
+    try:
+        with connect(port, authority.context()) as secure:
+            responses = Responses(secure)
+            for headers, status in (
+                ("Host: localhost\r\n", 200), ("Host: localhost\r\n", 200), ("Host: evil.example\r\n", 403),
+                ("Host: localhost\r\nOrigin: https://evil.example\r\n", 403), ("Host: localhost\r\nSec-Fetch-Site: cross-site\r\n", 403),
+                ("Host: localhost\r\nReferer: https://evil.example/x\r\n", 403), ("Host: localhost\r\n", 200),
+            ):
+                secure.sendall(f"GET /x.json HTTP/1.1\r\n{headers}\r\n".encode())
+                assert responses.next()[0] == status, headers
+    finally:
+        gateway.stop()
+
+
 @pytest.mark.parametrize("seconds, expected", [("0", None), ("600", "max-age=600")])
 def test_how_long_they_are_to_stay_is_an_option(serve, pair, authority, seconds, expected):
     port = free_port()

@@ -13,6 +13,8 @@ final class PageGate {
     private let logger: Logger
     /// The `Host` of the last program that was let in. The next one calls the gateway by the same name, most likely.
     private var programsHost: [UInt8] = []
+    /// What the last request over TLS called the gateway, and whether that means this machine.
+    private var securedName: (host: [UInt8], isThisMachine: Bool) = ([], true)
 
     init(_ refusals: RefusedPages, _ callers: Callers, _ logger: Logger, _ services: LoopServices) {
         policy = services.settings.pages
@@ -26,7 +28,7 @@ final class PageGate {
     /// Whether a request may be served; it is answered if not. Also says of whatever answer is given who may read it.
     func admits(_ request: HTTPRequest, _ exchange: HTTPExchange) -> Bool {
         if isLikeTheLastProgram(request) {
-            exchange.commonHeaders = Self.programsHeaders
+            exchange.commonHeaders = commonHeaders(.admitted(origin: nil), request)
             return true
         }
         let verdict = policy.judge(policy.isOpen ? PagePolicy.Signs() : PagePolicy.Signs(request))
@@ -54,7 +56,7 @@ final class PageGate {
 
     /// Without anything that a browser adds, and with the `Host` header alone for a name.
     private func isPlain(_ request: HTTPRequest) -> Bool {
-        request.target.first == UInt8(ascii: "/") && !request.isSecure && request.header("origin") == nil
+        request.target.first == UInt8(ascii: "/") && request.header("origin") == nil
             && request.header("sec-fetch-site") == nil && request.header("referer") == nil
     }
 
@@ -69,7 +71,11 @@ final class PageGate {
     /// Browsers would keep it for all ports of `localhost`, and so for whatever else is developed on this machine.
     private func isNamedAsThisMachine(_ request: HTTPRequest) -> Bool {
         guard let host = request.host else { return true }
-        return Authority(Substring(decoding: host, as: UTF8.self))?.host.isLoopback ?? true
+        if !host.elementsEqual(securedName.host) {
+            let isThisMachine = Authority(Substring(decoding: host, as: UTF8.self))?.host.isLoopback ?? true
+            securedName = (Array(host), isThisMachine)
+        }
+        return securedName.isThisMachine
     }
 
     /// The headers that say who may read an answer.
