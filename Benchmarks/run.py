@@ -105,7 +105,7 @@ def told(names: list[str], seconds: float) -> dict:
     machine_facts = facts.facts()
     machine_facts["facts"]["this run"] = (
         f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {seconds / 60:.0f} minutes")
-    machine_facts["facts"]["called"] = " ".join(["make bench", f"ARGS='{shlex.join(sys.argv[1:])}'"])
+    machine_facts["facts"]["called"] = f"make bench ARGS={shlex.quote(shlex.join(sys.argv[1:]))}"
     return {"machine": {**machine_facts, "postgres": settings},
             "suites": {name: {"title": getattr(SUITES[name], "TITLE", name), "text": getattr(SUITES[name], "TEXT", SUITES[name].__doc__)}
                        for name in names}}

@@ -66,6 +66,32 @@ static void expect_status(const char *answer, const char *status) {
     if (strncmp(answer, "HTTP/1.1 ", 9) || strncmp(answer + 9, status, 3)) fail("refused: %.200s", answer);
 }
 
+static const char mark[] = "\"message ";
+
+// Events may come in any pieces.
+static void follow(struct connection *connection, const char *bytes, size_t size) {
+    for (const char *at = bytes, *end = bytes + size; at < end; at++) {
+        if (connection->matched == sizeof mark - 1) {
+            if (*at >= '0' && *at <= '9') {
+                connection->number = connection->number * 10 + (*at - '0');
+                continue;
+            }
+            if (connection->last && connection->number != connection->last + 1)
+                fail("event %lld came behind event %lld", connection->number, connection->last);
+            connection->last = connection->number;
+            connection->number = connection->matched = 0;
+        } else if (*at == mark[connection->matched]) {
+            connection->matched++;
+        } else if (connection->matched) {
+            connection->matched = *at == mark[0];
+        } else if (!(at = memchr(at, mark[0], end - at))) {
+            return;
+        } else {
+            connection->matched = 1;
+        }
+    }
+}
+
 // Goes on once the first answer has come.
 static void answered(struct connection *connection) {
     int fd = connection->fd;
@@ -74,7 +100,7 @@ static void answered(struct connection *connection) {
         read_until(fd, buffer, sizeof buffer, has_constant);
         return expect_status(buffer, "200");
     case stream:
-        read_until(fd, buffer, sizeof buffer, has_event);
+        follow(connection, buffer, read_until(fd, buffer, sizeof buffer, has_event));
         return expect_status(buffer, "200");
     case socket_only:
     case listening: {
@@ -108,6 +134,7 @@ static void listens(struct connection *connection) {
     for (int count = 0, ended; count < 2;) {
         ssize_t size = recv(connection->fd, buffer, sizeof buffer, 0);
         if (size <= 0) fail("closed while beginning to listen");
+        follow(connection, buffer, size);
         for (ssize_t at = 0; at < size; count += ended)
             at += frame_step(&frames, (unsigned char *)buffer + at, size - at, &ended);
         if (count == 2 && !memmem(buffer, size, "\"s\":\"ok\"", 8)) fail("a listen was refused");
@@ -115,32 +142,6 @@ static void listens(struct connection *connection) {
 }
 
 // MARK: Events
-
-static const char mark[] = "\"message ";
-
-// Events may come in any pieces.
-static void follow(struct connection *connection, const char *bytes, size_t size) {
-    for (const char *at = bytes, *end = bytes + size; at < end; at++) {
-        if (connection->matched == sizeof mark - 1) {
-            if (*at >= '0' && *at <= '9') {
-                connection->number = connection->number * 10 + (*at - '0');
-                continue;
-            }
-            if (connection->last && connection->number != connection->last + 1)
-                fail("event %lld came behind event %lld", connection->number, connection->last);
-            connection->last = connection->number;
-            connection->number = connection->matched = 0;
-        } else if (*at == mark[connection->matched]) {
-            connection->matched++;
-        } else if (connection->matched) {
-            connection->matched = *at == mark[0];
-        } else if (!(at = memchr(at, mark[0], end - at))) {
-            return;
-        } else {
-            connection->matched = 1;
-        }
-    }
-}
 
 static void take_stream(struct connection *connection, const char *bytes, size_t size) {
     // Events end with an empty line, whose two newlines may come apart.

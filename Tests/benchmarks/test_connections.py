@@ -1,5 +1,6 @@
 """Listeners count an event only where each of them gets every one, once and in order."""
 
+import contextlib
 import socket
 import threading
 
@@ -20,7 +21,9 @@ def test_an_event_that_is_missing_or_repeated_ends_the_count(kind, skipped):
             broadcast.put()
             assert listeners.reached(10)[0] == number
         broadcast.count += skipped
-        broadcast.put()
+        # The first listener to see it ends them all, maybe before the broadcast has sent to the others.
+        with contextlib.suppress(Failed):
+            broadcast.put()
         with pytest.raises(Failed):
             listeners.reached(10)
 
