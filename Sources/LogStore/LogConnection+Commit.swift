@@ -22,14 +22,12 @@ extension LogConnection {
         static let append = PostgresStatement(
             "append_log",
             """
-            with head as materialized (
-                select place, stamp from pathmirror.move_head($1, $2, $8, $9::text::tid, $3, $10)
-            ), entries as (
+            with \(LogConnection.movedHead), entries as (
                 insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, origin)
                 select $1, $2 + n, head.stamp, $3, op, path, changes, origin
                 from head, unnest($4, $5, $6, $7) with ordinality as entry (op, path, changes, origin, n)
             )
-            select place::text, (extract(epoch from stamp) * 1000)::bigint from head
+            \(LogConnection.placeAndTime)
             """,
             types: [
                 .int8, .int8, .uuid, .textArray, .textArray, .jsonArray, .jsonArray, .int8, .text, .uuid,
@@ -50,6 +48,25 @@ extension LogConnection {
         // each row with each path. One that is made for the paths at hand doesn't, whatever the statistics say.
         static let deleteRows = "delete from pathmirror.node where namespace_id = $1 and path = any($2)"
     }
+
+    /// `head`, from what a batch's first statement begins with: the namespace $1 moved by $8 from $2, by the batch $3, if the entry there is of the
+    /// batch $10. Where its row is not at $9 any more, or the head is another, the function finds that out; calling it takes longer.
+    static let movedHead = """
+        moved as (
+            update pathmirror.namespace
+            set head = head + $8, stamped_at = greatest(clock_timestamp(), stamped_at), last_batch = $3
+            where ctid = $9::text::tid and id = $1 and head = $2
+                and ($10 is null or coalesce(last_batch, case when head = 0 then stream_key end, $10) = $10)
+            returning ctid as place, stamped_at as stamp
+        ), head as materialized (
+            select place, stamp from moved
+            union all
+            select place, stamp from pathmirror.move_head($1, $2, $8, $9::text::tid, $3, $10)
+            where not exists (select from moved)
+        )
+        """
+    /// What `noteHead` reads.
+    static let placeAndTime = "select place::text, (extract(epoch from stamp) * 1000)::bigint from head"
 
     /// Commits a batch: its log entries and its rows, in one transaction. To be announced when it is committed (`announce`).
     ///
@@ -169,12 +186,17 @@ extension LogConnection {
         var steps: [PipelineStep] = []
         steps.reserveCapacity(8)
         if !isLocked { steps.append(.prepared(SQL.begin)) }
-        steps.append(.prepared(SQL.append, appendParameters(batch)))
-        // Before what takes long: where a write was done before, all of it is for nothing.
-        steps.append(contentsOf: nameSteps(batch))
-        let (upserts, deletes) = rowParameters(batch)
-        if let upserts { steps.append(.prepared(SQL.upsertRows, upserts)) }
-        if let deletes { steps.append(.query(SQL.deleteRows, deletes)) }
+        if let one = stepOfOne(batch) {
+            steps.append(one)
+            steps.append(contentsOf: nameSteps(batch))
+        } else {
+            steps.append(.prepared(SQL.append, appendParameters(batch)))
+            // Before what takes long: where a write was done before, all of it is for nothing.
+            steps.append(contentsOf: nameSteps(batch))
+            let (upserts, deletes) = rowParameters(batch)
+            if let upserts { steps.append(.prepared(SQL.upsertRows, upserts)) }
+            if let deletes { steps.append(.query(SQL.deleteRows, deletes)) }
+        }
         steps.append(contentsOf: rulesSteps(batch))
         steps.append(contentsOf: claimSteps(batch))
         steps.append(.prepared(SQL.commit))

@@ -85,6 +85,36 @@ extension LogConnection {
         return parameters
     }
 
+    /// The parameters of the statement that writes the only entry of a batch and the only row.
+    func parameters(
+        of record: Batch.Record, _ path: StoredPath, _ value: Node, in batch: Batch
+    ) -> PostgresParameters {
+        var columns = CommitColumns()
+        swap(&columns, &self.columns)
+        defer { swap(&columns, &self.columns) }
+        var parameters = PostgresParameters()
+        parameters.reserveCapacity(13, bytes: 2 * record.changes.count + 2 * path.key.count + 256)
+        parameters.appendInt8(batch.namespace)
+        parameters.appendInt8(batch.expectedHead)
+        parameters.appendUUID(batch.id)
+        parameters.appendText(record.operation.rawValue)
+        columns.text.removeAll(keepingCapacity: true)
+        record.path.write(to: &columns.text)
+        parameters.appendText(columns.text)
+        parameters.appendJSON(record.changes)
+        if let origin = record.origin { parameters.appendJSON(origin.json) } else { parameters.appendNull(.json) }
+        parameters.appendInt8(1)
+        appendPlace(batch.namespace, to: &parameters)
+        if let expected = batch.expectedBatch { parameters.appendUUID(expected) } else { parameters.appendNull(.uuid) }
+        parameters.appendText(path.key)
+        if let rest = path.rest { parameters.appendText(rest) } else { parameters.appendNull(.text) }
+        columns.writer.removeAll()
+        columns.writer.write(value)
+        parameters.appendJSON(columns.writer.bytes)
+        columns.removeRows()
+        return parameters
+    }
+
     /// The parameters of the statements that write a batch's rows and remove what is gone; nil where there is nothing to do.
     func rowParameters(_ batch: Batch) -> (upserts: PostgresParameters?, deletes: PostgresParameters?) {
         var columns = CommitColumns()

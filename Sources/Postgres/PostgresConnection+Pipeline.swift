@@ -12,6 +12,11 @@ extension PostgresConnection {
     @discardableResult
     public func pipeline(_ steps: [PipelineStep]) throws(PostgresError) -> [PostgresResult] {
         guard !steps.isEmpty else { return [] }
+        guard pipelines.isEmpty else {
+            throw PostgresError(
+                link.isLost ? .connectionLost : .protocol, "a pipeline is under way that was not received",
+                statement: "pipeline")
+        }
         try sendPipeline(steps)
         return try receivePipeline()
     }
@@ -107,6 +112,11 @@ extension PostgresConnection {
             if !link.isOpen { endPipelines() }
             throw error
         }
+    }
+
+    /// Receives all that is under way, whatever became of it.
+    public func dropPipelines() {
+        while !pipelines.isEmpty { _ = try? receivePipeline() }
     }
 
     private func leavePipelineMode(_ failure: PostgresError?, _ deadline: Deadline) throws(PostgresError) {

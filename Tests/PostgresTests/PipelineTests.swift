@@ -195,12 +195,33 @@ import Testing
         try connection.sendPipeline(transaction(1...1))
         let error = #expect(throws: PostgresError.self) { try count(connection) }
         #expect(error?.kind == .protocol)
+        let another = #expect(throws: PostgresError.self) { try connection.pipeline(transaction(2...2)) }
+        #expect(another?.kind == .protocol && connection.pipelinesUnderWay == 1)
         // What can't be sent is no harm to what is under way.
         let broken = [PipelineStep.query("SELECT $1", [.text("a\0b")])]
         #expect(throws: PostgresError.self) { try connection.sendPipeline(broken) }
         #expect(connection.pipelinesUnderWay == 1)
         #expect(try connection.receivePipeline()[1].affectedRows == 1)
         #expect(try count(connection) == 1)
+    }
+
+    /// Whatever became of them: then the connection is of use again.
+    @Test func whatIsUnderWayCanBeDropped() throws {
+        let connection = try connect()
+        try connection.executeScript("begin")
+        try connection.sendPipeline([.prepared(insert, batch(1...1))])
+        try connection.sendPipeline([.query("SELECT 1 / 0")])
+        try connection.sendPipeline([.prepared(insert, batch(2...2))])
+        connection.dropPipelines()
+        #expect(connection.pipelinesUnderWay == 0 && connection.isInTransaction)
+        try connection.executeScript("rollback")
+        #expect(try count(connection) == 0)
+        connection.dropPipelines()
+        try connection.sendPipeline([.query("SELECT pg_sleep(60)")])
+        let other = try TestDatabase.connect()
+        try other.execute("SELECT pg_terminate_backend($1)", [.int4(connection.backendPID)])
+        connection.dropPipelines()
+        #expect(!connection.isOpen && connection.pipelinesUnderWay == 0)
     }
 
     @Test func theWaitEndsWhenItIsWoken() throws {

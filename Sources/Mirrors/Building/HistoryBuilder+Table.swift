@@ -140,6 +140,7 @@ extension HistoryBuilder {
         do {
             try body()
         } catch {
+            target.dropPipelines()
             if target.isOpen { try target.executeScript(isInside ? "rollback to savepoint part" : "rollback") }
             throw error
         }

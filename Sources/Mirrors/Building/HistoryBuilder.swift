@@ -64,6 +64,7 @@ final class HistoryBuilder {
                 rows: Int(rows), misfits: Int(misfits), seq: max(seq, cursor.seq), verifiedSeq: nil,
                 lost: handmade?.lost ?? [], begins: cursor.begins)
         } catch {
+            target.dropPipelines()
             if target.isOpen {
                 if target.isInTransaction { try? target.executeScript("rollback") }
                 _ = try? Leftovers.remove(of: mirror.id, target)

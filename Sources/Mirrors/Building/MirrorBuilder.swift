@@ -106,6 +106,7 @@ public final class MirrorBuilder {
                 rows: rowCount, misfits: misfitCount, seq: seq, verifiedSeq: verifiedSeq,
                 lost: lost)
         } catch {
+            target.dropPipelines()
             if target.isOpen {
                 if target.isInTransaction { try? target.executeScript("rollback") }
                 _ = try? target.executeScript("drop table if exists \(table.qualifiedName)")

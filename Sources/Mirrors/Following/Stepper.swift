@@ -1,5 +1,6 @@
 import LogStore
 import Postgres
+import Runtime
 import Tree
 
 /// Brings mirrors of one target forward along the log: rows and cursors in one transaction.
@@ -12,6 +13,10 @@ struct Stepper {
     let namespace: Int64
     /// Entries read at once.
     var entriesAtOnce = 5_000
+    /// Pages that a step takes at most, if it may end before the head: the target works on one while the next is read.
+    var pagesAtOnce = 4
+    /// When a step takes no further page, as others wait for the cursors.
+    private static let nanosecondsAtMost: UInt64 = 500_000_000
     /// The longest record that mirrors keep.
     var maxRecordBytes = StoredRecord.maxBytes
 
@@ -34,7 +39,7 @@ struct Stepper {
         let batch: [UInt8]?
     }
 
-    /// Takes the mirrors to `through` or a page of entries forward, whichever is less, or, where the tree is asked, to the
+    /// Takes the mirrors to `through` or up to `pagesAtOnce` pages of entries forward, whichever is less, or, where the tree is asked, to the
     /// head. They may be at different places. On an error they are where they were.
     func advance(
         _ mirrors: inout [ActiveMirror], through last: Int64 = .max, _ transaction: Transaction = .own,
@@ -52,7 +57,7 @@ struct Stepper {
     /// - Parameters:
     ///   - again: the entries behind this one are applied again where the mirrors have come further; then, or with
     ///     `rereading`, all goes on to the head.
-    ///   - progress: is told of the seq after each page.
+    ///   - progress: is told of the seq after each page, whose rows may be under way still.
     func advance(
         _ mirrors: inout [ActiveMirror], in record: NamespaceRecord, through last: Int64 = .max,
         _ transaction: Transaction, rereading: [[Key]] = [], again: Int64? = nil,
@@ -92,6 +97,7 @@ struct Stepper {
             if case .own = transaction { try makePartitions(of: &mirrors) }
             return Step(seq: end, head: record.head, entryAt: entryAt, batch: batch)
         } catch {
+            target.dropPipelines()
             if case .own = transaction, target.isOpen, target.isInTransaction { try? target.executeScript("rollback") }
             throw error
         }
@@ -112,9 +118,17 @@ struct Stepper {
         var time: Int64?
         var batch: [UInt8]?
         var asksTree = mustReachHead
+        let began = Clock.monotonicNanoseconds
+        // What records were takes long to find out: the cursors are not held for several pages of that. With care nothing is done
+        // ahead. Who waits for a value gets it behind a page, before those of the next.
+        let goesByPage = mirrors.contains {
+            $0.definition.keeps != nil || $0.isCareful || ($0.unique != nil && $0.hasWaiting)
+        }
+        var pagesLeft = goesByPage ? 1 : pagesAtOnce
         var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
         while position < head {
-            log.bound = asksTree ? head : min(head, last)
+            let bound = asksTree ? head : min(head, last)
+            log.bound = bound
             guard case .entries(let page) = try log.next(on: source), let last = page.last else { break }
             let newest = last.entry
             for logged in page { try take(logged.entry, &mirrors) }
@@ -125,7 +139,10 @@ struct Stepper {
             time = newest.committedAt
             batch = last.batchID
             try progress(position)
-            if !asksTree { break }
+            pagesLeft -= 1
+            let isLate = Clock.monotonicNanoseconds - began > Self.nanosecondsAtMost
+            if !asksTree, pagesLeft <= 0 || position >= bound || isLate { break }
+            try writer.sendAhead()
         }
         for index in mirrors.indices where !mirrors[index].pending.isEmpty {
             try writer.write(&mirrors[index], from: source)

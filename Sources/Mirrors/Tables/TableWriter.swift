@@ -4,7 +4,8 @@ import Tree
 
 /// Writes what a stretch of the log does to mirrors' tables, inside of a transaction that is open on the target.
 ///
-/// Statements are gathered over all mirrors and sent together, so that a small stretch costs one round trip.
+/// Statements are gathered over all mirrors and sent together, so that a small stretch costs one round trip. Of a large one the
+/// target works on some rows while the next are read and projected.
 struct TableWriter {
     let connection: PostgresConnection
     private var steps: [PipelineStep] = []
@@ -12,6 +13,8 @@ struct TableWriter {
     private var owners: [String] = []
     private var rowsGathered = 0
     private var bytesGathered = 0
+    /// Whose the steps are that were sent ahead: the connection can do nothing else until their answers are received.
+    private var ahead: [String]?
 
     /// More than this goes at once, not with the rest.
     private static let maxRows = 5_000
@@ -62,20 +65,53 @@ struct TableWriter {
     }
 
     private mutating func send(_ last: [PipelineStep]) throws -> [PostgresResult] {
-        let all = steps + last
-        let owners = owners
-        steps.removeAll()
-        self.owners.removeAll()
-        rowsGathered = 0
-        bytesGathered = 0
+        try receiveAhead()
+        let (gathered, owners) = takeGathered()
         do throws(PostgresError) {
-            return try connection.pipeline(all)
+            return try connection.pipeline(gathered + last)
         } catch {
-            if !error.endsConnection, let step = error.step, step < owners.count {
-                throw MirrorError.table(mirror: owners[step], error)
-            }
-            throw MirrorError.database(error)
+            throw Self.error(error, owners)
         }
+    }
+
+    /// Sends what was gathered and does not wait for what becomes of it, but for what became of the last that was sent so.
+    mutating func sendAhead() throws {
+        guard !steps.isEmpty else { return }
+        try receiveAhead()
+        let (gathered, owners) = takeGathered()
+        do throws(PostgresError) {
+            try connection.sendPipeline(gathered)
+        } catch {
+            throw Self.error(error, owners)
+        }
+        ahead = owners
+    }
+
+    private mutating func receiveAhead() throws {
+        guard let owners = ahead else { return }
+        ahead = nil
+        do throws(PostgresError) {
+            _ = try connection.receivePipeline()
+        } catch {
+            throw Self.error(error, owners)
+        }
+    }
+
+    private mutating func takeGathered() -> (steps: [PipelineStep], owners: [String]) {
+        defer {
+            steps.removeAll()
+            owners.removeAll()
+            rowsGathered = 0
+            bytesGathered = 0
+        }
+        return (steps, owners)
+    }
+
+    private static func error(_ error: PostgresError, _ owners: [String]) -> MirrorError {
+        if !error.endsConnection, let step = error.step, step < owners.count {
+            return .table(mirror: owners[step], error)
+        }
+        return .database(error)
     }
 
     /// Gathers a statement.
@@ -85,12 +121,12 @@ struct TableWriter {
         steps.append(step)
         owners.append(mirror.name)
         bytesGathered += bytes
-        if bytesGathered >= Self.maxBytes { try flush() }
+        if bytesGathered >= Self.maxBytes { try sendAhead() }
     }
 
     /// Sends what was gathered, if something of it is of this mirror, which asks the database next.
     mutating func flush(before mirror: ActiveMirror) throws {
-        if owners.contains(mirror.name) { try flush() }
+        if owners.contains(mirror.name) || ahead != nil { try flush() }
     }
 
     // MARK: Rows
@@ -146,12 +182,13 @@ struct TableWriter {
         let parameters = RowEncoder.upsert(mirror.table, rows)
         rowsGathered += rows.count
         try add(.prepared(mirror.table.upsert, parameters), mirror, bytes: parameters.byteCount)
-        if rowsGathered >= Self.maxRows { try flush() }
+        if rowsGathered >= Self.maxRows { try sendAhead() }
     }
 
     /// Sees to it that rows of these periods have partitions: those of a table that others read are made behind the step.
-    func partition(_ periods: Set<PartitionPeriod>, _ mirror: inout ActiveMirror) throws {
+    mutating func partition(_ periods: Set<PartitionPeriod>, _ mirror: inout ActiveMirror) throws {
         guard mirror.definition.partitioning != nil else { return }
+        if mirror.isBuild || mirror.isCareful { try receiveAhead() }
         let maker = PartitionMaker(connection: connection)
         guard !mirror.isBuild else { return try maker.make(for: periods, in: &mirror) }
         mirror.partitions.want(periods)

@@ -1,0 +1,216 @@
+import Engine
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+@testable import Mirrors
+
+/// Steps of several pages: the target works on one page's rows while the next is read.
+@Suite struct SentAheadTests {
+    private struct Side {
+        let source: LogConnection
+        let target: PostgresConnection
+        var stepper: Stepper
+        var mirrors: [ActiveMirror]
+
+        /// Takes a step, and returns it with the seqs of the pages that it came to, whatever became of it.
+        mutating func advance(
+            through last: Int64 = .max, _ transaction: Stepper.Transaction = .own, page: (Int64) throws -> Void = { _ in }
+        ) throws -> (step: Result<Stepper.Step, any Error>, pages: [Int64]) {
+            let record = try #require(try source.beginSnapshot(stepper.namespace))
+            defer { source.endSnapshot() }
+            var pages: [Int64] = []
+            let step = Result {
+                try stepper.advance(&mirrors, in: record, through: last, transaction) { seq in
+                    pages.append(seq)
+                    try page(seq)
+                }
+            }
+            return (step, pages)
+        }
+
+        func refusal(of result: Result<Stepper.Step, any Error>) -> String? {
+            guard case .failure(MirrorError.table(let name, _)) = result else { return nil }
+            return name
+        }
+    }
+
+    /// Two mirrors of the same records; pages of two entries.
+    private func withSide(_ body: (MirrorBench, inout Side) throws -> Void) throws {
+        try MirrorBench.with { bench in
+            for name in ["a", "b"] {
+                try bench.apply(
+                    #"{"name": "\#(name)", "path": "/v/{k}", "columns": {"x": {"type": "bigint", "path": "."}}}"#)
+            }
+            let source = try LogConnection(bench.url)
+            let target = try PostgresConnection(bench.url)
+            defer {
+                source.close()
+                target.close()
+            }
+            var stepper = Stepper(source: source, target: target, namespace: bench.namespace.id)
+            stepper.entriesAtOnce = 2
+            let mirrors = try ["a", "b"].map { name in
+                let mirror = try bench.mirror(name)
+                return ActiveMirror(mirror, try #require(try MirrorCursor.of(mirror, target)))
+            }
+            var side = Side(source: source, target: target, stepper: stepper, mirrors: mirrors)
+            try body(bench, &side)
+        }
+    }
+
+    private func write(_ bench: MirrorBench, _ values: ClosedRange<Int>) throws {
+        for value in values { try bench.set("/v/k\(value)", "\(value)") }
+    }
+
+    private func seqs(_ bench: MirrorBench) throws -> [String] {
+        try bench.lines("select seq from pathmirror.mirror_cursor order by seq")
+    }
+
+    private let counts = "select (select count(*) from mirror.a), (select count(*) from mirror.b)"
+
+    @Test func aStepTakesSomePages() throws {
+        try withSide { bench, side in
+            try write(bench, 1...9)
+            let first = try side.advance()
+            #expect(try first.step.get().seq == 8 && first.pages == [2, 4, 6, 8])
+            #expect(try seqs(bench) == ["8", "8"] && bench.lines(counts) == ["8|8"])
+            let second = try side.advance()
+            #expect(try second.step.get().seq == 9 && second.pages == [9])
+            #expect(try bench.lines(counts) == ["9|9"] && bench.problems() == [])
+        }
+    }
+
+    @Test func itEndsWhereItHasTo() throws {
+        try withSide { bench, side in
+            try write(bench, 1...8)
+            // Right at the end of a page, and in the middle of one.
+            #expect(try side.advance(through: 4).step.get().seq == 4)
+            #expect(try side.advance(through: 5).step.get().seq == 5)
+            #expect(try side.advance().step.get().seq == 8)
+            #expect(try bench.lines(counts) == ["8|8"])
+        }
+    }
+
+    /// With care nothing is done ahead.
+    @Test func withCareItIsOnePage() throws {
+        try withSide { bench, side in
+            try write(bench, 1...8)
+            side.mirrors[1].isCareful = true
+            #expect(try side.advance().step.get().seq == 2)
+            #expect(try side.advance().step.get().seq == 8)
+        }
+    }
+
+    /// Where the tree is asked, which is as of the head, the step goes on to the head, whichever page it was.
+    @Test(arguments: 1...8) func theTreeIsAskedOnAnyPage(entry: Int) throws {
+        try withSide { bench, side in
+            let definition = #"{"name": "a", "path": "/v/{k}", "columns": {"x": "bigint", "y": "bigint"}}"#
+            try bench.apply(definition)
+            let mirror = try bench.mirror("a")
+            side.mirrors = [ActiveMirror(mirror, try #require(try MirrorCursor.of(mirror, side.target)))]
+            for number in 1...12 {
+                if number == entry {
+                    try bench.set("/v/k0/y", "7")
+                } else {
+                    try bench.set("/v/k\(number)", "{\"x\": \(number)}")
+                }
+            }
+            #expect(try side.advance().step.get().seq == 12)
+            #expect(try bench.lines("select count(x), count(y) from mirror.a") == ["11|1"])
+            #expect(try bench.lines("select seq from pathmirror.mirror_cursor order by seq desc limit 1") == ["12"])
+        }
+    }
+
+    /// The row of the first page is refused while the second is read: the mirror that it is of is named, nothing is left of the step,
+    /// and with care all but the row is there.
+    @Test func aRefusedRowIsItsMirrorsOwn() throws {
+        try withSide { bench, side in
+            try bench.script("alter table mirror.b add constraint small check (x <> 2)")
+            try write(bench, 1...9)
+            let step = try side.advance()
+            #expect(side.refusal(of: step.step) == "b" && step.pages == [2, 4])
+            #expect(!side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            #expect(try seqs(bench) == ["0", "0"] && bench.lines(counts) == ["0|0"])
+            #expect(side.mirrors.map(\.seq) == [0, 0])
+            side.mirrors[1].isCareful = true
+            while try side.advance().step.get().seq < 9 {}
+            #expect(try bench.lines(counts) == ["9|8"] && seqs(bench) == ["9", "9"])
+            #expect(try bench.errors("b").count == 1)
+        }
+    }
+
+    /// In a transaction that others have begun, what they did before stays.
+    @Test func aRefusedRowLeavesWhatWasThere() throws {
+        try withSide { bench, side in
+            try bench.script("alter table mirror.b add constraint small check (x <> 2)")
+            try write(bench, 1...9)
+            let catchingUp = CatchingUp(
+                source: side.source, target: side.target, mirror: try bench.mirror("b"), progress: { _ in })
+            try side.target.executeScript("begin; create temporary table kept (n integer)")
+            let record = try #require(try side.source.beginSnapshot(side.stepper.namespace))
+            defer { side.source.endSnapshot() }
+            let step = try catchingUp.advance(&side.mirrors[1], in: record)
+            #expect(step.seq == 9 && side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            try side.target.executeScript("insert into kept values (1); commit")
+            #expect(try bench.lines(counts) == ["0|8"])
+        }
+    }
+
+    /// Several pages by the pages of `CatchingUp`: the refusal comes while a page is under way.
+    @Test func aRefusalInATransactionOfOthers() throws {
+        try withSide { bench, side in
+            try bench.script("alter table mirror.b add constraint small check (x <> 2)")
+            try write(bench, 1...9)
+            try side.target.executeScript("begin; create temporary table kept (n integer); savepoint step")
+            let step = try side.advance(.joined)
+            #expect(side.refusal(of: step.step) == "b" && step.pages == [2, 4])
+            #expect(side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            try side.target.executeScript("rollback to savepoint step; insert into kept values (1); commit")
+            #expect(try bench.lines(counts) == ["0|0"])
+        }
+    }
+
+    /// Whatever goes wrong on the way: what was sent ahead is not there, and the next step does all of it.
+    @Test(arguments: [2, 4, 6] as [Int64]) func aFailureTakesBackWhatWasSent(page: Int64) throws {
+        struct Failure: Error {}
+        try withSide { bench, side in
+            try write(bench, 1...9)
+            let failed = try side.advance(page: { if $0 == page { throw Failure() } })
+            #expect(throws: Failure.self) { try failed.step.get() }
+            #expect(!side.target.isInTransaction && side.target.pipelinesUnderWay == 0)
+            #expect(try seqs(bench) == ["0", "0"] && bench.lines(counts) == ["0|0"])
+            while try side.advance().step.get().seq < 9 {}
+            #expect(try bench.lines(counts) == ["9|9"] && bench.problems() == [])
+        }
+    }
+
+    /// The source is lost, or the target, with a page under way.
+    @Test(arguments: [true, false]) func aLostConnectionLeavesNothing(isSource: Bool) throws {
+        try withSide { bench, side in
+            try write(bench, 1...9)
+            let (source, target) = (side.source, side.target)
+            let failed = try side.advance(page: { seq in
+                guard seq == 4 else { return }
+                if isSource { source.close() } else { target.close() }
+            })
+            #expect(throws: (any Error).self) { try failed.step.get() }
+            #expect(target.pipelinesUnderWay == 0 && target.isOpen == isSource)
+            #expect(!isSource || !target.isInTransaction)
+            #expect(try seqs(bench) == ["0", "0"] && bench.lines(counts) == ["0|0"])
+        }
+    }
+
+    /// Records of several pages, again and again, in tables with a value that only one may have.
+    @Test func laterPagesWin() throws {
+        try withSide { bench, side in
+            for number in 1...30 { try bench.set("/v/k\(number % 3)", "\(number)") }
+            try bench.set("/v/k1", "null")
+            while try side.advance().step.get().seq < 31 {}
+            #expect(try bench.lines("select k, x, _seq from mirror.a order by k") == ["k0|30|30", "k2|29|29"])
+            #expect(try bench.problems() == [])
+        }
+    }
+}
