@@ -14,10 +14,11 @@ import Tree
 
     private func statements(_ connection: LogConnection) throws -> Set<String> {
         let found = try connection.sql.execute("select statement from pg_prepared_statements")
-        return Set(try (0..<found.rowCount).compactMap { row in
-            let text = try found.string(row, 0)
-            return text.contains("insert into pathmirror.log") ? (text.contains("unnest") ? "any" : "one") : nil
-        })
+        return Set(
+            try (0..<found.rowCount).compactMap { row in
+                let text = try found.string(row, 0)
+                return text.contains("insert into pathmirror.log") ? (text.contains("unnest") ? "any" : "one") : nil
+            })
     }
 
     @Test func whichStatementIsTaken() throws {
@@ -67,7 +68,8 @@ import Tree
                                 operation: record.operation, path: record.path, changes: record.changes, origin: origin)
                         ], rows: plain.rows)
                     #expect(try connection.commit(batch) == .committed)
-                    let entry = try #require(try connection.read(writer.namespace, after: batch.expectedHead).last?.entry)
+                    let entry = try #require(
+                        try connection.read(writer.namespace, after: batch.expectedHead).last?.entry)
                     #expect(entry.path == path && entry.changes.map(\.value) == [value] && entry.seq == batch.newHead)
                     #expect(entry.origin == origin)
                     let version = try connection.sql.execute(
@@ -141,14 +143,16 @@ import Tree
             #expect(
                 try eventually {
                     let waits = try other.execute(
-                        "select count(*) from pg_locks where not granted and pid = $1", [.int4(connection.sql.backendPID)])
+                        "select count(*) from pg_locks where not granted and pid = $1",
+                        [.int4(connection.sql.backendPID)])
                     return try waits.int64(0, 0) > 0
                 })
             try other.executeScript("commit")
             let outcome = try connection.receiveCommit()
             #expect(outcome == (isMoved ? .headMoved : .committed))
             if isMoved {
-                try other.executeScript("update pathmirror.namespace set head = head - 1 where id = \(writer.namespace)")
+                try other.executeScript(
+                    "update pathmirror.namespace set head = head - 1 where id = \(writer.namespace)")
             }
             #expect(try connection.loadTree(writer.namespace).root == (isMoved ? before : writer).root)
         }

@@ -93,7 +93,7 @@ extension MirrorAdministration {
     ///   - entriesAtOnce: the most entries between two calls of `progress`.
     ///   - progress: is told of the seq. May wait; the mirror stands still until the transaction ends.
     public func applyAgain(
-        _ mirror: CatalogMirror, from first: Int64, entriesAtOnce: Int = 5_000, progress: (Int64) -> Void = { _ in }
+        _ mirror: CatalogMirror, from first: Int64, entriesAtOnce: Int = 2_500, progress: (Int64) -> Void = { _ in }
     ) throws -> (first: Int64, seq: Int64) {
         try refuseHistory(mirror)
         let step = try moveAlone(mirror) { one, stepper, record in

@@ -12,9 +12,9 @@ struct Stepper {
     let target: PostgresConnection
     let namespace: Int64
     /// Entries read at once.
-    var entriesAtOnce = 5_000
+    var entriesAtOnce = 2_500
     /// Pages that a step takes at most, if it may end before the head: the target works on one while the next is read.
-    var pagesAtOnce = 4
+    var pagesAtOnce = 8
     /// When a step takes no further page, as others wait for the cursors.
     private static let nanosecondsAtMost: UInt64 = 500_000_000
     /// The longest record that mirrors keep.

@@ -15,7 +15,7 @@ public struct MirrorSettings: Sendable {
     /// How long a mirror waits for a table that somebody has locked, before it counts as broken.
     public var lockTimeoutMilliseconds: Milliseconds = 2_000
     /// Entries read at once.
-    public var entriesAtOnce = 5_000
+    public var entriesAtOnce = 2_500
     /// For targets of the form `env:NAME`.
     public var environment: [String: String] = [:]
     /// Names this gateway in `pathmirror.mirror_run`.

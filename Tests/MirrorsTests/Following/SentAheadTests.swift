@@ -17,7 +17,8 @@ import Tree
 
         /// Takes a step, and returns it with the seqs of the pages that it came to, whatever became of it.
         mutating func advance(
-            through last: Int64 = .max, _ transaction: Stepper.Transaction = .own, page: (Int64) throws -> Void = { _ in }
+            through last: Int64 = .max, _ transaction: Stepper.Transaction = .own,
+            page: (Int64) throws -> Void = { _ in }
         ) throws -> (step: Result<Stepper.Step, any Error>, pages: [Int64]) {
             let record = try #require(try source.beginSnapshot(stepper.namespace))
             defer { source.endSnapshot() }
@@ -52,6 +53,7 @@ import Tree
             }
             var stepper = Stepper(source: source, target: target, namespace: bench.namespace.id)
             stepper.entriesAtOnce = 2
+            stepper.pagesAtOnce = 4
             let mirrors = try ["a", "b"].map { name in
                 let mirror = try bench.mirror(name)
                 return ActiveMirror(mirror, try #require(try MirrorCursor.of(mirror, target)))

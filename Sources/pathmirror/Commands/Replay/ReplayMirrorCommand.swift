@@ -121,7 +121,7 @@ private struct MirrorReplay {
         let done: (first: Int64, seq: Int64)
         do {
             done = try administration.applyAgain(
-                mirror, from: first, entriesAtOnce: progress.pageLimit(atMost: 5_000)
+                mirror, from: first, entriesAtOnce: progress.pageLimit(atMost: 2_500)
             ) { progress.advance(to: $0 - first + 1) }
         } catch {
             progress.end()
