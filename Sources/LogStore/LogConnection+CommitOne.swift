@@ -7,9 +7,9 @@ import Tree
 /// two that write any batch.
 extension LogConnection {
     private enum SQL {
-        // Both come from the head, so that nothing is written before its lock is held.
+        // Named so that whoever looks at what is sent finds each batch by the same letters, `append_log#`. Both come from the head, so that nothing is written before its lock is held.
         static let appendOne = PostgresStatement(
-            "append_one",
+            "one_append_log",
             """
             with \(LogConnection.movedHead), entries as (
                 insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes, origin)

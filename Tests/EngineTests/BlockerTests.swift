@@ -9,7 +9,7 @@ import Tree
 /// Sessions that hold the head's lock and hear nothing of their clients.
 @Suite struct BlockerTests {
     /// A gateway vanishes in the middle of a batch: PostgreSQL waits for the rest, and keeps the lock.
-    @Test(arguments: [40, 200, 420, 700])
+    @Test(arguments: [40, 120, 200, 700])
     func gatewayThatVanishedInsideABatch(bytes: Int) throws {
         try withDatabase { url in
             let proxy = try CuttingProxy(url)

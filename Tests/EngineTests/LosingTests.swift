@@ -32,7 +32,7 @@ import Tree
         }
     }
 
-    @Test(arguments: [1, 100, 400])
+    @Test(arguments: [1, 100, 230, 1_000])
     func batchThatArrivedInPartIsSentAgain(bytes: Int) throws {
         try withProxy { url, proxy, engine in
             let namespace = try engine.namespace()
@@ -130,7 +130,7 @@ import Tree
             let cutter = Thread(name: "cutter") {
                 var random = SeededGenerator(seed: seed)
                 let cuts: [CuttingProxy.Cut] = [
-                    .beforeBatchArrives, .beforeCommitAnswer, .insideBatch(bytes: 300), .batchArrivesLate,
+                    .beforeBatchArrives, .beforeCommitAnswer, .insideBatch(bytes: 200), .batchArrivesLate,
                 ]
                 var expected = 0
                 while !isDone.withLock({ $0 }) {

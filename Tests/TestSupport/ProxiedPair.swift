@@ -46,8 +46,10 @@ final class ProxiedPair: Sendable {
                 state.withLock { $0.seen = sign }
                 switch proxy.takeCutAtBatch() {
                 case .beforeBatchArrives: return
-                case .insideBatch(let count): allowed = count
-                case .silenceInsideBatch(let count):
+                // However short it is, something of it is missing.
+                case .insideBatch(let count): allowed = min(count, bytes.count - 1)
+                case .silenceInsideBatch(let most):
+                    let count = min(most, bytes.count - 1)
                     state.withLock { $0.isHeld = true }
                     _ = UnixSocket.send(bytes.prefix(count), to: server)
                     proxy.hold(Array(bytes.dropFirst(count)), for: server)

@@ -66,7 +66,7 @@ struct CatchingUp {
         } catch MirrorError.table(_, let error) where error.isAboutRow(of: building.definition) {
             try target.executeScript("rollback to savepoint step")
             one = [building]
-            one[0].isCareful = true
+            stepper.beCareful(with: &one[0])
             let step = try stepper.advance(&one, in: record, .joined)
             building = one[0]
             return step

@@ -110,6 +110,13 @@ struct Stepper {
         }
     }
 
+    /// The table has refused a row in the mirror's last step: the next one tries rows one by one, and none is of several pages until that row
+    /// is behind.
+    func beCareful(with mirror: inout ActiveMirror) {
+        mirror.isCareful = true
+        mirror.byPageThrough = mirror.seq + Int64(entriesAtOnce * pagesAtOnce)
+    }
+
     private func readAndWrite(
         _ mirrors: inout [ActiveMirror], _ writer: inout TableWriter, from start: Int64, through last: Int64,
         head: Int64, mustReachHead: Bool, _ progress: (Int64) throws -> Void
@@ -122,7 +129,8 @@ struct Stepper {
         // What records were takes long to find out: the cursors are not held for several pages of that. With care nothing is done
         // ahead. Who waits for a value gets it behind a page, before those of the next.
         let goesByPage = mirrors.contains {
-            $0.definition.keeps != nil || $0.isCareful || ($0.unique != nil && $0.hasWaiting)
+            $0.definition.keeps != nil || $0.isCareful || $0.seq < $0.byPageThrough
+                || ($0.unique != nil && $0.hasWaiting)
         }
         var pagesLeft = goesByPage ? 1 : pagesAtOnce
         var log = LogFollower(namespace, at: LogCursor(seq: start)) { $0.pageEntries = entriesAtOnce }
@@ -142,7 +150,7 @@ struct Stepper {
             pagesLeft -= 1
             let isLate = Clock.monotonicNanoseconds - began > Self.nanosecondsAtMost
             if !asksTree, pagesLeft <= 0 || position >= bound || isLate { break }
-            try writer.sendAhead()
+            if !goesByPage { try writer.sendAhead() }
         }
         for index in mirrors.indices where !mirrors[index].pending.isEmpty {
             try writer.write(&mirrors[index], from: source)

@@ -172,7 +172,7 @@ struct MirrorWork {
             guard let index = indices.first(where: { active[$0].name == name }) else { throw error }
             if cause.isRetriable { return }
             if cause.isAboutRow(of: active[index].definition), !active[index].isCareful {
-                active[index].isCareful = true
+                stepper.beCareful(with: &active[index])
                 return
             }
             setAside(name, "\(cause)")

@@ -16,6 +16,9 @@ struct ActiveMirror {
     var mayHaveErrors: Bool
     /// Its last stretch of the log held a row that the table refused: this time rows are tried one by one.
     var isCareful = false
+    /// A step of several pages was in vain because of such a row: as far as it may have come, steps are of one page, so that the next one
+    /// is not in vain for the same row.
+    var byPageThrough: Int64 = 0
     /// What writes to the table where it has unique indexes.
     let unique: UniqueStatements?
     /// Records may wait for values that these allow once.

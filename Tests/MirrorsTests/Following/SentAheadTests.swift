@@ -144,6 +144,26 @@ import Tree
         }
     }
 
+    /// One of the last page of a step costs one step of several pages and one with care, however many pages are before it.
+    @Test func aRefusedRowCostsLittle() throws {
+        try withSide { bench, side in
+            try bench.script("alter table mirror.b add constraint small check (x <> 8)")
+            try write(bench, 1...24)
+            var steps: [Int64?] = []
+            while side.mirrors[0].seq < 24 {
+                let step = try side.advance()
+                steps.append(try? step.step.get().seq)
+                if case .failure = step.step {
+                    #expect(side.refusal(of: step.step) == "b")
+                    side.stepper.beCareful(with: &side.mirrors[1])
+                }
+            }
+            #expect(steps == [nil, 2, 4, 6, nil, 8, 10, 12, 14, 22, 24])
+            #expect(try bench.lines(counts) == ["24|23"] && bench.errors("b").count == 1)
+            #expect(try bench.problems() == [])
+        }
+    }
+
     /// In a transaction that others have begun, what they did before stays.
     @Test func aRefusedRowLeavesWhatWasThere() throws {
         try withSide { bench, side in
