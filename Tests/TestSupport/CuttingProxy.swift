@@ -13,9 +13,9 @@ public final class CuttingProxy: Sendable {
         case beforeCommitAnswer
         /// A batch comes: the gateway is cut off at once, but the batch reaches the server when `releaseHeld` says so.
         case batchArrivesLate
-        /// A batch comes: of it and what follows so many bytes are passed on.
+        /// A batch comes: of it so many bytes are passed on, and never what commits it.
         case insideBatch(bytes: Int)
-        /// A batch comes: the gateway is cut off at once; the server gets so many bytes and then hears nothing more, though
+        /// A batch comes: the gateway is cut off at once; the server gets so many bytes, never what commits it, and then hears nothing more, though
         /// its connection stays.
         case silenceInsideBatch(bytes: Int)
         /// A batch comes: from it on all is swallowed, in both directions, as `setSwallowing` says.

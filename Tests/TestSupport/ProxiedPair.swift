@@ -46,10 +46,9 @@ final class ProxiedPair: Sendable {
                 state.withLock { $0.seen = sign }
                 switch proxy.takeCutAtBatch() {
                 case .beforeBatchArrives: return
-                // However short it is, something of it is missing.
-                case .insideBatch(let count): allowed = min(count, bytes.count - 1)
+                case .insideBatch(let most): allowed = min(most, Self.lengthBeforeCommit(bytes, behind: sign))
                 case .silenceInsideBatch(let most):
-                    let count = min(most, bytes.count - 1)
+                    let count = min(most, Self.lengthBeforeCommit(bytes, behind: sign))
                     state.withLock { $0.isHeld = true }
                     _ = UnixSocket.send(bytes.prefix(count), to: server)
                     proxy.hold(Array(bytes.dropFirst(count)), for: server)
@@ -72,6 +71,13 @@ final class ProxiedPair: Sendable {
             guard UnixSocket.send(bytes[...], to: server) else { return }
             if allowed == 0 { return }
         }
+    }
+
+    /// The most of a batch that may be passed on where something of it is to be missing: up to the message that commits it, which is
+    /// done when it comes, before the sync behind it.
+    private static func lengthBeforeCommit(_ bytes: [UInt8], behind sign: [UInt8]) -> Int {
+        guard let start = bytes.firstIndex(of: sign) else { return bytes.count - 1 }
+        return bytes[start...].firstIndex(of: Array("commit#".utf8)) ?? bytes.count - 1
     }
 
     func pumpToClient() {
@@ -112,13 +118,15 @@ final class ProxiedPair: Sendable {
     }
 }
 
-extension [UInt8] {
+extension Collection<UInt8> where Index == Int {
     /// Whether the other bytes stand somewhere in these.
-    func contains(_ other: [UInt8]) -> Bool {
-        guard count >= other.count, let first = other.first else { return false }
-        for start in 0...(count - other.count) where self[start] == first {
-            if self[start..<(start + other.count)].elementsEqual(other) { return true }
+    func contains(_ other: [UInt8]) -> Bool { firstIndex(of: other) != nil }
+
+    /// Where the other bytes stand for the first time.
+    func firstIndex(of other: [UInt8]) -> Int? {
+        guard count >= other.count, let first = other.first else { return nil }
+        return (startIndex...(endIndex - other.count)).first { start in
+            self[start] == first && self[start..<(start + other.count)].elementsEqual(other)
         }
-        return false
     }
 }

@@ -90,6 +90,9 @@ struct MirrorWork {
             // The same table: what could not be made of its partitions is still to be made.
             if let same = before.first(where: { $0.id == one.id && $0.generation == one.generation }) {
                 one.partitions = same.partitions.readAnew
+                // Another mirror's trouble is no reason to try again what was in vain.
+                one.isCareful = same.isCareful
+                one.byPageThrough = same.byPageThrough
             }
             active.append(one)
         }

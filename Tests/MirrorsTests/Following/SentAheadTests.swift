@@ -144,7 +144,8 @@ import Tree
         }
     }
 
-    /// One of the last page of a step costs one step of several pages and one with care, however many pages are before it.
+    /// One of the last page of a step costs one step of several pages, one of one page, and a step with care behind each, however many
+    /// pages are before it.
     @Test func aRefusedRowCostsLittle() throws {
         try withSide { bench, side in
             try bench.script("alter table mirror.b add constraint small check (x <> 8)")

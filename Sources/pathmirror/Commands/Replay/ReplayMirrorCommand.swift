@@ -127,7 +127,7 @@ private struct MirrorReplay {
             progress.end()
             throw console.ending(
                 error,
-                "\(Counted.text(progress.done, "entry", "was", "were")) applied again; applying once more does no harm: --from \(first + progress.done)."
+                "No entry was applied again, as all of them are one transaction; applying them once more does no harm: --from \(first)."
             )
         }
         progress.end()
