@@ -173,6 +173,21 @@ def test_replaying_a_mirror_begins_again(mirrored_log, interrupt):
     cli.verify("--database-url", url)
 
 
+def test_applying_entries_again_begins_again(mirrored_log, interrupt):
+    """All of them are one transaction: none was applied, however many pages were read."""
+    url, _ = mirrored_log
+    with psycopg.connect(url) as holder:
+        holder.execute("update mirror.values set _seq = 0 where _seq in (20, 280)")
+    with psycopg.connect(url) as holder:
+        holder.execute("lock table mirror.values in share mode")
+        said = interrupt("replay", "mirror", "values", "--from", "11", "--rate", "50", begun=at_work(url, "mirror"))
+    assert said == "No entry was applied again, as all of them are one transaction; applying them once more does no harm: --from 11."
+    assert sql.rows(url, "select count(*) from mirror.values where _seq = 0") == [(2,)]
+    cli.succeeds("replay", "mirror", "values", "--from", "11", "--database-url", url)
+    assert sql.rows(url, "select count(*) from mirror.values where _seq = 0") == [(0,)]
+    cli.verify("--database-url", url)
+
+
 def test_exporting_a_mirror_begins_again(mirrored_log, scratch, interrupt):
     url, _ = mirrored_log
     out = scratch / "values.csv"
