@@ -7,7 +7,8 @@ import Tree
 /// two that write any batch.
 extension LogConnection {
     private enum SQL {
-        // Named so that whoever looks at what is sent finds each batch by the same letters, `append_log#`. Both come from the head, so that nothing is written before its lock is held.
+        // Named so that whoever looks at what is sent finds each batch by the same letters, `append_log#`. Entry and row both come
+        // from the head, so that nothing is written before its lock is held.
         static let appendOne = PostgresStatement(
             "one_append_log",
             """

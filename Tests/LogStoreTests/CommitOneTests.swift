@@ -21,6 +21,19 @@ import Tree
             })
     }
 
+    /// With a connection of somebody else beside the one that commits.
+    private func withOther(_ body: (LogConnection, PostgresConnection) throws -> Void) throws {
+        try withDatabase { url in
+            let connection = try LogConnection(url)
+            let other = try PostgresConnection(url)
+            defer {
+                connection.close()
+                other.close()
+            }
+            try body(connection, other)
+        }
+    }
+
     @Test func whichStatementIsTaken() throws {
         try withSession { connection in
             var writer = BatchWriter(try connection.make())
@@ -60,7 +73,8 @@ import Tree
                 for value in values {
                     let plain = writer.batch([[Change(path: path, value: value)]])
                     let record = plain.records[0]
-                    let origin = Origin(uid: "somebody \"else\"", isAdmin: false, via: .rest, address: nil)
+                    let origin =
+                        path.isRoot ? nil : Origin(uid: "somebody \"else\"", isAdmin: false, via: .rest, address: nil)
                     let batch = Batch(
                         namespace: plain.namespace, expectedHead: plain.expectedHead, id: plain.id,
                         records: [
@@ -100,13 +114,7 @@ import Tree
 
     /// The namespace's row is not where it was seen last: it is found all the same, whoever has moved it, and however often.
     @Test(arguments: [1, 2], [false, true]) func theRowHasMoved(writes: Int, isVacuumed: Bool) throws {
-        try withDatabase { url in
-            let connection = try LogConnection(url)
-            let other = try PostgresConnection(url)
-            defer {
-                connection.close()
-                other.close()
-            }
+        try withOther { connection, other in
             var writer = BatchWriter(try connection.make())
             for round in 1...5 as ClosedRange<Int64> {
                 #expect(try connection.commit(batch(&writer, round, writes: writes)) == .committed)
@@ -123,13 +131,7 @@ import Tree
 
     /// Somebody holds the head's lock and lets it go again: with the head moved, and with something else of the row changed.
     @Test(arguments: [1, 2], [false, true]) func theLockIsWaitedFor(writes: Int, isMoved: Bool) throws {
-        try withDatabase { url in
-            let connection = try LogConnection(url)
-            let other = try PostgresConnection(url)
-            defer {
-                connection.close()
-                other.close()
-            }
+        try withOther { connection, other in
             var writer = BatchWriter(try connection.make())
             #expect(try connection.commit(batch(&writer, 1, writes: writes)) == .committed)
             let before = writer
