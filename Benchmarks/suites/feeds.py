@@ -1,19 +1,20 @@
 """Events into acknowledging consumers: a feed beside Redis Streams with fsync and PgQ, which do the same work by turns in one run."""
 
-import time
-
-from harness import process
 from harness.context import Context
 from harness.gateway import Gateway
 from harness.queues import Feeds, PgQ, Streams, Worked, work
-from harness.report import figure, typical
-from suites.snapshot import hold
+from harness.report import typical
 
 NAME = "feeds"
+TITLE = "Change feeds"
+TEXT = """A durable feed beside consumer groups of Redis Streams (`appendonly yes`, `appendfsync always`) and PgQ: strings of 200 bytes at 10,000 keys, and a
+message is acknowledged before its consumer asks for more. PgQ is in the same PostgreSQL as the gateway, with a queue for each consumer; it acknowledges by
+batches only, as large as its ticks make them, and its consumers look every 2 ms, as nobody tells them. Feeds keep the order of each key beside, which the
+others do not promise to several consumers. The aims at the rate offered are the best figures that are published for a log server on two processors."""
+
 CONSUMERS = 10
 # What the best published figure for a log server on a machine of this size was measured with.
 CROWD, OFFERED = 100, 17_000
-HELD_RATE = 2_000
 
 
 def run(context: Context):
@@ -23,12 +24,6 @@ def run(context: Context):
         live(context, gateway, feeds, redis)
         latency(context, gateway, feeds, redis)
         crowd(context, gateway, feeds)
-    with Gateway() as gateway:
-        held(context, gateway, Feeds(gateway))
-    context.note("values are strings of 200 bytes at 10,000 keys; a message is acknowledged before its consumer asks for more; Redis answers "
-                 "when its file is synced (appendonly yes, appendfsync always); PgQ is in the same PostgreSQL as the gateway, with a "
-                 "queue for each consumer, and acknowledges by batches only, as large as its ticks make them; its consumers look every "
-                 "2 ms, as nobody tells them; feeds keep the order of each key beside, which the others do not promise to several consumers")
 
 
 def settle(context: Context, gateway: Gateway):
@@ -124,42 +119,3 @@ def crowd(context: Context, gateway: Gateway, feeds: Feeds):
     context.measure(f"{CROWD} consumers at {OFFERED:,} writes a second offered: from a write to its message, p50",
                     [each.p50 for each in found], unit=" ms", at_most=3, absolute=rate)
     context.measure("  99th percentile", [each.p99 for each in found], unit=" ms", at_most=23)
-
-
-def held(context: Context, gateway: Gateway, feeds: Feeds):
-    """PostgreSQL keeps every version of every row that somebody's snapshot still sees: nothing may be searched through them."""
-    seconds, window = context.pick(300, 45), context.pick(10, 5)
-    # What is answered to a connection that has just been closed comes again after the deadline: each look closes its own.
-    name = feeds.fresh(CONSUMERS, ack_deadline_ms=2_000)
-
-    def look() -> Worked:
-        return work("feed", gateway.port, name, producers=16, rate=HELD_RATE, consumers=CONSUMERS, seconds=window)
-
-    look()
-    before = [look() for _ in range(2)]
-    child = hold(gateway)
-    try:
-        found = []
-        start = time.monotonic()
-        while time.monotonic() < start + seconds:
-            context.progress(f"{time.monotonic() - start:.0f} of {seconds} s under a snapshot, {HELD_RATE:,} events a second")
-            found.append(look())
-    finally:
-        process.stop(child)
-    half = len(found) // 2
-    first, last = found[:max(1, half)], found[half:]
-    context.measure(f"{HELD_RATE:,} a second under a snapshot held open for {seconds} s: written, delivered and acknowledged / offered",
-                    [each.produced / window / HELD_RATE for each in found], aim=0.95,
-                    absolute=f"{typical([each.produced / window for each in found])} a second")
-    context.measure("  from a write to its message, p50 / the write's own answer, in the second half",
-                    [each.p50 / each.answer for each in last], at_most=1.5,
-                    absolute=f"{times(last)}, answered after {typical([each.answer for each in last])} ms; before the snapshot "
-                    f"{times(before)}, answered after {typical([each.answer for each in before])} ms")
-    context.measure("  what the message takes beyond the write's answer, the second half - the first half",
-                    [median(last) - median(first)], unit=" ms", at_most=0.5)
-    context.measure("  the write's own answer, the second half / before the snapshot",
-                    [each.answer / min(one.answer for one in before) for each in last])
-
-
-def median(rounds: list[Worked]) -> float:
-    return sorted(each.p50 - each.answer for each in rounds)[len(rounds) // 2]

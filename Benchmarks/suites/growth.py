@@ -88,7 +88,7 @@ def trees(context: Context, gateway: Gateway, sizes: list[int], width: int, kind
         # Not counted: it meets pages that nothing has written to since the checkpoint, and nodes that were not read before.
         context.progress(f"{size:,} {kind}, before the rounds")
         put(context, gateway, named(size), size, width, 0, seconds)
-    for number in context.rounds(3, 1, until=180 if width else 260):
+    for number in context.rounds(3, 1, until=300 if width else 400):
         for size in sizes:
             context.progress(f"{size:,} {kind}, round {number + 1}")
             found[size].append(put(context, gateway, named(size), size, width, number + 1, seconds))
@@ -133,7 +133,7 @@ def among_namespaces(context: Context, gateway: Gateway):
     found: dict[int, list[Load]] = {count: [] for count in counts}
     for count in counts:
         wrk(gateway, "/", seconds, 64, "namespaces.lua", (count, 0))
-    for number in context.rounds(2, 1, until=320):
+    for number in context.rounds(2, 1, until=480):
         for count in counts:
             context.progress(f"among {count:,} namespaces, round {number + 1}")
             context.quiet.wait()
@@ -151,7 +151,7 @@ def elsewhere(context: Context, gateway: Gateway):
     """Listeners that a write is not for."""
     seconds, pairs = context.pick(3, 1), []
     fill(gateway, "default", 10_000, WIDTH)
-    for number in context.rounds(3, 1, until=350):
+    for number in context.rounds(3, 1, until=540):
         context.progress(f"listeners elsewhere, round {number + 1}")
         alone = put(context, gateway, "ns=default", 10_000, WIDTH, number, seconds)
         with Connections(gateway.port, "/elsewhere", stream=LISTENERS):

@@ -127,7 +127,7 @@ def rebuilding(context: Context, gateway: Gateway, rows: int):
     gateway.sql(TREE.format(rows=rows), patience=600)
     file, text = definition(gateway, "bench"), gateway.root / "rows"
     builds, copies, replays = [], [], []
-    for number in context.rounds(3, 1, until=60):
+    for number in context.rounds(3, 1, until=75):
         context.progress(f"rebuild, round {number + 1}")
         if number:
             gateway.command("mirror", "drop", "posts", "--ns", "bench", "--yes")
@@ -135,7 +135,7 @@ def rebuilding(context: Context, gateway: Gateway, rows: int):
         must_have_all(gateway, "bench", rows)
         if not number:
             gateway.sql(f"\\copy mirror.bench to '{text}'", patience=600)
-        if not number:
+        if number < 2:
             replays.append(timed(context, gateway, lambda: gateway.command("replay", "mirror", "posts", "--ns", "bench", patience=600)))
         gateway.sql("set client_min_messages = warning; drop schema if exists bench cascade; create schema bench; " + TABLE)
         copies.append(timed(context, gateway, lambda: gateway.sql(f"\\copy bench.posts from '{text}'", patience=600)))
@@ -165,7 +165,7 @@ def following(context: Context, gateway: Gateway, rows: int):
     gateway.sql(ENTRIES.format(rows=rows), patience=600)
     gateway.command("mirror", "apply", definition(gateway, "follow"), "--yes")
     hand, logged, followed = [], [], []
-    for number in context.rounds(3, 1, until=90):
+    for number in context.rounds(3, 1, until=190):
         context.progress(f"following, round {number + 1}")
         gateway.command("mirror", "pause", "posts", "--ns", "follow")
         gateway.sql(BEGINNING.format(rows=rows))
@@ -193,7 +193,7 @@ def through_the_gateway(context: Context, gateway: Gateway):
     gateway.request("PUT", "/posts/first.json", '{"author": "user1"}')
     gateway.command("mirror", "apply", file, "--yes")
     ways, hand = [], []
-    for number in context.rounds(3, 1, until=110):
+    for number in context.rounds(3, 1, until=230):
         context.progress(f"through the gateway, round {number + 1}")
         gateway.checkpoint()
         context.quiet.wait()

@@ -3,30 +3,6 @@ import TestSupport
 import Testing
 
 struct KeyTests {
-    /// RFC 4231, cases 1, 2 and 6 (a key longer than a block).
-    @Test(arguments: [
-        (
-            [UInt8](repeating: 0x0B, count: 20), "Hi There",
-            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"
-        ),
-        (
-            Array("Jefe".utf8), "what do ya want for nothing?",
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
-        ),
-        (
-            [UInt8](repeating: 0xAA, count: 131), "Test Using Larger Than Block-Size Key - Hash Key First",
-            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
-        ),
-    ])
-    func `HMAC-SHA-256`(key: [UInt8], text: String, expected: String) {
-        #expect(Hex.encode(HMAC.sha256(Array(text.utf8), key: key)) == expected)
-    }
-
-    @Test func `HMAC of nothing with no key`() {
-        #expect(
-            Hex.encode(HMAC.sha256([], key: [])) == "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad")
-    }
-
     @Test func `a signature holds for its text and its key, in both forms of the key`() throws {
         let text = Array("signed".utf8)
         let signature = try TestKeys.privateKey().sign(text)

@@ -51,6 +51,13 @@ struct KnownAnswerTests {
         ] as [([UInt8], [UInt8], String)])
     func `keyed digests`(key: [UInt8], text: [UInt8], expected: String) {
         #expect(Hex.encode(HMAC.sha256(text, key: key)) == expected)
+        let hasher = HMACHasher()
+        for _ in 0..<3 {
+            #expect(Hex.encode(hasher.sha256(text, key: key)) == expected)
+            // Neither this text nor this key has a part in what comes next.
+            #expect(hasher.sha256([1], key: [2]) == HMAC.sha256([1], key: [2]))
+            #expect(hasher.sha256([], key: []) == HMAC.sha256([], key: []))
+        }
     }
 
     @Test func `a key of no bytes is a key`() {

@@ -1,3 +1,4 @@
+import Crypto
 import Engine
 import Synchronization
 import Wire
@@ -6,12 +7,14 @@ import Wire
 final class EventEncoder: Sendable {
     private let key: ListenerKey
     private let namespace: LiveNamespace
+    private let hasher: HMACHasher
     /// What makes the events' ids, and under which rules.
     private let known = Mutex<(rules: RulesVersion, ids: EventIDs)?>(nil)
 
-    init(_ key: ListenerKey, _ namespace: LiveNamespace) {
+    init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: HMACHasher) {
         self.key = key
         self.namespace = namespace
+        self.hasher = hasher
     }
 
     func encode(_ event: ChangeEvent, seq: Int64, batch: [UInt8]?) -> [UInt8] {
@@ -36,7 +39,7 @@ final class EventEncoder: Sendable {
     func ids(_ rules: RulesVersion) -> EventIDs {
         known.withLock { known in
             if let known, known.rules === rules { return known.ids }
-            let ids = EventIDs(namespace, key.path, rules)
+            let ids = EventIDs(namespace, key.path, rules, hasher)
             known = (rules, ids)
             return ids
         }

@@ -13,17 +13,24 @@ import Tree
 /// the same seq.
 struct EventIDs: Sendable {
     private let key: [UInt8]
+    private let hasher: HMACHasher
 
     /// For the streams of a place, as long as these rules hold.
-    init(_ namespace: LiveNamespace, _ path: Path, _ rules: RulesVersion) {
+    ///
+    /// - Parameter hasher: makes the tags; may be shared.
+    init(
+        _ namespace: LiveNamespace, _ path: Path, _ rules: RulesVersion, _ hasher: HMACHasher = HMACHasher()
+    ) {
         // Rules that were stored have a seq to be known by, those of a file only their text.
-        self.init(namespace, path, scope: rules.seq > 0 ? Self.scope(rules.seq) : Digest.sha256(rules.set.source))
+        let scope = rules.seq > 0 ? Self.scope(rules.seq) : Digest.sha256(rules.set.source)
+        self.init(namespace, path, scope: scope, hasher)
     }
 
     private static func scope(_ rules: Int64) -> [UInt8] { Array("\(rules)".utf8) }
 
-    private init(_ namespace: LiveNamespace, _ path: Path, scope: [UInt8]) {
-        key = HMAC.sha256(scope + Array(path.description.utf8), key: namespace.streamKey)
+    private init(_ namespace: LiveNamespace, _ path: Path, scope: [UInt8], _ hasher: HMACHasher) {
+        self.hasher = hasher
+        key = hasher.sha256(scope + Array(path.description.utf8), key: namespace.streamKey)
     }
 
     /// An entry that a reader has seen.
@@ -40,8 +47,9 @@ struct EventIDs: Sendable {
     /// the next few entries are tried.
     static func seen(_ id: String, givenBehind known: Int64, _ namespace: LiveNamespace, _ path: Path) -> Seen? {
         guard let named = Int64(id.prefix { $0 != "-" }), named > known else { return nil }
+        let hasher = HMACHasher()
         for rules in (known + 1)...min(named, known &+ maxUnheard) {
-            if let seen = EventIDs(namespace, path, scope: scope(rules)).seen(id) { return seen }
+            if let seen = EventIDs(namespace, path, scope: scope(rules), hasher).seen(id) { return seen }
         }
         return nil
     }
@@ -73,6 +81,6 @@ struct EventIDs: Sendable {
     }
 
     private func tag(_ seq: Int64, _ mark: [UInt8]) -> [UInt8] {
-        Array(HMAC.sha256(Array("\(seq) ".utf8) + mark, key: key).prefix(Self.tagBytes))
+        Array(hasher.sha256(Array("\(seq) ".utf8) + mark, key: key).prefix(Self.tagBytes))
     }
 }

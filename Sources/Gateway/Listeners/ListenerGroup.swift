@@ -1,3 +1,4 @@
+import Crypto
 import Engine
 import HTTPServer
 import Synchronization
@@ -18,10 +19,11 @@ final class ListenerGroup: ChangeListener {
     }
     private let state = Mutex(State())
 
-    init(_ key: ListenerKey, _ namespace: LiveNamespace) {
+    /// - Parameter hasher: has a part in the ids of its events; may be shared.
+    init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: HMACHasher = HMACHasher()) {
         self.key = key
         self.namespace = namespace
-        encoder = EventEncoder(key, namespace)
+        encoder = EventEncoder(key, namespace, hasher)
     }
 
     // MARK: Loops

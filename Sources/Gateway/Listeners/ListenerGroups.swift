@@ -1,8 +1,11 @@
+import Crypto
 import Engine
 import Synchronization
 
 /// The groups that have listeners. Shared by all loops.
 final class ListenerGroups: Sendable {
+    /// One for all, as a context of libcrypto for each would take a kilobyte of memory.
+    private let hasher = HMACHasher()
     private let groups = Mutex<[ListenerKey: ListenerGroup]>([:])
 
     /// Adds a loop's listener to its group, which is made if it is the first, and tells from which snapshot on the group hears.
@@ -10,7 +13,7 @@ final class ListenerGroups: Sendable {
         _ key: ListenerKey, _ namespace: LiveNamespace, _ outlet: any GroupOutlet
     ) -> (ListenerGroup, Snapshot) {
         groups.withLock { groups in
-            let group = groups[key] ?? ListenerGroup(key, namespace)
+            let group = groups[key] ?? ListenerGroup(key, namespace, hasher)
             groups[key] = group
             group.add(outlet)
             return (group, namespace.subscribe(group, at: key.path))
