@@ -23,7 +23,7 @@ BUILT ?= $(RELEASE)
 # Swift builds of one checkout exclude one another, and the recipes use all cores themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces moves mirror-campaign fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
+.PHONY: help dependencies toolchain build run test stack compare bench faults client-soak ha upgrade mutants namespaces year moves mirror-campaign fuzz fuzz-live sanitize client-docs lint format deb deb-check install clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,11 @@ namespaces: toolchain ## Build, then use 100,000 namespaces once each in 64 MiB,
 	@scripts/install-dependencies build run test
 	@$(RELEASE_BUILD) --product pathmirror
 	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/e2e/campaign_namespaces.py $(ARGS)
+
+year: toolchain ## Build, then let a year of 1,000 writes a second pass on a log that is shortened (half an hour), `Tests/faults/year.py $(ARGS)`
+	@scripts/install-dependencies build run test faults
+	@$(RELEASE_BUILD) --product pathmirror
+	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/faults/year.py $(ARGS)
 
 moves: toolchain ## Build, then move a namespace 100 times under load and faults, `Tests/e2e/campaign_moves.py $(ARGS)`
 	@scripts/install-dependencies build run test

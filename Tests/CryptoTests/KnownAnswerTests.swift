@@ -51,7 +51,7 @@ struct KnownAnswerTests {
         ] as [([UInt8], [UInt8], String)])
     func `keyed digests`(key: [UInt8], text: [UInt8], expected: String) {
         #expect(Hex.encode(HMAC.sha256(text, key: key)) == expected)
-        let hasher = HMACHasher()
+        var hasher = HMACHasher()
         for _ in 0..<3 {
             #expect(Hex.encode(hasher.sha256(text, key: key)) == expected)
             // Neither this text nor this key has a part in what comes next.

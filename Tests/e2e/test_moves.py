@@ -90,6 +90,24 @@ def test_what_is_of_it_moves_along(two, scratch):
     has_nothing_of(home, "m")
 
 
+def test_a_log_that_begins_late_takes_one_table(two):
+    """After fifty million entries of which the last ten are there, the copy has no tables for those that are gone."""
+    _, home, other = two
+    sql.execute(
+        home, "INSERT INTO pathmirror.namespace (name, head, retained_from, partitioned_to) VALUES ('old', 50000010, 50000001, 50000001)",
+        "SELECT pathmirror.ensure_log_partition(id, 50000011, 1000000) FROM pathmirror.namespace WHERE name = 'old'",
+        "INSERT INTO pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes) SELECT id, 50000000 + n, now(), "
+        "gen_random_uuid(), 'set', '/a', json_build_object('/a', n) FROM pathmirror.namespace, generate_series(1, 10) AS n WHERE name = 'old'",
+        "INSERT INTO pathmirror.node (namespace_id, path, value, version) SELECT id, '/a', '10', 50000010 FROM pathmirror.namespace WHERE name = 'old'",
+        "INSERT INTO pathmirror.snapshot (namespace_id, seq, row_count, made_by) SELECT id, 50000000, 0, 'retention' FROM pathmirror.namespace "
+        "WHERE name = 'old'")
+    move(home, "old", "b")
+    (namespace, head, end), = sql.rows(other, "SELECT id, head, partitioned_to FROM pathmirror.namespace WHERE name = 'old'")
+    tables = sql.rows(other, "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ %s", f"^log_{namespace}_[0-9]+$")
+    assert (head, end, tables) == (50_000_010, 51_000_001, [(f"log_{namespace}_50000001",)])
+    cli.verify("--database-url", home, "--ns", "old")
+
+
 # Where the mover is held up: in which database, by which lock. And whether the namespace is still served then.
 STEPS = {
     "copying": ("target", "LOCK TABLE pathmirror.node IN SHARE MODE", True),

@@ -1,7 +1,8 @@
 -- The tables that the log is in.
 
--- Makes sure that seqs up to `needed` have a table to go to, `entries_each` seqs a partition. Returns the first seq that
--- has none. What is in the shared tables costs one look.
+-- Makes sure that seqs up to `needed` have a table to go to. A partition has `entries_each` seqs, or a 64th of what the
+-- log has in partitions where that is more, and never more than 50 million: PostgreSQL takes a lock on each partition that a
+-- statement may touch, and has room for some thousands of locks altogether. Returns the first seq that has none. What is in the shared tables costs one look.
 create or replace function pathmirror.ensure_log_partition(
     of_namespace bigint, needed bigint, entries_each bigint
 ) returns bigint
@@ -10,6 +11,8 @@ declare
     first bigint;
     parent text;
     name text;
+    oldest bigint;
+    size bigint;
 begin
     -- Without a lock, as it only grows.
     select partitioned_to into strict first from pathmirror.namespace where id = of_namespace;
@@ -18,7 +21,13 @@ begin
     end if;
     select partitioned_to, case when shared_to > 0 then 'log_rest' else 'log' end into strict first, parent
     from pathmirror.namespace where id = of_namespace for update;
+    if first <= needed then
+        select coalesce(min(split_part(relname, '_', 3)::bigint), first) into oldest from pg_class
+        where relnamespace = 'pathmirror'::regnamespace and relkind = 'r'
+            and relname ~ ('^log_' || of_namespace || '_[0-9]+$');
+    end if;
     while first <= needed loop
+        size := least(greatest(entries_each, (first - oldest) / 64), 50000000);
         name := format('log_%s_%s', of_namespace, first);
         -- Attaching locks the parent far less than creating a partition of it would. (Nor is the parent what the table is
         -- like: whoever detaches another partition from it waits for all who have it locked.)
@@ -26,8 +35,8 @@ begin
             'create table pathmirror.%I (like pathmirror.log_begin including defaults including constraints, '
             'primary key (namespace_id, seq))', name);
         execute format('alter table pathmirror.%I attach partition pathmirror.%I for values from (%s, %s) to (%s, %s)',
-            parent, name, of_namespace, first, of_namespace, first + entries_each);
-        first := first + entries_each;
+            parent, name, of_namespace, first, of_namespace, first + size);
+        first := first + size;
     end loop;
     update pathmirror.namespace set partitioned_to = first where id = of_namespace and partitioned_to <> first;
     return first;

@@ -43,6 +43,7 @@ begin
                     'leaf_rows(jsonb, text)',
                     'lock_head(bigint, tid)',
                     'log_page(bigint, bigint, bigint, bigint, bigint)',
+                    'look_through_log(bigint)',
                     'log_write(bigint, bigint, timestamptz, uuid, text, text, json, text)',
                     'long_rest(text)',
                     'move_feed(bigint, bigint, tid, uuid, bigint, bigint, bigint, uuid, bigint, bytea, bigint, bigint, bigint, '

@@ -5,7 +5,7 @@
 --
 -- It runs as the owner, so that gateways can shorten logs which they may not rewrite. What goes must be what pathmirror.retention says may go,
 -- a snapshot must be there to go on from, and nobody may still need it: whoever calls this can't drop more, whatever
--- else it has written.
+-- else it has written. Nor may it see the log as of an earlier moment: dropping a table takes what is in it now.
 create or replace function pathmirror.drop_log(of_namespace bigint) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -13,16 +13,23 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms' as $$
 declare
     policy pathmirror.retention;
+    look pathmirror.retention_look;
     head bigint;
     needed bigint;
     piece record;
-    times record;
+    newest timestamptz;
+    begins bigint;
+    is_old boolean;
     gone bigint;
     parent text;
     oldest bigint;
     shared_end bigint;
     all_bytes bigint := 0;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'the log can''t be shortened in a % transaction', current_setting('transaction_isolation')
+            using errcode = '25001';
+    end if;
     select * into policy from pathmirror.retention where namespace_id in (of_namespace, 0) order by namespace_id desc limit 1;
     if not found then
         raise exception 'nobody has said what of the log of namespace % may go', of_namespace using errcode = 'PM004';
@@ -41,34 +48,57 @@ begin
         raise exception 'the log of namespace % is still needed', of_namespace using errcode = 'PM004';
     end if;
 
+    -- The oldest partition: where it may not go, no younger one may.
     for piece in
-        select relname, first, coalesce(lead(first) over (order by first), (
+        select relation, relname, first, coalesce(lead(first) over (order by first), (
             select partitioned_to from pathmirror.namespace where id = of_namespace)) as past,
-            coalesce(sum(pg_total_relation_size(oid)) over (order by first desc rows between unbounded preceding and 1 preceding), 0)
-                as bytes_behind,
-            pg_total_relation_size(oid) as bytes
+            coalesce(sum(bytes) over (order by first desc rows between unbounded preceding and 1 preceding), 0) as bytes_behind,
+            bytes
         from (
-            select oid, relname, split_part(relname, '_', 3)::bigint as first from pg_class
+            select oid as relation, relname, split_part(relname, '_', 3)::bigint as first,
+                case when policy.max_bytes is null then 0 else pg_total_relation_size(oid) end as bytes
+            from pg_class
             where relnamespace = 'pathmirror'::regnamespace and relkind = 'r'
                 and relname ~ ('^log_' || of_namespace || '_[0-9]+$')
         ) as mine
-        order by first
+        order by first limit 1
     loop
-        all_bytes := greatest(all_bytes, piece.bytes_behind + piece.bytes);
-        continue when piece.past > needed + 1;
-        -- All of them are looked at: gateways may append, and one that was taken over could append an entry of long ago as the last.
-        execute format('select max(committed_at) as newest from pathmirror.%I', piece.relname) into times;
-        continue when not (
-            coalesce(piece.bytes_behind >= policy.max_bytes, false)
-            or coalesce(piece.past - 1 <= head - policy.keep_entries, false)
-            or coalesce(coalesce(times.newest, '-infinity') < clock_timestamp() - policy.keep_seconds * interval '1 second', false));
+        all_bytes := piece.bytes_behind + piece.bytes;
+        exit when piece.past > needed + 1;
+        -- Nobody adds an entry to what is being looked at. (Those who write elsewhere in the log don't wait for this.)
+        execute format('lock table only pathmirror.%I in share row exclusive mode', piece.relname);
+        if not (coalesce(piece.bytes_behind >= policy.max_bytes, false)
+            or coalesce(piece.past - 1 <= head - policy.keep_entries, false))
+        then
+            exit when policy.keep_seconds is null;
+            -- All of its entries are looked at: gateways may append, and one that was taken over could append an entry of long
+            -- ago as the last.
+            if piece.past - piece.first <= 1000000 then
+                execute format('select coalesce(max(committed_at), ''-infinity'') from pathmirror.%I', piece.relname) into newest;
+            else
+                select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
+                exit when not found or look.looked_to < piece.past;
+                -- What was looked at was whole, so that nothing could be added there since. Gateways can write where the last
+                -- partition ends.
+                execute format('select $1 <= all (select min(seq) from pathmirror.%I where namespace_id = $2) '
+                    'and not exists (select from pathmirror.%I where namespace_id = $2 and seq >= $3)', piece.relname, piece.relname)
+                    into is_old using look.begins, of_namespace, look.looked_to;
+                exit when not coalesce(is_old, false);
+                newest := look.newest;
+            end if;
+            exit when newest >= clock_timestamp() - policy.keep_seconds * interval '1 second';
+        end if;
+        -- Imports' pieces go with their entries; before the table is taken away, as everybody waits from then on.
+        execute format('delete from pathmirror.log_part as part where part.namespace_id = $1 and part.seq >= $2 and part.seq < $3 '
+            'and exists (select from pathmirror.%I as entry where entry.namespace_id = $1 and entry.seq = part.seq)', piece.relname)
+            using of_namespace, piece.first, piece.past;
+        delete from pathmirror.retention_look where namespace_id = of_namespace;
         select pg_class.relname into parent from pg_inherits join pg_class on pg_class.oid = inhparent
-        where inhrelid = ('pathmirror.' || quote_ident(piece.relname))::regclass;
+        where inhrelid = piece.relation;
         if found then
             execute format('alter table pathmirror.%I detach partition pathmirror.%I', parent, piece.relname);
         end if;
         execute format('drop table pathmirror.%I', piece.relname);
-        delete from pathmirror.log_part where namespace_id = of_namespace and seq < piece.past;
         return piece.past - piece.first;
     end loop;
 
@@ -86,13 +116,80 @@ begin
                 or seq <= head - policy.keep_entries
                 or committed_at < clock_timestamp() - policy.keep_seconds * interval '1 second')
         returning seq
+    ), parts as (
+        delete from pathmirror.log_part using dropped where log_part.namespace_id = of_namespace and log_part.seq = dropped.seq
     )
-    select count(*), max(seq) into gone, oldest from dropped;
-    -- Imports' pieces go with their entries.
-    delete from pathmirror.log_part where namespace_id = of_namespace and seq <= oldest;
+    select count(*) into gone from dropped;
     return gone;
 end
 $$;
 
 comment on function pathmirror.drop_log(bigint) is
     'Drops a piece of the log that pathmirror.retention says may go and nobody needs; returns how many entries that were.';
+
+-- Looks at a stretch of the oldest partition that lies before the oldest entry of a namespace that is still retained: whether all of
+-- it is old enough to go. pathmirror.drop_log drops a partition of more than a million entries when it has been looked
+-- through. Returns whether to call it again.
+create or replace function pathmirror.look_through_log(of_namespace bigint) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp as $$
+declare
+    started timestamptz := clock_timestamp();
+    young timestamptz;
+    piece record;
+    look pathmirror.retention_look;
+    entries bigint;
+    newest timestamptz;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'the log can''t be shortened in a % transaction', current_setting('transaction_isolation')
+            using errcode = '25001';
+    end if;
+    select started - keep_seconds * interval '1 second' into young from pathmirror.retention
+    where namespace_id in (of_namespace, 0) order by namespace_id desc limit 1;
+    if young is null then
+        return false;
+    end if;
+    select relation, relname, first, coalesce(lead(first) over (order by first), partitioned_to) as past, retained_from into piece
+    from (
+        select oid as relation, relname, split_part(relname, '_', 3)::bigint as first from pg_class
+        where relnamespace = 'pathmirror'::regnamespace and relkind = 'r' and relname ~ ('^log_' || of_namespace || '_[0-9]+$')
+    ) as mine, pathmirror.namespace
+    where namespace.id = of_namespace
+    order by first limit 1;
+    if not found or piece.past > piece.retained_from or piece.past - piece.first <= 1000000 then
+        return false;
+    end if;
+    select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
+    if not found then
+        -- The first ones may have been deleted.
+        execute format('select min(seq) from pathmirror.%I where namespace_id = $1', piece.relname) into look.begins using of_namespace;
+        if look.begins is null then
+            return false;
+        end if;
+        look := (of_namespace, piece.relation, look.begins, look.begins, '-infinity');
+    end if;
+    if look.looked_to >= piece.past then
+        return false;
+    end if;
+    loop
+        execute format('select count(*), max(committed_at) from pathmirror.%I where namespace_id = $1 and seq >= $2 and seq < $3',
+            piece.relname) into entries, newest using of_namespace, look.looked_to, least(look.looked_to + 50000, piece.past);
+        -- What is too young is looked at again the next time; and so is what is not whole, as there an entry could be added.
+        if newest >= young or entries < least(look.looked_to + 50000, piece.past) - look.looked_to then
+            newest := null;
+            exit;
+        end if;
+        look.newest := greatest(look.newest, newest);
+        look.looked_to := look.looked_to + entries;
+        exit when look.looked_to >= piece.past or clock_timestamp() not between started and started + interval '1 second';
+    end loop;
+    insert into pathmirror.retention_look values (look.*)
+    on conflict (namespace_id) do update set relation = excluded.relation, begins = excluded.begins, looked_to = excluded.looked_to,
+        newest = excluded.newest;
+    return newest is not null;
+end
+$$;
+
+comment on function pathmirror.look_through_log(bigint) is
+    'Looks whether all entries of the oldest large partition may go; returns whether to call it again.';

@@ -1,4 +1,3 @@
-import Crypto
 import Engine
 import Synchronization
 import Wire
@@ -7,11 +6,11 @@ import Wire
 final class EventEncoder: Sendable {
     private let key: ListenerKey
     private let namespace: LiveNamespace
-    private let hasher: HMACHasher
+    private let hasher: EventHasher
     /// What makes the events' ids, and under which rules.
     private let known = Mutex<(rules: RulesVersion, ids: EventIDs)?>(nil)
 
-    init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: HMACHasher) {
+    init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: EventHasher) {
         self.key = key
         self.namespace = namespace
         self.hasher = hasher

@@ -13,13 +13,13 @@ import Tree
 /// the same seq.
 struct EventIDs: Sendable {
     private let key: [UInt8]
-    private let hasher: HMACHasher
+    private let hasher: EventHasher
 
     /// For the streams of a place, as long as these rules hold.
     ///
     /// - Parameter hasher: makes the tags; may be shared.
     init(
-        _ namespace: LiveNamespace, _ path: Path, _ rules: RulesVersion, _ hasher: HMACHasher = HMACHasher()
+        _ namespace: LiveNamespace, _ path: Path, _ rules: RulesVersion, _ hasher: EventHasher = EventHasher()
     ) {
         // Rules that were stored have a seq to be known by, those of a file only their text.
         let scope = rules.seq > 0 ? Self.scope(rules.seq) : Digest.sha256(rules.set.source)
@@ -28,7 +28,7 @@ struct EventIDs: Sendable {
 
     private static func scope(_ rules: Int64) -> [UInt8] { Array("\(rules)".utf8) }
 
-    private init(_ namespace: LiveNamespace, _ path: Path, scope: [UInt8], _ hasher: HMACHasher) {
+    private init(_ namespace: LiveNamespace, _ path: Path, scope: [UInt8], _ hasher: EventHasher) {
         self.hasher = hasher
         key = hasher.sha256(scope + Array(path.description.utf8), key: namespace.streamKey)
     }
@@ -47,7 +47,7 @@ struct EventIDs: Sendable {
     /// the next few entries are tried.
     static func seen(_ id: String, givenBehind known: Int64, _ namespace: LiveNamespace, _ path: Path) -> Seen? {
         guard let named = Int64(id.prefix { $0 != "-" }), named > known else { return nil }
-        let hasher = HMACHasher()
+        let hasher = EventHasher()
         for rules in (known + 1)...min(named, known &+ maxUnheard) {
             if let seen = EventIDs(namespace, path, scope: scope(rules), hasher).seen(id) { return seen }
         }

@@ -1,4 +1,3 @@
-import Crypto
 import Engine
 import HTTPServer
 import Synchronization
@@ -20,7 +19,7 @@ final class ListenerGroup: ChangeListener {
     private let state = Mutex(State())
 
     /// - Parameter hasher: has a part in the ids of its events; may be shared.
-    init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: HMACHasher = HMACHasher()) {
+    init(_ key: ListenerKey, _ namespace: LiveNamespace, _ hasher: EventHasher = EventHasher()) {
         self.key = key
         self.namespace = namespace
         encoder = EventEncoder(key, namespace, hasher)

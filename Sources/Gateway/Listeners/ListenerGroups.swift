@@ -1,11 +1,10 @@
-import Crypto
 import Engine
 import Synchronization
 
 /// The groups that have listeners. Shared by all loops.
 final class ListenerGroups: Sendable {
     /// One for all, as a context of libcrypto for each would take a kilobyte of memory.
-    private let hasher = HMACHasher()
+    private let hasher = EventHasher()
     private let groups = Mutex<[ListenerKey: ListenerGroup]>([:])
 
     /// Adds a loop's listener to its group, which is made if it is the first, and tells from which snapshot on the group hears.

@@ -84,8 +84,10 @@ final class NamespaceCopy {
         do {
             if farewell != nil { try target.executeScript(Self.limits) }
             let (last, isNew) = try lockedHead()
+            // Entries before those that are retained stay where they are until their partition goes: a new copy has none of them.
+            let behind = isNew ? max(last, try retainedFrom() - 1) : last
             for table in Self.appended {
-                let count = try pipe(table, "n.seq > \(last)")
+                let count = try pipe(table, "n.seq > \(table == "rule" ? last : behind)")
                 // The log was shortened meanwhile: nobody can tell which rows of the tree the others concern.
                 if table == "log", !isNew, Int64(count) != newest - last { throw CopyDiverged() }
             }
@@ -104,7 +106,19 @@ final class NamespaceCopy {
         }
     }
 
+    private func retainedFrom() throws -> Int64 {
+        try source.execute(
+            "select retained_from from pathmirror.namespace where id = $1", [.int8(sourceID)]
+        ).int64(0, 0)
+    }
+
+    /// Makes sure that entries up to one have a table to go to. A new copy's partitions begin with the first that is retained.
     private func makeRoom(_ seq: Int64) throws {
+        _ = try target.execute(
+            """
+            update pathmirror.namespace set partitioned_to = $2
+            where id = $1 and created_at = '-infinity' and partitioned_to = shared_to and partitioned_to < $2
+            """, [.int8(targetID), .int8(try retainedFrom())])
         _ = try target.execute(
             "select pathmirror.ensure_log_partition($1, $2, 1000000)", [.int8(targetID), .int8(seq)])
     }
@@ -193,14 +207,6 @@ final class NamespaceCopy {
             "exists (select from pathmirror.mirror as own where own.namespace_id = n.namespace_id and own.id = n.mirror and own.target is not null)"
         )
         try copyFeeds()
-        let retainedFrom = try source.execute(
-            "select retained_from from pathmirror.namespace where id = $1", [.int8(sourceID)]
-        ).int64(0, 0)
-        for table in ["log", "log_part"] {
-            _ = try target.execute(
-                "delete from pathmirror.\(table) where namespace_id = $1 and seq < $2",
-                [.int8(targetID), .int8(retainedFrom)])
-        }
     }
 
     private func copyRow() throws {

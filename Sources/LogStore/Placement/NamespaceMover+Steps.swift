@@ -2,9 +2,6 @@ import Postgres
 
 /// What a mover does. Each step looks itself whether what it changes is the move's: see `MoveMachine` for when it is done.
 extension NamespaceMover {
-    /// A round that brings fewer entries, or takes no longer, is the last before writers are held up.
-    private static let fewEntries: Int64 = 200
-    private static let shortMilliseconds: Int64 = 1_000
     private static let mostRounds = 50
     /// So often it tries to hold writers up where locks of others are in the way.
     private static let mostAttempts = 5
@@ -111,11 +108,12 @@ extension NamespaceMover {
     }
 
     private func comeNear(_ copy: NamespaceCopy) throws {
+        var approach = CopyApproach()
         for number in 1...Self.mostRounds {
             let start = clock()
             let round = try copy.round()
             progress(.followed(entries: round.entries))
-            if round.entries < Self.fewEntries || clock() - start < Self.shortMilliseconds { return }
+            if approach.isNear(entries: round.entries, milliseconds: clock() - start) { return }
             guard number < Self.mostRounds else {
                 throw LogStoreError.misplaced(
                     "Clients write to \"\(namespace)\" faster than it is copied: try again when they write less. Nothing was changed; --abort throws the copy away."

@@ -88,19 +88,25 @@ public struct Pruning {
         let sharedTo = try sharedTo()
         let all = try partitions()
         if !leavesPartitions, let last = all.first(where: { $0.first < from && from < $0.end }) {
-            // Rows below its beginning are in other tables; rows below what is retained are gone.
-            let count = from - max(last.first, record.retainedFrom)
+            // Rows below its beginning are in other tables. Some below what is retained may be there still.
+            let oldest = try connection.postgres.execute(
+                "select coalesce(min(seq), $3) from pathmirror.log where namespace_id = $1 and seq >= $2 and seq < $3",
+                [.int8(namespace), .int8(last.first), .int8(from)])
+            let count = from - (try oldest.int64(0, 0))
             if count > Self.mostDeleted { from = max(record.retainedFrom, last.first) }
         }
         let whole = all.filter { $0.end <= from }
         let rest = all.first { $0.first < from && from < $0.end }
-        // Of the tables that namespaces share everything goes, however much: it is a small part of them.
-        let shared = try entries(from: 0, before: min(from, sharedTo))
-        let left = try rest.map { try entries(from: $0.first, before: from) } ?? 0
+        var deleted: Int64 = 0
+        if !leavesPartitions {
+            // Of the tables that namespaces share everything goes, however much: it is a small part of them.
+            deleted += try entries(from: 0, before: min(from, sharedTo))
+            if let rest { deleted += try entries(from: rest.first, before: from) }
+        }
         let skipping = late.filter { $0.kind == Self.feedKind && $0.seq + 1 < from }
         return Plan(
             oldFrom: record.retainedFrom, newFrom: from, wantedFrom: wanted, head: record.head, holders: holders,
-            skipping: skipping, partitions: whole.map(\.name), deletedEntries: shared + left)
+            skipping: skipping, partitions: whole.map(\.name), deletedEntries: deleted)
     }
 
     /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends

@@ -106,6 +106,16 @@ extension LogConnection {
         }
     }
 
+    /// Looks through a part of the oldest partition, where it has so many entries that `dropPiece` does not by itself (see
+    /// `pathmirror.look_through_log`). Takes about a second.
+    ///
+    /// - Returns: whether there may be something to drop, or more to look through.
+    func lookThroughLog(of namespace: Int64) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute("select pathmirror.look_through_log($1)", [.int8(namespace)]).bool(0, 0)
+        }
+    }
+
     /// Keeps how a round went for a namespace.
     public func noteRetention(
         _ namespace: Int64, dropped: Int64, snapshots: Int64, waitsFor: String?, message: String?

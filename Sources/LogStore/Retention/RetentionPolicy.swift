@@ -21,9 +21,12 @@ public struct RetentionPolicy: Sendable, Equatable {
     }
 
     /// After how many entries another snapshot is taken, however young the newest; nil where only time counts.
-    public var snapshotEntries: Int64? {
+    ///
+    /// - Parameter retained: how many entries the log has.
+    public func snapshotEntries(retained: Int64) -> Int64? {
         if case .entries(let count) = keeping { return max(1_000, count / 4) }
-        return maxBytes == nil ? nil : 1_000_000
+        // As large as a partition of such a log.
+        return maxBytes == nil ? nil : max(1_000_000, retained / 64)
     }
 }
 
@@ -53,7 +56,7 @@ public struct RetentionStep: Sendable, Equatable {
         let entriesBehind = head - (newest?.seq ?? 0)
         if entriesBehind > 0 {
             let isOld = newest.map { now - $0.createdAt >= policy.snapshotInterval * 1_000 } ?? true
-            let isFarBack = policy.snapshotEntries.map { entriesBehind >= $0 } ?? false
+            let isFarBack = policy.snapshotEntries(retained: head - retainedFrom).map { entriesBehind >= $0 } ?? false
             takesSnapshot = isOld || isFarBack
         }
         newFrom = snapshots.last { $0.seq + 1 <= wantedFrom && $0.seq + 1 > retainedFrom }.map { $0.seq + 1 }

@@ -101,15 +101,25 @@ public struct RetentionRound {
         return try pruning.plan(.from(older.seq + 1), force: false, leavesPartitions: true)
     }
 
+    /// Each look takes about a second: the next round goes on with what is still to be looked through.
+    private static let mostLooks = 300
+
     private func dropPieces(_ namespace: Int64, _ outcome: inout RetentionOutcome) throws {
+        var looks = 0
         while true {
             if stops() {
                 outcome.message = "stopped before everything was dropped"
                 return
             }
             let dropped = try connection.dropPiece(of: namespace)
-            if dropped == 0 { return }
             outcome.dropped += dropped
+            if dropped > 0 { continue }
+            guard try connection.lookThroughLog(of: namespace) else { return }
+            looks += 1
+            if looks == Self.mostLooks {
+                outcome.message = "stopped before everything was looked through"
+                return
+            }
         }
     }
 }

@@ -49,6 +49,7 @@ import Testing
         let policy = RetentionPolicy(keeping: .seconds(86_400), snapshotSeconds: 600)
         #expect(policy.snapshotInterval == 600)
         #expect(RetentionPolicy(keeping: .seconds(10)).snapshotInterval == 60)
-        #expect(RetentionPolicy(keeping: nil, maxBytes: 5).snapshotEntries == 1_000_000)
+        #expect(RetentionPolicy(keeping: nil, maxBytes: 5).snapshotEntries(retained: 64_000_000) == 1_000_000)
+        #expect(RetentionPolicy(keeping: nil, maxBytes: 5).snapshotEntries(retained: 6_400_000_000) == 100_000_000)
     }
 }

@@ -1,0 +1,305 @@
+import LogStore
+import Postgres
+import TestSupport
+import Testing
+import Tree
+
+/// Goal: a large log has few partitions, and a large one goes when it has been looked through, and not a younger entry with it.
+@Suite struct LargePartitionTests {
+    /// A session on a database whose namespaces have partitions from their tenth entry on.
+    private static func withSmallShare(_ body: (LogConnection) throws -> Void) throws {
+        try withSession(sharingUpTo: 10, { _ in }, body)
+    }
+
+    @Test func partitionsGrowWithTheLog() throws {
+        try Self.withSmallShare { connection in
+            let namespace = try connection.make().id
+            func makeRoom(_ seq: Int64) throws -> Int64 {
+                try connection.sql.execute(
+                    "select pathmirror.ensure_log_partition($1, $2, 8)", [.int8(namespace), .int8(seq)]
+                ).int64(0, 0)
+            }
+            var first: Int64 = 10
+            while first < 100_000 { first = try makeRoom(first + 500) }
+            let ends = try ownPartitions(connection).map { try #require(Int64($0.split(separator: "_")[2])) } + [first]
+            for (start, end) in zip(ends, ends.dropFirst()) {
+                #expect(end - start == max(8, (start - 10) / 64), "\(start)")
+            }
+            #expect(ends.count < 450, "a log of 100,000 entries, eight each, would have 12,500")
+            // Where older ones have gone, the next ones are smaller.
+            for start in ends where start < 99_000 {
+                try connection.sql.executeScript("drop table pathmirror.log_\(namespace)_\(start)")
+            }
+            #expect(try makeRoom(first) - first < 100)
+            // However large the log, and whoever asks.
+            try connection.sql.executeScript("update pathmirror.namespace set partitioned_to = 10000000000")
+            let room = try connection.sql.execute(
+                "select pathmirror.ensure_log_partition($1, 10000000000, 1000000000)", [.int8(namespace)])
+            #expect(try room.int64(0, 0) == 10_050_000_000)
+        }
+    }
+
+    // MARK: Large partitions
+
+    /// A namespace with partitions of forty entries, 10 to 49 and 50 to 89, of which those from 60 on are retained. What has more
+    /// than twenty is large here, and a look is at seven entries. Entries are of sixty days ago, that in the middle of `middleDays`.
+    private static func withLarge(
+        middleDays: Int = 60, entries: String = "generate_series(1, 89)",
+        _ body: (LogConnection, Int64) throws -> Void
+    ) throws {
+        try withLargeAt(middleDays: middleDays, entries: entries) { connection, namespace, _ in
+            try body(connection, namespace)
+        }
+    }
+
+    private static func withLargeAt(
+        middleDays: Int = 60, entries: String = "generate_series(1, 89)",
+        _ body: (LogConnection, Int64, PostgresURL) throws -> Void
+    ) throws {
+        try withDatabase { url in
+            try shareLog(upTo: 10, url)
+            let connection = try LogConnection(url)
+            defer { connection.close() }
+            let namespace = try connection.make().id
+            for seq in [10, 50] as [Int64] {
+                _ = try connection.sql.execute(
+                    "select pathmirror.ensure_log_partition($1, $2, 40)", [.int8(namespace), .int8(seq)])
+            }
+            try connection.setRetention(RetentionPolicy(keeping: .seconds(30 * 86_400)), of: nil)
+            try connection.sql.executeScript(
+                """
+                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
+                select \(namespace), seq, now() - case seq when 30 then \(middleDays) else 60 end * interval '1 day', gen_random_uuid(),
+                    'set', '/', '{}'
+                from \(entries) as seq;
+                update pathmirror.namespace set head = 89, retained_from = 60 where id = \(namespace);
+                insert into pathmirror.snapshot (namespace_id, seq, row_count, made_by) values (\(namespace), 59, 0, 'manual');
+                do $$
+                declare
+                    name text;
+                begin
+                    foreach name in array array['drop_log', 'look_through_log'] loop
+                        execute replace(replace(replace(pg_get_functiondef(('pathmirror.' || name || '(bigint)')::regprocedure),
+                            '1000000', '20'), '50000', '7'), 'interval ''1 second'' then', 'interval ''0'' then');
+                    end loop;
+                    execute replace(pg_get_functiondef('pathmirror.look_through_log(bigint)'::regprocedure),
+                        'started and started + interval ''1 second''', 'started and started');
+                end
+                $$;
+                set session authorization pathmirror_gateway;
+                """)
+            try body(connection, namespace, url)
+        }
+    }
+
+    /// By the rights of the schema's owner.
+    private static func asOwner(_ connection: LogConnection, _ script: String) throws {
+        try connection.sql.executeScript(
+            "reset session authorization; \(script); set session authorization pathmirror_gateway")
+    }
+
+    private static func looks(_ connection: LogConnection, _ namespace: Int64) throws -> Bool {
+        try connection.sql.execute("select pathmirror.look_through_log($1)", [.int8(namespace)]).bool(0, 0)
+    }
+
+    /// - Returns: how many looks there was something to.
+    @discardableResult
+    private static func looksToTheEnd(_ connection: LogConnection, _ namespace: Int64) throws -> Int {
+        var count = 0
+        while try looks(connection, namespace) { count += 1 }
+        return count
+    }
+
+    private static func count(_ connection: LogConnection, _ what: String) throws -> Int64 {
+        try connection.sql.execute("select count(*) from pathmirror.\(what)").int64(0, 0)
+    }
+
+    @Test func aLargePartitionGoesOnceItWasLookedThrough() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            #expect(try connection.dropPiece(of: namespace) == 9, "the shared table's")
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            #expect(try Self.looks(connection, namespace))
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            #expect(try Self.looksToTheEnd(connection, namespace) == 5, "forty by seven, without the first look")
+            #expect(try connection.dropPiece(of: namespace) == 40)
+            #expect(try Self.looks(connection, namespace) == false, "the next one is not before the log's beginning")
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            #expect(try Self.count(connection, "log") == 40)
+            #expect(try Self.count(connection, "retention_look") == 0)
+        }
+    }
+
+    /// The round of a gateway does both.
+    @Test func aRoundLooksAndDrops() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            // What a round has begun that ended in the middle.
+            try connection.noteRetention(
+                namespace, dropped: 0, snapshots: 0, waitsFor: nil, message: "dropping what is before seq 1")
+            let outcome = try RetentionRound(connection).run(namespace)
+            #expect(outcome?.dropped == 49 && outcome?.message == nil, "\(String(describing: outcome))")
+        }
+    }
+
+    /// The first ones of a partition may have been deleted by `log prune`.
+    @Test func aPartitionMayBeginLate() throws {
+        try Self.withLarge(entries: "generate_series(17, 89)") { (connection, namespace) throws in
+            try Self.looksToTheEnd(connection, namespace)
+            #expect(try connection.dropPiece(of: namespace) == 40)
+        }
+    }
+
+    @Test func aYoungEntryInTheMiddleKeepsIt() throws {
+        try Self.withLarge(middleDays: 29) { (connection, namespace) throws in
+            #expect(try Self.looksToTheEnd(connection, namespace) == 2)
+            #expect(try connection.dropPiece(of: namespace) == 9)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            // Two days later it may go.
+            try Self.asOwner(connection, "update pathmirror.log set committed_at = committed_at - interval '2 days'")
+            #expect(try Self.looksToTheEnd(connection, namespace) == 4)
+            #expect(try connection.dropPiece(of: namespace) == 40)
+        }
+    }
+
+    /// More is to be kept by now than when it was looked through.
+    @Test func aLongerPolicyHoldsForWhatWasLookedThrough() throws {
+        try Self.withLarge(middleDays: 31) { (connection, namespace) throws in
+            try Self.looksToTheEnd(connection, namespace)
+            try Self.asOwner(connection, "update pathmirror.retention set keep_seconds = 32 * 86400")
+            #expect(try connection.dropPiece(of: namespace) == 9)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            try Self.asOwner(connection, "update pathmirror.retention set keep_seconds = 30 * 86400")
+            #expect(try connection.dropPiece(of: namespace) == 40)
+        }
+    }
+
+    @Test func whatGoesByNumberIsNotLookedThrough() throws {
+        try Self.withLarge(middleDays: 1) { (connection, namespace) throws in
+            try Self.asOwner(
+                connection, "update pathmirror.retention set keep_seconds = null, keep_entries = 40")
+            #expect(try Self.looks(connection, namespace) == false)
+            #expect(try connection.dropPiece(of: namespace) == 40)
+        }
+    }
+
+    // MARK: What a gateway that has been taken over may not
+
+    private static let youngEntry = """
+        insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
+        select id, 40, now(), gen_random_uuid(), 'set', '/', '{}' from pathmirror.namespace
+        """
+
+    /// A look at what is not whole yet says nothing: what comes there later is young.
+    @Test func whatComesAfterALookIsNotOld() throws {
+        try Self.withLarge(entries: "generate_series(1, 35)") { (connection, namespace) throws in
+            try Self.looksToTheEnd(connection, namespace)
+            try Self.asOwner(
+                connection, Self.youngEntry.replacing("40", with: "generate_series(36, 59)"))
+            #expect(try connection.dropPiece(of: namespace) == 9)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            #expect(try Self.count(connection, "log") == 50)
+        }
+    }
+
+    /// Nor can it have the looks begin behind where entries will come.
+    @Test func whatComesBeforeWhereALookBeganIsNotOld() throws {
+        try Self.withLarge(entries: "generate_series(45, 89)") { (connection, namespace) throws in
+            #expect(try Self.looksToTheEnd(connection, namespace) > 0)
+            try Self.asOwner(connection, Self.youngEntry)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+        }
+    }
+
+    @Test func theEndOfTheLastPartitionIsNotBelieved() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try Self.asOwner(
+                connection,
+                """
+                drop table pathmirror.log_\(namespace)_50; delete from pathmirror.log where seq < 10;
+                update pathmirror.log set committed_at = now() where seq >= 45;
+                insert into pathmirror.snapshot (namespace_id, seq, row_count, made_by) values (\(namespace), 44, 0, 'manual')
+                """)
+            try connection.sql.executeScript("update pathmirror.namespace set partitioned_to = 45, retained_from = 45")
+            #expect(try Self.looksToTheEnd(connection, namespace) == 5)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            // Told the truth again, it goes on from there.
+            try connection.sql.executeScript("update pathmirror.namespace set partitioned_to = 50, retained_from = 60")
+            try Self.asOwner(connection, "update pathmirror.log set committed_at = now() - interval '60 days'")
+            #expect(try Self.looksToTheEnd(connection, namespace) == 1)
+            #expect(try connection.dropPiece(of: namespace) == 40)
+        }
+    }
+
+    /// Another table under the name of one that was looked through.
+    @Test func aLookIsOfOneTable() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try Self.looksToTheEnd(connection, namespace)
+            let table = "pathmirror.log_\(namespace)_10"
+            try Self.asOwner(
+                connection,
+                """
+                create table again (like \(table) including all); drop table \(table); alter table again set schema pathmirror;
+                alter table pathmirror.again rename to log_\(namespace)_10; delete from pathmirror.log where seq < 10;
+                alter table pathmirror.log_rest attach partition \(table) for values from (\(namespace), 10) to (\(namespace), 50);
+                \(Self.youngEntry)
+                """)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            #expect(try Self.count(connection, "log where seq = 40") == 1)
+        }
+    }
+
+    /// A snapshot of before doesn't show what a table has now, and all of it would go.
+    @Test(arguments: ["drop_log", "look_through_log"]) func anOlderSnapshotIsRefused(function: String) throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try connection.sql.executeScript("begin isolation level repeatable read")
+            #expect(throws: PostgresError.self) {
+                try connection.sql.executeScript("select pathmirror.\(function)(\(namespace))")
+            }
+        }
+    }
+
+    /// An entry that is being added while its partition is looked at.
+    @Test func anInsertUnderWayIsWaitedFor() throws {
+        try Self.withLargeAt(entries: "generate_series(1, 39)") { (connection, namespace, url) throws in
+            try Self.asOwner(
+                connection,
+                "update pathmirror.retention set keep_seconds = null, keep_entries = 5; update pathmirror.namespace set head = 60"
+            )
+            let writer = try PostgresConnection(url)
+            defer { writer.close() }
+            try writer.executeScript("begin; \(Self.youngEntry)")
+            #expect(throws: LogStoreError.self) { try connection.dropPiece(of: namespace) }
+            try writer.executeScript("commit")
+            #expect(try Self.count(connection, "log where seq = 40") == 1)
+        }
+    }
+
+    /// What belongs to entries that stay stays with them.
+    @Test func partsGoWithTheirEntriesOnly() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try Self.asOwner(
+                connection,
+                """
+                insert into pathmirror.log_part (namespace_id, seq, part, changes)
+                select \(namespace), seq, 0, '{}' from generate_series(1, 89) as seq;
+                update pathmirror.log set committed_at = now() where seq = 3
+                """)
+            #expect(try connection.dropPiece(of: namespace) == 8)
+            #expect(try Self.count(connection, "log_part") == 81)
+            try Self.looksToTheEnd(connection, namespace)
+            #expect(try connection.dropPiece(of: namespace) == 40)
+            #expect(try Self.count(connection, "log_part where seq <> 3 and seq < 50") == 0)
+            #expect(try Self.count(connection, "log_part") == 41)
+        }
+    }
+
+    @Test func onlyTheOwnerSaysWhatWasLookedThrough() throws {
+        try Self.withLarge(middleDays: 29) { (connection, namespace) throws in
+            for statement in [
+                "insert into pathmirror.retention_look select \(namespace), 'pathmirror.log'::regclass, 10, 50, '-infinity'",
+                "update pathmirror.retention_look set looked_to = 1", "delete from pathmirror.retention_look",
+            ] {
+                #expect(throws: PostgresError.self, "\(statement)") { try connection.sql.executeScript(statement) }
+            }
+        }
+    }
+}
