@@ -87,7 +87,7 @@ namespaces: toolchain ## Build, then use 100,000 namespaces once each in 64 MiB,
 	@$(RELEASE_BUILD) --product pathmirror
 	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/e2e/campaign_namespaces.py $(ARGS)
 
-year: toolchain ## Build, then let a year of 1,000 writes a second pass on a log that is shortened (half an hour), `Tests/faults/year.py $(ARGS)`
+year: toolchain ## Build, then let a year of 1,000 writes a second pass on a log that is shortened (forty minutes), `Tests/faults/year.py $(ARGS)`
 	@scripts/install-dependencies build run test faults
 	@$(RELEASE_BUILD) --product pathmirror
 	@python=$$(scripts/python-env) && PATHMIRROR_BINARY=$(CURDIR)/$(RELEASE)/pathmirror PYTHONDONTWRITEBYTECODE=1 exec $$python Tests/faults/year.py $(ARGS)

@@ -37,7 +37,7 @@ def _head(results: dict) -> list[str]:
         "of neighbouring measurements gives one ratio. The tables have the median of these, the smallest and the largest; above 1 Pathmirror is",
         "ahead, unless the line says otherwise. An aim of at least so much is met by the median, one of at most so much by the largest. Figures",
         "under *this machine* mean nothing on another. Latencies are those of a closed loop (each connection sends when it has been answered, and so",
-        "offers less to whoever is slow), except where a race speaks of what is offered: there they count from when a write was due.", "",
+        "offers less to whoever is slow), except in *Writes and subscribers together*: there they count from when a write was due.", "",
     ]
     if results.get("quick"):
         lines += ["**This is a quick run: few and short rounds, small data. It shows that everything works, and little else.**", ""]

@@ -14,7 +14,7 @@ TITLE = "Writes and subscribers together"
 TEXT = """17,000 writes of 200 bytes a second are offered by 16 realtime WebSockets to 100 paths, in an open loop: each write is due at its time, whatever the
 gateway does, and all times are counted from when it was due (no coordinated omission). Each path has one subscriber by server-sent events: 17,000 events
 a second. The aims are the best figures that are published for a log server on two processors. A missing, repeated or reordered event, or an answer that is
-not `ok`, makes the race void. The one process that writes, subscribes and checks has its share of the same two processors."""
+not `ok`, makes the race void. The plot has the round whose p50 is the median. The one process that writes, subscribes and checks has its share of the same two processors."""
 
 OFFERED = 17_000
 RATES = (1_000, 4_000, 8_000, 12_000, OFFERED)
