@@ -189,7 +189,9 @@ def grown(months: list[dict]) -> list[str]:
     quarter = len(months) // 4
     early, late = months[len(months) // 2 - quarter:len(months) // 2], months[-quarter:]
     found = []
-    for name in sorted({name for month in months for name in month["sizes"]}):
+    if max(month["sizes"]["write-ahead log"] for month in months) > 1.2e9:
+        found.append("the write-ahead log is larger than max_wal_size")
+    for name in sorted({name for month in months for name in month["sizes"]} - {"write-ahead log"}):
         before, after = (max(month["sizes"].get(name, 0) for month in some) for some in (early, late))
         if after > 1.25 * before + (1 << 20):
             found.append(f"{name}: {before / 1e6:.1f} MB, and {after / 1e6:.1f} MB later")

@@ -17,13 +17,13 @@ declare
     head bigint;
     needed bigint;
     piece record;
+    by_age boolean;
+    is_large boolean;
     newest timestamptz;
-    begins bigint;
-    is_old boolean;
+    is_right boolean;
+    parent record;
     gone bigint;
-    parent text;
     oldest bigint;
-    shared_end bigint;
     all_bytes bigint := 0;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -34,8 +34,11 @@ begin
     if not found then
         raise exception 'nobody has said what of the log of namespace % may go', of_namespace using errcode = 'PM004';
     end if;
-    select namespace.head, retained_from - 1, shared_to into strict head, needed, shared_end
-    from pathmirror.namespace where id = of_namespace;
+    -- What is to be kept of it is known once it lives there.
+    if exists (select from pathmirror.namespace_copy where namespace_id = of_namespace and is_dormant) then
+        raise exception 'namespace % is being moved here', of_namespace using errcode = 'PM004';
+    end if;
+    select namespace.head, retained_from - 1 into strict head, needed from pathmirror.namespace where id = of_namespace;
     if needed = 0 then
         return 0;
     end if;
@@ -65,51 +68,61 @@ begin
     loop
         all_bytes := piece.bytes_behind + piece.bytes;
         exit when piece.past > needed + 1;
-        -- Nobody adds an entry to what is being looked at. (Those who write elsewhere in the log don't wait for this.)
-        execute format('lock table only pathmirror.%I in share row exclusive mode', piece.relname);
-        if not (coalesce(piece.bytes_behind >= policy.max_bytes, false)
-            or coalesce(piece.past - 1 <= head - policy.keep_entries, false))
-        then
-            exit when policy.keep_seconds is null;
-            -- All of its entries are looked at: gateways may append, and one that was taken over could append an entry of long
-            -- ago as the last.
-            if piece.past - piece.first <= 1000000 then
-                execute format('select coalesce(max(committed_at), ''-infinity'') from pathmirror.%I', piece.relname) into newest;
-            else
+        by_age := not (coalesce(piece.bytes_behind >= policy.max_bytes, false)
+            or coalesce(piece.past - 1 <= head - policy.keep_entries, false));
+        exit when by_age and policy.keep_seconds is null;
+        is_large := by_age and piece.past - piece.first > 1000000;
+        if is_large then
+            -- Asked first: nobody is to wait for what can't go yet.
+            execute format('select exists (select from pathmirror.%I)', piece.relname) into is_right;
+            if is_right then
                 select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
                 exit when not found or look.looked_to < piece.past;
-                -- What was looked at was whole, so that nothing could be added there since. Gateways can write where the last
-                -- partition ends.
-                execute format('select $1 <= all (select min(seq) from pathmirror.%I where namespace_id = $2) '
-                    'and not exists (select from pathmirror.%I where namespace_id = $2 and seq >= $3)', piece.relname, piece.relname)
-                    into is_old using look.begins, of_namespace, look.looked_to;
-                exit when not coalesce(is_old, false);
-                newest := look.newest;
+            else
+                look := (of_namespace, piece.relation, piece.past, piece.past, '-infinity');
             end if;
-            exit when newest >= clock_timestamp() - policy.keep_seconds * interval '1 second';
         end if;
+        -- Nobody adds an entry to what is being looked at. (Those who write elsewhere in the log don't wait for this.)
+        execute format('lock table only pathmirror.%I in share row exclusive mode', piece.relname);
+        -- Gateways can write where the last partition ends.
+        execute format('select not exists (select from pathmirror.%I where namespace_id = $1 and seq >= $2)', piece.relname)
+            into is_right using of_namespace, piece.past;
+        exit when not is_right;
+        if is_large then
+            -- What was looked at was whole, so that nothing could be added there since.
+            execute format('select not exists (select from pathmirror.%I where namespace_id = $1 and seq < $2)', piece.relname)
+                into is_right using of_namespace, look.begins;
+            exit when not is_right;
+            newest := look.newest;
+        elsif by_age then
+            -- All of its entries are looked at: gateways may append, and one that was taken over could append an entry of long
+            -- ago as the last.
+            execute format('select coalesce(max(committed_at), ''-infinity'') from pathmirror.%I', piece.relname) into newest;
+        end if;
+        exit when by_age and newest >= clock_timestamp() - policy.keep_seconds * interval '1 second';
         -- Imports' pieces go with their entries; before the table is taken away, as everybody waits from then on.
         execute format('delete from pathmirror.log_part as part where part.namespace_id = $1 and part.seq >= $2 and part.seq < $3 '
             'and exists (select from pathmirror.%I as entry where entry.namespace_id = $1 and entry.seq = part.seq)', piece.relname)
             using of_namespace, piece.first, piece.past;
         delete from pathmirror.retention_look where namespace_id = of_namespace;
-        select pg_class.relname into parent from pg_inherits join pg_class on pg_class.oid = inhparent
-        where inhrelid = piece.relation;
+        select pg_class.relname as name, inhdetachpending as is_begun into parent
+        from pg_inherits join pg_class on pg_class.oid = inhparent where inhrelid = piece.relation;
         if found then
-            execute format('alter table pathmirror.%I detach partition pathmirror.%I', parent, piece.relname);
+            -- A prune by hand may have been cut short.
+            execute format('alter table pathmirror.%I detach partition pathmirror.%I', parent.name, piece.relname)
+                || case when parent.is_begun then ' finalize' else '' end;
         end if;
         execute format('drop table pathmirror.%I', piece.relname);
         return piece.past - piece.first;
     end loop;
 
     -- What is in the tables that namespaces share, a stretch at a time. What is in a partition goes with it.
-    needed := least(needed, shared_end - 1);
-    select min(seq) into oldest from pathmirror.log where namespace_id = of_namespace and seq <= needed;
+    select min(seq) into oldest from pathmirror.log_begin where namespace_id = of_namespace and seq <= needed;
     if oldest is null then
         return 0;
     end if;
     with dropped as (
-        delete from pathmirror.log
+        delete from pathmirror.log_begin
         where namespace_id = of_namespace and seq <= least(needed, oldest + 9999)
             and (
                 all_bytes >= policy.max_bytes
@@ -147,7 +160,7 @@ begin
     end if;
     select started - keep_seconds * interval '1 second' into young from pathmirror.retention
     where namespace_id in (of_namespace, 0) order by namespace_id desc limit 1;
-    if young is null then
+    if young is null or exists (select from pathmirror.namespace_copy where namespace_id = of_namespace and is_dormant) then
         return false;
     end if;
     select relation, relname, first, coalesce(lead(first) over (order by first), partitioned_to) as past, retained_from into piece
@@ -193,3 +206,12 @@ $$;
 
 comment on function pathmirror.look_through_log(bigint) is
     'Looks whether all entries of the oldest large partition may go; returns whether to call it again.';
+
+-- What triggers call, of what may not be changed.
+create or replace function pathmirror.refuse_change() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp as $$
+begin
+    raise exception '% of %.% can''t be changed', tg_argv[0], tg_table_schema, tg_table_name using errcode = '42501';
+end
+$$;

@@ -46,6 +46,8 @@ public struct Pruning {
         public let partitions: [String]
         /// Entries that go one by one.
         public let deletedEntries: Int64
+        /// Before which entry: those behind it that are before `newFrom` stay in a partition until it goes whole.
+        let deletesBefore: Int64
         public var isEmpty: Bool { newFrom == oldFrom && partitions.isEmpty && deletedEntries == 0 }
     }
 
@@ -87,13 +89,17 @@ public struct Pruning {
         if !force, let oldest = holders.map(\.seq).min() { from = max(record.retainedFrom, oldest + 1) }
         let sharedTo = try sharedTo()
         let all = try partitions()
+        var kept: Int64?
         if !leavesPartitions, let last = all.first(where: { $0.first < from && from < $0.end }) {
             // Rows below its beginning are in other tables. Some below what is retained may be there still.
             let oldest = try connection.postgres.execute(
                 "select coalesce(min(seq), $3) from pathmirror.log where namespace_id = $1 and seq >= $2 and seq < $3",
                 [.int8(namespace), .int8(last.first), .int8(from)])
             let count = from - (try oldest.int64(0, 0))
-            if count > Self.mostDeleted { from = max(record.retainedFrom, last.first) }
+            if count > Self.mostDeleted {
+                from = max(record.retainedFrom, last.first)
+                kept = last.first
+            }
         }
         let whole = all.filter { $0.end <= from }
         let rest = all.first { $0.first < from && from < $0.end }
@@ -101,12 +107,13 @@ public struct Pruning {
         if !leavesPartitions {
             // Of the tables that namespaces share everything goes, however much: it is a small part of them.
             deleted += try entries(from: 0, before: min(from, sharedTo))
-            if let rest { deleted += try entries(from: rest.first, before: from) }
+            if let rest, kept == nil { deleted += try entries(from: rest.first, before: from) }
         }
         let skipping = late.filter { $0.kind == Self.feedKind && $0.seq + 1 < from }
         return Plan(
             oldFrom: record.retainedFrom, newFrom: from, wantedFrom: wanted, head: record.head, holders: holders,
-            skipping: skipping, partitions: whole.map(\.name), deletedEntries: deleted)
+            skipping: skipping, partitions: whole.map(\.name), deletedEntries: deleted,
+            deletesBefore: kept ?? from)
     }
 
     /// Carries a plan out. Killed at any point it leaves a log that is whole from `retained_from` on, and the next run ends
@@ -222,8 +229,11 @@ public struct Pruning {
             try drop(name)
         }
         progress("\(plan.deletedEntries) entries")
-        try deleteRows(of: "log", before: plan.newFrom)
-        try deleteRows(of: "log_part", before: plan.newFrom)
+        // Whoever looks through a partition looks at what is left of it.
+        _ = try connection.postgres.execute(
+            "delete from pathmirror.retention_look where namespace_id = $1", [.int8(namespace)])
+        try deleteRows(of: "log", before: plan.deletesBefore)
+        try deleteRows(of: "log_part", before: plan.deletesBefore)
     }
 
     private func drop(_ name: String) throws {
@@ -234,12 +244,27 @@ public struct Pruning {
             where pg_class.relname = $1 and pg_class.relnamespace = 'pathmirror'::regnamespace
             """, [.text(name)])
         if state.rowCount == 1 {
+            try endOthers(of: try state.string(0, 1), but: name)
             // Detaching in this way keeps nobody from writing or reading meanwhile.
             let word = try state.bool(0, 0) ? "finalize" : "concurrently"
             try connection.postgres.executeScript(
                 "alter table pathmirror.\(try state.string(0, 1)) detach partition pathmirror.\(name) \(word)")
         }
         try connection.postgres.executeScript("drop table pathmirror.\(name)")
+    }
+
+    /// A table lets go of one partition at a time: what a prune of any namespace has begun there and not ended is ended.
+    private func endOthers(of parent: String, but name: String) throws {
+        let begun = try connection.postgres.execute(
+            """
+            select inhrelid::regclass::text from pg_inherits join pg_class as parent on parent.oid = inhparent
+            where parent.relname = $1 and parent.relnamespace = 'pathmirror'::regnamespace and inhdetachpending
+                and inhrelid <> ('pathmirror.' || quote_ident($2))::regclass
+            """, [.text(parent), .text(name)])
+        for row in 0..<begun.rowCount {
+            try connection.postgres.executeScript(
+                "alter table pathmirror.\(parent) detach partition \(try begun.string(row, 0)) finalize")
+        }
     }
 
     /// Deletes a namespace's rows below a seq, a stretch of them a transaction.

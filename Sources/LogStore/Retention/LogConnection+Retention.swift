@@ -116,6 +116,22 @@ extension LogConnection {
         }
     }
 
+    /// Whether a partition of a namespace's log has only entries before one.
+    func hasPartition(of namespace: Int64, before seq: Int64) throws(LogStoreError) -> Bool {
+        try translated { () throws(PostgresError) in
+            try postgres.execute(
+                """
+                select exists (
+                    select from (
+                        select lead(split_part(relname, '_', 3)::bigint) over (order by split_part(relname, '_', 3)::bigint) as past
+                        from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r'
+                            and relname ~ ('^log_' || $1::text || '_[0-9]+$')
+                    ) as piece where past <= $2)
+                """, [.int8(namespace), .int8(seq)]
+            ).bool(0, 0)
+        }
+    }
+
     /// Keeps how a round went for a namespace.
     public func noteRetention(
         _ namespace: Int64, dropped: Int64, snapshots: Int64, waitsFor: String?, message: String?

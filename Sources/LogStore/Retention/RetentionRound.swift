@@ -74,7 +74,9 @@ public struct RetentionRound {
             outcome.tookSnapshot = true
         }
         guard let target = step.newFrom else {
-            if hasMore { try dropPieces(record.id, &outcome) }
+            if try hasMore || connection.hasPartition(of: record.id, before: record.retainedFrom) {
+                try dropPieces(record.id, &outcome)
+            }
             return
         }
         guard let plan = try plan(pruning, record, target, &outcome) else { return }

@@ -259,17 +259,133 @@ import Tree
 
     /// An entry that is being added while its partition is looked at.
     @Test func anInsertUnderWayIsWaitedFor() throws {
-        try Self.withLargeAt(entries: "generate_series(1, 39)") { (connection, namespace, url) throws in
-            try Self.asOwner(
-                connection,
-                "update pathmirror.retention set keep_seconds = null, keep_entries = 5; update pathmirror.namespace set head = 60"
-            )
+        let entries = "unnest(array(select generate_series(1, 39)) || array(select generate_series(50, 89)))"
+        try Self.withLargeAt(entries: entries) { (connection, namespace, url) throws in
+            try Self.asOwner(connection, "update pathmirror.retention set keep_seconds = null, keep_entries = 5")
             let writer = try PostgresConnection(url)
             defer { writer.close() }
             try writer.executeScript("begin; \(Self.youngEntry)")
             #expect(throws: LogStoreError.self) { try connection.dropPiece(of: namespace) }
             try writer.executeScript("commit")
             #expect(try Self.count(connection, "log where seq = 40") == 1)
+        }
+    }
+
+    /// Entries that were looked at don't go one by one, so that others could come in their place.
+    @Test func aPartitionIsNotEmptiedEntryByEntry() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try Self.looksToTheEnd(connection, namespace)
+            #expect(throws: PostgresError.self) {
+                try connection.sql.executeScript("update pathmirror.namespace set shared_to = 1000000000")
+            }
+            try connection.sql.executeScript(
+                """
+                update pathmirror.namespace set retained_from = 49;
+                insert into pathmirror.snapshot (namespace_id, seq, row_count, made_by) values (\(namespace), 48, 0, 'manual')
+                """)
+            #expect(try connection.dropPiece(of: namespace) == 9)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            #expect(try Self.count(connection, "log") == 80)
+        }
+    }
+
+    /// A gateway says that a partition ends earlier than it does, so that what is behind goes with it.
+    @Test func whereAPartitionEndsIsNotBelieved() throws {
+        try Self.withLarge(middleDays: 0) { (connection, namespace) throws in
+            try Self.asOwner(
+                connection,
+                """
+                update pathmirror.retention set keep_seconds = null, keep_entries = 60; drop table pathmirror.log_\(namespace)_50;
+                update pathmirror.namespace set head = 49
+                """)
+            try connection.sql.executeScript(
+                """
+                update pathmirror.namespace set retained_from = 12, partitioned_to = 12, head = 1000;
+                insert into pathmirror.snapshot (namespace_id, seq, row_count, made_by) values (\(namespace), 11, 0, 'manual')
+                """)
+            try Self.asOwner(connection, "update pathmirror.retention set keep_entries = 30")
+            #expect(try connection.dropPiece(of: namespace) == 9)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            #expect(try Self.count(connection, "log") == 40)
+        }
+    }
+
+    /// What is to be kept of it comes with the last of a copy's rounds.
+    @Test func aCopyIsNotShortened() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try Self.asOwner(
+                connection,
+                """
+                insert into pathmirror.namespace_copy (namespace_id, namespace, move, source, source_id, stream_key)
+                values (\(namespace), 'shop', gen_random_uuid(), 'home', 1, gen_random_uuid())
+                """)
+            #expect(throws: LogStoreError.self) { try connection.dropPiece(of: namespace) }
+            #expect(try Self.looks(connection, namespace) == false)
+        }
+    }
+
+    /// Nothing waits for the lock of a partition that can't go yet, and nobody waits for it.
+    @Test func whatIsNotLookedThroughIsNotLocked() throws {
+        try Self.withLargeAt { (connection, namespace, url) throws in
+            let other = try PostgresConnection(url)
+            defer { other.close() }
+            try other.executeScript(
+                "begin; lock table only pathmirror.log_\(namespace)_10 in share update exclusive mode")
+            #expect(try connection.dropPiece(of: namespace) == 9)
+            #expect(try connection.dropPiece(of: namespace) == 0)
+            try Self.looksToTheEnd(connection, namespace)
+            #expect(throws: LogStoreError.self) { try connection.dropPiece(of: namespace) }
+            try other.executeScript("rollback")
+            #expect(try connection.dropPiece(of: namespace) == 40)
+        }
+    }
+
+    /// A partition that has no entries, as a move that was begun anew may leave it.
+    @Test func anEmptyPartitionGoes() throws {
+        try Self.withLarge(entries: "generate_series(50, 89)") { (connection, namespace) throws in
+            #expect(try connection.dropPiece(of: namespace) == 40)
+            #expect(try Self.count(connection, "log") == 40)
+        }
+    }
+
+    /// `log prune` was ended while it took a partition away.
+    @Test func aDetachmentThatWasBegunIsEnded() throws {
+        try Self.withLargeAt { (connection, namespace, url) throws in
+            let reader = try PostgresConnection(url)
+            defer { reader.close() }
+            try reader.executeScript("begin; select count(*) from pathmirror.log")
+            let prune = try PostgresConnection(url)
+            defer { prune.close() }
+            #expect(throws: PostgresError.self) {
+                try prune.executeScript("set statement_timeout = 300")
+                try prune.executeScript(
+                    "alter table pathmirror.log_rest detach partition pathmirror.log_\(namespace)_10 concurrently")
+            }
+            try reader.executeScript("rollback")
+            #expect(try Self.count(connection, "log") == 49)
+            try Self.looksToTheEnd(connection, namespace)
+            #expect(try connection.dropPiece(of: namespace) == 40)
+        }
+    }
+
+    /// A log is pruned by hand where retention has left much of a partition.
+    @Test func pruningLeavesWhatIsMuchInItsPartition() throws {
+        try Self.withSmallShare { connection in
+            let record = try connection.make()
+            _ = try connection.sql.execute(
+                "select pathmirror.ensure_log_partition($1, 10, 300000)", [.int8(record.id)])
+            try connection.sql.executeScript(
+                """
+                insert into pathmirror.log (namespace_id, seq, committed_at, batch_id, op, path, changes)
+                select \(record.id), seq, now(), gen_random_uuid(), 'set', '/', '{}' from generate_series(10, 150000) as seq;
+                update pathmirror.namespace set head = 150000, retained_from = 140000;
+                insert into pathmirror.snapshot (namespace_id, seq, row_count, made_by) values (\(record.id), 139999, 0, 'manual')
+                """)
+            let pruning = Pruning(connection, try #require(try connection.namespace(id: record.id)))
+            let plan = try pruning.plan(.entries(1_000), force: false)
+            #expect(plan.deletedEntries == 0)
+            try pruning.run(plan)
+            #expect(try Self.count(connection, "log") == 149_991)
         }
     }
 
@@ -283,6 +399,10 @@ import Tree
                 select \(namespace), seq, 0, '{}' from generate_series(1, 89) as seq;
                 update pathmirror.log set committed_at = now() where seq = 3
                 """)
+            // Nor can a gateway say that they belong to others.
+            #expect(throws: PostgresError.self) {
+                try connection.sql.executeScript("update pathmirror.log_part set seq = 4, part = 1 where seq = 3")
+            }
             #expect(try connection.dropPiece(of: namespace) == 8)
             #expect(try Self.count(connection, "log_part") == 81)
             try Self.looksToTheEnd(connection, namespace)
