@@ -23,7 +23,6 @@ begin
 end
 $$;
 
--- Where a namespace's own partitions begin stays as it is: by it is known which table they are parts of.
 create function pathmirror.refuse_change() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     raise exception '% of %.% can''t be changed', tg_argv[0], tg_table_schema, tg_table_name using errcode = '42501';
@@ -31,9 +30,7 @@ end
 $$;
 revoke execute on function pathmirror.refuse_change() from public;
 
-create trigger shared_to_stays before update of shared_to on pathmirror.namespace
-    for each row when (old.shared_to is distinct from new.shared_to) execute function pathmirror.refuse_change('shared_to');
-
--- The parts of a large write get its seq when it is committed, and keep it.
-create trigger seq_stays before update of seq on pathmirror.log_part
+-- The parts of a large write get its seq when it is committed, and keep it. (Behind the update: a trigger before it would have
+-- PostgreSQL lock each row first, and log that.)
+create trigger seq_stays after update of seq on pathmirror.log_part
     for each row when (old.seq >= 0) execute function pathmirror.refuse_change('seq');

@@ -30,13 +30,13 @@ begin
         raise exception 'the log can''t be shortened in a % transaction', current_setting('transaction_isolation')
             using errcode = '25001';
     end if;
-    select * into policy from pathmirror.retention where namespace_id in (of_namespace, 0) order by namespace_id desc limit 1;
-    if not found then
-        raise exception 'nobody has said what of the log of namespace % may go', of_namespace using errcode = 'PM004';
-    end if;
     -- What is to be kept of it is known once it lives there.
     if exists (select from pathmirror.namespace_copy where namespace_id = of_namespace and is_dormant) then
         raise exception 'namespace % is being moved here', of_namespace using errcode = 'PM004';
+    end if;
+    select * into policy from pathmirror.retention where namespace_id in (of_namespace, 0) order by namespace_id desc limit 1;
+    if not found then
+        raise exception 'nobody has said what of the log of namespace % may go', of_namespace using errcode = 'PM004';
     end if;
     select namespace.head, retained_from - 1 into strict head, needed from pathmirror.namespace where id = of_namespace;
     if needed = 0 then
@@ -81,6 +81,10 @@ begin
             else
                 look := (of_namespace, piece.relation, piece.past, piece.past, '-infinity');
             end if;
+        end if;
+        if by_age and not is_large then
+            execute format('select coalesce(max(committed_at), ''-infinity'') from pathmirror.%I', piece.relname) into newest;
+            exit when newest >= clock_timestamp() - policy.keep_seconds * interval '1 second';
         end if;
         -- Nobody adds an entry to what is being looked at. (Those who write elsewhere in the log don't wait for this.)
         execute format('lock table only pathmirror.%I in share row exclusive mode', piece.relname);
@@ -158,9 +162,14 @@ begin
         raise exception 'the log can''t be shortened in a % transaction', current_setting('transaction_isolation')
             using errcode = '25001';
     end if;
+    -- Who deletes entries by hand forgets looks, and waits for those under way.
+    lock table pathmirror.retention_look in row exclusive mode;
+    if exists (select from pathmirror.namespace_copy where namespace_id = of_namespace and is_dormant) then
+        return false;
+    end if;
     select started - keep_seconds * interval '1 second' into young from pathmirror.retention
     where namespace_id in (of_namespace, 0) order by namespace_id desc limit 1;
-    if young is null or exists (select from pathmirror.namespace_copy where namespace_id = of_namespace and is_dormant) then
+    if young is null then
         return false;
     end if;
     select relation, relname, first, coalesce(lead(first) over (order by first), partitioned_to) as past, retained_from into piece

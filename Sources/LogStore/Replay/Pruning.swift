@@ -229,9 +229,6 @@ public struct Pruning {
             try drop(name)
         }
         progress("\(plan.deletedEntries) entries")
-        // Whoever looks through a partition looks at what is left of it.
-        _ = try connection.postgres.execute(
-            "delete from pathmirror.retention_look where namespace_id = $1", [.int8(namespace)])
         try deleteRows(of: "log", before: plan.deletesBefore)
         try deleteRows(of: "log_part", before: plan.deletesBefore)
     }
@@ -274,9 +271,16 @@ public struct Pruning {
                 "select min(seq) from pathmirror.\(table) where namespace_id = $1 and seq < $2",
                 [.int8(namespace), .int8(seq)])
             if oldest.isNull(0, 0) { return }
-            _ = try connection.postgres.execute(
-                "delete from pathmirror.\(table) where namespace_id = $1 and seq < $2",
-                [.int8(namespace), .int8(min(seq, try oldest.int64(0, 0) + Self.deletedAtOnce))])
+            let end = min(seq, try oldest.int64(0, 0) + Self.deletedAtOnce)
+            // Nobody is looking through a partition meanwhile, and whoever does next looks at what is left of it.
+            try connection.postgres.executeScript(
+                """
+                begin;
+                lock table pathmirror.retention_look in share row exclusive mode;
+                delete from pathmirror.retention_look where namespace_id = \(namespace);
+                delete from pathmirror.\(table) where namespace_id = \(namespace) and seq < \(end);
+                commit
+                """)
         }
     }
 }

@@ -116,8 +116,8 @@ extension LogConnection {
         }
     }
 
-    /// Whether a partition of a namespace's log has only entries before one.
-    func hasPartition(of namespace: Int64, before seq: Int64) throws(LogStoreError) -> Bool {
+    /// Whether entries that are not retained could go: those of a whole partition, or of the tables that namespaces share.
+    func hasLeftOver(_ namespace: NamespaceRecord) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 """
@@ -125,9 +125,11 @@ extension LogConnection {
                     select from (
                         select lead(split_part(relname, '_', 3)::bigint) over (order by split_part(relname, '_', 3)::bigint) as past
                         from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r'
+                            and relname >= 'log_' || $1::text || '_' and relname < 'log_' || $1::text || '`'
                             and relname ~ ('^log_' || $1::text || '_[0-9]+$')
                     ) as piece where past <= $2)
-                """, [.int8(namespace), .int8(seq)]
+                    or exists (select from pathmirror.log_begin where namespace_id = $1 and seq < $2)
+                """, [.int8(namespace.id), .int8(namespace.retainedFrom)]
             ).bool(0, 0)
         }
     }

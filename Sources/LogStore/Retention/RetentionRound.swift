@@ -73,13 +73,11 @@ public struct RetentionRound {
             _ = try connection.takeSnapshot(record.id, for: .retention)
             outcome.tookSnapshot = true
         }
-        guard let target = step.newFrom else {
-            if try hasMore || connection.hasPartition(of: record.id, before: record.retainedFrom) {
-                try dropPieces(record.id, &outcome)
-            }
+        guard let target = step.newFrom, let plan = try plan(pruning, record, target, &outcome) else {
+            // An earlier round may have left something, whoever holds back the next step.
+            if try hasMore || connection.hasLeftOver(record) { try dropPieces(record.id, &outcome) }
             return
         }
-        guard let plan = try plan(pruning, record, target, &outcome) else { return }
         // Whoever comes after an end in the middle knows by it that there is more to drop.
         try connection.noteRetention(
             record.id, dropped: 0, snapshots: 0, waitsFor: outcome.waitsFor,
