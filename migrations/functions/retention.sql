@@ -19,6 +19,7 @@ declare
     piece record;
     by_age boolean;
     is_large boolean;
+    is_empty boolean := false;
     newest timestamptz;
     is_right boolean;
     parent record;
@@ -74,8 +75,8 @@ begin
         is_large := by_age and piece.past - piece.first > 1000000;
         if is_large then
             -- Asked first: nobody is to wait for what can't go yet.
-            execute format('select exists (select from pathmirror.%I)', piece.relname) into is_right;
-            if is_right then
+            execute format('select not exists (select from pathmirror.%I)', piece.relname) into is_empty;
+            if not is_empty then
                 select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
                 exit when not found or look.looked_to < piece.past;
             else
@@ -92,6 +93,11 @@ begin
         execute format('select not exists (select from pathmirror.%I where namespace_id = $1 and seq >= $2)', piece.relname)
             into is_right using of_namespace, piece.past;
         exit when not is_right;
+        if is_large and not is_empty then
+            -- A prune by hand may have come in between.
+            select * into look from pathmirror.retention_look where namespace_id = of_namespace and relation = piece.relation;
+            exit when not found or look.looked_to < piece.past;
+        end if;
         if is_large then
             -- What was looked at was whole, so that nothing could be added there since.
             execute format('select not exists (select from pathmirror.%I where namespace_id = $1 and seq < $2)', piece.relname)

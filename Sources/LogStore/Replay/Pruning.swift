@@ -226,6 +226,15 @@ public struct Pruning {
     private func dropAsOwner(_ plan: Plan, _ progress: (String) -> Void) throws {
         for name in plan.partitions {
             progress("partition \(name)")
+            // Gateways can write where the last partition ends.
+            let kept = try connection.postgres.execute(
+                "select from pathmirror.\(name) where namespace_id = $1 and seq >= $2 limit 1",
+                [.int8(namespace), .int8(plan.newFrom)])
+            guard kept.rowCount == 0 else {
+                throw LogStoreError.corrupt(
+                    "the partition \(name) goes on behind seq \(plan.newFrom - 1), where the namespace's row says that it ends"
+                )
+            }
             try drop(name)
         }
         progress("\(plan.deletedEntries) entries")
@@ -272,14 +281,12 @@ public struct Pruning {
                 [.int8(namespace), .int8(seq)])
             if oldest.isNull(0, 0) { return }
             let end = min(seq, try oldest.int64(0, 0) + Self.deletedAtOnce)
-            // Nobody is looking through a partition meanwhile, and whoever does next looks at what is left of it.
+            // One transaction. Nobody is looking through a partition meanwhile, and whoever does next looks at what is left of it.
             try connection.postgres.executeScript(
                 """
-                begin;
                 lock table pathmirror.retention_look in share row exclusive mode;
                 delete from pathmirror.retention_look where namespace_id = \(namespace);
-                delete from pathmirror.\(table) where namespace_id = \(namespace) and seq < \(end);
-                commit
+                delete from pathmirror.\(table) where namespace_id = \(namespace) and seq < \(end)
                 """)
         }
     }

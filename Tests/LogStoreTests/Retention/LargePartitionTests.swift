@@ -332,6 +332,20 @@ import Tree
         }
     }
 
+    /// Nor by who prunes by hand.
+    @Test func aPruneDropsNoPartitionThatGoesOn() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try Self.asOwner(connection, "update pathmirror.namespace set partitioned_to = 51")
+            try connection.sql.executeScript("reset session authorization")
+            try connection.saveSnapshot(namespace, at: 84, .null)
+            let pruning = Pruning(connection, try #require(try connection.namespace(id: namespace)))
+            let plan = try pruning.plan(.entries(5), force: false)
+            #expect(plan.partitions.count == 2)
+            #expect(throws: LogStoreError.self) { try pruning.run(plan) }
+            #expect(try Self.count(connection, "log where seq >= 50") == 40)
+        }
+    }
+
     /// What is to be kept of it comes with the last of a copy's rounds.
     @Test func aCopyIsNotShortened() throws {
         try Self.withLarge { (connection, namespace) throws in
