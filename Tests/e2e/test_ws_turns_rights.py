@@ -6,7 +6,7 @@ import threading
 import pytest
 from harness.gateway import SECRET
 from harness.issuer import legacy
-from harness.waiting import Late
+from harness.waiting import Late, wait_until
 from harness.websocket_client import RealtimeClient
 from oracle.hashes import node_hash
 from test_ws_turns import OK, STALE, Transactor, put
@@ -106,12 +106,16 @@ def test_thirty_clients_without_permission_cost_ten_with_it_nothing(patient, ser
     for one in nuisances:
         one.start()
 
+    def knows(transactor):
+        for push in transactor.client.pushed():
+            transactor.holder.take(push)
+        return pace == "all at once" or (transactor.holder.value or 0) == sum(len(one.sends) for one in transactors)
+
     def work(transactor):
         try:
             for _ in range(3):
-                # What another one has written was pushed; an SDK would know it.
-                for push in transactor.client.pushed():
-                    transactor.holder.take(push)
+                # What another one has written is pushed, by another loop of the gateway; an SDK would know it.
+                wait_until(lambda: knows(transactor), "the last write to be pushed")
                 transactor.add_one()
                 waiting.append(gateway.metric("pathmirror_transactions_waiting"))
         except BaseException as error:
