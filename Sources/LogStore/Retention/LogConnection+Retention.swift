@@ -116,19 +116,21 @@ extension LogConnection {
         }
     }
 
-    /// Whether entries that are not retained could go: those of a whole partition, or of the tables that namespaces share.
+    /// Whether entries that are not retained could go: those of a whole partition, or of the tables that namespaces share. Where
+    /// somebody still needs them, as after a forced prune, none could.
     func hasLeftOver(_ namespace: NamespaceRecord) throws(LogStoreError) -> Bool {
         try translated { () throws(PostgresError) in
             try postgres.execute(
                 """
-                select exists (
+                select (exists (
                     select from (
                         select lead(split_part(relname, '_', 3)::bigint) over (order by split_part(relname, '_', 3)::bigint) as past
                         from pg_class where relnamespace = 'pathmirror'::regnamespace and relkind = 'r'
                             and relname >= 'log_' || $1::text || '_' and relname < 'log_' || $1::text || '`'
                             and relname ~ ('^log_' || $1::text || '_[0-9]+$')
                     ) as piece where past <= $2)
-                    or exists (select from pathmirror.log_begin where namespace_id = $1 and seq < $2)
+                    or exists (select from pathmirror.log_begin where namespace_id = $1 and seq < $2))
+                    and not exists (select from pathmirror.log_cursor where namespace_id = $1 and seq < $2 - 1)
                 """, [.int8(namespace.id), .int8(namespace.retainedFrom)]
             ).bool(0, 0)
         }

@@ -154,6 +154,19 @@ import Tree
         }
     }
 
+    /// What is left is not tried again and again where somebody needs it, as after a forced prune: nothing has failed.
+    @Test func whatIsLeftIsNotTriedWhileSomebodyNeedsIt() throws {
+        try Self.withLarge { (connection, namespace) throws in
+            try Self.asOwner(
+                connection,
+                "insert into pathmirror.cursor (namespace_id, kind, name, seq) values (\(namespace), 'reader', 'slow', 20)"
+            )
+            let outcome = try RetentionRound(connection).run(namespace)
+            #expect(outcome?.dropped == 0 && outcome?.message == nil, "\(String(describing: outcome))")
+            #expect(try Self.count(connection, "log") == 89)
+        }
+    }
+
     /// While entries are deleted by hand nobody looks, and what was seen before counts no more.
     @Test func aPruneByHandForgetsLooks() throws {
         try Self.withLarge { (connection, namespace) throws in
