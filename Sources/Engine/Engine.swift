@@ -104,7 +104,7 @@ public final class Engine: Sendable {
     public var memory: MemoryFacts {
         MemoryFacts(
             namespaces: core.namespaces.count, bytes: core.memory.total.bytes, budget: core.memory.budget,
-            waitingLoads: core.loads.count)
+            waitingLoads: core.loads.count, pages: core.memory.pages?.facts)
     }
 
     /// Calls back with the namespace once it is loaded: at once where it is in use, else from another thread.

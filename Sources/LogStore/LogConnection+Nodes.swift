@@ -6,16 +6,32 @@ extension LogConnection {
     public func loadTree(
         _ namespace: Int64
     ) throws(LogStoreError) -> (head: Int64, root: Node, rules: StoredRules?, batch: [UInt8]?) {
-        guard let loaded = try loadTree(namespace, { _ in true }) else { preconditionFailure("nobody said no") }
+        guard let loaded = try loadTree(namespace, { _ in .goOn }) else { preconditionFailure("nobody said no") }
         return loaded
     }
 
     /// How many rows are read between two calls of who wants to know about the progress.
     private static let rowsOfProgress = 8_192
 
-    /// The same; `goesOn` is told every so often how many rows have been read, and may end it. Nil when it did.
+    /// How far the reading of a tree has come.
+    public struct LoadProgress: Sendable {
+        /// Rows that have been read.
+        public let rows: Int
+        /// About how many of them are in memory and not in pages.
+        public let rowsInMemory: Int
+    }
+
+    /// How the reading of a tree goes on.
+    public enum LoadStep {
+        case goOn
+        /// From here on what is read is put into pages, and what has been read, too.
+        case pack(TreePacker)
+        case end
+    }
+
+    /// The same; `step` is told every so often how far it has come, and says how it goes on. Nil when it said `end`.
     public func loadTree(
-        _ namespace: Int64, _ goesOn: (_ rows: Int) -> Bool
+        _ namespace: Int64, _ step: (LoadProgress) -> LoadStep
     ) throws(LogStoreError) -> (head: Int64, root: Node, rules: StoredRules?, batch: [UInt8]?)? {
         struct Ended: Error {}
         do {
@@ -31,7 +47,13 @@ extension LogConnection {
                     var rows = 0
                     try forEachNode(namespace) { path, value, isLong in
                         rows += 1
-                        if rows.isMultiple(of: Self.rowsOfProgress), !goesOn(rows) { throw Ended() }
+                        if rows.isMultiple(of: Self.rowsOfProgress) {
+                            switch step(LoadProgress(rows: rows, rowsInMemory: builder.rowsInMemory)) {
+                            case .goOn: break
+                            case .pack(let packer): builder.beginPacking(packer)
+                            case .end: throw Ended()
+                            }
+                        }
                         if isLong {
                             builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
                         } else {

@@ -30,6 +30,7 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let old): Self.merged(old, entries, isRightEdge: isRightEdge)
         case .inner(let inner): inner.setting(entries, isRightEdge: isRightEdge)
+        case .paged(let paged): paged.slab(isUse: true).setting(entries, isRightEdge: isRightEdge)
         }
     }
 
@@ -105,7 +106,7 @@ extension ChildMap.Inner {
     }
 
     /// The level above slabs that are too many for one.
-    fileprivate static func above(
+    static func above(
         _ slabs: ContiguousArray<ChildMap.Slab>, isFull: Bool
     ) -> ContiguousArray<ChildMap.Slab> {
         let parts = ChildMap.Slab.parts(slabs.count, isFull: isFull)

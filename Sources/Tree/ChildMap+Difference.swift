@@ -15,7 +15,7 @@ extension ChildMap {
 
     private static func compare(_ old: Slab, _ new: Slab, _ gone: (Entry) -> Void, _ fresh: (Entry) -> Void) {
         if old.identity == new.identity { return }
-        guard case .inner(let first) = old, case .inner(let second) = new else {
+        guard case .inner(let first) = old.inMemory, case .inner(let second) = new.inMemory else {
             each(old, gone)
             each(new, fresh)
             return
@@ -34,14 +34,21 @@ extension ChildMap {
         switch slab {
         case .entries(let entries): for entry in entries { body(entry) }
         case .inner(let inner): for slab in inner.slabs { each(slab, body) }
+        case .paged(let paged): each(paged.slab(isUse: false), body)
         }
     }
 }
 
 extension ChildMap.Slab {
+    /// What it is, or stands for: no page.
+    fileprivate var inMemory: ChildMap.Slab {
+        if case .paged(let paged) = self { paged.slab(isUse: false) } else { self }
+    }
+
     /// The same for the very same slab; never the same for two that live at once.
-    fileprivate var identity: UInt {
+    var identity: UInt {
         switch self {
+        case .paged(let paged): UInt(bitPattern: Unmanaged.passUnretained(paged).toOpaque())
         case .entries(let entries): entries.withUnsafeBufferPointer { UInt(bitPattern: $0.baseAddress) }
         case .inner(let inner): UInt(bitPattern: Unmanaged.passUnretained(inner).toOpaque())
         }

@@ -10,26 +10,34 @@ extension ChildMap: Sequence {
         /// Starts at the first key that is not before `key`.
         init(_ slab: Slab, from key: Key) {
             var slab = slab
-            while case .inner(let inner) = slab {
-                let slot = inner.slot(of: key)
-                stack.append((inner, slot + 1))
-                slab = inner.slabs[slot]
-            }
-            if case .entries(let found) = slab {
-                entries = found
-                index = found.place(of: key).index
+            while true {
+                switch slab {
+                case .inner(let inner):
+                    let slot = inner.slot(of: key)
+                    stack.append((inner, slot + 1))
+                    slab = inner.slabs[slot]
+                case .paged(let paged): slab = paged.slab(isUse: false)
+                case .entries(let found):
+                    entries = found
+                    index = found.place(of: key).index
+                    return
+                }
             }
         }
 
         private mutating func descend(_ slab: Slab) {
             var slab = slab
-            while case .inner(let inner) = slab {
-                stack.append((inner, 1))
-                slab = inner.slabs[0]
-            }
-            if case .entries(let found) = slab {
-                entries = found
-                index = 0
+            while true {
+                switch slab {
+                case .inner(let inner):
+                    stack.append((inner, 1))
+                    slab = inner.slabs[0]
+                case .paged(let paged): slab = paged.slab(isUse: false)
+                case .entries(let found):
+                    entries = found
+                    index = 0
+                    return
+                }
             }
         }
 
@@ -62,6 +70,7 @@ extension ChildMap: Sequence {
         switch slab {
         case .entries(let entries): for entry in entries { body(entry) }
         case .inner(let inner): for slab in inner.slabs { walk(slab, body) }
+        case .paged(let paged): walk(paged.slab(isUse: false), body)
         }
     }
 
@@ -86,16 +95,28 @@ extension ChildMap: Sequence {
                 // Only the slab in which the key would be has to look for it.
                 guard walkReversed(inner.slabs[slot], slot == last ? key : nil, body) else { return false }
             }
+        case .paged(let paged): return walkReversed(paged.slab(isUse: false), key, body)
         }
         return true
     }
 }
 
 extension ChildMap: Equatable {
+    /// Slabs that both share are not looked at.
     public static func == (left: ChildMap, right: ChildMap) -> Bool {
-        guard left.count == right.count else { return false }
-        var first = left.makeIterator()
-        var second = right.makeIterator()
+        left.count == right.count && areEqual(left.root, right.root)
+    }
+
+    private static func areEqual(_ left: Slab, _ right: Slab) -> Bool {
+        if left.identity == right.identity { return true }
+        if case .inner(let first) = left, case .inner(let second) = right,
+            first.slabs.count == second.slabs.count,
+            zip(first.slabs, second.slabs).allSatisfy({ $0.count == $1.count })
+        {
+            return zip(first.slabs, second.slabs).allSatisfy(areEqual)
+        }
+        var first = Iterator(left)
+        var second = Iterator(right)
         while let one = first.next(), let other = second.next() {
             guard one.key == other.key, one.node == other.node else { return false }
         }

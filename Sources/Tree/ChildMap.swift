@@ -19,6 +19,8 @@ public struct ChildMap: Sendable {
     enum Slab: Sendable {
         case entries(ContiguousArray<Entry>)
         case inner(Inner)
+        /// One of the others, which may not be in memory.
+        case paged(PagedSlab)
     }
 
     /// A level of the B+tree above the entries.
@@ -77,6 +79,7 @@ public struct ChildMap: Sendable {
         while true {
             switch slab {
             case .inner(let inner): slab = inner.slabs[inner.slot(of: key)]
+            case .paged(let paged): slab = paged.slab(isUse: true)
             case .entries(let entries):
                 let (index, isFound) = entries.place(of: key)
                 return isFound ? entries[index].node : nil
@@ -164,6 +167,7 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let entries): entries.count
         case .inner(let inner): inner.count
+        case .paged(let paged): paged.count
         }
     }
 
@@ -171,6 +175,7 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let entries): entries.reduce(0) { $0 + $1.node.rowCount }
         case .inner(let inner): inner.rowCount
+        case .paged(let paged): paged.rowCount
         }
     }
 
@@ -179,14 +184,16 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let entries): entries.first?.key ?? Key("")
         case .inner(let inner): inner.lowKeys[0]
+        case .paged(let paged): paged.lowKey
         }
     }
 
-    /// Entries or slabs directly in this slab.
+    /// Entries or slabs directly in this slab; a page counts as full, so that it is not read to be joined with another.
     var fill: Int {
         switch self {
         case .entries(let entries): entries.count
         case .inner(let inner): inner.slabs.count
+        case .paged: ChildMap.width
         }
     }
 
@@ -194,6 +201,7 @@ extension ChildMap.Slab {
         switch self {
         case .entries(let entries): entries[last ? entries.count - 1 : 0]
         case .inner(let inner): inner.slabs[last ? inner.slabs.count - 1 : 0].edge(last: last)
+        case .paged(let paged): paged.slab(isUse: false).edge(last: last)
         }
     }
 

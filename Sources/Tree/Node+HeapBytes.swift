@@ -29,6 +29,8 @@ struct HeapCount {
     private static let branch = allocation(
         objectHeader + 2 * MemoryLayout<Int>.size + MemoryLayout<BranchPriority?>.size)
     private static let inner = allocation(objectHeader + 4 * MemoryLayout<Int>.size)
+    /// A page that is not in memory: `PagedSlab`, `Page` and the keeper's reference.
+    private static let page = 2 * allocation(6 * MemoryLayout<Int>.size + objectHeader) + allocation(64)
     private static let prioritizedLeaf = allocation(objectHeader + 2 * MemoryLayout<Node>.stride)
     private static let branchPriority = allocation(objectHeader + MemoryLayout<Node>.size)
 
@@ -50,8 +52,19 @@ struct HeapCount {
         }
     }
 
+    /// What a slab takes of the heap.
+    static func bytes(of slab: ChildMap.Slab) -> Int {
+        var count = HeapCount()
+        count.add(slab)
+        return count.bytes
+    }
+
     private mutating func add(_ slab: ChildMap.Slab) {
         switch slab {
+        case .paged(let paged):
+            // What a page holds is counted by who keeps it.
+            bytes += Self.page
+            add(paged.lowKey.text)
         case .entries(let entries):
             bytes += Self.allocation(Self.arrayHeader + entries.capacity * MemoryLayout<ChildMap.Entry>.stride)
             for entry in entries {

@@ -11,6 +11,10 @@ public struct TreeBuilder: ~Copyable {
         var priority: Node = .null
         /// Whether its children came in the order of keys, which is not that of bytes.
         var isSorted = true
+        /// Those of its children that are in pages already.
+        var runs: PagedRuns?
+        /// Rows of its finished children that are in none.
+        var rows = 0
     }
 
     /// The root and the branches down to the current row.
@@ -23,6 +27,7 @@ public struct TreeBuilder: ~Copyable {
     private var rows = 0
     /// Rows that came out of order, which long paths do.
     private var late: [(Path, Node)] = []
+    private var packer: TreePacker?
 
     /// Fewer rows repeat too few keys for the cache to pay for being made.
     private static let leastRowsForCache = 256
@@ -69,7 +74,7 @@ public struct TreeBuilder: ~Copyable {
     public mutating func finish() -> Node {
         while stack.count > 1 { closeLast() }
         let priority = stack[0].priority
-        var root = finished.count == 0 ? rootLeaf.withPriority(priority) : takeBranch(stack[0])
+        var root = finished.count == 0 && stack[0].runs == nil ? rootLeaf.withPriority(priority) : takeBranch(stack[0])
         if root.isNull, !priority.isNull { late.append((Path([.priority]), priority)) }
         // Priorities last: a node must be there to have one.
         for (path, value) in late where !path.namesPriority { root = root.replacing(path, with: value) }
@@ -79,6 +84,27 @@ public struct TreeBuilder: ~Copyable {
         path = []
         late = []
         return root
+    }
+
+    // MARK: Pages
+
+    /// From now on what is finished is put into pages, so that a tree may be larger than memory.
+    public mutating func beginPacking(_ packer: consuming TreePacker) {
+        // What is finished already; the rest of the branches above comes with their rows.
+        finished.forEach { $0 = .init(key: $0.key, node: packer.pack($0.node)) }
+        self.packer = packer
+    }
+
+    /// About how many rows of those that were added are in memory.
+    public var rowsInMemory: Int { max(0, rows - (packer?.packedRows ?? 0)) }
+
+    private mutating func packRun(_ index: Int) {
+        var entries = finished.take(from: stack[index].base)
+        var runs = stack[index].runs ?? PagedRuns()
+        runs.add(&entries, isSorted: stack[index].isSorted, &packer)
+        stack[index].runs = runs
+        stack[index].isSorted = true
+        stack[index].rows = 0
     }
 
     private func sharedLength(with text: UnsafeRawBufferPointer) -> Int {
@@ -113,19 +139,22 @@ public struct TreeBuilder: ~Copyable {
     }
 
     /// Adds a finished child to the innermost open branch.
-    private mutating func append(_ key: Key, _ node: Node) {
+    private mutating func append(_ key: Key, _ node: Node, rows: Int = 1) {
         let parent = stack.count - 1
         if stack[parent].isSorted, finished.count > stack[parent].base, finished.orderOfLast(against: key) >= 0 {
             stack[parent].isSorted = false
         }
         finished.append(.init(key: key, node: node))
+        guard let most = packer?.sizes.rowsOfRun else { return }
+        stack[parent].rows += rows
+        if stack[parent].rows >= most { packRun(parent) }
     }
 
     private mutating func closeLast() {
         guard let last = stack.popLast() else { return }
-        if finished.count > last.base {
+        if finished.count > last.base || last.runs != nil {
             let node = takeBranch(last)
-            if !node.isNull { append(last.key, node) }
+            if !node.isNull { append(last.key, node, rows: last.rows) }
             return
         }
         guard !last.priority.isNull else { return }
@@ -138,6 +167,10 @@ public struct TreeBuilder: ~Copyable {
 
     private mutating func takeBranch(_ open: Open) -> Node {
         var entries = finished.take(from: open.base)
+        if var runs = open.runs {
+            if !entries.isEmpty { runs.add(&entries, isSorted: open.isSorted, &packer) }
+            return .branch(Branch(priority: open.priority, children: runs.joined(&packer)))
+        }
         if !open.isSorted { return Node(sorting: &entries, priority: open.priority) }
         return .branch(Branch(priority: open.priority, children: ChildMap(sorted: entries)))
     }

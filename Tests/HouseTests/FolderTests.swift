@@ -11,7 +11,7 @@ import Testing
     private static let engine: [String: Set<String>] = [
         "": [
             "Batches", "Blockers", "Commit", "Common", "Core", "Database", "Disconnects", "Following", "Large",
-            "Leases", "Namespaces", "Reading",
+            "Leases", "Namespaces", "Pages", "Reading",
         ],
         "Disconnects": ["Common", "Core", "Leases", "Namespaces", "Writes"],
         "Leases": ["Common", "Core"],
@@ -19,7 +19,8 @@ import Testing
         "Commit": ["Batches", "Common", "Core", "Following", "Namespaces", "Writes"],
         "Following": ["Common", "Core", "Namespaces"],
         "Blockers": ["Common", "Core", "Database"],
-        "Core": ["Batches", "Common", "Database", "Namespaces", "Peers", "Writes"],
+        "Core": ["Batches", "Common", "Database", "Namespaces", "Pages", "Peers", "Writes"],
+        "Pages": ["Common", "Namespaces"],
         "Batches": ["Common", "Namespaces", "Writes"],
         "Namespaces": ["Common", "Database", "Listeners", "Writes"],
         "Writes": ["Common"],

@@ -15,9 +15,9 @@ import Tree
                 select \(record.id), '/k' || n, '1', 0 from generate_series(1, 20000) as n
                 """)
             var told: [Int] = []
-            let ended = try session.loadTree(record.id) { rows in
-                told.append(rows)
-                return told.count < 2
+            let ended = try session.loadTree(record.id) { progress in
+                told.append(progress.rows)
+                return told.count < 2 ? .goOn : .end
             }
             #expect(ended?.head == nil)
             #expect(told == [8_192, 16_384])

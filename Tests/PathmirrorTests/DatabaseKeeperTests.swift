@@ -27,7 +27,7 @@ import Testing
                 defer { client.stop() }
                 let databases = Databases(home: home.engine)
                 let keeper = DatabaseKeeper(
-                    DatabaseServices.Shared(try ServiceOptionsTests.options([]), client), home: homeURL, databases)
+                    try DatabaseServices.Shared(try ServiceOptionsTests.options([]), client), home: homeURL, databases)
                 let thread = Thread(name: "databases") { keeper.run() }
                 let socket = try TestCluster.socketPath()
                 keeper.found([

@@ -11,7 +11,7 @@ public final class TestEngine: Sendable {
 
     /// Looks at the heads every ten minutes only, unless told otherwise: what a test waits for has to be announced.
     public init(
-        _ url: PostgresURL, logger: Logger = Logger(level: .error, descriptor: -1),
+        _ url: PostgresURL, logger: Logger = Logger(level: .error, descriptor: -1), budget: TreeBudget? = nil,
         _ change: (inout EngineSettings, inout LogConnection.Settings) -> Void = { _, _ in }
     ) throws {
         var settings = EngineSettings()
@@ -20,7 +20,8 @@ public final class TestEngine: Sendable {
         var session = LogConnection.Settings()
         change(&settings, &session)
         engine = try Engine(
-            url: url, settings: settings, connectionSettings: session, metrics: metrics, logger: logger)
+            url: url, settings: settings, connectionSettings: session, metrics: metrics, logger: logger,
+            budget: budget)
     }
 
     /// The namespace, once it is loaded.

@@ -4,10 +4,18 @@ import Synchronization
 /// been read begins, and where that is not enough, the others do. Any thread.
 public final class TreeBudget: Sendable {
     let total: MemoryTotal
+    /// Where parts of trees go that are too large for memory; nil where there is no such place.
+    let pages: TreePages?
     private let members = Mutex<[TreeMemory]>([])
 
-    /// - Parameter bytes: what they may take together, by estimate.
-    public init(bytes: Int) { total = MemoryTotal(budget: bytes) }
+    /// - Parameters:
+    ///   - bytes: what they may take together, by estimate.
+    ///   - pages: where parts of trees go that are too large for that; nil: they stay in memory.
+    public init(bytes: Int, pages file: PageFile? = nil) {
+        let total = MemoryTotal(budget: bytes)
+        self.total = total
+        pages = file.map { TreePages($0, total) }
+    }
 
     func add(_ member: TreeMemory) { members.withLock { $0.append(member) } }
 

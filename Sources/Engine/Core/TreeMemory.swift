@@ -14,9 +14,9 @@ final class TreeMemory: Sendable {
     }
 
     private let shared: TreeBudget
-    private let namespaces: NamespaceTable
+    let namespaces: NamespaceTable
     private let metrics: EngineMetrics
-    private let logger: Logger
+    let logger: Logger
     private let state = Condition(State())
     /// Somebody has asked for room, and the thread has not looked since.
     private let isAsked = Atomic<Bool>(false)
@@ -39,11 +39,12 @@ final class TreeMemory: Sendable {
 
     var budget: Int { total.budget }
     var total: MemoryTotal { shared.total }
+    var pages: TreePages? { shared.pages }
     /// What the namespace takes that is kept although it takes more than the budget.
     var keptBytes: Int { namespaces.keptBytes }
 
     /// Whether the trees take more than they may.
-    private var isOver: Bool {
+    var isOver: Bool {
         let bytes = total.bytes
         return bytes > budget && bytes - shared.keptBytes > budget
     }
@@ -78,6 +79,7 @@ final class TreeMemory: Sendable {
 
     private func letGo(_ health: DatabaseHealth, mostLookedAt: Int) {
         var left = mostLookedAt
+        pages?.makeRoom()
         while isOver, health.isUp, left > 0 {
             // A few at a time: whoever asks for a namespace waits for the table meanwhile.
             guard let namespace = namespaces.takeUnused(most: min(left, Self.mostLookedAt)) else {
@@ -99,6 +101,7 @@ final class TreeMemory: Sendable {
             letGo(health, mostLookedAt: max(Self.mostLookedAt, namespaces.count))
             // What is unused may be another database's. Each look asks: who gave enough for the last one waits again.
             if isOver { shared.needRoom(besides: self) }
+            if isOver { packLargest() }
             looks = isOver ? looks + 1 : 0
             if looks == Self.looksUntilTold {
                 logger.warning(

@@ -55,7 +55,11 @@ extension NamespaceFollower {
             }
             throw .unknownNamespace(namespace.name)
         }
-        let (head, root, stored, batch) = try connection.loadTree(namespace.id)
+        var isPacking = false
+        let loaded = try connection.loadTree(namespace.id) {
+            core.memory.step($0, namespace.memory, isPacking: &isPacking)
+        }
+        guard let (head, root, stored, batch) = loaded else { return }
         let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: namespace.name), batch: batch)
         namespace.reset(to: snapshot)
         core.recent.note(namespace.id, snapshot)

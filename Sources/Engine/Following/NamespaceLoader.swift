@@ -40,11 +40,13 @@ struct NamespaceLoader {
         defer { if !isKept { _ = core.namespaces.takeAnnounced(of: record.id) } }
         let start = Clock.monotonicNanoseconds
         let memory = NamespaceMemory(in: core.memory.total)
-        let loaded = try connection.loadTree(record.id) { rows in
+        var isPacking = false
+        let loaded = try connection.loadTree(record.id) { progress in
             // What is being read counts before it is there, and may need room.
-            memory.loading(rows: rows)
+            memory.loading(rows: progress.rowsInMemory)
             core.memory.makeRoom(core.health)
-            return rows < Self.largeRows || core.loads.becomesLarge(&job)
+            guard progress.rows < Self.largeRows || core.loads.becomesLarge(&job) else { return .end }
+            return core.memory.step(progress, memory, isPacking: &isPacking)
         }
         guard let (head, root, stored, batch) = loaded else { return .postponed }
         let snapshot = Snapshot(seq: head, root: root, rules: rules.version(stored, of: name), batch: batch)

@@ -66,6 +66,9 @@ final class Published: Sendable {
         }
     }
 
+    /// Goes over to another form of the same tree, of which nobody has to hear.
+    func replaceTree(_ snapshot: Snapshot) { state.withLock { $0.snapshot = snapshot } }
+
     /// Tells all listeners that nothing comes any more.
     func end(with snapshot: Snapshot) {
         let listeners = state.withLock { state -> [any ChangeListener] in

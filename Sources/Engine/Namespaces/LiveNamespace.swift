@@ -287,6 +287,24 @@ public final class LiveNamespace: Sendable {
         }
     }
 
+    /// The tree has been put into pages: a committer takes it in, between two batches.
+    func give(_ packed: PackedTree) {
+        if scheduling.withLock({ $0.give(packed) }) { host.schedule(self) }
+    }
+
+    /// The tree is being put into pages, or waits for a committer to take it in.
+    var isBeingPacked: Bool { scheduling.withLock { $0.packed != nil } }
+
+    /// Goes over to the tree with pages, if there is one: it is the same tree. Only for the working committer, with nothing under way.
+    func takeInPacked() {
+        guard let tree = scheduling.withLock({ $0.takePacked() }) else { return }
+        let now = snapshot
+        published.replaceTree(
+            Snapshot(seq: now.seq, root: now.root.adopting(tree.packed, of: tree.base), rules: now.rules, batch: now.batch))
+        memory.wasPacked()
+        host.recount(self)
+    }
+
     /// The database has this namespace no more: what listens ends, and so do writes.
     func end(with snapshot: Snapshot, _ error: EngineError) {
         ended.store(true, ordering: .releasing)

@@ -13,7 +13,7 @@ final class MemoryTotal: Sendable {
     /// Bytes.
     var bytes: Int { sum.load(ordering: .relaxed) }
 
-    fileprivate func add(_ count: Int) { sum.wrappingAdd(count, ordering: .relaxed) }
+    func add(_ count: Int) { sum.wrappingAdd(count, ordering: .relaxed) }
 }
 
 /// What one namespace takes of memory, by estimate: what was counted last, and what was written since. It is part of the
@@ -38,6 +38,9 @@ final class NamespaceMemory: Sendable {
     private let indexed = Atomic<Int>(0)
     private let countedRows = Atomic<Int>(0)
     private let isBeingCounted = Atomic<Bool>(false)
+    /// What was counted when all that can be was in pages.
+    private let packed = Atomic<Int>(0)
+    private let isPacked = Atomic<Bool>(false)
 
     init(in total: MemoryTotal) {
         self.total = total
@@ -77,6 +80,12 @@ final class NamespaceMemory: Sendable {
         return !isBeingCounted.exchange(true, ordering: .relaxed)
     }
 
+    /// About what there is in memory that can be put into pages.
+    var packableBytes: Int { bytes - indexed.load(ordering: .relaxed) - packed.load(ordering: .relaxed) }
+
+    /// All that can be is in pages: what the next count finds stays in memory.
+    func wasPacked() { isPacked.store(true, ordering: .relaxed) }
+
     /// About what a load that is under way has brought so far.
     func loading(rows: Int) { replaceCount(Self.bytesBesidesTree + rows * Self.bytesOfRow) }
 
@@ -92,6 +101,7 @@ final class NamespaceMemory: Sendable {
         grown.wrappingSubtract(before, ordering: .relaxed)
         total.add(-before)
         replaceCount(Self.bytesBesidesTree + bytes)
+        if isPacked.exchange(false, ordering: .relaxed) { packed.store(bytes, ordering: .relaxed) }
     }
 
     private func replaceCount(_ new: Int) {

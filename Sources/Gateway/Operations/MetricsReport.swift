@@ -101,6 +101,15 @@ struct MetricsReport {
         metrics.gauge("pathmirror_tree_bytes", "What namespaces take of memory, by estimate.", memory.bytes)
         metrics.gauge(
             "pathmirror_tree_memory_bytes", "What they may take before some are let go (--tree-memory).", memory.budget)
+        metrics.gauge(
+            "pathmirror_page_bytes", "What pages, which are parts of large trees, take of memory.",
+            memory.pages?.bytesInMemory ?? 0)
+        metrics.gauge(
+            "pathmirror_page_file_bytes", "What pages take of the disk.", memory.pages?.bytesInFile ?? 0)
+        metrics.counter(
+            "pathmirror_page_reads_total", "Pages read from the disk.", memory.pages?.reads ?? 0)
+        metrics.counter(
+            "pathmirror_page_writes_total", "Pages written to the disk.", memory.pages?.writes ?? 0)
         metrics.counter(
             "pathmirror_namespace_loads_total", "Namespaces read from the database.", counts.loads.current)
         metrics.histogram(

@@ -56,6 +56,11 @@ struct EntryStack: ~Copyable {
         return true
     }
 
+    /// Lets `body` change each entry, but not its key.
+    mutating func forEach(_ body: (inout ChildMap.Entry) -> Void) {
+        for index in 0..<count { body(&entries[index]) }
+    }
+
     /// Takes out all entries from `base` on.
     mutating func take(from base: Int) -> ContiguousArray<ChildMap.Entry> {
         // Not by the initialiser that lends uninitialized memory: that one is not specialized and looks its types up.

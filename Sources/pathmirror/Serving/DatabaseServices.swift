@@ -16,10 +16,10 @@ final class DatabaseServices: Sendable {
         let budget: TreeBudget
         let webhookClient: HTTPClient
 
-        init(_ options: ServiceOptions, _ webhookClient: HTTPClient) {
+        init(_ options: ServiceOptions, _ webhookClient: HTTPClient) throws {
             self.options = options
             self.webhookClient = webhookClient
-            budget = TreeBudget(bytes: options.engine.treeMemoryBytes)
+            budget = TreeBudget(bytes: options.engine.treeMemoryBytes, pages: try options.makePageFile())
         }
     }
 

@@ -34,7 +34,7 @@ final class Service {
         self.feedClient = feedClient
         let webhookClient = try HTTPClient(options.webhookClient)
         self.webhookClient = webhookClient
-        let shared = DatabaseServices.Shared(options, webhookClient)
+        let shared = try DatabaseServices.Shared(options, webhookClient)
         let home = try DatabaseServices(shared, url, placement: placement)
         self.home = home
         let databases = Databases(home: home.engine, feeds: home.feeds, map: placement)

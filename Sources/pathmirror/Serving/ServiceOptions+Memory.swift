@@ -1,4 +1,6 @@
 import Engine
+import Glibc
+import Runtime
 
 extension ServiceOptions {
     /// What trees may take of memory, and how they get there.
@@ -13,6 +15,22 @@ extension ServiceOptions {
             }
             options.engine.treeMemoryBytes = bytes
         },
+        .text(
+            "page-directory", "DIRECTORY",
+            "where parts of trees go that are in use and take more than --tree-memory, on a disk; none: they stay in memory; default "
+                + Pages.standard
+        ) { options, text in
+            options.pages.directory = text == "none" ? nil : text
+            options.pages.isStandard = false
+        },
+        .text(
+            "page-file-bytes", "BYTES", "what they may take there; default: four times --tree-memory"
+        ) { options, text in
+            guard let bytes = ByteCount.parse(text) else {
+                throw UsageError("--page-file-bytes must be a number of bytes, such as 512MiB or 64GiB.")
+            }
+            options.pages.bytes = Int64(bytes)
+        },
         .number("loaders", 1...64, "threads that load namespaces, each with a connection while it is needed; default 2")
         {
             $0.engine.loaders = $1
@@ -23,6 +41,41 @@ extension ServiceOptions {
             $0.engine.maxWaitingLoads = $1
         },
     ]
+
+    /// Where parts of trees go that are in use and too large for memory.
+    struct Pages {
+        static let standard = "/var/tmp"
+
+        /// Nil: nowhere.
+        var directory: String? = standard
+        /// Nobody has named a directory.
+        var isStandard = true
+        /// What they may take there.
+        var bytes: Int64?
+    }
+
+    /// The file of the parts of trees that are too large for memory; nil where there is to be none.
+    ///
+    /// - Throws: where the directory that was named can't be used.
+    func makePageFile() throws -> PageFile? {
+        guard let directory = pages.directory else { return nil }
+        let (most, _) = engine.treeMemoryBytes.multipliedReportingOverflow(by: 4)
+        do {
+            return try PageFile(in: directory, mostBytes: pages.bytes ?? Int64(most), logger) { [logger] reason in
+                logger.error(
+                    "the program ends, as a part of a tree can't be read from the page file",
+                    [("directory", directory), ("reason", reason)])
+                exit(1)
+            }
+        } catch {
+            // Whoever has not asked for it may have no directory for it.
+            guard pages.isStandard else { throw UsageError("--page-directory: \(error)") }
+            logger.notice(
+                "there is no page file, and trees that take more than --tree-memory stay in memory",
+                [("directory", directory), ("reason", error.reason)])
+            return nil
+        }
+    }
 
     private static let leastTreeMemory = 1 << 20
 

@@ -30,6 +30,7 @@ struct ServiceOptions {
     var mirrors = MirrorSettings()
     var feeds = FeedSettings()
     var retention = RetentionSettings()
+    var pages = Pages()
     /// Private addresses that webhooks may go to.
     var webhookExceptions = AddressPolicy.Exceptions()
     /// Where NATS and Kafka may be to which feeds deliver.

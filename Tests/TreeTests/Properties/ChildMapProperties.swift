@@ -155,6 +155,7 @@ struct ChildMapProperties {
         switch slab {
         case .entries: 1
         case .inner(let inner): inner.slabs.reduce(0) { $0 + leafSlabs($1) }
+        case .paged: 0
         }
     }
 
@@ -185,6 +186,7 @@ struct ChildMapProperties {
             #expect(inner.rowCount == inner.slabs.reduce(0) { $0 + $1.rowCount })
             #expect(Array(inner.lowKeys) == inner.slabs.map(\.lowKey))
             for below in inner.slabs { check(below, isRoot: false, depth: depth + 1, &depths) }
+        case .paged: Issue.record("nobody has made pages")
         }
     }
 

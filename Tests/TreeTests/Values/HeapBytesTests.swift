@@ -67,6 +67,7 @@ import Testing
                 add(inner.slabs)
                 add(inner.lowKeys)
                 for slab in inner.slabs { add(slab) }
+            case .paged: Issue.record("nobody has made pages")
             }
         }
     }

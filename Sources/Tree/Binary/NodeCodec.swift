@@ -1,6 +1,4 @@
-public import Tree
-
-/// The store's binary form of values: exact, without escapes, and read in one pass.
+/// The binary form of values: exact, without escapes, and read in one pass.
 ///
 /// A value begins with a tag: 0 null, 1 false, 2 true, 3 integer, 4 double, 5 text, 6 children, 7 priority and value,
 /// 8 the server's time, 9 increment; 0x40 to 0x7F a text of 0 to 63 bytes; 0x80 to 0xFF the integers 0 to 127.
@@ -32,7 +30,7 @@ public enum NodeCodec {
     // MARK: Writing
 
     /// False when it was given up, as the limit was passed.
-    static func write(_ node: Node, to writer: inout ByteWriter, limit: Int) -> Bool {
+    public static func write(_ node: Node, to writer: inout ByteWriter, limit: Int) -> Bool {
         switch node {
         case .null: writer.byte(0)
         case .bool(let value): writer.byte(value ? 2 : 1)
@@ -88,7 +86,7 @@ public enum NodeCodec {
 
     // MARK: Reading
 
-    static func read(_ reader: inout ByteReader, depth: Int) -> Node? {
+    public static func read(_ reader: inout ByteReader, depth: Int) -> Node? {
         switch reader.peek {
         case 6:
             _ = reader.byte()

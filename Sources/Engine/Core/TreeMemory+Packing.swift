@@ -1,0 +1,46 @@
+import LogStore
+import Runtime
+import Tree
+
+/// How trees that are too large for memory get into pages.
+extension TreeMemory {
+    /// A namespace that has less than this part of the budget in memory is left as it is.
+    private static let leastShare = 16
+    /// A tree that is being read and takes more than this part of the budget goes into pages when there is too much.
+    private static let leastShareRead = 4
+
+    /// Puts the tree that has most in memory into pages, if that is worth it. A committer gives it to the namespace.
+    func packLargest() {
+        guard let pages, let namespace = largest, namespace.memory.packableBytes > budget / Self.leastShare else { return }
+        let base = namespace.snapshot.root
+        var packer = TreePacker(pages)
+        let packed = packer.pack(base)
+        logger.debug(
+            "namespace put into pages",
+            [
+                ("namespace", namespace.name), ("rows", "\(packer.packedRows)"),
+                ("ofRows", "\(base.rowCount)"),
+            ])
+        namespace.give(PackedTree(base: base, packed: packed))
+    }
+
+    private var largest: LiveNamespace? {
+        namespaces.all.filter { !$0.isBeingPacked }.max { $0.memory.packableBytes < $1.memory.packableBytes }
+    }
+
+    /// How the reading of a tree goes on, as far as memory is concerned.
+    ///
+    /// - Parameters:
+    ///   - memory: what the namespace takes. It counts what has been read.
+    ///   - isPacking: whether what is read goes into pages already; set where it does from now on.
+    func step(
+        _ progress: LogConnection.LoadProgress, _ memory: NamespaceMemory, isPacking: inout Bool
+    ) -> LogConnection.LoadStep {
+        guard !isPacking, let pages, isOver,
+            progress.rowsInMemory * NamespaceMemory.bytesOfRow > budget / Self.leastShareRead
+        else { return .goOn }
+        isPacking = true
+        memory.wasPacked()
+        return .pack(TreePacker(pages))
+    }
+}

@@ -1,0 +1,7 @@
+import Tree
+
+/// A tree and the same with pages, for a namespace that may have gone on since.
+struct PackedTree: Sendable {
+    let base: Node
+    let packed: Node
+}

@@ -1,0 +1,106 @@
+public import Runtime
+import Synchronization
+import Tree
+
+/// The file in which the pages of all trees of a program are. It has no name, and is gone when the program ends. Any thread.
+public final class PageFile: Sendable {
+    private let file: ScratchFile
+    private let extents: Mutex<PageExtents>
+    private let logger: Logger
+    private let toldAt = Atomic<Int64>(.min)
+    /// Ends the process, as a page can't be had.
+    let end: @Sendable (_ reason: String) -> Never
+
+    /// Pages have a check sum behind them: what the disk gives back is believed only where it is right.
+    private static let sumBytes = MemoryLayout<UInt64>.size
+    /// How often the log says that there is no room.
+    private static let tellMilliseconds: Int64 = 60_000
+
+    /// - Parameters:
+    ///   - directory: where it is made; on a disk, as one that is itself in memory saves none.
+    ///   - mostBytes: what it may take of the disk.
+    ///   - end: ends the process, as a part of a tree can't be read again: who asks for it can't be answered.
+    public init(
+        in directory: String, mostBytes: Int64, _ logger: Logger, end: @escaping @Sendable (_ reason: String) -> Never
+    ) throws(ScratchFileError) {
+        self.end = end
+        file = try ScratchFile(in: directory)
+        extents = Mutex(PageExtents(limit: mostBytes))
+        self.logger = logger
+    }
+
+    /// What pages take of it, in bytes.
+    public var usedBytes: Int64 { extents.withLock { $0.used } }
+
+    /// Writes a page; nil where there is no room for it.
+    func write(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
+        let count = bytes.count + Self.sumBytes
+        guard let length = Int32(exactly: bytes.count), let offset = extents.withLock({ $0.take(count) }) else {
+            tell("it has all that it may have (--page-file-bytes)")
+            return nil
+        }
+        let whole = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 8)
+        defer { whole.deallocate() }
+        whole.copyMemory(from: bytes)
+        whole.storeBytes(of: CheckSum.of(bytes), toByteOffset: bytes.count, as: UInt64.self)
+        do {
+            try file.write(UnsafeRawBufferPointer(whole), at: offset)
+            return PagePlace(offset: offset, length: length)
+        } catch {
+            give(offset, count)
+            tell(error.reason)
+            return nil
+        }
+    }
+
+    /// Lends the bytes of a page for the duration of the call.
+    func withBytes<Result>(
+        at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result
+    ) throws(PageFileError) -> Result {
+        let count = Int(place.length)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count + Self.sumBytes, alignment: 8)
+        defer { buffer.deallocate() }
+        do {
+            try file.read(into: buffer, at: place.offset)
+        } catch {
+            throw .unreadable(error.description)
+        }
+        let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+        guard buffer.loadUnaligned(fromByteOffset: count, as: UInt64.self) == CheckSum.of(bytes) else {
+            throw .unreadable("the disk gave back other bytes than were written")
+        }
+        return body(bytes)
+    }
+
+    /// Nobody reads the page any more.
+    func free(_ place: PagePlace) { give(place.offset, Int(place.length) + Self.sumBytes) }
+
+    private func give(_ offset: Int64, _ count: Int) {
+        extents.withLock { extents in
+            // Under the lock: who takes the next part writes it after that.
+            if extents.give(offset, count) { file.empty() }
+        }
+    }
+
+    private func tell(_ reason: String) {
+        let now = Clock.monotonicMilliseconds
+        let last = toldAt.load(ordering: .relaxed)
+        guard last == .min || now - last >= Self.tellMilliseconds,
+            toldAt.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
+        else { return }
+        logger.warning(
+            "the page file takes no more, and trees stay in memory beyond --tree-memory",
+            [("reason", reason), ("bytes", "\(usedBytes)")])
+    }
+}
+
+/// Why a page can't be had.
+enum PageFileError: Error, CustomStringConvertible {
+    case unreadable(String)
+
+    var description: String {
+        switch self {
+        case .unreadable(let reason): reason
+        }
+    }
+}

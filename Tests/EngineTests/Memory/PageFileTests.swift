@@ -1,0 +1,87 @@
+import Glibc
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+
+/// The file of pages, and which parts of it are free.
+@Suite struct PageFileTests {
+    static let logger = Logger(level: .error, descriptor: -1)
+
+    @Test func whatIsWrittenIsReadUntilItIsFreed() throws {
+        try withScratchDirectory { directory in
+            let file = try PageFile(in: directory, mostBytes: 1 << 20, Self.logger) { fatalError($0) }
+            let texts = (0..<40).map { Array("page \($0) ".utf8) + Array(repeating: UInt8($0), count: $0 * 97) }
+            let places = try texts.map { text in try #require(text.withUnsafeBytes { file.write($0) }) }
+            for (text, place) in zip(texts, places).reversed() {
+                #expect(try file.withBytes(at: place) { Array($0) } == text)
+            }
+            for place in places { file.free(place) }
+            #expect(file.usedBytes == 0)
+        }
+    }
+
+    @Test func itTakesNoMoreThanItMay() throws {
+        try withScratchDirectory { directory in
+            let file = try PageFile(in: directory, mostBytes: 8_192, Self.logger) { fatalError($0) }
+            let text = Array(repeating: UInt8(7), count: 1_000)
+            let places = (0..<20).compactMap { _ in text.withUnsafeBytes { file.write($0) } }
+            #expect(places.count == 8)
+            file.free(places[3])
+            #expect(text.withUnsafeBytes { file.write($0) } != nil, "what was freed can be had again")
+            #expect(text.withUnsafeBytes { file.write($0) } == nil)
+        }
+    }
+
+    @Test func aDirectoryThatIsNotThere() {
+        #expect(throws: ScratchFileError.self) {
+            _ = try PageFile(in: "/nonexistent/directory", mostBytes: 1, Self.logger) { fatalError($0) }
+        }
+    }
+
+    /// What the disk gives back changed is no part of a tree.
+    @Test func damageIsNoticed() throws {
+        try withScratchDirectory { directory in
+            let file = try PageFile(in: directory, mostBytes: 1 << 20, Self.logger) { fatalError($0) }
+            let place = try #require(Array("some text".utf8).withUnsafeBytes { file.write($0) })
+            let other = try #require(Array(repeating: UInt8(1), count: 400).withUnsafeBytes { file.write($0) })
+            // As if the first had been written where the second is.
+            let moved = PagePlace(offset: other.offset, length: place.length)
+            #expect(throws: PageFileError.self) { try file.withBytes(at: moved) { _ in } }
+            let behind = PagePlace(offset: 1 << 16, length: place.length)
+            #expect(throws: PageFileError.self) { try file.withBytes(at: behind) { _ in } }
+        }
+    }
+
+    @Test(arguments: 0..<20 as Range<UInt64>)
+    func partsNeverOverlap(seed: UInt64) {
+        var random = SeededGenerator(seed: seed)
+        var extents = PageExtents(limit: 1 << 20)
+        var taken: [(offset: Int64, count: Int)] = []
+        for _ in 0..<600 {
+            if taken.isEmpty || random.below(3) > 0 {
+                let count = 1 + random.below([100, 3_000, 70_000][random.below(3)])
+                guard let offset = extents.take(count) else { continue }
+                let end = offset + Int64(count)
+                #expect(taken.allSatisfy { offset >= $0.offset + Int64($0.count) || end <= $0.offset })
+                #expect(PageExtents.size(for: count) >= count && PageExtents.size(for: count) <= max(512, count * 9 / 8 + 1))
+                taken.append((offset, count))
+            } else {
+                let (offset, count) = taken.remove(at: random.below(taken.count))
+                #expect(extents.give(offset, count) == taken.isEmpty)
+            }
+            #expect(extents.used == taken.reduce(0) { $0 + PageExtents.size(for: $1.count) })
+            #expect(extents.end <= 1 << 20)
+        }
+    }
+}
+
+/// Runs `body` with a directory of its own, which is empty afterwards as it was before.
+func withScratchDirectory<Value>(_ body: (String) throws -> Value) throws -> Value {
+    var name = Array("/tmp/pathmirror-pages-XXXXXX".utf8CString)
+    let directory = String(cString: try #require(mkdtemp(&name)))
+    defer { #expect(rmdir(directory) == 0, "nothing is left in it") }
+    return try body(directory)
+}

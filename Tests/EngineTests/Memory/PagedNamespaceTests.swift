@@ -1,0 +1,182 @@
+import LogStore
+import Postgres
+import Rules
+import Runtime
+import TestSupport
+import Testing
+import Tree
+
+@testable import Engine
+
+/// Namespaces that are larger than the budget: nobody notices more than that some of it comes from the disk.
+@Suite struct PagedNamespaceTests {
+    private static let budget = 2 << 20
+
+    /// 60,000 rows of about six megabytes, loaded in two.
+    @Test func aNamespaceLargerThanTheBudgetIsServed() throws {
+        try withPages { url, budget, makeEngine in
+            try Self.insertRecords(20_000, url)
+            let engine = try makeEngine(url)
+            let namespace = try engine.namespace()
+            #expect(namespace.snapshot.root.rowCount == 60_000)
+            #expect(budget.total.bytes <= Self.budget * 9 / 8)
+            let facts = try #require(engine.engine.memory.pages)
+            #expect(facts.writes > 100 && facts.bytesInFile > 1 << 20)
+            for number in stride(from: 0, to: 20_000, by: 17) {
+                let record = namespace.snapshot.root[Self.record(number)]
+                try #require(record.child(Key("name")) == .string("the name of record \(number)"))
+                try #require(record.child(Key("number")) == .int(Int64(number)))
+            }
+            #expect(try #require(engine.engine.memory.pages).reads > 100)
+            #expect(budget.total.bytes <= Self.budget * 9 / 8)
+            for number in stride(from: 0, to: 20_000, by: 977) {
+                let write = Write(
+                    .set(Path(Self.record(number).keys + [Key("name")]), .string("renamed")), operation: .set,
+                    byteCount: 7, auth: .admin)
+                #expect(namespace.write(write)?.committedSeq != nil)
+            }
+            let removal = Write(.set(Self.record(5), .null), operation: .remove, byteCount: 0, auth: .admin)
+            #expect(namespace.write(removal)?.committedSeq != nil)
+            let stored = try Self.storedRoot(url)
+            #expect(namespace.snapshot.root == stored)
+            #expect(namespace.snapshot.root.rowCount == 59_997)
+            #expect(budget.total.bytes <= Self.budget * 9 / 8)
+        }
+    }
+
+    /// It grows by what is written while somebody listens, so that it can't be let go.
+    @Test func whatGrowsBeyondTheBudgetGoesToTheDisk() throws {
+        try withPages { url, budget, makeEngine in
+            let engine = try makeEngine(url)
+            let namespace = try engine.namespace()
+            let listener = RecordingListener()
+            listener.started(
+                namespace.subscribe(listener, at: Path(splitting: "rooms/7")), at: Path(splitting: "rooms/7"))
+            let text = String(repeating: "text ", count: 200)
+            for number in 0..<6_000 {
+                let write = Write(
+                    .set(Path(splitting: "rooms/\(number % 10)/m\(100_000 + number)"), .string("\(number) " + text)),
+                    operation: .set, byteCount: 1_000, auth: .admin)
+                try #require(namespace.write(write)?.committedSeq == Int64(number + 1))
+            }
+            #expect(eventually { budget.total.bytes <= Self.budget })
+            #expect(try #require(engine.engine.memory.pages).writes > 50)
+            #expect(listener.now.seqs.count == 600)
+            #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
+            #expect(eventually { budget.total.bytes <= Self.budget * 9 / 8 })
+        }
+    }
+
+    /// Two gateways write at random what one reads and packs all the time: the log makes the tree that both have.
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func randomWritesByTwo(seed: UInt64) throws {
+        try withPages(bytes: 300_000) { url, _, makeEngine in
+            try Self.insertRecords(3_000, url)
+            let engines = [try makeEngine(url), try makeEngine(url)]
+            let namespaces = try engines.map { try $0.namespace() }
+            var random = SeededGenerator(seed: seed)
+            var last: Int64 = 0
+            for step in 0..<400 {
+                let namespace = namespaces[random.below(2)]
+                let number = random.below(3_100)
+                let value: Node =
+                    random.oneIn(4)
+                    ? .null
+                    : Node(children: [
+                        (Key("name"), .string("step \(step)")), (Key("list"), Node(children: (0..<random.below(9)).map {
+                            (Key("\($0)"), .int(Int64(step)))
+                        })),
+                    ])
+                let write = Write(.set(Self.record(number), value), operation: .set, byteCount: 64, auth: .admin)
+                last = try #require(namespace.write(write)?.committedSeq, "seed \(seed), step \(step)")
+            }
+            let stored = try Self.storedRoot(url)
+            for namespace in namespaces {
+                #expect(namespace.waitFor(last))
+                #expect(namespace.snapshot.root == stored && stored == namespace.snapshot.root, "seed \(seed)")
+            }
+            #expect(try verify(url).problems.isEmpty)
+        }
+    }
+
+    /// Without room on the disk the namespace is served from memory, as it was before there were pages.
+    @Test func withoutRoomOnTheDiskItStaysInMemory() throws {
+        try withPages(fileBytes: 100_000) { url, _, makeEngine in
+            try Self.insertRecords(20_000, url)
+            let engine = try makeEngine(url)
+            let namespace = try engine.namespace()
+            #expect(namespace.snapshot.root == (try Self.storedRoot(url)))
+            #expect(try #require(engine.engine.memory.pages).bytesInFile <= 100_000)
+        }
+    }
+
+    /// What a namespace had on the disk is free once it is let go.
+    @Test func whatIsLetGoLeavesTheDisk() throws {
+        try withPages { url, budget, makeEngine in
+            try Self.insertRecords(20_000, url)
+            let engine = try makeEngine(url)
+            func touch() throws {
+                let namespace = try engine.namespace()
+                #expect(namespace.snapshot.root.rowCount == 60_000)
+            }
+            try touch()
+            #expect(try #require(engine.engine.memory.pages).bytesInFile > 0)
+            try Self.insertRecords(20_000, url, in: "other")
+            let other = try engine.namespace("other")
+            #expect(other.snapshot.root.rowCount == 60_000)
+            let fill = String(repeating: "x", count: 100_000)
+            for number in 0..<40 {
+                _ = try engine.namespace("n\(number)").write(.set("a", .string(fill), byteCount: 100_000))
+            }
+            #expect(eventually { engine.engine.liveNamespace("test") == nil })
+            try touch()
+            withExtendedLifetime(other) {}
+        }
+    }
+
+    // MARK: Help
+
+    private static func record(_ number: Int) -> Path { Path(splitting: "records/r\(100_000 + number)") }
+
+    /// Rows of records without entries that made them: there are none to be read.
+    private static func insertRecords(_ count: Int, _ url: PostgresURL, in name: String = "test") throws {
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        let record = try #require(try connection.namespace(named: name, creating: true))
+        try connection.sql.executeScript(
+            """
+            insert into pathmirror.node (namespace_id, path, value, version)
+            select \(record.id), '/records/r' || 100000 + n || column1, replace(column2, 'N', n::text)::json, 0
+            from generate_series(0, \(count - 1)) as n,
+                (values ('/name', '"the name of record N"'), ('/number', 'N'), ('/flags/a', 'true')) as fields
+            """)
+    }
+
+    private static func storedRoot(_ url: PostgresURL) throws -> Node {
+        let connection = try LogConnection(url)
+        defer { connection.close() }
+        let record = try #require(try connection.namespace(named: "test"))
+        return try connection.loadTree(record.id).root
+    }
+}
+
+/// Runs `body` with engines that have a page file and so much memory for trees.
+func withPages(
+    bytes: Int = 2 << 20, fileBytes: Int64 = 1 << 30,
+    _ body: (PostgresURL, TreeBudget, (PostgresURL) throws -> TestEngine) throws -> Void
+) throws {
+    try withScratchDirectory { directory in
+        try withDatabase { url in
+            let logger = Logger(level: .error, descriptor: -1)
+            let file = try PageFile(in: directory, mostBytes: fileBytes, logger) { fatalError($0) }
+            let budget = TreeBudget(bytes: bytes, pages: file)
+            var engines: [TestEngine] = []
+            defer { for engine in engines { engine.stop() } }
+            try body(url, budget) { url in
+                let engine = try TestEngine(url, budget: budget)
+                engines.append(engine)
+                return engine
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import Testing
+
+@testable import Tree
+
+/// Trees that are put into pages while they are built.
+struct PagedBuilderProperties {
+    @Test(arguments: 0..<80 as Range<UInt64>)
+    func `as without pages, whenever packing begins`(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        let pages = TestPages()
+        let plain = generator.wideTree()
+        let rows = RowCollector.all(of: plain).sorted { $0.key.lexicographicallyPrecedes($1.key) }
+        let begin = generator.random.below(rows.count)
+        var builder = TreeBuilder()
+        for (index, (path, value)) in rows.enumerated() {
+            if index == begin { builder.beginPacking(pages.packer()) }
+            if generator.random.oneIn(9) { pages.takeOut() }
+            if generator.random.oneIn(9) {
+                builder.addUnordered(Path(splitting: String(decoding: path, as: UTF8.self)), value)
+            } else {
+                path.withUnsafeBytes { builder.add($0, value) }
+            }
+        }
+        let built = builder.finish()
+        #expect(built == plain && plain == built, "seed \(seed)")
+        #expect(built.rowCount == plain.rowCount)
+        #expect(json(built) == json(plain), "seed \(seed)")
+    }
+
+    /// Integers come in another order than that of their values: `1`, `10`, `100`, `11`, `2`.
+    @Test func `keys whose bytes have another order`() {
+        let pages = TestPages()
+        var builder = TreeBuilder()
+        builder.beginPacking(pages.packer())
+        let numbers = (0..<3_000).map { String($0 - 100) }.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+        for number in numbers { Array("/list/\(number)/value".utf8).withUnsafeBytes { builder.add($0, .string(number)) } }
+        let built = builder.finish()
+        guard case .branch(let list) = built.child(Key("list")) else {
+            Issue.record("there is a list")
+            return
+        }
+        #expect(list.children.map { Int($0.key.text) } == (0..<3_000).map { $0 - 100 })
+        #expect(list.children.allSatisfy { $0.node.child(Key("value")) == .string($0.key.text) })
+        #expect(pages.count > 50)
+    }
+
+    @Test func `little of a large tree is in memory while it is built`() {
+        let pages = TestPages()
+        var builder = TreeBuilder()
+        builder.beginPacking(pages.packer())
+        var most = 0
+        for number in 100_000..<120_000 {
+            Array("/rooms/a/messages/m\(number)/text".utf8).withUnsafeBytes { builder.add($0, .string("hello \(number)")) }
+            most = max(most, builder.rowsInMemory)
+            if number.isMultiple(of: 500) { pages.takeOut() }
+        }
+        #expect(most < 100)
+        let built = builder.finish()
+        pages.takeOut()
+        #expect(built.rowCount == 20_000)
+        #expect(built.heapBytes < 20_000 * 40, "what is left are slabs and places of pages: \(built.heapBytes)")
+    }
+}

@@ -1,0 +1,150 @@
+import Testing
+
+@testable import Tree
+
+/// A tree with pages is the same tree, whatever is in memory.
+struct PagedTreeProperties {
+    @Test(arguments: 0..<60 as Range<UInt64>)
+    func `packed, changed, packed again: as a tree without pages`(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        let pages = TestPages()
+        var packer = pages.packer()
+        var plain = generator.wideTree()
+        var paged = packer.pack(plain)
+        #expect(pages.count > 0, "seed \(seed): there are pages")
+        for step in 0..<40 {
+            if generator.random.oneIn(3) { pages.takeOut() }
+            let path = generator.path(in: plain)
+            let value = generator.value(at: path)
+            let (before, beforePaged) = (plain, paged)
+            plain = plain.replacing(path, with: value)
+            paged = paged.replacing(path, with: value)
+            if generator.random.oneIn(4) { pages.takeOut() }
+            #expect(Self.rows(beforePaged, paged, path) == Self.rows(before, plain, path), "seed \(seed), step \(step)")
+            #expect(paged.rowCount == plain.rowCount && paged.childCount == plain.childCount, "seed \(seed), step \(step)")
+            if generator.random.oneIn(5) { paged = packer.pack(paged) }
+        }
+        pages.takeOut()
+        #expect(paged == plain, "seed \(seed)")
+        #expect(plain == paged, "seed \(seed)")
+        #expect(json(paged) == json(plain), "seed \(seed)")
+        #expect(paged.hash == plain.hash, "seed \(seed)")
+    }
+
+    @Test(arguments: 0..<40 as Range<UInt64>)
+    func `single children, ranges and ends, with and without what is in memory`(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        let pages = TestPages()
+        var packer = pages.packer()
+        let plain = generator.wideTree()
+        let paged = packer.pack(plain)
+        guard case .branch(let branch) = plain, case .branch(let other) = paged else { return }
+        for entry in branch.children {
+            if generator.random.oneIn(7) { pages.takeOut() }
+            #expect(other.children[entry.key] == entry.node)
+            let from = branch.children.entries(from: entry.key).prefix(3).map(\.key)
+            #expect(other.children.entries(from: entry.key).prefix(3).map(\.key) == from)
+            var keys: [[Key]] = [[], []]
+            for (index, children) in [branch.children, other.children].enumerated() {
+                children.forEachReversed(from: entry.key) { keys[index].append($0.key); return keys[index].count < 4 }
+            }
+            #expect(keys[0] == keys[1])
+        }
+        #expect(other.children.first?.key == branch.children.first?.key)
+        #expect(other.children.last?.key == branch.children.last?.key)
+    }
+
+    @Test(arguments: 0..<60 as Range<UInt64>)
+    func `what was changed while it was packed keeps its changes and gets the pages`(seed: UInt64) {
+        var generator = TreeGenerator(seed: seed)
+        let pages = TestPages()
+        var packer = pages.packer()
+        let base = generator.wideTree()
+        let packed = packer.pack(base)
+        var current = base
+        for _ in 0..<generator.random.below(30) {
+            let path = generator.path(in: current)
+            current = current.replacing(path, with: generator.value(at: path))
+        }
+        let adopted = current.adopting(packed, of: base)
+        if generator.random.oneIn(2) { pages.takeOut() }
+        #expect(adopted == current, "seed \(seed)")
+        #expect(adopted.rowCount == current.rowCount)
+        #expect(base.adopting(packed, of: base).isIdentical(to: packed))
+        #expect(current.adopting(base, of: base).isIdentical(to: current) || current.isLeaf || current.isIdentical(to: base))
+    }
+
+    /// Pages of a tree that has gone are gone, too; those that a later version shares are not.
+    @Test func `pages live as long as some tree has them`() throws {
+        let pages = TestPages()
+        var packer = pages.packer()
+        var tree: Node? = packer.pack(Self.records(400))
+        let all = pages.count
+        #expect(all > 10)
+        var later = tree?.replacing(path("r00100/name"), with: .string("other"))
+        #expect(pages.count == all, "the older tree still has the page that was changed")
+        tree = nil
+        #expect(pages.count == all - 1)
+        #expect(try #require(later)[path("r00101/name")] == .string("name 101"))
+        later = nil
+        #expect(pages.count == 0 && pages.bytesInMemory == 0)
+        pages.takeOut()
+        #expect(pages.bytesInMemory == 0)
+    }
+
+    @Test func `what was used lately stays, what was walked over goes`() throws {
+        let pages = TestPages()
+        var packer = pages.packer()
+        let tree = packer.pack(Self.records(400))
+        pages.takeOut()
+        let reads = pages.reads
+        _ = tree[path("r00100/name")]
+        _ = tree[path("r00100/name")]
+        #expect(pages.reads == reads + 1, "a page is read once while it stays")
+        #expect(json(tree).count > 1_000)
+        #expect(pages.reads == reads + pages.count)
+    }
+
+    @Test func `without room the rest stays as it is`() {
+        let pages = TestPages(room: 3)
+        var packer = pages.packer()
+        let plain = Self.records(400)
+        let tree = packer.pack(plain)
+        #expect(packer.isOutOfRoom && pages.count == 3)
+        #expect(tree == plain)
+    }
+
+    /// What was packed and what took the place of a part of it are compared by their parts, wherever those are.
+    @Test func `a difference costs what differs`() {
+        let pages = TestPages()
+        var packer = pages.packer()
+        let tree = packer.pack(Self.records(2_000))
+        pages.takeOut()
+        let later = tree.replacing(path("r00100/name"), with: .string("other"))
+        let reads = pages.reads
+        guard case .branch(let old) = tree, case .branch(let new) = later else { return }
+        var keys: [Key] = []
+        new.children.forEachDifference(from: old.children) { keys.append(($0 ?? $1)?.key ?? Key("")) }
+        #expect(keys == [Key("r00100")])
+        #expect(later != tree)
+        #expect(pages.reads == reads, "the one page that differs is in memory")
+    }
+
+    static func records(_ count: Int) -> Node {
+        Node(
+            children: (0..<count).map { number in
+                let digits = String(number)
+                let key = "r" + String(repeating: "0", count: 5 - digits.count) + digits
+                return (
+                    Key(key),
+                    Node(children: [(Key("name"), .string("name \(number)")), (Key("number"), .int(Int64(number)))])
+                )
+            })
+    }
+
+    private static func rows(_ before: Node, _ after: Node, _ path: Path) -> [[UInt8]: [Node]] {
+        var diff = RowDiff(RowCollector())
+        diff.compare(before, after, changedAt: path)
+        return Dictionary(uniqueKeysWithValues: diff.sink.rows.map { ($0.pathBytes, [$0.old, $0.new]) })
+    }
+}

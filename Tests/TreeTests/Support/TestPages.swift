@@ -1,0 +1,124 @@
+import Synchronization
+@testable import Tree
+
+/// Keeps pages in an array, and takes them out of memory whenever it is told to.
+final class TestPages: PageKeeper {
+    private struct State: Sendable {
+        var kept: [[UInt8]?] = []
+        var listed: [Page] = []
+        var bytes = 0
+        var reads = 0
+    }
+
+    private let state = Mutex(State())
+    /// How many pages it takes.
+    let room: Int
+
+    init(room: Int = .max) { self.room = room }
+
+    /// Pages that have bytes here.
+    var count: Int { state.withLock { $0.kept.count { $0 != nil } } }
+    /// What the pages in memory take.
+    var bytesInMemory: Int { state.withLock { $0.bytes } }
+    var reads: Int { state.withLock { $0.reads } }
+
+    func keep(_ bytes: UnsafeRawBufferPointer) -> PagePlace? {
+        state.withLock { state in
+            guard state.kept.count < room else { return nil }
+            state.kept.append(Array(bytes))
+            return PagePlace(offset: Int64(state.kept.count - 1), length: Int32(bytes.count))
+        }
+    }
+
+    func withBytes<Result>(at place: PagePlace, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        let bytes = state.withLock { state in
+            state.reads += 1
+            return state.kept[Int(place.offset)]
+        }
+        guard let bytes else { fail("a page that was freed is read") }
+        return bytes.withUnsafeBytes(body)
+    }
+
+    func free(_ place: PagePlace) { state.withLock { $0.kept[Int(place.offset)] = nil } }
+
+    func cameIn(_ page: Page) {
+        state.withLock { state in
+            state.listed.append(page)
+            state.bytes += page.heapBytes
+        }
+    }
+
+    func wentOut(bytes: Int) { state.withLock { $0.bytes -= bytes } }
+
+    func fail(_ reason: String) -> Never { fatalError(reason) }
+
+    /// Takes out all pages, also those that were used lately.
+    func takeOut() {
+        while true {
+            let pages = state.withLock { state in
+                defer { state.listed = [] }
+                return state.listed
+            }
+            if pages.isEmpty { return }
+            var staying: [Page] = []
+            for page in pages {
+                switch page.leave() {
+                case .stays: staying.append(page)
+                case .left: state.withLock { $0.bytes -= page.heapBytes }
+                case .isClosed: break
+                }
+            }
+            state.withLock { $0.listed += staying }
+        }
+    }
+
+    /// Small pages, so that small trees have several.
+    static var sizes: PageSizes {
+        var sizes = PageSizes()
+        sizes.target = 160
+        sizes.least = 24
+        sizes.rowsOfRun = 20
+        return sizes
+    }
+
+    func packer() -> TreePacker { TreePacker(self, sizes: Self.sizes) }
+}
+
+extension TreeGenerator {
+    /// A tree with children enough for several levels of slabs, of all sizes.
+    mutating func wideTree() -> Node {
+        var children: [(Key, Node)] = []
+        for number in 0..<(40 + random.below(400)) {
+            let key = random.oneIn(4) ? String(number * 7) : "k\(number * 13 % 997)"
+            let node =
+                switch random.below(6) {
+                case 0: tree(depth: 3)
+                case 1: Node(children: (0..<random.below(60)).map { (Key("c\($0)"), leaf()) }, priority: priority())
+                case 2: Node.string(String(repeating: "long text ", count: random.below(30)))
+                default: tree(depth: 1)
+                }
+            children.append((Key(key), node))
+        }
+        return Node(children: children, priority: random.oneIn(3) ? priority() : .null)
+    }
+
+    /// A place in the tree, or near one.
+    mutating func path(in tree: Node) -> Path {
+        var keys: [Key] = []
+        var node = tree
+        while case .branch(let branch) = node, keys.isEmpty || !random.oneIn(3) {
+            let all = branch.children.map(\.key)
+            let key = random.oneIn(8) ? key() : random.pick(all)
+            keys.append(key)
+            node = node.child(key)
+        }
+        if random.oneIn(9) { keys.append(.priority) }
+        return Path(keys)
+    }
+
+    /// What may be written there.
+    mutating func value(at path: Path) -> Node {
+        if random.oneIn(3) { return .null }
+        return path.namesPriority ? priority() : tree(depth: 2)
+    }
+}
