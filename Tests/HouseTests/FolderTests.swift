@@ -11,7 +11,7 @@ import Testing
     private static let engine: [String: Set<String>] = [
         "": [
             "Batches", "Blockers", "Commit", "Common", "Core", "Database", "Disconnects", "Following", "Large",
-            "Leases", "Namespaces", "Pages", "Reading",
+            "Leases", "Namespaces", "Reading",
         ],
         "Disconnects": ["Common", "Core", "Leases", "Namespaces", "Writes"],
         "Leases": ["Common", "Core"],

@@ -21,13 +21,13 @@ import Tree
             #expect(namespace.snapshot.root.rowCount == 60_000)
             #expect(budget.total.bytes <= Self.budget * 9 / 8)
             let facts = try #require(engine.engine.memory.pages)
-            #expect(facts.writes > 100 && facts.bytesInFile > 1 << 20)
+            #expect(facts.writes > 20 && facts.bytesInFile > 1 << 19)
             for number in stride(from: 0, to: 20_000, by: 17) {
                 let record = namespace.snapshot.root[Self.record(number)]
                 try #require(record.child(Key("name")) == .string("the name of record \(number)"))
                 try #require(record.child(Key("number")) == .int(Int64(number)))
             }
-            #expect(try #require(engine.engine.memory.pages).reads > 100)
+            #expect(try #require(engine.engine.memory.pages).reads > 20)
             #expect(budget.total.bytes <= Self.budget * 9 / 8)
             for number in stride(from: 0, to: 20_000, by: 977) {
                 let write = Write(
